@@ -1,0 +1,66 @@
+import type { Logger } from 'pino'
+
+/** What a step sees. */
+export interface StepContext<Input> {
+  readonly operationId: string
+  /** Empty where the operation is not about a guest. */
+  readonly guestUuid: string
+  /** As journaled: plain JSON, survives a restart. */
+  readonly input: Input
+  /** True when this step may have run before: after a crash, or again after a failure. */
+  readonly repeated: boolean
+  /** Aborted when the agent shuts down; the step may stop anywhere, it will run again. */
+  readonly signal: AbortSignal
+  readonly log: Logger
+  /** Progress within the step, 0 to 1, and what is being done, for people. */
+  report(fraction: number, stage?: string): void
+}
+
+/**
+ * One effect. `run` must be safe to repeat from any point it may have been interrupted at. `undo` must be
+ * safe when `run` never began, stopped anywhere or finished, and safe to repeat.
+ */
+export interface Step<Input> {
+  readonly name: string
+  /** Share of the operation's progress; default 1. */
+  readonly weight?: number
+  run(context: StepContext<Input>): Promise<void>
+  undo?(context: StepContext<Input>): Promise<void>
+}
+
+export type OperationOutcome =
+  | { status: 'done' }
+  | { status: 'canceled' }
+  /** `undone` is false when an undo failed too. */
+  | { status: 'failed'; code: string; message: string; undone: boolean }
+
+export interface OperationDefinition<Input> {
+  readonly action: string
+  readonly steps: readonly Step<Input>[]
+  /** Never undone: a failing step is retried with backoff, after restarts too (delete). */
+  readonly forwardOnly?: boolean
+  /** Database writes in the transaction that ends the operation. Synchronous, no other effects. */
+  settle?(operation: { id: string; guestUuid: string; input: Input }, outcome: OperationOutcome): void
+}
+
+export type OperationStatus = 'pending' | 'running' | 'done' | 'failed' | 'canceled'
+
+/** A journaled operation, as shown. Times: ms since 1970, 0 = not yet. */
+export interface OperationRecord {
+  id: string
+  action: string
+  guestUuid: string
+  guestId: number
+  guestName: string
+  status: OperationStatus
+  /** 0 to 100. */
+  progress: number
+  stage: string
+  errorCode: string
+  error: string
+  createdAtMs: number
+  startedAtMs: number
+  finishedAtMs: number
+  requestedBy: string
+  revision: number
+}

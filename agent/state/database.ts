@@ -1,0 +1,101 @@
+import Database from 'better-sqlite3'
+
+/*
+ * One connection, synchronous: a transaction is a plain function and nothing interleaves with it.
+ * WAL with synchronous=FULL: what was committed survives power loss (sqlite.org/pragma.html#pragma_synchronous;
+ * better-sqlite3 builds default to NORMAL in WAL).
+ */
+
+const migrations: readonly string[] = [
+  `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+   CREATE TABLE guests (
+     uuid TEXT PRIMARY KEY,
+     id INTEGER NOT NULL UNIQUE,
+     name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+     spec TEXT NOT NULL,              -- JSON, see guests/store.ts
+     status TEXT NOT NULL,
+     status_reason TEXT NOT NULL DEFAULT '',
+     wanted TEXT NOT NULL CHECK (wanted IN ('running', 'stopped')),
+     idmap_slot INTEGER NOT NULL UNIQUE,
+     ipv4 TEXT NOT NULL UNIQUE,
+     mac TEXT NOT NULL UNIQUE,
+     login BLOB,                      -- sealed JSON {password?, publicKey?}
+     initialized INTEGER NOT NULL DEFAULT 0,
+     created_at_ms INTEGER NOT NULL,
+     revision INTEGER NOT NULL
+   ) STRICT;
+   CREATE TABLE port_mappings (
+     guest_uuid TEXT NOT NULL REFERENCES guests (uuid) ON DELETE CASCADE,
+     position INTEGER NOT NULL,
+     protocol TEXT NOT NULL CHECK (protocol IN ('tcp', 'udp')),
+     host_port INTEGER NOT NULL,
+     container_port INTEGER NOT NULL,
+     description TEXT NOT NULL DEFAULT '',
+     PRIMARY KEY (guest_uuid, position),
+     UNIQUE (protocol, host_port)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE operations (
+     id TEXT PRIMARY KEY,
+     action TEXT NOT NULL,
+     guest_uuid TEXT NOT NULL DEFAULT '',
+     guest_id INTEGER NOT NULL DEFAULT 0,
+     guest_name TEXT NOT NULL DEFAULT '',
+     request_hash TEXT NOT NULL,
+     input TEXT NOT NULL,             -- JSON
+     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'canceled')),
+     step INTEGER NOT NULL DEFAULT 0, -- index of the step begun last
+     undoing INTEGER NOT NULL DEFAULT 0,
+     progress INTEGER NOT NULL DEFAULT 0,
+     stage TEXT NOT NULL DEFAULT '',
+     error_code TEXT NOT NULL DEFAULT '',
+     error TEXT NOT NULL DEFAULT '',
+     requested_by TEXT NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     started_at_ms INTEGER NOT NULL DEFAULT 0,
+     finished_at_ms INTEGER NOT NULL DEFAULT 0,
+     revision INTEGER NOT NULL
+   ) STRICT;
+   CREATE INDEX operations_open ON operations (created_at_ms) WHERE status IN ('pending', 'running');
+   CREATE INDEX operations_revision ON operations (revision);
+   CREATE TABLE images (
+     template_id TEXT PRIMARY KEY,
+     size_bytes INTEGER NOT NULL,
+     built_at_ms INTEGER NOT NULL,
+     revision INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE removed (
+     revision INTEGER PRIMARY KEY,
+     kind TEXT NOT NULL,
+     key TEXT NOT NULL
+   ) STRICT;`,
+]
+
+export type { Database } from 'better-sqlite3'
+
+/**
+ * Opens the journal, creating or migrating it.
+ * @throws when the file is of a newer version than this program
+ */
+export function openDatabase(path: string): Database.Database {
+  const db = new Database(path)
+  db.pragma('journal_mode = WAL')
+  db.pragma('synchronous = FULL')
+  db.pragma('foreign_keys = ON')
+  db.pragma('busy_timeout = 5000')
+  migrate(db)
+  return db
+}
+
+function migrate(db: Database.Database): void {
+  const version = db.pragma('user_version', { simple: true }) as number
+  if (version > migrations.length)
+    throw new Error(
+      `journal is of version ${version}, this program knows ${migrations.length}: use a newer berth-agent`,
+    )
+  for (const [index, sql] of migrations.slice(version).entries()) {
+    db.transaction(() => {
+      db.exec(sql)
+      db.pragma(`user_version = ${version + index + 1}`)
+    })()
+  }
+}

@@ -1,0 +1,66 @@
+import { Type, type Static } from 'typebox'
+
+const object = { additionalProperties: false, default: {} }
+const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
+const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:\\d{1,5}$' })
+
+/** gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
+export const GatewayConfigSchema = Type.Object(
+  {
+    /** CA, certificates, secret, private Redis. */
+    state_dir: absolutePath('/var/lib/berth/gateway'),
+    run_dir: absolutePath('/run/berth/gateway'),
+    /** HTTP API. */
+    listen: hostPort('127.0.0.1:8080'),
+    /** TLS endpoint where agents join; its certificate is the private CA's. */
+    join_listen: hostPort('127.0.0.1:8081'),
+    /** Address agents reach `join_listen` at, put into join tokens; empty: join_listen. */
+    join_address: Type.String({ default: '' }),
+    log_level: Type.Union(
+      (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
+      { default: 'info' },
+    ),
+    /** IANA name in which times are shown and read; empty: the host's. */
+    time_zone: Type.String({ default: '' }),
+    redis: Type.Object(
+      {
+        /** Existing server; empty: a private one is started. BERTH_REDIS_URL overrides. */
+        url: Type.String({ default: '' }),
+        /** Prefix of every key, so that several Berths can share a server. */
+        prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
+        /** Program of the private server. */
+        program: absolutePath('/usr/bin/redis-server'),
+      },
+      object,
+    ),
+    http: Type.Object(
+      {
+        max_body_bytes: Type.Integer({ minimum: 1024, maximum: 67108864, default: 1048576 }),
+        /** Addresses or CIDRs of proxies whose forwarded-for headers count. */
+        trusted_proxies: Type.Array(Type.String(), { default: [] }),
+      },
+      object,
+    ),
+    agents: Type.Object(
+      {
+        call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
+        /** No sign of life for this long: the host is offline. */
+        silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
+      },
+      object,
+    ),
+    certificates: Type.Object(
+      {
+        ca_days: Type.Integer({ minimum: 1, maximum: 36500, default: 3650 }),
+        /** Lifetime of agent and gateway certificates; renewed after two thirds. */
+        leaf_hours: Type.Number({ exclusiveMinimum: 0, maximum: 87600, default: 720 }),
+      },
+      object,
+    ),
+    join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
+    audit: Type.Object({ keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }) }, object),
+  },
+  { additionalProperties: false },
+)
+
+export type GatewayConfig = Static<typeof GatewayConfigSchema>

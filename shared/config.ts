@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import type { Static, TSchema } from 'typebox'
+import { parse } from 'yaml'
+
+/** Limits a configuration file's size and alias use: it is the operator's, but a mistake should not hang a daemon. */
+const maxConfigBytes = 1024 * 1024
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+/**
+ * The configuration in a YAML file, with the schema's defaults filled in.
+ * @throws {ConfigError} naming the file and the key when the file cannot be read, is no YAML, has an
+ * unknown key or a value outside the schema
+ */
+export function readConfig<S extends TSchema>(schema: S, path: string | undefined): Static<S> {
+  const raw = path === undefined ? {} : parseFile(path)
+  return validateConfig(schema, raw, path ?? 'defaults')
+}
+
+export function validateConfig<S extends TSchema>(schema: S, raw: unknown, source: string): Static<S> {
+  const ajv = new Ajv2020({ useDefaults: true, allErrors: true, strict: true, allowUnionTypes: true })
+  const value = raw ?? {}
+  const validate = ajv.compile<Static<S>>(schema)
+  if (validate(value)) return value
+  const problems = (validate.errors ?? []).map((e) => {
+    const key = [
+      e.instancePath.slice(1).replaceAll('/', '.'),
+      e.params['additionalProperty'] as string | undefined,
+    ]
+    return `${key.filter(Boolean).join('.') || 'file'}: ${e.message ?? 'invalid'}`
+  })
+  throw new ConfigError(`${source}: ${problems.join('; ')}`)
+}
+
+function parseFile(path: string): unknown {
+  try {
+    const text = readFileSync(path, 'utf8')
+    if (text.length > maxConfigBytes) throw new Error('larger than 1 MiB')
+    return parse(text, { maxAliasCount: 10 })
+  } catch (cause) {
+    throw new ConfigError(`${path}: ${cause instanceof Error ? cause.message : 'unreadable'}`, { cause })
+  }
+}

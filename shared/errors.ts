@@ -1,0 +1,66 @@
+/**
+ * The one error that crosses module and process borders. `code` is stable and public: it reaches API
+ * clients as it is, and gRPC peers as the `berth-code` metadata entry.
+ */
+export type ErrorKind =
+  | 'invalid' // the caller's input breaks a rule
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'not_found'
+  | 'conflict' // the state does not allow it now
+  | 'exhausted' // a pool or limit is used up
+  | 'unavailable' // try again
+  | 'timeout'
+  | 'internal' // our bug or the host's fault; details stay in the log
+
+export interface ErrorOptions {
+  cause?: unknown
+  /** Name of the offending input field, in the API's spelling. */
+  field?: string
+}
+
+export class BerthError extends Error {
+  override readonly name = 'BerthError'
+  readonly field: string | undefined
+
+  constructor(
+    readonly kind: ErrorKind,
+    readonly code: string,
+    message: string,
+    options: ErrorOptions = {},
+  ) {
+    super(message, { cause: options.cause })
+    this.field = options.field
+  }
+}
+
+export function invalidField(field: string, message: string): BerthError {
+  return new BerthError('invalid', 'invalid_field', message, { field })
+}
+
+export function notFound(what: string): BerthError {
+  return new BerthError('not_found', 'not_found', `${what} not found`)
+}
+
+export function conflict(code: string, message: string): BerthError {
+  return new BerthError('conflict', code, message)
+}
+
+/** Anything thrown, as a BerthError; what is not one already is `internal_error`. */
+export function toBerthError(error: unknown, step: string): BerthError {
+  if (error instanceof BerthError) return error
+  return new BerthError('internal', 'internal_error', step, { cause: error })
+}
+
+/** The chain of messages, outermost first, for logs and operation records. */
+export function describeError(error: unknown): string {
+  const parts: string[] = []
+  for (
+    let at: unknown = error;
+    at !== undefined && at !== null;
+    at = at instanceof Error ? at.cause : undefined
+  ) {
+    parts.push(at instanceof Error ? at.message : typeof at === 'string' ? at : JSON.stringify(at))
+  }
+  return parts.join(': ')
+}

@@ -1,0 +1,79 @@
+import { BerthError, invalidField } from './errors.js'
+
+/*
+ * What user text must look like, checked by the gateway and again by the agent. The patterns are strict
+ * enough that a value that passes is safe as a file name, an argument and an lxc configuration value.
+ */
+
+/** Letters, digits, `.`, `_`, `-`; begins with a letter or digit. */
+export const guestNamePattern = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
+export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
+export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+/** Printable text on one line. */
+export const descriptionPattern = '^[^\\u0000-\\u001f\\u007f\\u2028\\u2029]{0,200}$'
+
+export const limits = {
+  vcpuMilli: { min: 50, max: 256_000 },
+  ramMb: { min: 32, max: 4_194_304 },
+  diskGb: { min: 1, max: 65_536 },
+  networkMbps: { min: 0, max: 400_000 },
+  ioMbps: { min: 0, max: 100_000 },
+  portMappings: { min: 0, max: 1000 },
+} as const
+
+/** @throws {BerthError} `invalid_field` */
+export function checkGuestName(name: string): void {
+  if (!new RegExp(guestNamePattern).test(name))
+    throw invalidField(
+      'name',
+      'name: 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
+    )
+  if (/^\d+$/.test(name)) throw invalidField('name', 'name: may not be all digits')
+  if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: may not look like a uuid')
+}
+
+/** RFC 1123 host name for a guest name: lower case, other characters become `-`. */
+export function hostnameOf(guestName: string): string {
+  const label = guestName.toLowerCase().replace(/[^a-z0-9-]/g, '-')
+  return label.replace(/^-+|-+$/g, '') || 'guest'
+}
+
+/** @throws {BerthError} `invalid_field` unless 8 to 64 printable ASCII characters with a letter, a digit, no space */
+export function checkSshPassword(password: string): void {
+  const ok = /^[\x21-\x7e]{8,64}$/.test(password) && /[A-Za-z]/.test(password) && /\d/.test(password)
+  if (!ok)
+    throw invalidField(
+      'ssh_password',
+      'ssh_password: 8 to 64 characters with letters and digits, without whitespace',
+    )
+}
+
+const keyTypes = [
+  'ssh-ed25519',
+  'ssh-rsa',
+  'ecdsa-sha2-nistp256',
+  'ecdsa-sha2-nistp384',
+  'ecdsa-sha2-nistp521',
+  'sk-ssh-ed25519@openssh.com',
+  'sk-ecdsa-sha2-nistp256@openssh.com',
+]
+
+/**
+ * A one-line OpenSSH public key, options not allowed; the blob must name the same type (RFC 4253 6.6).
+ * @returns the key with single spaces, trimmed
+ * @throws {BerthError} `invalid_field`
+ */
+export function parseSshPublicKey(line: string): string {
+  const bad = (why: string): BerthError => invalidField('ssh_public_key', `ssh_public_key: ${why}`)
+  // eslint-disable-next-line no-control-regex -- control characters are what is refused
+  if (line.length > 16_384 || /[\x00-\x1f\x7f\u0080-\u009f\u2028\u2029]/.test(line.trim()))
+    throw bad('must be one line')
+  const [type = '', blob = '', ...comment] = line.trim().split(/ +/)
+  if (!keyTypes.includes(type)) throw bad(`must begin with one of ${keyTypes.join(', ')}`)
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(blob)) throw bad('is not base64')
+  const bytes = Buffer.from(blob, 'base64')
+  const length = bytes.length >= 4 ? bytes.readUInt32BE(0) : 0
+  if (bytes.toString('latin1', 4, 4 + length) !== type)
+    throw bad('is damaged: the key is not of the stated type')
+  return [type, blob, ...comment].join(' ')
+}
