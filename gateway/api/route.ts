@@ -1,0 +1,84 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Logger } from 'pino'
+import type { Static, TSchema } from 'typebox'
+
+/** Who calls. */
+export interface Caller {
+  readonly keyId: number
+  readonly keyName: string
+  /** As shown in logs and tasks: `api:<key_name>`. */
+  readonly user: string
+  readonly scopes: readonly string[]
+  /** Empty: all containers. */
+  readonly containerUuids: ReadonlySet<string>
+  readonly ipWhitelist: string
+  /** ms since 1970; 0: never. */
+  readonly expiresAtMs: number
+  /** Client address after trusted proxies. */
+  readonly address: string
+}
+
+export interface RequestContext<Params, Query, Body> {
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  readonly caller: Caller
+  readonly requestId: string
+  readonly headers: IncomingHttpHeaders
+  /** Stable for repeats of the same request with the same Idempotency-Key, random otherwise; a uuid. */
+  readonly operationId: string
+  readonly log: Logger
+  /** What the audit entry names as target and detail; never secrets. */
+  audit(entry: { target?: string; detail?: string }): void
+}
+
+export interface Answer<Data> {
+  /** Default 200. */
+  status?: number
+  message?: string
+  data?: Data
+  headers?: Record<string, string>
+  /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
+  prepared?: { body: Buffer; etag: string }
+}
+
+/**
+ * One endpoint. The router, authorization, validation, the OpenAPI document and the audit log are derived
+ * from it. Paths are relative to `/api/v1`; parameters as `{id}`.
+ */
+export interface Route<
+  P extends TSchema = TSchema,
+  Q extends TSchema = TSchema,
+  B extends TSchema = TSchema,
+  D extends TSchema = TSchema,
+> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  /** `area:verb`; `any` = every valid caller. A route without one does not start. */
+  readonly scope: string
+  /** Audit action (`container.create`); required on everything but GET, except for reads by POST (`false`). */
+  readonly audit?: string | false
+  readonly summary: string
+  readonly tag: string
+  readonly params?: P
+  readonly query?: Q
+  readonly body?: B
+  /** Body may be absent. Default: required where `body` is given. */
+  readonly bodyOptional?: boolean
+  /** Schema of `data`. */
+  readonly data?: D
+  /** Success status codes it may answer; default [200]. */
+  readonly statuses?: readonly number[]
+  /** Error codes beyond the common ones, for the document. */
+  readonly errors?: readonly string[]
+  handle(
+    context: RequestContext<Static<P>, Static<Q>, Static<B>>,
+  ): Promise<Answer<Static<D>>> | Answer<Static<D>>
+}
+
+/** Keeps the types of one route's schemas for its handler, and forgets them for the table. */
+export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D extends TSchema>(
+  definition: Route<P, Q, B, D>,
+): Route {
+  return definition as unknown as Route
+}
