@@ -1,0 +1,50 @@
+import { pino, type DestinationStream, type Level, type Logger } from 'pino'
+
+export interface LogOptions {
+  /** Of the program or part. */
+  name: string
+  level: Level
+  /** Default: stderr. */
+  destination?: DestinationStream
+}
+
+/** Names under which secrets travel; their values never reach a log line, up to two levels deep. */
+const secretNames = [
+  'authorization',
+  'cookie',
+  'password',
+  'ssh_password',
+  'sshPassword',
+  'key',
+  'api_key',
+  'apiKey',
+  'key_pem',
+  'private_key',
+  'privateKey',
+  'secret',
+  'token',
+  'ticket',
+  'access_code',
+]
+const secretPaths = [...secretNames, '["x-api-key"]'].flatMap((name) => {
+  const tail = name.startsWith('[') ? name : `.${name}`
+  return [name, `*${tail}`, `*.*${tail}`]
+})
+
+/** Keys and join tokens inside free text, such as a quoted header in an error message. */
+const secretText = /\b(berth_(?:sk|jt)_)[A-Za-z0-9_-]{4,}/g
+
+/** JSON lines with ISO times on stderr, secrets removed, an error's whole chain of causes printed. */
+export function createLogger(options: LogOptions): Logger {
+  return pino(
+    {
+      name: options.name,
+      level: options.level,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      redact: { paths: secretPaths, censor: '********' },
+      serializers: { err: pino.stdSerializers.err, error: pino.stdSerializers.err },
+      hooks: { streamWrite: (line) => line.replace(secretText, '$1********') },
+    },
+    options.destination ?? pino.destination({ fd: 2, sync: true }),
+  )
+}

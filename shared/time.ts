@@ -1,0 +1,116 @@
+import { invalidField } from './errors.js'
+
+/*
+ * Times of the API: `YYYY-MM-DD HH:MM:SS` in one configured IANA zone. Inside the programs a time is always
+ * milliseconds since 1970, with 0 for never.
+ */
+
+const dayMs = 86_400_000
+const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?: (\d{2}):(\d{2}):(\d{2}))?$/
+const rfc3339Pattern =
+  /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
+
+export interface TimeFormat {
+  /** IANA name. */
+  readonly zone: string
+  /** `YYYY-MM-DD HH:MM:SS`; "" for 0. */
+  format(ms: number): string
+  /**
+   * Reads the zone's local form, RFC 3339, or a bare date (its last second). A local time that a clock change
+   * skips is taken with the offset before the change, one that occurs twice is the first.
+   * @returns ms since 1970; `undefined` when it is none of the three or not a real time
+   */
+  parse(text: string): number | undefined
+  /**
+   * The same for an input field; "" is 0 (never).
+   * @throws {BerthError} `invalid_field`
+   */
+  parseField(field: string, text: string): number
+}
+
+/** @param zone IANA name; "" is the host's. @throws {RangeError} for an unknown zone */
+export function createTimeFormat(zone: string): TimeFormat {
+  const clock = new Intl.DateTimeFormat('en-US', {
+    ...(zone === '' ? {} : { timeZone: zone }),
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  })
+  const wall = (ms: number): number => readWallClock(clock, ms)
+  const parse = (text: string): number | undefined => parseRfc3339(text) ?? parseLocal(text, wall)
+  return {
+    zone: clock.resolvedOptions().timeZone,
+    format: (ms) => (ms === 0 ? '' : new Date(wall(ms)).toISOString().slice(0, 19).replace('T', ' ')),
+    parse,
+    parseField: (field, text) => (text === '' ? 0 : (parse(text) ?? failParse(field))),
+  }
+}
+
+function failParse(field: string): never {
+  throw invalidField(
+    field,
+    `${field}: must be YYYY-MM-DD HH:MM:SS, an RFC 3339 time, a date (YYYY-MM-DD), or empty`,
+  )
+}
+
+/** What the zone's clocks show at `ms`, as if it were UTC. */
+function readWallClock(clock: Intl.DateTimeFormat, ms: number): number {
+  const field = new Map(clock.formatToParts(ms).map((part) => [part.type, Number(part.value)]))
+  const get = (type: Intl.DateTimeFormatPartTypes): number => field.get(type) ?? 0
+  return Date.UTC(get('year'), get('month') - 1, get('day'), get('hour'), get('minute'), get('second'))
+}
+
+function parseLocal(text: string, wall: (ms: number) => number): number | undefined {
+  const [, year, month, day, hour, minute, second] = localPattern.exec(text) ?? []
+  if (hour !== undefined) {
+    const local = realTime([year, month, day, hour, minute, second])
+    return local === undefined ? undefined : instantOf(local, wall)
+  }
+  const midnight = realTime([year, month, day, '0', '0', '0'])
+  return midnight === undefined ? undefined : instantOf(midnight + dayMs, wall) - 1000
+}
+
+/** The instant at which the zone's clocks first show `local`; in a gap, with the offset before it. */
+function instantOf(local: number, wall: (ms: number) => number): number {
+  const offsetAt = (ms: number): number => wall(ms) - ms
+  const before = local - offsetAt(local - dayMs)
+  const after = local - offsetAt(local + dayMs)
+  const exact = [before, after].filter((ms) => wall(ms) === local)
+  return exact.length > 0 ? Math.min(...exact) : before
+}
+
+function parseRfc3339(text: string): number | undefined {
+  const match = rfc3339Pattern.exec(text)
+  if (!match) return undefined
+  const [
+    ,
+    year,
+    month,
+    day,
+    hour,
+    minute,
+    second,
+    fraction = '',
+    sign,
+    offsetHour = '0',
+    offsetMinute = '0',
+  ] = match
+  const local = realTime([year, month, day, hour, minute, second])
+  if (local === undefined || Number(offsetHour) > 23 || Number(offsetMinute) > 59) return undefined
+  const offsetMs = (Number(offsetHour) * 60 + Number(offsetMinute)) * 60_000
+  const fractionMs = Number(fraction.padEnd(3, '0').slice(0, 3))
+  return local + fractionMs - (sign === '-' ? -offsetMs : offsetMs)
+}
+
+/** As UTC; `undefined` for what no calendar has (31 April, 24:00) and before 1971, where 0 could be meant. */
+function realTime(parts: (string | undefined)[]): number | undefined {
+  const [year = NaN, month = NaN, day = NaN, hour = NaN, minute = NaN, second = NaN] = parts.map(Number)
+  if (!(year >= 1971) || hour > 23 || minute > 59 || second > 59) return undefined
+  const ms = Date.UTC(year, month - 1, day, hour, minute, second)
+  const date = new Date(ms)
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? ms : undefined
+}
