@@ -1,0 +1,38 @@
+import type { Logger } from 'pino'
+import type { AgentConfig } from '../config.js'
+import type { Driver, Login, Machine } from '../drivers/contract.js'
+import type { Network } from '../network/contract.js'
+import type { GuestRecord } from './record.js'
+import type { GuestStore } from './store.js'
+
+/** What images the guests domain needs. */
+export interface ImageSource {
+  has(templateId: string): boolean
+  ensure(
+    templateId: string,
+    report: (fraction: number, stage: string) => void,
+    signal: AbortSignal,
+  ): Promise<void>
+}
+
+/** What the guests domain works with; made once in daemon.ts. */
+export interface GuestContext {
+  readonly config: AgentConfig
+  readonly store: GuestStore
+  readonly drivers: Readonly<Record<'lxc' | 'kvm', Driver | undefined>>
+  readonly network: Network
+  readonly images: ImageSource
+  readonly log: Logger
+  readonly machineOf: (record: GuestRecord) => Machine
+  readonly deviceOf: (id: number) => string
+  readonly sealLogin: (login: Login) => Buffer
+  readonly openLogin: (sealed: Buffer | null) => Login
+  readonly now: () => number
+}
+
+/** @throws when the host has no driver for the guest, as after a change of configuration */
+export function driverOf(context: GuestContext, record: GuestRecord): Driver {
+  const driver = context.drivers[record.spec.virtualization]
+  if (!driver) throw new Error(`no ${record.spec.virtualization} driver on this host`)
+  return driver
+}

@@ -1,0 +1,111 @@
+import { hostnameOf } from '../../shared/guest-rules.js'
+import type { AgentConfig } from '../config.js'
+import type { Machine } from '../drivers/contract.js'
+import type { GuestNetwork } from '../network/contract.js'
+
+export type GuestStatus =
+  'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
+
+/** Sizes as sold; rates 0 = unlimited. */
+export interface GuestLimits {
+  vcpuMilli: number
+  ramMb: number
+  diskGb: number
+  networkDownMbps: number
+  networkUpMbps: number
+  ioReadMbps: number
+  ioWriteMbps: number
+}
+
+/** What was ordered; stored as JSON. */
+export interface GuestSpec {
+  virtualization: 'lxc' | 'kvm'
+  templateId: string
+  limits: GuestLimits
+}
+
+export interface PortMapping {
+  protocol: 'tcp' | 'udp'
+  hostPort: number
+  containerPort: number
+  description: string
+}
+
+/** A guest as the journal knows it. */
+export interface GuestRecord {
+  uuid: string
+  /** Unique in the fleet, given by the gateway. */
+  id: number
+  name: string
+  spec: GuestSpec
+  status: GuestStatus
+  statusReason: string
+  /** What its owner wants: decides what happens after a crash or a reboot. */
+  wanted: 'running' | 'stopped'
+  idmapSlot: number
+  ipv4: string
+  mac: string
+  /** Sealed `Login`; null when there is none. */
+  login: Buffer | null
+  /** Host name and login are set inside. */
+  initialized: boolean
+  portMappings: PortMapping[]
+  createdAtMs: number
+  revision: number
+}
+
+const mib = 1024 * 1024
+const gib = 1024 * mib
+export const idmapRange = 65_536
+
+export interface MachineDefaults {
+  readonly config: AgentConfig
+  readonly gateway: string
+  readonly prefixLength: number
+  readonly resolvers: readonly string[]
+  /** Host-side interface of a guest id. */
+  readonly deviceOf: (id: number) => string
+}
+
+/** The guest in the driver's terms. */
+export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machine {
+  const { config } = defaults
+  const { limits } = record.spec
+  const memoryBytes = limits.ramMb * mib
+  return {
+    uuid: record.uuid,
+    id: record.id,
+    hostname: hostnameOf(record.name),
+    templateId: record.spec.templateId,
+    limits: {
+      vcpuMilli: limits.vcpuMilli,
+      memoryBytes,
+      swapBytes: Math.floor((memoryBytes * config.lxc.swap_ratio) / mib) * mib,
+      diskBytes: limits.diskGb * gib,
+      pidsMax: config.lxc.pids_max,
+      ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
+      ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
+    },
+    idmapBase: config.lxc.idmap_base + record.idmapSlot * idmapRange,
+    nic: {
+      device: defaults.deviceOf(record.id),
+      bridge: config.network.bridge,
+      mac: record.mac,
+      ipv4: record.ipv4,
+      prefixLength: defaults.prefixLength,
+      gateway: defaults.gateway,
+    },
+    resolvers: defaults.resolvers,
+  }
+}
+
+/** The guest in the network's terms. */
+export function networkOf(record: GuestRecord, deviceOf: (id: number) => string): GuestNetwork {
+  return {
+    uuid: record.uuid,
+    device: deviceOf(record.id),
+    mac: record.mac,
+    ipv4: record.ipv4,
+    portMappings: record.portMappings,
+  }
+}
