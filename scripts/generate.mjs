@@ -1,6 +1,35 @@
-// Protocol code from proto/ into proto/gen, with buf and ts-proto; nothing is fetched.
+// Protocol code from proto/ into proto/gen, with buf and ts-proto; nothing is fetched. Does nothing where the
+// code is that of the present proto files and tools already.
 import { execFileSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
-rmSync('proto/gen', { recursive: true, force: true })
-execFileSync('node_modules/.bin/buf', ['generate'], { stdio: 'inherit' })
+const generated = 'proto/gen'
+const stamp = `${generated}/.inputs`
+
+function inputsDigest() {
+  const protos = readdirSync('proto', { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.proto'))
+    .map((name) => `proto/${name}`)
+  const tools = ['node_modules/ts-proto/package.json', 'node_modules/@bufbuild/buf/package.json']
+  const hash = createHash('sha256')
+  for (const file of ['buf.yaml', 'buf.gen.yaml', ...tools, ...protos.sort()])
+    hash.update(`${file}\n`).update(readFileSync(file))
+  return hash.digest('hex')
+}
+
+// Made aside and swapped in, so that a build beside this one never sees half of it.
+function generate(digest) {
+  const aside = `.generated-${process.pid}`
+  try {
+    execFileSync('node_modules/.bin/buf', ['generate', '--output', aside], { stdio: 'inherit' })
+    writeFileSync(`${aside}/${stamp}`, digest)
+    rmSync(generated, { recursive: true, force: true })
+    renameSync(`${aside}/${generated}`, generated)
+  } finally {
+    rmSync(aside, { recursive: true, force: true })
+  }
+}
+
+const digest = inputsDigest()
+if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== digest) generate(digest)

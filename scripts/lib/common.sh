@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# What every script here uses: output, failure, progress, Node, Debian and npm packages. Sourced, not run.
+
+if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'; else bold='' dim='' red='' plain=''; fi
+
+say() { printf '%s\n' "${bold}==>${plain} $*"; }
+note() { printf '    %s\n' "$*"; }
+fail() {
+  printf '%s\n' "${red}error:${plain} $1" >&2
+  shift
+  [ $# -eq 0 ] || printf '       %s\n' "$@" >&2
+  exit 1
+}
+
+require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
+
+# Runs a command with its output in a file; shows what it is at while it takes long, its end when it fails.
+# run_logged LABEL LOG COMMAND...
+run_logged() {
+  local label=$1 log=$2 pid started=$SECONDS shown=0
+  shift 2
+  "$@" >>"$log" 2>&1 </dev/null &
+  pid=$!
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep 0.2
+    show_progress "$label" "$log" $((SECONDS - started))
+  done
+  [ -t 1 ] && printf '\r\e[K'
+  wait "$pid" && return 0
+  printf '%s\n' "${red}error:${plain} $label failed; the end of $log:" >&2
+  tail -n 30 "$log" | sed 's/^/    /' >&2
+  return 1
+}
+
+# A line that rewrites itself on a terminal; elsewhere a line every ten seconds. Uses the caller's `shown`.
+show_progress() {
+  local last
+  if [ -t 1 ]; then
+    last=$(tail -n 1 "$2" 2>/dev/null | tr -d '\r\e' | cut -c 1-70) || true
+    printf '\r\e[K    %s%4ds  %s%s' "$1 " "$3" "$dim$last" "$plain"
+  elif [ $(($3 / 10)) -gt "${shown:-0}" ]; then
+    shown=$(($3 / 10))
+    last=$(tail -n 1 "$2" 2>/dev/null | tr -d '\r\e' | cut -c 1-90) || true
+    note "$1: $3 s, $last"
+  fi
+}
+
+minimum_node=20.19
+
+# The node program to use, or why there is none.
+require_node() {
+  local version
+  if ! command -v node >/dev/null || ! command -v npm >/dev/null; then node_missing 'Node.js is not installed.'; fi
+  version=$(node -p process.versions.node)
+  version_at_least "$version" "$minimum_node" || node_missing "Node.js $version is too old."
+}
+
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+node_missing() {
+  fail "$1 Berth needs Node.js $minimum_node or newer (20, 22, 24 …) with npm." \
+    "Debian 12's own package is too old. Install a current release, for example:" \
+    "  apt-get install -y curl xz-utils" \
+    "  curl -fsSL https://nodejs.org/dist/v22.12.0/node-v22.12.0-linux-x64.tar.xz | tar -xJ -C /usr/local --strip-components=1" \
+    "then run this script again."
+}
+
+package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Installs those of the named Debian packages that are missing, in one run; nothing they bring starts by itself.
+# Sets `installed_now`. ensure_debian_packages LOG PACKAGE...
+ensure_debian_packages() {
+  local log=$1 package
+  shift
+  installed_now=()
+  for package in "$@"; do package_installed "$package" || installed_now+=("$package"); done
+  [ ${#installed_now[@]} -gt 0 ] || return 0
+  say "Installing ${#installed_now[@]} Debian packages: ${installed_now[*]}"
+  forbid_service_starts
+  run_logged 'apt-get update' "$log" apt-get -q update || { allow_service_starts; exit 1; }
+  run_logged 'apt-get install' "$log" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l \
+    apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-confold install "${installed_now[@]}" ||
+    { allow_service_starts; exit 1; }
+  allow_service_starts
+  keep_services_off
+}
+
+# invoke-rc.d asks /usr/sbin/policy-rc.d whether a package may start its service; 101 is "no".
+# An administrator's own policy is left alone.
+policy_file=/usr/sbin/policy-rc.d
+policy_mark='# written by berth while it installs packages'
+forbid_service_starts() {
+  [ -e "$policy_file" ] && return 0
+  printf '#!/bin/sh\n%s\nexit 101\n' "$policy_mark" >"$policy_file"
+  chmod 755 "$policy_file"
+}
+allow_service_starts() { ! grep -qsF "$policy_mark" "$policy_file" || rm -f "$policy_file"; }
+
+# The distribution's own Redis server and lxc's own bridge are not wanted; only those that came just now are touched.
+keep_services_off() {
+  local package service
+  for package in "${installed_now[@]}"; do
+    case $package in redis-server) service=redis-server ;; lxc) service=lxc-net ;; *) continue ;; esac
+    if [ -d /run/systemd/system ]; then
+      systemctl -q disable --now "$service" 2>/dev/null || true
+    else
+      update-rc.d "$service" disable >/dev/null 2>&1 || true
+    fi
+  done
+}
+
+# npm packages, unless they are those of the lock file already. ensure_npm_packages LOG
+ensure_npm_packages() {
+  local want mark=node_modules/.berth-installed
+  want="$(sha256sum package.json package-lock.json | sha256sum | cut -c 1-64) $(node -p 'process.version + process.arch')"
+  [ "$(cat "$mark" 2>/dev/null)" = "$want" ] && return 0
+  say 'Installing npm packages'
+  # `npm install`, not `npm ci`: the lock lists one platform's binaries only.
+  run_logged 'npm install' "$1" npm install --no-progress --loglevel=http || exit 1
+  echo "$want" >"$mark"
+}
