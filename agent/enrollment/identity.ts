@@ -1,0 +1,111 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+import { writeFileAtomic } from '../../shared/files.js'
+import { readCertificateIdentity } from '../../shared/identity.js'
+
+/*
+ * The agent's identity is one file, so that key, certificate and authority change together in one rename:
+ * private key (PKCS #8), certificate, certificate of the authority, in PEM.
+ */
+
+export interface AgentIdentity {
+  readonly hostId: string
+  readonly privateKeyPem: string
+  readonly certificatePem: string
+  readonly caPem: string
+  readonly serial: string
+  /** ms since 1970. */
+  readonly notAfterMs: number
+}
+
+export interface IdentityPaths {
+  readonly identity: string
+  /** Key of a renewal that was begun. */
+  readonly pendingKey: string
+  /** Serial numbers of gateway certificates to refuse, one a line; the operator's. */
+  readonly revoked: string
+}
+
+export function identityPaths(identityDir: string): IdentityPaths {
+  return {
+    identity: join(identityDir, 'identity.pem'),
+    pendingKey: join(identityDir, 'pending-key.pem'),
+    revoked: join(identityDir, 'revoked-gateways'),
+  }
+}
+
+/**
+ * The identity in `identityDir`; undefined when this host has not joined.
+ * @throws {BerthError} `bad_identity` when the file is damaged
+ */
+export function findIdentity(identityDir: string): AgentIdentity | undefined {
+  let pem: string
+  try {
+    pem = readFileSync(identityPaths(identityDir).identity, 'utf8')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new BerthError('internal', 'bad_identity', `read ${identityDir}`, { cause })
+  }
+  return parseIdentity(pem)
+}
+
+/** @throws {BerthError} `not_joined` or `bad_identity` */
+export function getIdentity(identityDir: string): AgentIdentity {
+  const identity = findIdentity(identityDir)
+  if (identity) return identity
+  throw new BerthError(
+    'unavailable',
+    'not_joined',
+    `no identity in ${identityDir}: run "berth-agent join TOKEN" with a token from POST /hosts`,
+  )
+}
+
+/**
+ * Checks that the parts belong together.
+ * @throws {BerthError} `bad_identity`
+ */
+export function parseIdentity(pem: string): AgentIdentity {
+  try {
+    const [privateKeyPem = ''] =
+      pem.match(/-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/) ?? []
+    const [certificatePem = '', caPem = ''] =
+      pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g) ?? []
+    const certificate = new X509Certificate(certificatePem)
+    if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
+      throw new Error('key of another certificate')
+    if (!certificate.verify(new X509Certificate(caPem).publicKey))
+      throw new Error('certificate of another authority')
+    const { identity, serial, notAfterMs } = readCertificateIdentity(certificate)
+    if (identity.role !== 'agent' || !identity.hostId) throw new Error('not an agent certificate')
+    return { hostId: identity.hostId, privateKeyPem, certificatePem, caPem, serial, notAfterMs }
+  } catch (cause) {
+    throw new BerthError('internal', 'bad_identity', 'identity is damaged; join again', { cause })
+  }
+}
+
+/** @throws {BerthError} `bad_identity` when the parts do not belong together; nothing is written then */
+export async function writeIdentity(
+  identityDir: string,
+  parts: { privateKeyPem: string; certificatePem: string; caPem: string },
+): Promise<AgentIdentity> {
+  const lines = [parts.privateKeyPem, parts.certificatePem, parts.caPem].map((part) => `${part.trim()}\n`)
+  const identity = parseIdentity(lines.join(''))
+  const paths = identityPaths(identityDir)
+  await writeFileAtomic(paths.identity, lines.join(''), 0o600)
+  await rm(paths.pendingKey, { force: true })
+  return identity
+}
+
+/** Serial numbers in the revocation file, upper case; none when there is no file. */
+export function readRevoked(identityDir: string): ReadonlySet<string> {
+  let text = ''
+  try {
+    text = readFileSync(identityPaths(identityDir).revoked, 'utf8')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
+  }
+  return new Set(text.toUpperCase().match(/^[0-9A-F]+$/gm) ?? [])
+}

@@ -1,0 +1,109 @@
+import {
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+} from '@grpc/grpc-js'
+import type { SecureContextOptions } from 'node:tls'
+import { toStatus } from '../../shared/grpc-errors.js'
+import { createPeerCheck, type CertificateIdentity } from '../../shared/identity.js'
+import { getIdentity, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
+
+/** How long a revocation file is trusted unread. */
+const revokedFreshMs = 1000
+
+/** Answers a call without letting it reach its handler, unless the peer is the gateway. */
+type GatewayCheck = (call: ServerInterceptingCallInterface) => CertificateIdentity
+
+/**
+ * TLS of the agent's gRPC server: TLS 1.3, client certificates demanded and checked against the private CA,
+ * and on every call the gateway's role. The check is part of the credentials: no handler can forget it.
+ */
+class AgentServerCredentials extends ServerCredentials {
+  readonly #interceptors: ServerInterceptor[]
+
+  constructor(context: SecureContextOptions, interceptors: ServerInterceptor[]) {
+    super({ requestCert: true, rejectUnauthorized: true, ...tlsRules }, { ...context, ...tlsRules })
+    this.#interceptors = interceptors
+  }
+
+  /** New connections use `context`; open ones go on. */
+  replace(context: SecureContextOptions): void {
+    this.updateSecureContextOptions({ ...context, ...tlsRules })
+  }
+
+  override _getInterceptors(): ServerInterceptor[] {
+    return this.#interceptors
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other
+  }
+}
+
+// Level 2 refuses SHA-1 and short keys anywhere in the chain (SSL_CTX_set_security_level(3)).
+const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as const
+
+export interface AgentTls {
+  readonly credentials: ServerCredentials
+  /** The identity in use. */
+  identity(): AgentIdentity
+  /** Reads the identity again; connections made from then on use it. Call after a certificate was installed. */
+  reload(): AgentIdentity
+}
+
+/**
+ * @param identityDir where `join` put the identity: `<state_dir>/identity`
+ * @throws {BerthError} `not_joined`, or `bad_identity` when the file is damaged
+ */
+export function createServerCredentials(identityDir: string): AgentTls {
+  let identity = getIdentity(identityDir)
+  const credentials = new AgentServerCredentials(contextOf(identity), [gatewayOnly(identityDir)])
+  return {
+    credentials,
+    identity: () => identity,
+    reload: () => {
+      identity = getIdentity(identityDir)
+      credentials.replace(contextOf(identity))
+      return identity
+    },
+  }
+}
+
+/** Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED. Part of the credentials already. */
+export function gatewayOnly(identityDir: string): ServerInterceptor {
+  const check = gatewayCheck(identityDir)
+  return (_method, call) => {
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata: (metadata, proceed) => {
+            try {
+              check(call)
+            } catch (error) {
+              return call.sendStatus(toStatus(error))
+            }
+            proceed(metadata)
+          },
+        }),
+    })
+  }
+}
+
+function gatewayCheck(identityDir: string): GatewayCheck {
+  let revoked: ReadonlySet<string> = new Set()
+  let readAtMs = 0
+  const isRevoked = (serial: string): boolean => {
+    if (Date.now() - readAtMs >= revokedFreshMs) {
+      revoked = readRevoked(identityDir)
+      readAtMs = Date.now()
+    }
+    return revoked.has(serial)
+  }
+  const checkPeer = createPeerCheck({ identity: { role: 'gateway' }, isRevoked })
+  return (call) => checkPeer(call.getAuthContext().sslPeerCertificate)
+}
+
+function contextOf(identity: AgentIdentity): SecureContextOptions {
+  return { ca: identity.caPem, cert: identity.certificatePem, key: identity.privateKeyPem }
+}

@@ -1,0 +1,47 @@
+import { constants } from 'node:fs'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+/**
+ * Replaces a file so that after a crash either the old or the new content is there, whole and on disk.
+ * The directory is made with mode 0700 when missing.
+ */
+export async function writeFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<void> {
+  const directory = dirname(path)
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const temporary = join(directory, `.${basename(path)}.${process.pid}.${temporaryCount++}.tmp`)
+  try {
+    await writeSynced(temporary, content, mode)
+    await rename(temporary, path)
+  } catch (cause) {
+    await rm(temporary, { force: true })
+    throw cause
+  }
+  await syncDirectory(directory)
+}
+
+let temporaryCount = 0
+
+async function writeSynced(path: string, content: string | Buffer, mode: number): Promise<void> {
+  // O_EXCL and O_NOFOLLOW: nothing planted under the temporary name is written through.
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  await rm(path, { force: true })
+  const file = await open(path, flags, mode)
+  try {
+    await file.chmod(mode)
+    await file.writeFile(content)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Makes renames and removals in a directory durable (fsync(2) of the directory). */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}

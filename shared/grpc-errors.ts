@@ -1,0 +1,86 @@
+import { Metadata, status, type ServiceError } from '@grpc/grpc-js'
+import { BerthError, toBerthError, type ErrorKind } from './errors.js'
+
+/*
+ * BerthError as a gRPC status and back. The stable code travels as `berth-code`, the offending field as
+ * `berth-field`; causes stay on the side where they happened.
+ */
+
+const statusOfKind: Readonly<Record<ErrorKind, status>> = {
+  invalid: status.INVALID_ARGUMENT,
+  unauthenticated: status.UNAUTHENTICATED,
+  forbidden: status.PERMISSION_DENIED,
+  not_found: status.NOT_FOUND,
+  conflict: status.FAILED_PRECONDITION,
+  exhausted: status.RESOURCE_EXHAUSTED,
+  unavailable: status.UNAVAILABLE,
+  timeout: status.DEADLINE_EXCEEDED,
+  internal: status.INTERNAL,
+}
+
+/** Kinds of an agent's answer that may reach API clients as they are. */
+const passedKinds: ReadonlyMap<status, ErrorKind> = new Map([
+  [status.INVALID_ARGUMENT, 'invalid'],
+  [status.NOT_FOUND, 'not_found'],
+  [status.FAILED_PRECONDITION, 'conflict'],
+  [status.ABORTED, 'conflict'],
+  [status.ALREADY_EXISTS, 'conflict'],
+  [status.RESOURCE_EXHAUSTED, 'exhausted'],
+  [status.UNAVAILABLE, 'unavailable'],
+])
+
+export interface GrpcStatus {
+  code: status
+  details: string
+  metadata: Metadata
+}
+
+const maxDetails = 1024
+
+/** What an agent's handler answers for anything thrown; what is no BerthError tells nothing of its insides. */
+export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
+  const known = toBerthError(error, step)
+  const metadata = new Metadata()
+  metadata.set('berth-code', known.code)
+  if (known.field !== undefined) metadata.set('berth-field', known.field)
+  const code = known.code === 'operation_conflict' ? status.ABORTED : statusOfKind[known.kind]
+  return { code, details: known.message.slice(0, maxDetails), metadata }
+}
+
+/** The same as an Error, for callbacks and `stream.destroy`. */
+export function toServiceError(error: unknown, step?: string): ServiceError {
+  const { code, details, metadata } = toStatus(error, step)
+  return Object.assign(new Error(details), { code, details, metadata })
+}
+
+/**
+ * What a gateway's caller gets for a failed call to an agent. The agent's own codes pass where they concern
+ * the request; its refusals of us, its bugs and anything malformed are `agent_error`.
+ */
+export function fromServiceError(error: unknown, step: string): BerthError {
+  if (error instanceof BerthError) return error
+  if (!isServiceError(error)) return new BerthError('internal', 'agent_error', step, { cause: error })
+  const kind = passedKinds.get(error.code)
+  const code = readText(error, 'berth-code', /^[a-z][a-z0-9_]{0,63}$/)
+  if (kind && code) return passedError(kind, code, error)
+  if (error.code === status.UNAVAILABLE || error.code === status.CANCELLED)
+    return new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause: error })
+  if (error.code === status.DEADLINE_EXCEEDED)
+    return new BerthError('timeout', 'agent_timeout', 'the host did not answer in time', { cause: error })
+  return new BerthError('internal', 'agent_error', `the host failed: ${step}`, { cause: error })
+}
+
+function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthError {
+  const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
+  const message = error.details.slice(0, maxDetails) || code
+  return new BerthError(kind, code, message, { cause: error, ...(field === undefined ? {} : { field }) })
+}
+
+function readText(error: ServiceError, key: string, pattern: RegExp): string | undefined {
+  const [value] = error.metadata?.get(key) ?? []
+  return typeof value === 'string' && pattern.test(value) ? value : undefined
+}
+
+function isServiceError(error: unknown): error is ServiceError {
+  return error instanceof Error && typeof (error as Partial<ServiceError>).code === 'number'
+}
