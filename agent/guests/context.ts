@@ -7,6 +7,9 @@ import type { GuestStore } from './store.js'
 
 /** What images the guests domain needs. */
 export interface ImageSource {
+  /** In the catalogue. */
+  knows(templateId: string): boolean
+  /** On this host. */
   has(templateId: string): boolean
   ensure(
     templateId: string,

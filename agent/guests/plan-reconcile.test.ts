@@ -1,0 +1,45 @@
+import { expect } from 'chai'
+import { planReconcile, type Comparison } from './plan-reconcile.js'
+
+const guest = (
+  status: Comparison['record']['status'],
+  wanted: 'running' | 'stopped',
+  observed: Comparison['observed'],
+  more: Partial<Comparison> = {},
+): Comparison => ({
+  record: { uuid: 'u', status, wanted },
+  observed,
+  ended: undefined,
+  exhausted: false,
+  ...more,
+})
+const update = (fields: object): object[] => [{ kind: 'update', uuid: 'u', update: fields }]
+const start = [{ kind: 'start', uuid: 'u' }]
+
+describe('planReconcile', () => {
+  for (const [name, comparison, repairs] of [
+    ['runs as wanted', guest('running', 'running', 'running'), []],
+    ['stopped as wanted', guest('stopped', 'stopped', 'stopped'), []],
+    ['gone after a reboot', guest('running', 'running', 'stopped'), start],
+    ['killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],
+    [
+      'killed again and again',
+      guest('running', 'running', 'stopped', { ended: 'crash', exhausted: true }),
+      update({ status: 'stopped', wanted: 'stopped', statusReason: 'ended unexpectedly too often' }),
+    ],
+    [
+      'powered off from inside',
+      guest('running', 'running', 'stopped', { ended: 'guest' }),
+      update({ status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' }),
+    ],
+    [
+      'runs though stopped',
+      guest('stopped', 'stopped', 'running'),
+      update({ status: 'running', wanted: 'running', statusReason: '' }),
+    ],
+    ['shown running, is not', guest('running', 'stopped', 'stopped'), update({ status: 'stopped' })],
+    ['on its way', guest('running', 'running', 'starting'), []],
+    ['broken stays broken', guest('error', 'stopped', 'running'), []],
+  ] as const)
+    it(name, () => expect(planReconcile([comparison])).to.deep.equal(repairs))
+})

@@ -1,0 +1,47 @@
+import type { ObservedState, StopCause } from '../drivers/contract.js'
+import type { GuestRecord } from './record.js'
+import type { GuestUpdate } from './store.js'
+
+/** A guest that no operation is busy with, beside what is on the host. */
+export interface Comparison {
+  readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
+  readonly observed: ObservedState
+  /** How it ended, where that was seen. */
+  readonly ended: StopCause | undefined
+  /** It ended too often lately to be started again. */
+  readonly exhausted: boolean
+}
+
+export type Repair =
+  | { kind: 'update'; uuid: string; update: GuestUpdate }
+  /** Start it again: the host went down or the guest was killed. */
+  | { kind: 'start'; uuid: string }
+
+/**
+ * What to do where host and journal differ. What runs is never stopped: it may be right and the journal wrong.
+ * Guests that run without the journal wanting it are taken over as running.
+ */
+export function planReconcile(comparisons: readonly Comparison[]): Repair[] {
+  return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])
+}
+
+function planGuest({ record, observed, ended, exhausted }: Comparison): Repair | undefined {
+  if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
+  if (observed === 'running')
+    return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
+  if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })
+  if (ended === 'guest')
+    return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })
+  if (exhausted)
+    return differing(record, {
+      status: 'stopped',
+      wanted: 'stopped',
+      statusReason: 'ended unexpectedly too often',
+    })
+  return { kind: 'start', uuid: record.uuid }
+}
+
+function differing(record: Comparison['record'], update: GuestUpdate): Repair | undefined {
+  const same = record.status === update.status && (update.wanted ?? record.wanted) === record.wanted
+  return same ? undefined : { kind: 'update', uuid: record.uuid, update }
+}

@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto'
+import type { Observed, StopCause } from '../drivers/contract.js'
+import type { OperationEngine } from '../operations/engine.js'
+import type { GuestContext } from './context.js'
+import type { Guests } from './guests.js'
+import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
+import { networkOf, type GuestRecord } from './record.js'
+
+const restartWindowMs = 600_000
+const restartsInWindow = 5
+
+/** Compares the host with the journal: on events at once, in full every `intervalMs`. */
+export class Reconciler {
+  readonly #ended = new Map<string, StopCause>()
+  readonly #restarts = new Map<string, number[]>()
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | undefined
+  #again = false
+  #repairs = 0
+
+  constructor(
+    private readonly context: GuestContext,
+    private readonly guests: Guests,
+    private readonly engine: OperationEngine,
+    private readonly onObserved: (observed: readonly Observed[]) => void,
+  ) {}
+
+  /** Differences found and repaired since the agent started. */
+  get repairs(): number {
+    return this.#repairs
+  }
+
+  listen(): void {
+    for (const driver of Object.values(this.context.drivers))
+      driver?.onStopped((uuid, cause) => {
+        if (this.engine.busy(uuid)) return // the operation knows
+        this.#ended.set(uuid, cause)
+        void this.pass()
+      })
+  }
+
+  start(intervalMs: number): void {
+    this.#timer = setInterval(() => void this.pass(), intervalMs)
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#running
+  }
+
+  /** One comparison; calls during one are answered by the next. Failures are logged, the next pass tries again. */
+  pass(): Promise<void> {
+    if (this.#running) {
+      this.#again = true
+      return this.#running
+    }
+    this.#running = this.#passes().finally(() => (this.#running = undefined))
+    return this.#running
+  }
+
+  async #passes(): Promise<void> {
+    do {
+      this.#again = false
+      await this.#guard('guests', () => this.#compareGuests())
+      await this.#guard('network', () => this.#compareNetwork())
+    } while (this.#again)
+  }
+
+  async #guard(what: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (err) {
+      this.context.log.error({ err }, `compare ${what}`)
+    }
+  }
+
+  async #compareNetwork(): Promise<void> {
+    const repaired = await this.context.network.ensure(
+      this.context.store.list().map((record) => networkOf(record, this.context.deviceOf)),
+    )
+    this.#repairs += repaired.length
+    if (repaired.length > 0) this.context.log.warn({ repaired }, 'network repaired')
+  }
+
+  async #compareGuests(): Promise<void> {
+    const idle = this.context.store.list().filter(({ uuid }) => !this.engine.busy(uuid))
+    const observed = await this.#observe()
+    this.onObserved([...observed.values()])
+    const comparisons = idle
+      .filter((record) => this.#unchanged(record))
+      .map((record) => this.#compare(record, observed))
+    for (const repair of planReconcile(comparisons)) this.#apply(repair)
+  }
+
+  async #observe(): Promise<Map<string, Observed>> {
+    const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
+    const lists = await Promise.all(drivers.map((driver) => driver.observe()))
+    return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
+  }
+
+  /** What was observed while an operation began or ended says nothing. */
+  #unchanged(record: GuestRecord): boolean {
+    return (
+      !this.engine.busy(record.uuid) && this.context.store.find(record.uuid)?.revision === record.revision
+    )
+  }
+
+  #compare(record: GuestRecord, observed: ReadonlyMap<string, Observed>): Comparison {
+    const state = observed.get(record.uuid)?.state ?? 'stopped'
+    if (state === 'running') this.#ended.delete(record.uuid)
+    return {
+      record,
+      observed: state,
+      ended: this.#ended.get(record.uuid),
+      exhausted: this.#recentRestarts(record.uuid).length >= restartsInWindow,
+    }
+  }
+
+  #recentRestarts(uuid: string): number[] {
+    return (this.#restarts.get(uuid) ?? []).filter((at) => at > this.context.now() - restartWindowMs)
+  }
+
+  #apply(repair: Repair): void {
+    const { uuid } = repair
+    const cause = this.#ended.get(uuid)
+    this.#ended.delete(uuid)
+    if (repair.kind === 'update') return this.context.store.update(uuid, repair.update)
+    this.context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
+    this.#repairs += 1
+    if (cause === 'crash') this.#restarts.set(uuid, [...this.#recentRestarts(uuid), this.context.now()])
+    this.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system' })
+  }
+}

@@ -1,0 +1,128 @@
+import { describeError } from '../../shared/errors.js'
+import type { Observed, UsageSample } from '../drivers/contract.js'
+import { driverOf, type GuestContext } from '../guests/context.js'
+import type { GuestRecord } from '../guests/record.js'
+import { nextLoad, type Load } from './load-average.js'
+
+/** What is known of a guest's use of the host now. */
+export interface GuestUsage {
+  /** Of all its processors together, 0 to 100. */
+  cpuPercent: number
+  /** Since its start. */
+  cpuUsec: number
+  memoryBytes: number
+  diskBytes: number
+  rxBytes: number
+  txBytes: number
+  load: Load
+  sampledAtMs: number
+}
+
+interface Sampled {
+  pid: number
+  sample: UsageSample
+  usage: GuestUsage
+}
+
+const none: Omit<GuestUsage, 'diskBytes'> = {
+  cpuPercent: 0,
+  cpuUsec: 0,
+  memoryBytes: 0,
+  rxBytes: 0,
+  txBytes: 0,
+  load: [0, 0, 0],
+  sampledAtMs: 0,
+}
+
+const diskIntervalMs = 60_000
+
+/** Samples every running guest at an interval; reads are answered from memory. */
+export class GuestSampler {
+  readonly #last = new Map<string, Sampled>()
+  #pids = new Map<string, number>()
+  #disk = new Map<string, number>()
+  #diskAtMs = 0
+  #timer: NodeJS.Timeout | undefined
+  #sampling = false
+
+  constructor(private readonly context: GuestContext) {}
+
+  start(intervalMs: number): void {
+    this.#timer = setInterval(() => void this.sample(), intervalMs)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** The guests that run, as last compared; new ones are sampled at once. */
+  observed(observed: readonly Observed[]): void {
+    const running = observed.flatMap((o) =>
+      o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : [],
+    )
+    this.#pids = new Map(running)
+    for (const uuid of this.#last.keys()) if (!this.#pids.has(uuid)) this.#last.delete(uuid)
+    if (running.some(([uuid]) => !this.#last.has(uuid))) void this.sample()
+  }
+
+  usage(uuid: string): GuestUsage {
+    return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.#disk.get(uuid) ?? 0 }
+  }
+
+  async sample(): Promise<void> {
+    if (this.#sampling) return
+    this.#sampling = true
+    try {
+      await this.#sampleDisks()
+      for (const [uuid, pid] of this.#pids) {
+        const record = this.context.store.find(uuid)
+        if (record) await this.#sampleGuest(record, pid)
+      }
+    } catch (err) {
+      this.context.log.warn({ err }, 'sample guests')
+    } finally {
+      this.#sampling = false
+    }
+  }
+
+  async #sampleDisks(): Promise<void> {
+    if (this.context.now() - this.#diskAtMs < diskIntervalMs) return
+    this.#diskAtMs = this.context.now()
+    const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
+    const maps = await Promise.all(drivers.map((driver) => driver.diskUsage()))
+    this.#disk = new Map(maps.flatMap((map) => [...map]))
+  }
+
+  async #sampleGuest(record: GuestRecord, pid: number): Promise<void> {
+    try {
+      const sample = await driverOf(this.context, record).usage(this.context.machineOf(record), pid)
+      const last = this.#last.get(record.uuid)
+      const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
+      this.#last.set(record.uuid, { pid, sample, usage })
+    } catch (error) {
+      // It may just have ended; the next comparison tells.
+      this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no sample')
+    }
+  }
+}
+
+function usageOf(
+  record: GuestRecord,
+  sample: UsageSample,
+  last: Sampled | undefined,
+  nowMs: number,
+): Omit<GuestUsage, 'diskBytes'> & { diskBytes: 0 } {
+  const elapsedMs = last ? Math.max(1, nowMs - last.usage.sampledAtMs) : 0
+  const processors = record.spec.limits.vcpuMilli / 1000
+  const used = last ? (sample.cpuUsec - last.sample.cpuUsec) / (elapsedMs * 1000 * processors) : 0
+  return {
+    cpuPercent: Math.min(100, Math.max(0, used * 100)),
+    cpuUsec: sample.cpuUsec,
+    memoryBytes: sample.memoryBytes,
+    diskBytes: 0,
+    rxBytes: sample.rxBytes,
+    txBytes: sample.txBytes,
+    load: last ? nextLoad(last.usage.load, sample.runnable, elapsedMs) : [0, 0, 0],
+    sampledAtMs: nowMs,
+  }
+}

@@ -1,0 +1,86 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { loadavg } from 'node:os'
+import type { Logger } from 'pino'
+import si from 'systeminformation'
+
+/** Sampled figures of the host and of the agent's own process. */
+export interface HostSample {
+  cpuPercent: number
+  ramTotalMb: number
+  ramUsedMb: number
+  diskTotalGb: number
+  diskUsedGb: number
+  load: readonly [number, number, number]
+  agentRssBytes: number
+  agentCpuSeconds: number
+  eventLoopLagMs: number
+  sampledAtMs: number
+}
+
+export interface PoolCapacity {
+  totalBytes: number
+  usedBytes: number
+}
+
+const mib = 1024 * 1024
+const gib = 1024 * mib
+
+/**
+ * Reads what costs nothing to read: of systeminformation only the calls that spawn no process
+ * (`mem`, `currentLoad`), and statfs for the pool.
+ */
+export class HostSampler {
+  #latest: HostSample | undefined
+  #timer: NodeJS.Timeout | undefined
+  readonly #loop = monitorEventLoopDelay({ resolution: 100 })
+
+  constructor(
+    private readonly poolCapacity: () => Promise<PoolCapacity>,
+    private readonly onSample: (sample: HostSample) => void,
+    private readonly log: Logger,
+  ) {}
+
+  get latest(): HostSample | undefined {
+    return this.#latest
+  }
+
+  async start(intervalMs: number): Promise<void> {
+    this.#loop.enable()
+    await this.#sample()
+    this.#timer = setInterval(() => void this.#sample(), intervalMs)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#loop.disable()
+  }
+
+  async #sample(): Promise<void> {
+    try {
+      this.#latest = await this.#read()
+      this.onSample(this.#latest)
+    } catch (err) {
+      this.log.warn({ err }, 'sample the host')
+    }
+  }
+
+  async #read(): Promise<HostSample> {
+    const [memory, cpu, pool] = await Promise.all([si.mem(), si.currentLoad(), this.poolCapacity()])
+    const own = process.cpuUsage()
+    const lagMs = this.#loop.mean / 1e6
+    this.#loop.reset()
+    const [load1 = 0, load5 = 0, load15 = 0] = loadavg()
+    return {
+      cpuPercent: cpu.currentLoad,
+      ramTotalMb: Math.floor(memory.total / mib),
+      ramUsedMb: Math.floor((memory.total - memory.available) / mib),
+      diskTotalGb: Math.floor(pool.totalBytes / gib),
+      diskUsedGb: Math.ceil(pool.usedBytes / gib),
+      load: [load1, load5, load15],
+      agentRssBytes: process.memoryUsage.rss(),
+      agentCpuSeconds: (own.user + own.system) / 1e6,
+      eventLoopLagMs: Number.isFinite(lagMs) ? lagMs : 0,
+      sampledAtMs: Date.now(),
+    }
+  }
+}

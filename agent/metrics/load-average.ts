@@ -1,0 +1,14 @@
+/** Load averages over 1, 5 and 15 minutes. */
+export type Load = readonly [number, number, number]
+
+/**
+ * Exponentially damped, as the kernel's: old · e^(-Δt/T) + n · (1 - e^(-Δt/T)).
+ * Source: kernel/sched/loadavg.c
+ */
+export function nextLoad(load: Load, runnable: number, elapsedMs: number): Load {
+  const damp = (old: number, minutes: number): number => {
+    const keep = Math.exp(-elapsedMs / (minutes * 60_000))
+    return old * keep + runnable * (1 - keep)
+  }
+  return [damp(load[0], 1), damp(load[1], 5), damp(load[2], 15)]
+}

@@ -1,0 +1,24 @@
+import { expect } from 'chai'
+import { parseResolvers } from './resolvers.js'
+
+describe('parseResolvers', () => {
+  for (const [name, text, servers] of [
+    [
+      'takes what guests can reach',
+      'search x\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n',
+      ['192.0.2.1', '2001:db8::1'],
+    ],
+    [
+      'leaves out loopback and link-local',
+      'nameserver 127.0.0.53\nnameserver fe80::1\nnameserver ::1',
+      ['9.9.9.9', '1.1.1.1'],
+    ],
+    [
+      'takes three at most',
+      'nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\nnameserver 192.0.2.4',
+      ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
+    ],
+    ['falls back', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
+  ] as const)
+    it(name, () => expect(parseResolvers(text)).to.deep.equal(servers))
+})

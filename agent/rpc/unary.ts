@@ -1,0 +1,25 @@
+import type { handleUnaryCall } from '@grpc/grpc-js'
+import type { Logger } from 'pino'
+import { BerthError, toBerthError } from '../../shared/errors.js'
+import { toServiceError } from '../../shared/grpc-errors.js'
+
+/** A handler that returns or throws; what it throws becomes a status, what is our fault is logged too. */
+export function unary<Request, Response>(
+  log: Logger,
+  name: string,
+  handle: (request: Request) => Response | Promise<Response>,
+): handleUnaryCall<Request, Response> {
+  return (call, callback) => {
+    Promise.resolve()
+      .then(() => handle(call.request))
+      .then(
+        (response) => callback(null, response),
+        (error: unknown) => {
+          const known = toBerthError(error, name)
+          if (!(error instanceof BerthError) || known.kind === 'internal')
+            log.error({ err: error, call: name }, 'call failed')
+          callback(toServiceError(known, name))
+        },
+      )
+  }
+}
