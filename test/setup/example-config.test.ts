@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs'
+import { expect } from 'chai'
+import type { TSchema } from 'typebox'
+import { parse } from 'yaml'
+import { AgentConfigSchema } from '../../agent/config.js'
+import { GatewayConfigSchema } from '../../gateway/config.js'
+import { validateConfig } from '../../shared/config.js'
+
+interface Section {
+  properties?: Record<string, Section>
+}
+
+/** Dotted paths of all keys that hold a value. */
+function listKeys(schema: Section, path = ''): string[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, child]) =>
+    child.properties ? listKeys(child, `${path}${key}.`) : [`${path}${key}`],
+  )
+}
+
+function findValue(root: unknown, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], root)
+}
+
+const examples: [name: string, schema: TSchema, withoutDefault: string[]][] = [
+  // `up` takes the example as it is, and wants the first image built at once.
+  ['agent', AgentConfigSchema, ['images.prefetch']],
+  ['gateway', GatewayConfigSchema, []],
+]
+
+for (const [name, schema, differing] of examples)
+  describe(`systemd/${name}.example.yaml`, () => {
+    const text = readFileSync(`systemd/${name}.example.yaml`, 'utf8')
+    const defaults: unknown = validateConfig(schema, {}, 'defaults')
+
+    it('is valid', () => {
+      expect(() => validateConfig(schema, parse(text), name)).not.to.throw()
+    })
+
+    for (const key of listKeys(schema))
+      it(`shows ${key} with its default`, () => {
+        const shown = findValue(parse(text), key)
+        if (differing.includes(key)) expect(shown).not.to.equal(undefined)
+        else expect(shown).to.deep.equal(findValue(defaults, key))
+      })
+
+    it('explains values in comments: none stands first in its paragraph', () => {
+      const lines = text.split('\n')
+      const bare = lines.filter((line, at) => /^\s*\w+: \S/.test(line) && lines[at - 1] === '')
+      expect(bare).to.deep.equal([])
+    })
+  })
