@@ -1,0 +1,172 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import {
+  SshAuthMode,
+  Virtualization,
+  type CreateGuestRequest,
+  type GuestSpec,
+} from '../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError } from '../../shared/errors.js'
+import { parseCreate } from './parse-create.js'
+
+const spec: GuestSpec = {
+  virtualization: Virtualization.VIRTUALIZATION_LXC,
+  templateId: 'debian-12',
+  limits: {
+    vcpuMilli: 500,
+    ramMb: 256,
+    diskGb: 2,
+    networkDownMbps: 0,
+    networkUpMbps: 0,
+    ioReadMbps: 0,
+    ioWriteMbps: 0,
+  },
+  assignNat: true,
+  portMappings: [{ containerPort: 22, hostPort: 0, protocol: 'tcp', description: '' }],
+  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
+  sshPassword: '',
+  sshPublicKey: '',
+  start: true,
+}
+
+const request: CreateGuestRequest = {
+  operationId: '00000000-0000-4000-8000-000000000001',
+  id: 1,
+  uuid: '00000000-0000-4000-8000-000000000002',
+  name: 'web-1',
+  spec,
+  requestedBy: 'api:admin',
+}
+
+const withSpec = (change: Partial<GuestSpec>): CreateGuestRequest => ({
+  ...request,
+  spec: { ...spec, ...change },
+})
+const withLimits = (change: object): CreateGuestRequest =>
+  withSpec({ limits: { ...spec.limits!, ...change } })
+const withMapping = (change: object): CreateGuestRequest =>
+  withSpec({
+    portMappings: [{ containerPort: 22, hostPort: 0, protocol: 'tcp', description: '', ...change }],
+  })
+
+/** `ssh-ed25519` and 32 bytes of key. */
+const ed25519 = `ssh-ed25519 ${Buffer.from(`\0\0\0\x0bssh-ed25519\0\0\0 ${'k'.repeat(32)}`, 'latin1').toString('base64')}`
+
+function codeOf(bad: CreateGuestRequest): string {
+  try {
+    parseCreate(bad)
+  } catch (error) {
+    if (error instanceof BerthError && error.kind === 'invalid') return `${error.code} ${error.field ?? ''}`
+    throw error
+  }
+  return 'accepted'
+}
+
+describe('parseCreate', () => {
+  it('takes a plain order', () => {
+    expect(parseCreate(request)).to.deep.include({
+      name: 'web-1',
+      virtualization: 'lxc',
+      login: { kind: 'auto' },
+    })
+  })
+
+  it('takes a key and a password', () => {
+    const key = parseCreate(
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPublicKey: `${ed25519} me@home` }),
+    )
+    expect(key.login).to.deep.equal({ kind: 'key', publicKey: `${ed25519} me@home` })
+    const password = parseCreate(
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: 'abcdefg1' }),
+    )
+    expect(password.login).to.deep.equal({ kind: 'password', password: 'abcdefg1' })
+  })
+
+  for (const [name, bad, code] of [
+    ['no spec', { ...request, spec: undefined }, 'missing_field spec'],
+    ['no limits', withSpec({ limits: undefined }), 'missing_field spec'],
+    ['a path as name', { ...request, name: '../etc' }, 'invalid_field name'],
+    ['a newline in the name', { ...request, name: 'a\nlxc.hook.start=/bin/sh' }, 'invalid_field name'],
+    ['a leading dash', { ...request, name: '-rf' }, 'invalid_field name'],
+    ['digits only', { ...request, name: '123' }, 'invalid_field name'],
+    ['a uuid as name', { ...request, name: request.uuid }, 'invalid_field name'],
+    ['an endless name', { ...request, name: 'a'.repeat(64) }, 'invalid_field name'],
+    ['id 0', { ...request, id: 0 }, 'invalid_field id'],
+    ['an id past 2^53', { ...request, id: 2 ** 60 }, 'invalid_field id'],
+    ['a path as uuid', { ...request, uuid: '../../x' }, 'invalid_field uuid'],
+    ['a shouted uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
+    ['two lines of requester', { ...request, requestedBy: 'a\nb' }, 'invalid_field requested_by'],
+    ['a path as template', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
+    [
+      'no virtualization',
+      withSpec({ virtualization: Virtualization.VIRTUALIZATION_UNSPECIFIED }),
+      'invalid_field virtualization',
+    ],
+    [
+      'a virtual machine',
+      withSpec({ virtualization: Virtualization.VIRTUALIZATION_KVM }),
+      'unsupported virtualization',
+    ],
+    ['no processor', withLimits({ vcpuMilli: 0 }), 'invalid_field vcpu'],
+    ['NaN memory', withLimits({ ramMb: NaN }), 'invalid_field ram_mb'],
+    ['a fraction of a disk', withLimits({ diskGb: 1.5 }), 'invalid_field disk_gb'],
+    ['a network rate', withLimits({ networkUpMbps: 5 }), 'unsupported network_down_mbps'],
+    ['a foreign protocol', withMapping({ protocol: 'sctp' }), 'invalid_field protocol'],
+    ['port 65536', withMapping({ hostPort: 65_536 }), 'invalid_field host_port'],
+    ['a two-line description', withMapping({ description: 'a\u2028b' }), 'invalid_field description'],
+    ['mappings without NAT', withSpec({ assignNat: false }), 'invalid_field port_mappings'],
+    [
+      'too many mappings',
+      withSpec({ portMappings: Array.from({ length: 1001 }, () => spec.portMappings[0]!) }),
+      'invalid_field port_mappings',
+    ],
+    [
+      'no login',
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_UNSPECIFIED }),
+      'invalid_field ssh_auth_mode',
+    ],
+    [
+      'a weak password',
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: 'abcdefgh' }),
+      'invalid_field ssh_password',
+    ],
+    [
+      'a two-line password',
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: 'abcdef1\nroot:x1' }),
+      'invalid_field ssh_password',
+    ],
+    [
+      'two keys',
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPublicKey: `${ed25519}\n${ed25519}` }),
+      'invalid_field ssh_public_key',
+    ],
+    [
+      'a key with options',
+      withSpec({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPublicKey: `command="x" ${ed25519}` }),
+      'invalid_field ssh_public_key',
+    ],
+    [
+      'a key of another type',
+      withSpec({
+        sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY,
+        sshPublicKey: ed25519.replace('ed25519 ', 'rsa ').replace('ssh-rsa', 'ssh-rsa'),
+      }),
+      'invalid_field ssh_public_key',
+    ],
+  ] as const)
+    it(`refuses ${name}`, () => expect(codeOf(bad as CreateGuestRequest)).to.equal(code))
+
+  it('lets no control character through, whatever the text', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, description) => {
+        const order = { ...withMapping({ description }), name }
+        if (codeOf(order) !== 'accepted') return
+        const parsed = parseCreate(order)
+        expect(parsed.name).to.match(/^[A-Za-z0-9][A-Za-z0-9._-]*$/)
+        // eslint-disable-next-line no-control-regex -- what must not be there
+        expect(parsed.portMappings[0]!.description).not.to.match(/[\x00-\x1f\x7f\u2028\u2029]/)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
