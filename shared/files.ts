@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { link, mkdir, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
@@ -18,6 +18,29 @@ export async function writeFileAtomic(path: string, content: string | Buffer, mo
     throw cause
   }
   await syncDirectory(directory)
+}
+
+/**
+ * Makes a file that is whole and on disk, or leaves the one that is there already.
+ * @returns whether this call made it
+ */
+export async function createFileAtomic(
+  path: string,
+  content: string | Buffer,
+  mode = 0o600,
+): Promise<boolean> {
+  const temporary = `${path}.${process.pid}.${temporaryCount++}.new`
+  await writeFileAtomic(temporary, content, mode)
+  try {
+    await link(temporary, path)
+    return true
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw cause
+  } finally {
+    await rm(temporary, { force: true })
+    await syncDirectory(dirname(path))
+  }
 }
 
 let temporaryCount = 0

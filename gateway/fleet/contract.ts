@@ -5,6 +5,7 @@ import type {
   DeleteGuestResponse,
   GetGuestUsageResponse,
   Guest,
+  GuestSpec,
   RestartGuestRequest,
   RestartGuestResponse,
   StartGuestRequest,
@@ -48,6 +49,10 @@ export interface HostView {
   readonly createdAtMs: number
   /** 0: never. */
   readonly lastSeenMs: number
+  /** End of the agent's certificate; 0: not joined. */
+  readonly certificateNotAfterMs: number
+  /** What the operator should know: the agent's own warnings, conflicting guests, refused data. */
+  readonly warnings: readonly string[]
   readonly description: HostDescription | undefined
   readonly metrics: HostMetrics | undefined
 }
@@ -79,10 +84,55 @@ export interface AgentClient {
   removeOperation(id: string): Promise<{ revision: number }>
 }
 
+/** What the gateway itself decides on creating a guest, and what the agent answered. */
+export interface GuestCreation {
+  readonly hostId: string
+  readonly response: CreateGuestResponse
+}
+
+export interface GuestCreationRequest {
+  /** Repeated with the same one: the same host, id and uuid, and the agent's first answer. */
+  readonly operationId: string
+  readonly name: string
+  readonly spec: GuestSpec
+  readonly requestedBy: string
+  /** Default: the host with most room. */
+  readonly hostId?: string
+}
+
+export interface JoinToken {
+  readonly token: string
+  readonly expiresAtMs: number
+  /** To be run on the host. */
+  readonly command: string
+}
+
+/** Changes to the fleet's hosts; each throws `not_found` for an unknown host, `store_unavailable` without Redis. */
+export interface HostAdmin {
+  /** @throws {BerthError} `invalid_field`, `name_conflict` */
+  createHost(host: { name: string; address: string }): Promise<HostView>
+  /** One-time; an earlier unused token of the host is void. */
+  createJoinToken(hostId: string): Promise<JoinToken>
+  /** @throws {BerthError} `invalid_field`, `name_conflict` */
+  updateHost(
+    hostId: string,
+    change: { name?: string; address?: string; draining?: boolean },
+  ): Promise<HostView>
+  /** Its certificate is worth nothing from then on. @throws {BerthError} `invalid_state` while guests live there, unless `force` */
+  removeHost(hostId: string, options: { force: boolean }): Promise<void>
+}
+
 export interface Fleet {
   readonly view: FleetView
-  /** @throws {BerthError} `host_offline` */
+  readonly hosts: HostAdmin
+  /** @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
+  /**
+   * Chooses a host, reserves id, uuid and name across the fleet and has the agent journal the guest; what the
+   * agent refuses is released again. Use `reached` before answering.
+   * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
+   */
+  createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /** Read your own writes: resolves when the view has reached the host's revision, or after the call timeout. */
   reached(hostId: string, revision: number): Promise<void>
 }

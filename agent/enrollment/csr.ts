@@ -1,0 +1,40 @@
+import 'reflect-metadata'
+import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
+import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+
+/** A new private key, PKCS #8 in PEM. */
+export function createPrivateKeyPem(): string {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+}
+
+/** A PKCS #10 request in PEM that proves possession of the key; names are the gateway's to decide. */
+export async function createCsrPem(privateKeyPem: string): Promise<string> {
+  const key = createPrivateKey(privateKeyPem)
+  const request = await Pkcs10CertificateRequestGenerator.create(
+    {
+      name: 'O=Berth',
+      keys: {
+        privateKey: await importKey('pkcs8', key.export({ type: 'pkcs8', format: 'der' }), 'sign'),
+        publicKey: await importKey(
+          'spki',
+          createPublicKey(key).export({ type: 'spki', format: 'der' }),
+          'verify',
+        ),
+      },
+      signingAlgorithm: algorithm,
+    },
+    webcrypto,
+  )
+  return request.toString('pem')
+}
+
+function importKey(
+  format: 'pkcs8' | 'spki',
+  der: Buffer,
+  usage: 'sign' | 'verify',
+): Promise<webcrypto.CryptoKey> {
+  return webcrypto.subtle.importKey(format, der, algorithm, true, [usage])
+}

@@ -1,0 +1,73 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { BerthError } from '../../shared/errors.js'
+import { writeFileAtomic } from '../../shared/files.js'
+import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from './identity.js'
+
+/*
+ * Renewal, driven by the gateway over the connection it already has: request, then certificate. The key of an
+ * unfinished renewal stays on disk, so that repeating either step after a crash does no harm.
+ */
+
+/** A request for the next certificate; the same key until a certificate for it is installed. */
+export async function createSigningRequest(identityDir: string): Promise<string> {
+  // Loaded when needed: once in weeks, and it costs an idle agent several MB.
+  const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
+  const path = identityPaths(identityDir).pendingKey
+  const pending = await findPendingKey(path)
+  if (pending !== undefined) return createCsrPem(pending)
+  const privateKeyPem = createPrivateKeyPem()
+  await writeFileAtomic(path, privateKeyPem, 0o600)
+  return createCsrPem(privateKeyPem)
+}
+
+/**
+ * Puts the certificate for the last request in place of the present one.
+ * @throws {BerthError} `bad_certificate` unless it is for that key, this host and from the same authority
+ */
+export async function installCertificate(
+  identityDir: string,
+  certificatePem: string,
+): Promise<AgentIdentity> {
+  const current = getIdentity(identityDir)
+  const certificate = parseCertificate(certificatePem)
+  if (certificate.raw.equals(new X509Certificate(current.certificatePem).raw)) return current
+  const privateKeyPem = await findPendingKey(identityPaths(identityDir).pendingKey)
+  if (privateKeyPem === undefined || !certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
+    throw badCertificate('is not for the key of the last request')
+  checkRenewed(certificate, current)
+  return writeIdentity(identityDir, {
+    privateKeyPem,
+    certificatePem: certificate.toString(),
+    caPem: current.caPem,
+  })
+}
+
+function checkRenewed(certificate: X509Certificate, current: AgentIdentity): void {
+  const before = new X509Certificate(current.certificatePem)
+  if (!certificate.verify(new X509Certificate(current.caPem).publicKey))
+    throw badCertificate('is from another authority')
+  if (certificate.subjectAltName !== before.subjectAltName) throw badCertificate('is for another host')
+  if (Date.parse(certificate.validTo) <= Date.now()) throw badCertificate('has expired')
+}
+
+function parseCertificate(pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem)
+  } catch (cause) {
+    throw badCertificate('cannot be read', cause)
+  }
+}
+
+async function findPendingKey(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw cause
+  }
+}
+
+function badCertificate(why: string, cause?: unknown): BerthError {
+  return new BerthError('invalid', 'bad_certificate', `certificate ${why}`, { cause })
+}

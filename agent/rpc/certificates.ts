@@ -1,0 +1,27 @@
+import type { sendUnaryData } from '@grpc/grpc-js'
+import type { CertificateServiceServer } from '../../proto/gen/berth/agent/v1/certificate.js'
+import { toServiceError } from '../../shared/grpc-errors.js'
+import { createSigningRequest, installCertificate } from '../enrollment/renewal.js'
+import type { AgentTls } from './tls.js'
+
+/** CertificateService: renewal steps one at a time, and the server's TLS follows without a restart. */
+export function certificateService(identityDir: string, tls: AgentTls): CertificateServiceServer {
+  let last: Promise<unknown> = Promise.resolve()
+  const inTurn = <T>(work: () => Promise<T>, callback: sendUnaryData<T>): void => {
+    const result = last.then(work)
+    last = result.catch(() => undefined)
+    result.then(
+      (value) => callback(null, value),
+      (error: unknown) => callback(toServiceError(error, 'renew certificate')),
+    )
+  }
+  return {
+    createSigningRequest: (_call, callback) =>
+      inTurn(async () => ({ csrPem: await createSigningRequest(identityDir) }), callback),
+    installCertificate: (call, callback) =>
+      inTurn(async () => {
+        await installCertificate(identityDir, call.request.certificatePem)
+        return { notAfterMs: tls.reload().notAfterMs }
+      }, callback),
+  }
+}

@@ -1,0 +1,224 @@
+import 'reflect-metadata'
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  Pkcs10CertificateRequest,
+  PublicKey,
+  SubjectAlternativeNameExtension,
+  SubjectKeyIdentifierExtension,
+  AuthorityKeyIdentifierExtension,
+  X509Certificate,
+  X509CertificateGenerator,
+} from '@peculiar/x509'
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  randomBytes,
+  webcrypto,
+} from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+import { createFileAtomic } from '../../shared/files.js'
+import { extendedKeyUsage, identityDnsName, identityUri, type Identity } from '../../shared/identity.js'
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+const hourMs = 3_600_000
+
+/** Leaves are valid from this long ago: clocks of hosts differ (at most half the lifetime). */
+const maxBackdateMs = hourMs
+
+export interface IssuedCertificate {
+  readonly certificatePem: string
+  /** Hexadecimal, upper case. */
+  readonly serial: string
+  readonly notBeforeMs: number
+  readonly notAfterMs: number
+}
+
+export interface KeyedCertificate extends IssuedCertificate {
+  readonly privateKeyPem: string
+}
+
+/** The private CA. It decides all names; of a request only the public key is taken. */
+export interface Authority {
+  readonly caPem: string
+  /** SHA-256 of the CA certificate's DER, lower-case hexadecimal. */
+  readonly fingerprint: string
+  /** ECDSA P-256, PKCS #8 in PEM; also signs join tokens. */
+  readonly privateKeyPem: string
+  readonly publicKeyPem: string
+  /**
+   * A leaf for the key in a PKCS #10 request.
+   * @throws {BerthError} `invalid_csr` unless well-formed, signed by its own key and of an accepted key type
+   */
+  signRequest(csrPem: string, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate>
+  /** A leaf with a new key, for the gateway's own use. */
+  issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate>
+}
+
+/**
+ * The authority in `directory`, made when there is none. Key and certificate are one file (0600) that appears
+ * at once: a crash leaves none or a whole one, and of two makers one wins.
+ */
+export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
+  const path = join(directory, 'authority.pem')
+  const existing = await findFile(path)
+  if (existing === undefined) await createFileAtomic(path, await createAuthorityPem(caDays), 0o600)
+  return loadAuthority(existing ?? (await findFile(path)) ?? '', path)
+}
+
+async function findFile(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new BerthError('internal', 'bad_authority', `read ${path}`, { cause })
+  }
+}
+
+async function createAuthorityPem(caDays: number): Promise<string> {
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+  const now = Date.now()
+  const certificate = await X509CertificateGenerator.createSelfSigned(
+    {
+      serialNumber: newSerial(),
+      name: `CN=Berth private CA ${randomBytes(4).toString('hex')}, O=Berth`,
+      notBefore: new Date(now - hourMs),
+      notAfter: new Date(now + caDays * 24 * hourMs),
+      signingAlgorithm: algorithm,
+      keys,
+      extensions: [
+        new BasicConstraintsExtension(true, 0, true),
+        new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+        await SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
+      ],
+    },
+    webcrypto,
+  )
+  const pkcs8 = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey)
+  return toPem('PRIVATE KEY', Buffer.from(pkcs8)) + toPem('CERTIFICATE', Buffer.from(certificate.rawData))
+}
+
+async function loadAuthority(pem: string, path: string): Promise<Authority> {
+  try {
+    const privateKeyPem = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/.exec(pem)?.[0] ?? ''
+    const caPem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/.exec(pem)?.[0] ?? ''
+    const der = createPrivateKey(privateKeyPem).export({ type: 'pkcs8', format: 'der' })
+    const signingKey = await webcrypto.subtle.importKey('pkcs8', new Uint8Array(der), algorithm, false, [
+      'sign',
+    ])
+    return new PrivateAuthority(new X509Certificate(caPem), signingKey, { privateKeyPem, caPem })
+  } catch (cause) {
+    throw new BerthError('internal', 'bad_authority', `${path} is damaged`, { cause })
+  }
+}
+
+class PrivateAuthority implements Authority {
+  readonly caPem: string
+  readonly privateKeyPem: string
+  readonly publicKeyPem: string
+  readonly fingerprint: string
+
+  constructor(
+    private readonly certificate: X509Certificate,
+    private readonly signingKey: webcrypto.CryptoKey,
+    pem: { privateKeyPem: string; caPem: string },
+  ) {
+    this.caPem = pem.caPem
+    this.privateKeyPem = pem.privateKeyPem
+    this.publicKeyPem = createPublicKey(pem.privateKeyPem).export({ type: 'spki', format: 'pem' }).toString()
+    this.fingerprint = createHash('sha256').update(Buffer.from(certificate.rawData)).digest('hex')
+  }
+
+  async signRequest(csrPem: string, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
+    return this.sign(await readRequestKey(csrPem), identity, lifetimeMs)
+  }
+
+  async issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate> {
+    const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    const spki = new PublicKey(new Uint8Array(publicKey.export({ type: 'spki', format: 'der' })))
+    const issued = await this.sign(spki, identity, lifetimeMs)
+    return { ...issued, privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() }
+  }
+
+  private async sign(key: PublicKey, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
+    const now = Date.now()
+    // A leaf outliving its authority would fail in ways hard to read.
+    const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
+    const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
+    const serial = newSerial()
+    const certificate = await X509CertificateGenerator.create(
+      {
+        serialNumber: serial,
+        subject: `CN=${identityDnsName(identity)}, O=Berth`,
+        issuer: this.certificate.subjectName,
+        notBefore: new Date(notBeforeMs),
+        notAfter: new Date(notAfterMs),
+        publicKey: key,
+        signingKey: this.signingKey,
+        signingAlgorithm: algorithm,
+        extensions: await this.extensions(key, identity),
+      },
+      webcrypto,
+    )
+    const certificatePem = toPem('CERTIFICATE', Buffer.from(certificate.rawData))
+    return { certificatePem, serial: serial.toUpperCase(), notBeforeMs, notAfterMs }
+  }
+
+  private async extensions(key: PublicKey, identity: Identity) {
+    return [
+      new BasicConstraintsExtension(false, undefined, true),
+      new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+      new ExtendedKeyUsageExtension([extendedKeyUsage[identity.role]], true),
+      new SubjectAlternativeNameExtension([
+        { type: 'url', value: identityUri(identity) },
+        { type: 'dns', value: identityDnsName(identity) },
+      ]),
+      await SubjectKeyIdentifierExtension.create(key, false, webcrypto),
+      await AuthorityKeyIdentifierExtension.create(this.certificate, false, webcrypto),
+    ]
+  }
+}
+
+async function readRequestKey(csrPem: string): Promise<PublicKey> {
+  const bad = (why: string, cause?: unknown) =>
+    new BerthError('invalid', 'invalid_csr', `csr: ${why}`, { field: 'csr', cause })
+  if (csrPem.length > 8192) throw bad('larger than 8 KiB')
+  let request: Pkcs10CertificateRequest
+  try {
+    request = new Pkcs10CertificateRequest(csrPem)
+    if (!(await request.verify(webcrypto))) throw new Error('signature does not verify')
+  } catch (cause) {
+    throw bad('malformed or not signed by its own key', cause)
+  }
+  const key = createPublicKey({
+    key: Buffer.from(request.publicKey.rawData),
+    type: 'spki',
+    format: 'der',
+  })
+  if (key.asymmetricKeyType !== 'ec' || key.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
+    throw bad('the key must be ECDSA P-256')
+  return request.publicKey
+}
+
+/** Certificates count in seconds. */
+function wholeSeconds(ms: number): number {
+  return Math.floor(ms / 1000) * 1000
+}
+
+/** 128 random bits, positive and without leading zero octets (RFC 5280 4.1.2.2). */
+function newSerial(): string {
+  const bytes = randomBytes(16)
+  bytes[0] = (bytes[0]! & 0x3f) | 0x40
+  return bytes.toString('hex')
+}
+
+function toPem(label: string, der: Buffer): string {
+  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
+  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`
+}
