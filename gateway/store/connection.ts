@@ -1,0 +1,111 @@
+import { createClient } from 'redis'
+import { BerthError } from '../../shared/errors.js'
+
+const connectTimeoutMs = 3000
+
+function makeClient(url: string) {
+  return createClient({
+    url,
+    RESP: 3,
+    emitInvalidate: true,
+    disableOfflineQueue: true,
+    maintNotifications: 'disabled',
+    disableClientInfo: true,
+    // Reconnecting is the store's own loop: a client that lost its server is thrown away with its state.
+    socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false },
+  })
+}
+
+export type StoreClient = ReturnType<typeof makeClient>
+
+/** The connections of one time of contact with the server. They are made and dropped together. */
+export interface StoreConnection {
+  /** Shared by everybody; commands of one turn are pipelined. */
+  readonly main: StoreClient
+  /** For WATCH: one user at a time. */
+  readonly exclusive: StoreClient
+  destroy(): void
+}
+
+/**
+ * Connects and switches invalidation messages on for keys that start with one of `tracked`, before any
+ * command can read one of them.
+ * @param onLost called at most once, when either connection breaks later
+ * @throws what the server or the socket said
+ * Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
+ */
+export async function connectStore(
+  url: string,
+  tracked: readonly string[],
+  onInvalidate: (key: string | null) => void,
+  onLost: (cause: unknown) => void,
+): Promise<StoreConnection> {
+  const clients = [makeClient(url), makeClient(url)] as const
+  const connection: StoreConnection = {
+    main: clients[0],
+    exclusive: clients[1],
+    destroy: () => clients.forEach((client) => client.destroy()),
+  }
+  let connected = false
+  for (const client of clients)
+    client.on('error', (cause: unknown) => {
+      if (connected) onLost(cause)
+      connected = false
+    })
+  connection.main.on('invalidate', (key: Buffer | string | null) =>
+    onInvalidate(key === null ? null : key.toString()),
+  )
+  try {
+    await within(connectTimeoutMs, prepare(connection, tracked))
+  } catch (cause) {
+    connection.destroy()
+    throw cause
+  }
+  connected = true
+  return connection
+}
+
+async function prepare({ main, exclusive }: StoreConnection, tracked: readonly string[]): Promise<void> {
+  await Promise.all([main.connect(), exclusive.connect()])
+  // emitInvalidate tracks every key this connection reads; what is wanted is every change below a prefix.
+  await main.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
+  await exclusive.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
+  const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
+  if (tracked.length > 0) await main.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
+  await main.ping() // refused while the server loads its data
+}
+
+/** `promise`, or a rejection after `ms`; node-redis' own timeouts end when a command is written. */
+export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      // One more turn of the loop: after a stall of this process the answer may be waiting in the socket.
+      timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), 20)
+    }, ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Replies that say: not now, not on this server. */
+const unavailableReply =
+  /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
+
+/** Anything a command threw, as the error that crosses modules. Only a bug of ours stays internal. */
+export function toStoreError(cause: unknown, step: string): BerthError {
+  if (cause instanceof BerthError) return cause
+  const isReply = cause instanceof Error && /^[A-Z]{3,}\b/.test(cause.message)
+  if (isReply && !unavailableReply.test(cause.message))
+    return new BerthError('internal', 'internal_error', step, { cause })
+  if (cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError)
+    return new BerthError('internal', 'internal_error', step, { cause })
+  return storeUnavailable(step, cause)
+}
+
+export function storeUnavailable(step: string, cause?: unknown): BerthError {
+  return new BerthError('unavailable', 'store_unavailable', `${step}: the store is not available`, { cause })
+}

@@ -1,0 +1,68 @@
+export interface RedisPaths {
+  /** Data, configuration, pid file, lock. */
+  readonly directory: string
+  readonly socket: string
+  readonly config: string
+  readonly pidFile: string
+  readonly lock: string
+}
+
+export function redisPaths(stateDir: string, runDir: string): RedisPaths {
+  const directory = `${stateDir}/redis`
+  return {
+    directory,
+    socket: `${runDir}/redis.sock`,
+    config: `${directory}/redis.conf`,
+    pidFile: `${directory}/redis.pid`,
+    lock: `${directory}/lock`,
+  }
+}
+
+/** sun_path of a Unix socket holds 107 bytes and a NUL (unix(7)). */
+const maxSocketPathBytes = 107
+
+/**
+ * Configuration of the private server: nothing is acknowledged that is not on disk, nothing is evicted,
+ * nobody but this user gets in, and whoever gets in can neither wipe, reconfigure nor script it.
+ * @param extra further lines, for tests
+ * @throws {RangeError} when the socket's path is too long
+ * Source: redis.conf of 7.0
+ */
+export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []): string {
+  if (Buffer.byteLength(paths.socket) > maxSocketPathBytes)
+    throw new RangeError(`run_dir: the path of the Redis socket is too long: ${paths.socket}`)
+  return [
+    'port 0',
+    `unixsocket ${quote(paths.socket)}`,
+    'unixsocketperm 700',
+    `dir ${quote(paths.directory)}`,
+    `pidfile ${quote(paths.pidFile)}`,
+    'daemonize no',
+    'logfile ""',
+    'loglevel notice',
+    'always-show-logo no',
+    'databases 1',
+    'maxclients 256',
+    'tcp-keepalive 60',
+    'save ""',
+    'appendonly yes',
+    'appendfsync always',
+    'no-appendfsync-on-rewrite no',
+    'aof-load-truncated yes',
+    'aof-use-rdb-preamble yes',
+    'auto-aof-rewrite-percentage 100',
+    'auto-aof-rewrite-min-size 16mb',
+    'maxmemory-policy noeviction',
+    'enable-debug-command no',
+    'enable-module-command no',
+    // The slow log would keep commands, and with them data, where INFO-level readers see them.
+    'slowlog-max-len 0',
+    'user default on nopass ~* &* +@all -@admin -@dangerous -@scripting +info',
+    ...extra,
+    '',
+  ].join('\n')
+}
+
+function quote(path: string): string {
+  return `"${path.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+}

@@ -1,0 +1,210 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { WatchError } from 'redis'
+import { describeError } from '../../shared/errors.js'
+import {
+  connectStore,
+  storeUnavailable,
+  toStoreError,
+  within,
+  type StoreClient,
+  type StoreConnection,
+} from './connection.js'
+
+export type { StoreClient } from './connection.js'
+
+export interface StoreOptions {
+  /** `redis://`, `rediss://` or `unix:///path`. */
+  url: string
+  /** Of every key. */
+  prefix: string
+  log: Logger
+}
+
+type InvalidationListener = (key: string | null) => void
+
+const pingEveryMs = 500
+const pingTimeoutMs = 1000
+const retryMaxMs = 1000
+const transactionAttempts = 25
+
+/**
+ * The one store. Commands fail at once while it is down; a server that stops answering is noticed within
+ * 2 s, and used again at most 2 s after it is back.
+ */
+export class Store {
+  private connection: StoreConnection | undefined
+  private confirmed = 0
+  private why = 'not connected yet'
+  private closed = false
+  private loop: Promise<void> | undefined
+  private readonly stop = new AbortController()
+  private readonly tracked = new Map<string, InvalidationListener>()
+  private readonly listeners = { up: new Set<() => void>(), down: new Set<() => void>() }
+  private exclusiveTail: Promise<unknown> = Promise.resolve()
+
+  constructor(private readonly options: StoreOptions) {}
+
+  /** The name of a key: the prefix, then the parts joined by colons. */
+  key(...parts: readonly (string | number)[]): string {
+    return this.options.prefix + parts.join(':')
+  }
+
+  /** Begins connecting, for as long as it takes. */
+  start(): void {
+    this.loop ??= this.keepConnected()
+  }
+
+  ready(): boolean {
+    return this.connection !== undefined
+  }
+
+  /** Why it is not ready; "" when it is. */
+  reason(): string {
+    return this.ready() ? '' : this.why
+  }
+
+  /** Since when, in ms of performance.now(), nothing the server did can have been missed; 0 while down. */
+  confirmedAtMs(): number {
+    return this.connection ? this.confirmed : 0
+  }
+
+  on(event: 'up' | 'down', listener: () => void): void {
+    this.listeners[event].add(listener)
+  }
+
+  /**
+   * Tells of every change, by whoever, of a key that starts with `prefix` (complete, see `key`); `null`: of
+   * any. To be called before `start`. While the store is down nothing is told: forget everything at `down`.
+   */
+  onInvalidate(prefix: string, listener: InvalidationListener): void {
+    this.tracked.set(prefix, listener)
+  }
+
+  /** @throws {BerthError} `store_unavailable` while it is down */
+  get client(): StoreClient {
+    if (!this.connection) throw storeUnavailable(this.why)
+    return this.connection.main
+  }
+
+  /**
+   * Runs commands; what they throw comes out as BerthError.
+   * @param step what is being done, for the error
+   */
+  async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
+    try {
+      return await commands(this.client)
+    } catch (cause) {
+      throw toStoreError(cause, step)
+    }
+  }
+
+  /**
+   * Check and set: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. When a watched key
+   * changes meanwhile it runs again. One at a time in this process.
+   * @throws {BerthError} `store_unavailable`; also what `commands` throws
+   */
+  async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
+    const turn = this.exclusiveTail.then(() => this.attempt(step, commands))
+    this.exclusiveTail = turn.catch(() => undefined)
+    return turn
+  }
+
+  /** One round trip; afterwards every change acknowledged before it is known here. */
+  async ping(): Promise<void> {
+    const connection = this.connection
+    const sent = performance.now()
+    await this.run('ping', (client) => within(pingTimeoutMs, client.ping()))
+    if (connection === this.connection) this.confirmed = sent
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    this.stop.abort()
+    const connection = this.connection
+    if (connection) {
+      await within(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // what was sent is answered
+      this.drop(connection, 'closed')
+    }
+    await this.loop
+  }
+
+  private async attempt<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      if (!this.connection) throw storeUnavailable(step)
+      const client = this.connection.exclusive
+      try {
+        return await commands(client)
+      } catch (cause) {
+        if (cause instanceof WatchError && attempt < transactionAttempts) continue
+        if (client.isReady) await client.unwatch().catch(() => undefined)
+        throw toStoreError(cause, step)
+      }
+    }
+  }
+
+  private async keepConnected(): Promise<void> {
+    for (let failures = 0; !this.closed; failures++) {
+      try {
+        const connection = await this.open()
+        failures = -1
+        await this.watch(connection)
+      } catch (cause) {
+        this.noteFailure(cause, failures)
+      }
+      await this.pause(Math.min(retryMaxMs, 50 * 2 ** Math.max(0, failures)))
+    }
+  }
+
+  private async open(): Promise<StoreConnection> {
+    const sent = performance.now()
+    const connection: StoreConnection = await connectStore(
+      this.options.url,
+      [...this.tracked.keys()],
+      (key) => this.invalidate(key),
+      (cause) => this.drop(connection, describeError(cause)),
+    )
+    if (this.closed) {
+      connection.destroy()
+      return connection
+    }
+    this.connection = connection
+    this.confirmed = sent
+    this.options.log.info('store: connected')
+    this.listeners.up.forEach((listener) => listener())
+    return connection
+  }
+
+  /** Pings until the connection is no longer the current one. */
+  private async watch(connection: StoreConnection): Promise<void> {
+    while (this.connection === connection) {
+      await this.pause(pingEveryMs)
+      if (this.connection !== connection) return
+      const answered = this.ping().catch((cause: unknown) => this.drop(connection, describeError(cause)))
+      await answered
+    }
+  }
+
+  private drop(connection: StoreConnection, why: string): void {
+    if (this.connection !== connection) return
+    this.connection = undefined
+    this.why = why
+    this.listeners.down.forEach((listener) => listener())
+    connection.destroy() // rejects what waits for an answer
+    if (!this.closed) this.options.log.error({ why }, 'store: connection lost')
+  }
+
+  private invalidate(key: string | null): void {
+    for (const [prefix, listener] of this.tracked) if (key === null || key.startsWith(prefix)) listener(key)
+  }
+
+  private noteFailure(cause: unknown, failures: number): void {
+    const why = describeError(cause)
+    if (failures === 0 || why !== this.why) this.options.log.warn({ why }, 'store: cannot connect')
+    this.why = why
+  }
+
+  private async pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.stop.signal }).catch(() => undefined)
+  }
+}

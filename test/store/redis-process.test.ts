@@ -1,0 +1,154 @@
+import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { appendFile, chmod, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { RedisProcess } from '../../gateway/store/redis-process.js'
+import { silentLog, startTestRedis, until, type TestRedis } from '../support/redis.js'
+
+describe('private Redis', () => {
+  let redis: TestRedis
+  beforeEach(async () => {
+    redis = await startTestRedis()
+  })
+  afterEach(async () => redis.stop())
+
+  const another = (extraConfig: string[] = []) =>
+    new RedisProcess({
+      program: '/usr/bin/redis-server',
+      stateDir: redis.stateDir,
+      runDir: redis.runDir,
+      log: silentLog,
+      extraConfig,
+    })
+
+  it('keeps its directory, socket and configuration to its owner', async () => {
+    const modes = await Promise.all(
+      [
+        join(redis.stateDir, 'redis'),
+        redis.runDir,
+        join(redis.runDir, 'redis.sock'),
+        join(redis.stateDir, 'redis/redis.conf'),
+      ].map(async (path) => ((await stat(path)).mode & 0o777).toString(8)),
+    )
+    expect(modes).to.deep.equal(['700', '700', '700', '600'])
+  })
+
+  it('refuses what could wipe, reconfigure or script it', async () => {
+    const store = await redis.openStore()
+    for (const command of [
+      ['FLUSHALL'],
+      ['CONFIG', 'GET', '*'],
+      ['KEYS', '*'],
+      ['EVAL', 'return 1', '0'],
+      ['SHUTDOWN'],
+      ['DEBUG', 'SLEEP', '0'],
+    ]) {
+      const refusal = await store.client.sendCommand(command).then(() => '', String)
+      expect(refusal, command[0]).to.match(/NOPERM|DEBUG command not allowed/)
+    }
+  })
+
+  it('is started again after a kill, with everything acknowledged', async () => {
+    const store = await redis.openStore()
+    await store.run('set', (client) => client.set('btest:a', 'kept'))
+    const pid = await redis.pid()
+    process.kill(pid, 'SIGKILL')
+    await until(() => !store.ready(), 'loss noticed')
+    await until(() => store.ready(), 'connected again')
+    expect(await redis.pid()).not.to.equal(pid)
+    expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
+  })
+
+  it('adopts a running server instead of starting a second one, and ends it', async () => {
+    const pid = await redis.pid()
+    const second = another()
+    await second.start()
+    expect(await second.findPid()).to.equal(pid)
+    await second.stop()
+    expect(await second.findPid()).to.equal(undefined)
+  })
+
+  it('outlives a killed gateway, and its successor keeps it running', async () => {
+    const program = join(redis.stateDir, 'owner.ts')
+    const stateDir = await mkdtemp(join(tmpdir(), 'btest-redis-'))
+    const module = new URL('../../gateway/store/redis-process.ts', import.meta.url).href
+    await writeFile(
+      program,
+      `import { RedisProcess } from ${JSON.stringify(module)}
+       const log = { info() {}, debug() {}, warn() {}, error() {} } as never
+       const stateDir = ${JSON.stringify(stateDir)}
+       const redis = new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir: stateDir + '/run', log })
+       void redis.start().then(() => process.stdout.write('up'))`,
+    )
+    const owner = spawn(process.execPath, ['--import', 'tsx', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      cwd: join(import.meta.dirname, '../..'),
+    })
+    await new Promise((resolve) => owner.stdout.once('data', resolve))
+    owner.kill('SIGKILL')
+    const heir = new RedisProcess({
+      program: '/usr/bin/redis-server',
+      stateDir,
+      runDir: `${stateDir}/run`,
+      log: silentLog,
+    })
+    try {
+      const pid = await heir.findPid()
+      expect(pid).to.be.a('number')
+      await heir.start()
+      expect(await heir.findPid()).to.equal(pid)
+      process.kill(pid!, 'SIGKILL')
+      await until(async () => ![undefined, pid].includes(await heir.findPid()), 'a new server')
+    } finally {
+      await heir.stop()
+      await rm(stateDir, { recursive: true, force: true })
+    }
+  })
+
+  it('replaces a server that runs with another configuration, keeping its data', async () => {
+    const store = await redis.openStore()
+    await store.run('set', (client) => client.set('btest:a', 'kept'))
+    const pid = await redis.pid()
+    const upgraded = another(['maxclients 100'])
+    await upgraded.start()
+    expect(await upgraded.findPid()).not.to.equal(pid)
+    await until(() => store.ready(), 'connected again')
+    expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
+    await upgraded.stop()
+  })
+
+  it('loads an append-only file whose end is torn', async () => {
+    const store = await redis.openStore()
+    for (let i = 0; i < 20; i++) await store.run('set', (client) => client.set(`btest:${i}`, 'x'))
+    await redis.process.stop()
+    const directory = join(redis.stateDir, 'redis/appendonlydir')
+    const file = (await readdir(directory)).find((name) => name.endsWith('.incr.aof'))!
+    await appendFile(join(directory, file), '*3\r\n$3\r\nSET\r\n$7\r\nbte')
+    const again = another()
+    await again.start()
+    await until(() => store.ready(), 'connected again')
+    expect(await store.run('get', (client) => client.get('btest:19'))).to.equal('x')
+    await again.stop()
+  })
+
+  it('waits longer after each failure of a server that cannot start', async function () {
+    this.timeout(30_000)
+    const stateDir = await mkdtemp(join(tmpdir(), 'btest-redis-'))
+    const program = join(stateDir, 'redis-server')
+    await writeFile(program, `#!/bin/sh\necho run >> ${stateDir}/runs\nexit 1\n`)
+    await chmod(program, 0o755)
+    const failing = new RedisProcess({ program, stateDir, runDir: `${stateDir}/run`, log: silentLog })
+    const started = failing.start().catch(() => undefined)
+    await until(async () => (await countLines(`${stateDir}/runs`)) >= 2, 'a second try')
+    await new Promise((resolve) => setTimeout(resolve, 1500))
+    expect(await countLines(`${stateDir}/runs`)).to.be.within(2, 6)
+    await failing.stop()
+    await started
+    await rm(stateDir, { recursive: true })
+  })
+})
+
+async function countLines(path: string): Promise<number> {
+  return (await readFile(path, 'utf8').catch(() => '')).split('\n').length - 1
+}

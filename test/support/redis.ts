@@ -1,0 +1,83 @@
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino, type Logger } from 'pino'
+import { RedisProcess } from '../../gateway/store/redis-process.js'
+import { Store } from '../../gateway/store/store.js'
+
+export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
+
+/** A real private Redis with a directory and socket of its own. */
+export interface TestRedis {
+  readonly process: RedisProcess
+  readonly url: string
+  /** state_dir and run_dir of the instance. */
+  readonly stateDir: string
+  readonly runDir: string
+  /** A connected store; closed with the server. */
+  openStore(prefix?: string): Promise<Store>
+  pid(): Promise<number>
+  /** What the append-only files hold, as Latin-1 text. */
+  readAof(): Promise<string>
+  /** Ends the server and removes its directory. */
+  stop(): Promise<void>
+}
+
+export async function startTestRedis(
+  options: { extraConfig?: string[]; stateDir?: string } = {},
+): Promise<TestRedis> {
+  const stateDir = options.stateDir ?? (await mkdtemp(join(tmpdir(), 'btest-redis-')))
+  const runDir = join(stateDir, 'run')
+  const server = new RedisProcess({
+    program: '/usr/bin/redis-server',
+    stateDir,
+    runDir,
+    log: silentLog,
+    extraConfig: options.extraConfig ?? [],
+  })
+  await server.start()
+  const stores: Store[] = []
+  return {
+    process: server,
+    url: server.url,
+    stateDir,
+    runDir,
+    openStore: async (prefix = 'btest:') => {
+      const store = new Store({ url: server.url, prefix, log: silentLog })
+      stores.push(store)
+      store.start()
+      await until(() => store.ready(), 'store connected')
+      return store
+    },
+    pid: async () => {
+      const pid = await server.findPid()
+      if (pid === undefined) throw new Error('no redis-server')
+      return pid
+    },
+    readAof: async () => readDirectoryText(join(stateDir, 'redis', 'appendonlydir')),
+    stop: async () => {
+      await Promise.all(stores.map((store) => store.close()))
+      await server.stop()
+      await rm(stateDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Waits for a condition. @throws after `timeoutMs`, naming it */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  timeoutMs = 10_000,
+): Promise<void> {
+  const deadline = Date.now() + timeoutMs
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+async function readDirectoryText(directory: string): Promise<string> {
+  const names = await readdir(directory)
+  const texts = await Promise.all(names.map((name) => readFile(join(directory, name), 'latin1')))
+  return texts.join('')
+}
