@@ -1,0 +1,65 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { open, readOrCreateKey, seal } from './sealing.js'
+
+describe('sealing', () => {
+  const key = randomBytes(32)
+
+  it('opens what it sealed', () => {
+    fc.assert(
+      fc.property(
+        fc.string(),
+        fc.string(),
+        (text, context) => open(key, seal(key, text, context), context) === text,
+      ),
+    )
+  })
+
+  it('seals the same text differently each time and never shows it', () => {
+    const [a, b] = [seal(key, 'geheim123'), seal(key, 'geheim123')]
+    expect(a).not.to.equal(b)
+    expect(Buffer.from(a, 'base64url').toString('latin1')).not.to.contain('geheim123')
+  })
+
+  it('refuses another key, another context and any changed byte', () => {
+    const sealed = seal(key, 'text', 'a')
+    const bytes = Buffer.from(sealed, 'base64url')
+    expect(() => open(randomBytes(32), sealed, 'a')).to.throw('open a sealed text')
+    expect(() => open(key, sealed, 'b')).to.throw('open a sealed text')
+    bytes.forEach((_, i) => {
+      const changed = Buffer.from(bytes)
+      changed[i]! ^= 1
+      expect(() => open(key, changed.toString('base64url'), 'a'), `byte ${i}`).to.throw('open a sealed text')
+    })
+    for (const short of ['', 'AQ', sealed.slice(0, 30)]) expect(() => open(key, short, 'a')).to.throw()
+  })
+})
+
+describe('key file', () => {
+  let directory: string
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'btest-key-'))
+  })
+  afterEach(async () => rm(directory, { recursive: true }))
+
+  it('is made once, for its owner only, and is the same for all who ask at once', async () => {
+    const path = join(directory, 'made', 'key')
+    const keys = await Promise.all(Array.from({ length: 20 }, () => readOrCreateKey(path)))
+    expect(new Set(keys.map((key) => key.toString('hex'))).size).to.equal(1)
+    expect(keys[0]).to.have.length(32)
+    expect((await stat(path)).mode & 0o777).to.equal(0o600)
+    expect(await readdir(join(directory, 'made'))).to.deep.equal(['key'])
+  })
+
+  it('refuses a file that holds something else, and leaves it', async () => {
+    const path = join(directory, 'key')
+    await writeFile(path, 'short\n')
+    const failure = await readOrCreateKey(path).then(() => '', String)
+    expect(failure).to.contain('not a key file')
+    expect(await readFile(path, 'utf8')).to.equal('short\n')
+  })
+})

@@ -1,0 +1,90 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { link, mkdir, open as openFile, readFile, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { BerthError } from './errors.js'
+import { syncDirectory } from './files.js'
+
+/*
+ * Encryption of what must be shown again: AES-256-GCM with a random nonce (NIST SP 800-38D; 2^32 seals per
+ * key at most, which no installation reaches).
+ */
+
+const keyBytes = 32
+const nonceBytes = 12
+const tagBytes = 16
+const version = 1
+
+/**
+ * @param key 32 bytes, see `readOrCreateKey`
+ * @param context what the text belongs to; the same is needed to open it, so that one sealed text cannot be
+ * put in another's place
+ * @returns base64url
+ */
+export function seal(key: Buffer, plaintext: string, context = ''): string {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+  cipher.setAAD(Buffer.from(context))
+  const body = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()])
+  return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), body]).toString('base64url')
+}
+
+/** @throws {BerthError} `internal_error` for another key or context, or a text that was changed */
+export function open(key: Buffer, sealed: string, context = ''): string {
+  const bytes = Buffer.from(sealed, 'base64url')
+  const [nonceEnd, tagEnd] = [1 + nonceBytes, 1 + nonceBytes + tagBytes]
+  try {
+    if (bytes[0] !== version || bytes.length < tagEnd) throw new Error('not a sealed text')
+    const nonce = bytes.subarray(1, nonceEnd)
+    const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+    decipher.setAAD(Buffer.from(context))
+    decipher.setAuthTag(bytes.subarray(nonceEnd, tagEnd))
+    return decipher.update(bytes.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8')
+  } catch (cause) {
+    throw new BerthError('internal', 'internal_error', 'open a sealed text', { cause })
+  }
+}
+
+/**
+ * The key in a file, made at first use: 0600, on disk before it is used, and the same for everybody who asks
+ * at the same time.
+ * @throws {Error} when the file cannot be read or made, or holds something else
+ */
+export async function readOrCreateKey(path: string): Promise<Buffer> {
+  return (await readKey(path)) ?? (await createKey(path))
+}
+
+async function readKey(path: string): Promise<Buffer | undefined> {
+  const text = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined
+    throw cause
+  })
+  if (text === undefined) return undefined
+  const key = Buffer.from(text.trim(), 'base64url')
+  if (key.length !== keyBytes) throw new Error(`${path}: not a key file`)
+  return key
+}
+
+/** link(2) puts the complete file in place or fails when another process was first. */
+async function createKey(path: string): Promise<Buffer> {
+  const directory = dirname(path)
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const temporary = `${path}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`
+  try {
+    const file = await openFile(temporary, 'wx', 0o600)
+    try {
+      await file.writeFile(`${randomBytes(keyBytes).toString('base64url')}\n`)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await link(temporary, path).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code !== 'EEXIST') throw cause
+    })
+    await syncDirectory(directory)
+  } finally {
+    await rm(temporary, { force: true })
+  }
+  const key = await readKey(path)
+  if (!key) throw new Error(`${path}: vanished while it was made`)
+  return key
+}
