@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# The HTTP API, as the set-up uses it. Sourced after instance.sh.
+# shellcheck disable=SC2154 # set by instance.sh
+
+# The answer's body; fails on anything but 2xx. The key is passed in a pipe, not in arguments that ps shows.
+# api METHOD PATH [JSON]
+api() {
+  curl -sS --fail-with-body --max-time 30 -X "$1" -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
+    ${3:+-H 'Content-Type: application/json' --data "$3"} "$(api_url)/api/v1$2"
+}
+
+# A value of a JSON text on standard input, as an expression on `it`; nothing when it cannot be had. json 'it.data.id'
+json() {
+  node -e '
+    try {
+      const it = JSON.parse(require("node:fs").readFileSync(0, "utf8"))
+      const value = eval(process.argv[1])
+      if (value !== undefined && value !== null) process.stdout.write(String(value) + "\n")
+    } catch {}
+  ' "$1"
+}
+
+gateway_ready() { [ "$(curl -s -o /dev/null --max-time 5 -w '%{http_code}' "$(api_url)/readyz")" = 200 ]; }
+
+# The state of this host as the gateway sees it: pending, online, offline or nothing.
+host_state() { api GET /hosts 2>/dev/null | json "it.data.find((h) => h.id === '$1')?.state ?? it.data.find((h) => h.id === '$1')?.status"; }
+
+# Waits for a condition while a daemon runs. wait_for DAEMON SECONDS LABEL COMMAND...
+wait_for() {
+  local daemon=$1 seconds=$2 label=$3 started=$SECONDS tries=0 dead=0
+  shift 3
+  until "$@"; do
+    # A unit that restarts has no process for a moment; one that stays away has failed.
+    if [ -z "$(daemon_pid "$daemon")" ]; then dead=$((dead + 1)); else dead=0; fi
+    [ "$dead" -lt 20 ] || fail_with_log "$daemon" "the $daemon ended"
+    [ $((SECONDS - started)) -lt "$seconds" ] || fail_with_log "$daemon" "$label: not after $seconds s"
+    [ $((tries += 1)) -ne 50 ] || note "waiting: $label"
+    sleep 0.1
+  done
+}

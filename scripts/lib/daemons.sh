@@ -1,0 +1,222 @@
+# shellcheck shell=bash
+# Installing, starting and stopping the two daemons: as systemd units, or as background processes where systemd
+# does not run the machine. Sourced after common.sh and instance.sh.
+# shellcheck disable=SC2154 # set by those two
+
+# --- the code: a copy of its own, so that a checkout can change, be in /root or go, and the daemons run on
+
+# Digest of what a daemon runs: its code, packages, node and configuration. daemon_digest agent|gateway
+daemon_digest() {
+  {
+    (cd "$lib_dir" && find "dist/$1" dist/shared dist/proto package.json -type f ! -name '*.map' -print0 |
+      sort -z | xargs -0 sha256sum)
+    cat "$lib_dir/.packages" "$(config_of "$1")" 2>/dev/null
+    ! runs_systemd || cat "$(unit_file "$1")"
+  } | sha256sum | cut -c 1-64
+}
+
+# Copies the built product to lib_dir unless it is there already. The old copy goes once nothing runs from it.
+install_code() {
+  local packages
+  packages=$(sha256sum package-lock.json | cut -c 1-64)-$(node -p 'process.version + process.arch')
+  if [ "$packages" != "$(cat "$lib_dir/.packages" 2>/dev/null)" ]; then
+    say "Copying the program to $lib_dir"
+    rm -rf "$lib_dir.new"
+    install -d -m 755 "$lib_dir.new"
+    copy_packages "$lib_dir.new"
+    copy_build "$lib_dir.new"
+    echo "$packages" >"$lib_dir.new/.packages"
+    if [ -d "$lib_dir" ]; then rm -rf "$lib_dir.old" && mv "$lib_dir" "$lib_dir.old"; fi
+    mv "$lib_dir.new" "$lib_dir"
+  elif ! diff -rq dist "$lib_dir/dist" >/dev/null 2>&1 || ! cmp -s package.json "$lib_dir/package.json"; then
+    say "Copying the new build to $lib_dir"
+    copy_build "$lib_dir"
+  fi
+}
+
+copy_build() {
+  rm -rf "$1/dist.new"
+  cp -R dist "$1/dist.new"
+  cp package.json README.md "$1/"
+  chmod -R a+rX,go-w "$1/dist.new" "$1/package.json"
+  if [ -d "$1/dist" ]; then rm -rf "$1/dist.old" && mv "$1/dist" "$1/dist.old"; fi
+  mv "$1/dist.new" "$1/dist"
+  rm -rf "$1/dist.old"
+}
+
+# The packages that the product runs on, without those that build and test it.
+copy_packages() {
+  local root=$PWD list
+  list=$(npm ls --omit=dev --all --parseable 2>/dev/null | tail -n +2 | sed "s#^$root/##" | sort -u) || true
+  [ -n "$list" ] || fail 'npm ls names no packages; is node_modules complete?'
+  # Packages inside packages come with them; sources of native parts are not needed any more.
+  echo "$list" | grep -vE '^node_modules/(@[^/]+/)?[^/]+/node_modules/' |
+    tar -c --exclude='better-sqlite3/deps' --exclude='better-sqlite3/src' --exclude='obj.target' --exclude='obj' \
+      -f - -T - | tar -x --no-same-owner -C "$1" -f -
+  chmod -R a+rX,go-w "$1/node_modules"
+}
+
+# Node as both daemons can run it: from /root or /home it is copied, since the gateway is not root.
+install_node() {
+  local program
+  program=$(readlink -f "$(command -v node)")
+  case $program in
+    /root/* | /home/* | /tmp/*)
+      install -d -m 755 "$lib_dir/bin"
+      cmp -s "$program" "$lib_dir/bin/node" || install -m 755 "$program" "$lib_dir/bin/node"
+      node_program=$lib_dir/bin/node
+      ;;
+    *) node_program=$program ;;
+  esac
+}
+
+# --- user and directories
+
+ensure_user() {
+  getent passwd "$berth_user" >/dev/null && return 0
+  useradd --system --user-group --home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin \
+    --comment 'Berth gateway' "$berth_user"
+  touch /var/lib/.berth-made-user
+}
+
+ensure_directories() {
+  install -d -m 755 "$var_dir" "$run_base"
+  install -d -m 750 "$log_dir"
+  install -d -m 700 "$(agent_state_dir)" "$(agent_run_dir)"
+  install -d -m 700 -o "$berth_user" -g "$berth_user" "$(gateway_state_dir)" "$(gateway_run_dir)"
+}
+
+# --- running
+
+# agent_command SUBCOMMAND ARGS...
+agent_command() { "$node_program" "$lib_dir/dist/agent/main.js" "$@" --config "$(config_of agent)"; }
+as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all --bounding-set=-all
+  --no-new-privs --)
+
+# The pid of a running daemon, or nothing. A pid file holds pid and start time, so that another process that
+# got the pid later is not taken for it.
+daemon_pid() {
+  local pid started
+  if runs_systemd; then
+    pid=$(systemctl show -p MainPID --value "$(unit_of "$1")" 2>/dev/null || true)
+    [ "${pid:-0}" = 0 ] || echo "$pid"
+    return 0
+  fi
+  read -r pid started 2>/dev/null <"$(pid_file_of "$1")" || return 0
+  [ "$(start_time_of "$pid")" != "$started" ] || echo "$pid"
+}
+
+# Field 22 of /proc/PID/stat, counted behind the command's name.
+start_time_of() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+
+start_daemon() {
+  if runs_systemd; then
+    systemctl -q enable "$(unit_of "$1")"
+    systemctl restart "$(unit_of "$1")"
+  else
+    start_in_background "$1"
+  fi
+  daemon_digest "$1" >"$(started_file_of "$1")"
+}
+
+start_in_background() {
+  local log pid as=()
+  log=$(log_of "$1")
+  rotate_log "$log"
+  [ "$1" != gateway ] || as=("${as_berth[@]}")
+  # fd 9 is this script's lock. BERTH_REDIS_URL is the one variable that a daemon reads.
+  (
+    cd / && ulimit -n 65536
+    # shellcheck disable=SC1090 # the operator's
+    [ ! -r "$etc_dir/$1.env" ] || { set -a && . "$etc_dir/$1.env" && set +a; }
+    exec 9>&- </dev/null >>"$log" 2>&1
+    NODE_ENV=production "${as[@]}" setsid "$node_program" "$lib_dir/dist/$1/main.js" serve --config "$(config_of "$1")" &
+    echo "$!" >"$(pid_file_of "$1").new"
+  )
+  pid=$(cat "$(pid_file_of "$1").new")
+  echo "$pid $(start_time_of "$pid")" >"$(pid_file_of "$1")"
+  rm "$(pid_file_of "$1").new"
+}
+
+# Keeps what was logged before, at most three times 10 MB.
+rotate_log() {
+  local size
+  size=$(stat -c %s "$1" 2>/dev/null || echo 0)
+  if [ "$size" -gt 10000000 ]; then
+    [ ! -e "$1.1" ] || mv "$1.1" "$1.2"
+    mv "$1" "$1.1"
+  fi
+  touch "$1"
+  chmod 640 "$1"
+}
+
+stop_daemon() {
+  local pid
+  if runs_systemd; then
+    systemctl -q disable --now "$(unit_of "$1")" 2>/dev/null || true
+  else
+    pid=$(daemon_pid "$1")
+    [ -z "$pid" ] || stop_process "$pid" 30
+    rm -f "$(pid_file_of "$1")"
+  fi
+  rm -f "$(started_file_of "$1")"
+}
+
+# SIGTERM, and SIGKILL when it is still there after so many seconds. stop_process PID SECONDS
+stop_process() {
+  local started tries=0
+  started=$(start_time_of "$1")
+  kill -TERM "$1" 2>/dev/null || return 0
+  while [ "$(start_time_of "$1")" = "$started" ]; do
+    [ $((tries += 1)) -le $(($2 * 10)) ] || { kill -KILL "$1" 2>/dev/null || true; }
+    [ "$tries" -le $(($2 * 10 + 50)) ] || fail "process $1 cannot be killed"
+    sleep 0.1
+  done
+}
+
+# Starts what does not run, restarts what runs from other code or configuration, leaves the rest alone.
+# Sets `daemon_change` to started, restarted or none.
+ensure_daemon() {
+  local program=$1
+  daemon_change=none
+  if [ -z "$(daemon_pid "$program")" ]; then
+    daemon_change=started
+    check_port_free "$program"
+  elif [ "$(cat "$(started_file_of "$program")" 2>/dev/null)" != "$(daemon_digest "$program")" ]; then
+    daemon_change=restarted
+    say "Restarting the $program: its code or configuration changed"
+    runs_systemd || stop_daemon "$program"
+  fi
+  [ "$daemon_change" = none ] || start_daemon "$program"
+}
+
+# Another program on our port is better said here than found in a log.
+check_port_free() {
+  local listen owner
+  listen=$(config_get "$(config_of "$1")" listen "$([ "$1" = agent ] && echo 127.0.0.1:7443 || echo 127.0.0.1:8080)")
+  owner=$(ss -Hltnp "sport = :${listen##*:}" 2>/dev/null | sed -nE 's/.*users:\(\("([^"]+)",pid=([0-9]+).*/\1 (pid \2)/p' | head -n 1)
+  [ -z "$owner" ] || fail "port ${listen##*:} is in use by $owner." "Stop it, or set \`listen\` in $(config_of "$1")."
+}
+
+# Shows why a daemon is not there, from the end of its log.
+fail_with_log() {
+  local lines
+  if runs_systemd; then lines=$(journalctl -n 20 --no-pager -o cat -u "$(unit_of "$1")" || true)
+  else lines=$(tail -n 20 "$(log_of "$1")"); fi
+  printf '%s\n' "${red}error:${plain} $2; the end of its log:" >&2
+  printf '%s\n' "$lines" | cut -c 1-400 | sed 's/^/    /' >&2
+  exit 1
+}
+
+# --- systemd
+
+install_unit() {
+  local file
+  file=$(unit_file "$1")
+  sed -e "s#/usr/bin/node #$node_program #; s#/opt/berth/#$lib_dir/#; s#/etc/berth/#$etc_dir/#" \
+    -e "s#=berth/$1\$#=berth$suffix/$1#" "systemd/berth-$1.service" >"$file.new"
+  if cmp -s "$file.new" "$file"; then rm "$file.new"; else
+    mv "$file.new" "$file"
+    systemctl daemon-reload
+  fi
+}

@@ -1,0 +1,62 @@
+# shellcheck shell=bash
+# lxcfs gives guests their own /proc/meminfo, cpuinfo, loadavg …: -l for load averages, --enable-cfs so that a
+# fraction of a processor counts. One serves all guests of the host, Berth's or not. Sourced.
+# shellcheck disable=SC2154 # set by instance.sh
+
+lxcfs_mount=/var/lib/lxcfs
+lxcfs_flags=(-l --enable-cfs)
+lxcfs_pid_file=/run/berth-lxcfs.pid
+lxcfs_drop_in=/etc/systemd/system/lxcfs.service.d/berth.conf
+
+lxcfs_mounted() { awk -v at="$lxcfs_mount" '$2 == at && $3 == "fuse.lxcfs" { found = 1 } END { exit !found }' /proc/self/mounts; }
+
+# One that runs already is left alone: guests have its files open.
+ensure_lxcfs() {
+  if runs_systemd; then
+    ensure_lxcfs_unit
+  elif ! lxcfs_mounted; then
+    start_lxcfs
+  fi
+}
+
+ensure_lxcfs_unit() {
+  if [ ! -e "$lxcfs_drop_in" ]; then
+    install -d "${lxcfs_drop_in%/*}"
+    printf '[Service]\nExecStart=\nExecStart=/usr/bin/lxcfs %s %s\n' "${lxcfs_flags[*]}" "$lxcfs_mount" >"$lxcfs_drop_in"
+    systemctl daemon-reload
+    if guests_of_others; then
+      note 'lxcfs serves running guests: its flags for load averages hold after its next restart'
+    else
+      systemctl -q restart lxcfs || true
+    fi
+  fi
+  systemctl -q enable --now lxcfs 2>/dev/null || note 'lxcfs does not start: guests see the memory and processors of the host'
+}
+
+guests_of_others() { pgrep -f '^\[lxc monitor\]' >/dev/null; }
+
+start_lxcfs() {
+  mkdir -p "$lxcfs_mount"
+  umount -l "$lxcfs_mount" 2>/dev/null || true # a dead one leaves its mount behind
+  (exec 9>&- && setsid lxcfs "${lxcfs_flags[@]}" -p "$lxcfs_pid_file" "$lxcfs_mount" >>"$log_dir/lxcfs.log" 2>&1 </dev/null &)
+  for _ in $(seq 50); do
+    lxcfs_mounted && return 0
+    sleep 0.1
+  done
+  note "lxcfs does not start ($log_dir/lxcfs.log): guests see the memory and processors of the host"
+}
+
+# Only what we started, and only with the last instance.
+remove_lxcfs() {
+  if [ -e "$lxcfs_drop_in" ]; then
+    rm -f "$lxcfs_drop_in"
+    rmdir "${lxcfs_drop_in%/*}" 2>/dev/null || true
+    if runs_systemd; then systemctl daemon-reload; fi
+  fi
+  [ -e "$lxcfs_pid_file" ] || return 0
+  if [ "$(cat "/proc/$(cat "$lxcfs_pid_file")/comm" 2>/dev/null)" = lxcfs ]; then
+    stop_process "$(cat "$lxcfs_pid_file")" 5
+  fi
+  umount -l "$lxcfs_mount" 2>/dev/null || true
+  rm -f "$lxcfs_pid_file"
+}
