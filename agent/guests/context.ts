@@ -28,8 +28,8 @@ export interface GuestContext {
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine
   readonly deviceOf: (id: number) => string
-  readonly sealLogin: (login: Login) => Buffer
-  readonly openLogin: (sealed: Buffer | null) => Login
+  readonly sealLogin: (login: Login) => string
+  readonly openLogin: (sealed: string | null) => Login
   readonly now: () => number
 }
 

@@ -46,7 +46,7 @@ export interface GuestRecord {
   ipv4: string
   mac: string
   /** Sealed `Login`; null when there is none. */
-  login: Buffer | null
+  login: string | null
   /** Host name and login are set inside. */
   initialized: boolean
   portMappings: PortMapping[]

@@ -14,7 +14,7 @@ interface GuestRow {
   idmap_slot: number
   ipv4: string
   mac: string
-  login: Buffer | null
+  login: string | null
   initialized: number
   created_at_ms: number
   revision: number

@@ -19,7 +19,7 @@ const migrations: readonly string[] = [
      idmap_slot INTEGER NOT NULL UNIQUE,
      ipv4 TEXT NOT NULL UNIQUE,
      mac TEXT NOT NULL UNIQUE,
-     login BLOB,                      -- sealed JSON {password?, publicKey?}
+     login TEXT,                      -- sealed JSON {password?, publicKey?}
      initialized INTEGER NOT NULL DEFAULT 0,
      created_at_ms INTEGER NOT NULL,
      revision INTEGER NOT NULL

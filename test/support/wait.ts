@@ -1,0 +1,30 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface WaitOptions {
+  /** Default 10 s. */
+  timeoutMs?: number
+  /** Default 20 ms. */
+  intervalMs?: number
+  /** What is waited for, for the failure's message. */
+  what?: string | (() => string)
+}
+
+/**
+ * Resolves with the first truthy value of `check`, which may throw to end the wait.
+ * @throws after the deadline
+ */
+export async function waitFor<T>(
+  check: () => T | Promise<T>,
+  options: WaitOptions = {},
+): Promise<NonNullable<T>> {
+  const deadline = performance.now() + (options.timeoutMs ?? 10_000)
+  for (;;) {
+    const value = await check()
+    if (value) return value
+    if (performance.now() > deadline) {
+      const what = typeof options.what === 'function' ? options.what() : (options.what ?? 'condition')
+      throw new Error(`not within ${options.timeoutMs ?? 10_000} ms: ${what}`)
+    }
+    await delay(options.intervalMs ?? 20)
+  }
+}
