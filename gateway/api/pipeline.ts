@@ -22,6 +22,8 @@ export interface AuditStart {
   readonly action: string
   readonly caller: Caller
   readonly requestId: string
+  /** As far as the request names it; the handler may name it better in the outcome. */
+  readonly target: string
 }
 
 export interface AuditOutcome {
@@ -30,6 +32,8 @@ export interface AuditOutcome {
   readonly target: string
   /** For people; never secrets. */
   readonly detail: string
+  /** The container it was about, where it was about one: keys bound to containers see only such entries. */
+  readonly containerUuid?: string | undefined
 }
 
 /** A begun audit entry; opaque to the pipeline. */

@@ -28,8 +28,11 @@ export interface RequestContext<Params, Query, Body> {
   /** Stable for repeats of the same request with the same Idempotency-Key, random otherwise; a uuid. */
   readonly operationId: string
   readonly log: Logger
-  /** What the audit entry names as target and detail; never secrets. */
-  audit(entry: { target?: string; detail?: string }): void
+  /**
+   * What the audit entry names as target and detail; never secrets. `containerUuid` where it is about a
+   * container: a key that is bound to containers sees only entries of those.
+   */
+  audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
 
 export interface Answer<Data> {
@@ -80,5 +83,5 @@ export interface Route<
 export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D extends TSchema>(
   definition: Route<P, Q, B, D>,
 ): Route {
-  return definition as unknown as Route
+  return definition
 }
