@@ -9,21 +9,13 @@ api() {
     ${3:+-H 'Content-Type: application/json' --data "$3"} "$(api_url)/api/v1$2"
 }
 
-# A value of a JSON text on standard input, as an expression on `it`; nothing when it cannot be had. json 'it.data.id'
-json() {
-  node -e '
-    try {
-      const it = JSON.parse(require("node:fs").readFileSync(0, "utf8"))
-      const value = eval(process.argv[1])
-      if (value !== undefined && value !== null) process.stdout.write(String(value) + "\n")
-    } catch {}
-  ' "$1"
-}
+# A value of a JSON text on standard input by a jq filter; nothing when it is not there. json FILTER [JQ-ARGS...]
+json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 
 gateway_ready() { [ "$(curl -s -o /dev/null --max-time 5 -w '%{http_code}' "$(api_url)/readyz")" = 200 ]; }
 
 # The state of this host as the gateway sees it: pending, online, offline or nothing.
-host_state() { api GET /hosts 2>/dev/null | json "it.data.find((h) => h.id === '$1')?.state ?? it.data.find((h) => h.id === '$1')?.status"; }
+host_state() { api GET /hosts 2>/dev/null | json '.data[] | select(.id == $id) | .state // .status' --arg id "$1"; }
 
 # Waits for a condition while a daemon runs. wait_for DAEMON SECONDS LABEL COMMAND...
 wait_for() {

@@ -158,8 +158,17 @@ stop_daemon() {
     pid=$(daemon_pid "$1")
     [ -z "$pid" ] || stop_process "$pid" 30
     rm -f "$(pid_file_of "$1")"
+    if [ "$1" = gateway ]; then stop_stray_redis; fi
   fi
   rm -f "$(started_file_of "$1")"
+}
+
+# The private Redis of a gateway that was killed; it works in a directory of its own.
+stop_stray_redis() {
+  local pid
+  for pid in $(pgrep -x redis-server || true); do
+    if [ "$(readlink "/proc/$pid/cwd")" = "$(readlink -f "$(gateway_state_dir)")/redis" ]; then stop_process "$pid" 20; fi
+  done
 }
 
 # SIGTERM, and SIGKILL when it is still there after so many seconds. stop_process PID SECONDS

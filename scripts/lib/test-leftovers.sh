@@ -15,9 +15,13 @@ sweep_test_leftovers() {
   rm -rf --one-file-system /tmp/btest* /run/btest* /var/lib/btest* 2>/dev/null || true
 }
 
-# Twice: what a supervisor started again meanwhile.
+# Guests' first processes are children of their monitors. Twice: what a supervisor started again meanwhile.
 sweep_processes() {
   local pid
+  for pid in $(pgrep -f '^\[lxc monitor\] (/tmp|/run|/var/lib)/btest' || true); do
+    pkill -KILL -P "$pid" || true
+    kill -KILL "$pid" 2>/dev/null || true
+  done
   for _ in 1 2; do
     for pid in $(pgrep -f '(/tmp|/run|/var/lib)/btest' || true); do
       [ "$pid" = "$$" ] || kill -KILL "$pid" 2>/dev/null || true
@@ -28,7 +32,9 @@ sweep_processes() {
 sweep_network() {
   local name family table
   for name in $(ip netns list 2>/dev/null | awk '$1 ~ /^btest/ { print $1 }'); do ip netns delete "$name" || true; done
-  for name in $(ip -o link show | sed -nE 's/^[0-9]+: (btest[^:@]*)[:@].*/\1/p'); do
+  # Bridges' ports first: guests' interfaces are named otherwise.
+  for name in $(ip -o link show | sed -nE 's/^[0-9]+: ([^:@]+)[:@].* master btest.*/\1/p') \
+    $(ip -o link show | sed -nE 's/^[0-9]+: (btest[^:@]*)[:@].*/\1/p'); do
     ip link delete "$name" 2>/dev/null || true
   done
   while read -r _ family table; do

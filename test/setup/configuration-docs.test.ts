@@ -1,0 +1,25 @@
+import { readFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { configurationPage, parseExample } from '../../scripts/configuration-docs.js'
+
+describe('docs/configuration.md', () => {
+  it('is what scripts/configuration-docs.ts makes', async () => {
+    expect(readFileSync('docs/configuration.md', 'utf8')).to.equal(await configurationPage())
+  })
+
+  for (const [name, text, rows] of [
+    ['a comment of several lines', '# a\n# b\nk: 1\n', [{ key: 'k', meaning: 'a b' }]],
+    ['a comment that is no key’s', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],
+    [
+      'a group and its keys',
+      'g:\n  # x\n  a: 1\n  b: 2\nh: 3\n',
+      [
+        { key: 'g', meaning: '' },
+        { key: 'g.a', meaning: 'x' },
+        { key: 'g.b', meaning: 'x' },
+        { key: 'h', meaning: 'x' },
+      ],
+    ],
+  ] as const)
+    it(`reads ${name}`, () => expect(parseExample(text)).to.deep.equal(rows))
+})
