@@ -28,8 +28,9 @@ export interface GuestContext {
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine
   readonly deviceOf: (id: number) => string
-  readonly sealLogin: (login: Login) => string
-  readonly openLogin: (sealed: string | null) => Login
+  readonly sealLogin: (uuid: string, login: Login) => string
+  /** Empty where there is none. */
+  readonly openLogin: (record: GuestRecord) => Login
   readonly now: () => number
 }
 

@@ -53,7 +53,7 @@ export class Guests {
       reserve: () => this.#reserve(order, listening),
     })
     const record = this.context.store.find(order.uuid)
-    const password = record ? (this.context.openLogin(record.login).password ?? '') : ''
+    const password = record ? (this.context.openLogin(record).password ?? '') : ''
     return { operation, record, password }
   }
 
@@ -119,7 +119,7 @@ export class Guests {
       idmapSlot,
       ipv4,
       mac: macOf(ipv4),
-      login: sealLogin(loginOf(order)),
+      login: sealLogin(order.uuid, loginOf(order)),
       createdAtMs: now(),
       portMappings: this.#reservePorts(order, listening),
     })

@@ -82,7 +82,7 @@ export function initializeStep(context: GuestContext): GuestStep {
     name: 'initialize',
     run: withGuest(context, async (record, step) => {
       if (record.initialized) return
-      const login = context.openLogin(record.login)
+      const login = context.openLogin(record)
       await driverOf(context, record).initialize(context.machineOf(record), login, step.signal)
       context.store.update(record.uuid, { initialized: true })
     }),
