@@ -108,9 +108,12 @@ function parseRfc3339(text: string): number | undefined {
 
 /** As UTC; `undefined` for what no calendar has (31 April, 24:00) and before 1971, where 0 could be meant. */
 function realTime(parts: (string | undefined)[]): number | undefined {
-  const [year = NaN, month = NaN, day = NaN, hour = NaN, minute = NaN, second = NaN] = parts.map(Number)
-  if (!(year >= 1971) || hour > 23 || minute > 59 || second > 59) return undefined
+  const [year, month, day, hour, minute, second] = parts.map(Number) as Parts
   const ms = Date.UTC(year, month - 1, day, hour, minute, second)
-  const date = new Date(ms)
-  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? ms : undefined
+  if (Number.isNaN(ms) || year < 1971) return undefined
+  const iso = new Date(ms).toISOString()
+  const shown = [iso.slice(0, 4), iso.slice(5, 7), iso.slice(8, 10), iso.slice(11, 13), iso.slice(14, 16)]
+  return second < 60 && shown.every((part, i) => Number(part) === Number(parts[i])) ? ms : undefined
 }
+
+type Parts = [number, number, number, number, number, number]

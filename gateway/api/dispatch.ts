@@ -1,0 +1,157 @@
+import type { IncomingMessage } from 'node:http'
+import type { Logger } from 'pino'
+import { parseBody, readBody } from './body.js'
+import type { Exchange, ExchangeContext } from './exchange.js'
+import type { AccessControl } from './pipeline.js'
+import { answerReply, type Reply } from './reply.js'
+import type { Caller, RequestContext, Route } from './route.js'
+import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
+import { failedHandling, runWrite, type Handled } from './write.js'
+
+export interface DispatchOptions {
+  readonly access: AccessControl
+  readonly maxBodyBytes: number
+  readonly log: Logger
+}
+
+type AnyContext = RequestContext<unknown, unknown, unknown>
+
+interface ValidRequest {
+  readonly params: Record<string, unknown>
+  readonly query: Record<string, unknown>
+  readonly body: Record<string, unknown>
+  readonly bodyBytes: Buffer
+}
+
+/**
+ * The request path of one route: authenticate, authorize, validate, then handle; writes are audited.
+ * @returns middleware that leaves its reply in the exchange and throws BerthError
+ */
+export function createDispatcher(
+  route: Route,
+  options: DispatchOptions,
+): (ctx: ExchangeContext) => Promise<void> {
+  const checks = compileChecks(route)
+  const { authenticator, authorize } = options.access
+  return async (ctx) => {
+    const exchange = ctx.state.exchange
+    exchange.route = route.path
+    const caller = await authenticator.authenticate(ctx.req.headers, exchange.address)
+    exchange.user = caller.user
+    authorize(caller, route.scope)
+    const request = await readRequest(route, checks, ctx, options.maxBodyBytes)
+    exchange.reply = isWrite(route)
+      ? await answerWrite(route, options, { ctx, caller, request })
+      : await answerRead(route, options, { ctx, caller, request })
+  }
+}
+
+interface Ready {
+  readonly ctx: ExchangeContext
+  readonly caller: Caller
+  readonly request: ValidRequest
+}
+
+function isWrite(route: Route): boolean {
+  return route.method !== 'GET' && route.audit !== false
+}
+
+async function readRequest(
+  route: Route,
+  checks: RouteChecks,
+  ctx: ExchangeContext,
+  maxBodyBytes: number,
+): Promise<ValidRequest> {
+  const params = { ...(ctx.params as Record<string, string>) }
+  checks.params(params)
+  const query = parseQuery(ctx.querystring)
+  checks.query(query)
+  if (route.method === 'GET') return { params, query, body: {}, bodyBytes: empty }
+  const bodyBytes = await readBody(ctx.req, maxBodyBytes)
+  const body = route.body ? parseBody(bodyBytes, ctx.req.headers['content-type']) : {}
+  checks.body(body)
+  return { params, query, body, bodyBytes }
+}
+
+const empty = Buffer.alloc(0)
+
+async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
+  const context = contextOf(options, ready, '', () => undefined)
+  return answerReply(await route.handle(context), ready.ctx.req)
+}
+
+async function answerWrite(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
+  const { ctx, caller, request } = ready
+  const exchange = ctx.state.exchange
+  const write = {
+    method: route.method,
+    path: ctx.path.replace(/^\/api(\/v1)?/, ''),
+    querystring: ctx.querystring,
+    bodyBytes: request.bodyBytes,
+    idempotencyKey: route.method === 'POST' ? headerOf(ctx.req, 'idempotency-key') : undefined,
+    caller,
+    requestId: exchange.requestId,
+    action: route.audit === false ? undefined : route.audit,
+    target: targetOf(request),
+  }
+  const report = (error: unknown): void =>
+    options.log.error({ err: error, request_id: exchange.requestId }, 'after a write')
+  const handled = await runWrite(
+    options.access,
+    write,
+    (id) => handleWrite(route, options, ready, id),
+    report,
+  )
+  exchange.error = handled.error
+  return handled.reply
+}
+
+async function handleWrite(
+  route: Route,
+  options: DispatchOptions,
+  ready: Ready,
+  operationId: string,
+): Promise<Handled> {
+  const audited = { target: targetOf(ready.request), detail: '' }
+  const context = contextOf(options, ready, operationId, (entry) => Object.assign(audited, entry))
+  try {
+    const answer = await route.handle(context)
+    return { reply: answerReply(answer, ready.ctx.req), ...audited }
+  } catch (error) {
+    return failedHandling(error, audited.target, ready.ctx.state.exchange.requestId)
+  }
+}
+
+function contextOf(
+  options: DispatchOptions,
+  { ctx, caller, request }: Ready,
+  operationId: string,
+  audit: AnyContext['audit'],
+): AnyContext {
+  const { requestId }: Exchange = ctx.state.exchange
+  return {
+    params: request.params,
+    query: request.query,
+    body: request.body,
+    caller,
+    requestId,
+    headers: ctx.req.headers,
+    operationId,
+    audit,
+    // Made when a handler asks for it: most requests log nothing of their own.
+    get log() {
+      return options.log.child({ request_id: requestId })
+    },
+  }
+}
+
+/** What a write acts on, as far as the request itself says. */
+function targetOf(request: ValidRequest): string {
+  const named = Object.values(request.params).join('/') || request.body['name']
+  return typeof named === 'string' || typeof named === 'number' ? String(named).slice(0, 128) : ''
+}
+
+function headerOf(request: IncomingMessage, name: string): string | undefined {
+  const value = request.headers[name]
+  return Array.isArray(value) ? value.join(',') : value
+}

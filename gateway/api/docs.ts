@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import helmet from 'koa-helmet'
+import type { Page } from './app.js'
+import type { ExchangeContext } from './exchange.js'
+import { etagOf, type Reply } from './reply.js'
+
+/** Nothing but what this server sends: no inline script, no other host. */
+const securityHeaders = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      // Swagger UI sets style attributes; it loads no style of others.
+      styleSrc: ["'self'", "'unsafe-inline'"],
+      imgSrc: ["'self'", 'data:'],
+      fontSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      baseUri: ["'none'"],
+      formAction: ["'none'"],
+      frameAncestors: ["'none'"],
+    },
+  },
+  // Whether there is TLS in front is not for this page to say.
+  strictTransportSecurity: false,
+})
+
+const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Berth API</title>
+<link rel="icon" href="/docs/favicon-32x32.png">
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+`
+
+const start = `window.ui = SwaggerUIBundle({
+  url: '/api/v1/openapi.json',
+  dom_id: '#swagger-ui',
+  deepLinking: true,
+  validatorUrl: null,
+})
+`
+
+/** The OpenAPI document and the page that shows it; both need no key. */
+export function documentPages(document: object): Page[] {
+  const json = JSON.stringify(document)
+  const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
+  const file = (name: string): Buffer => readFileSync(join(assets, name))
+  return [
+    { path: '/api{/v1}/openapi.json', handle: fixed(() => json, 'application/json; charset=utf-8') },
+    page('/docs', () => html, 'text/html; charset=utf-8'),
+    page('/docs/start.js', () => start, 'text/javascript; charset=utf-8'),
+    page('/docs/swagger-ui-bundle.js', () => file('swagger-ui-bundle.js'), 'text/javascript; charset=utf-8'),
+    page('/docs/swagger-ui.css', () => file('swagger-ui.css'), 'text/css; charset=utf-8'),
+    page('/docs/favicon-32x32.png', () => file('favicon-32x32.png'), 'image/png'),
+  ]
+}
+
+function page(path: string, read: () => Buffer | string, type: string): Page {
+  const reply = fixed(read, type)
+  return {
+    path,
+    handle: async (ctx) => {
+      await securityHeaders(ctx, async () => undefined)
+      const own = ctx.response.headers as Record<string, string>
+      const { status, headers, body } = reply(ctx)
+      return { status, headers: { ...namesInLowerCase(headers), ...own }, body }
+    },
+  }
+}
+
+/** Made at the first request and kept; the client asks again whether it changed. */
+function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Reply {
+  let kept: { body: Buffer | string; etag: string } | undefined
+  return (ctx) => {
+    kept ??= prepare(read())
+    const headers = { 'Content-Type': type, ETag: kept.etag, 'Cache-Control': 'no-cache' }
+    const known = ctx.get('if-none-match') === kept.etag
+    return known ? { status: 304, headers, body: '' } : { status: 200, headers, body: kept.body }
+  }
+}
+
+function prepare(body: Buffer | string): { body: Buffer | string; etag: string } {
+  return { body, etag: etagOf(body) }
+}
+
+function namesInLowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+}

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Answer } from './route.js'
+
+/** What goes on the wire. */
+export interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer | string
+}
+
+const jsonType = 'application/json; charset=utf-8'
+
+/** On everything that is not a page: a browser neither guesses its type nor runs or frames it. */
+const constantHeaders = {
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+}
+
+/** Strong validator of a body. */
+export function etagOf(body: Buffer | string): string {
+  return `"${createHash('sha1').update(body).digest('base64url')}"`
+}
+
+/** The success envelope around data that is JSON already. */
+export function envelopeAround(json: string): string {
+  return `{"success":true,"data":${json}}`
+}
+
+/** A handler's answer as a reply; reads get an ETag and become 304 when the client has it already. */
+export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
+  const status = answer.status ?? 200
+  const body = answer.prepared?.body ?? envelope(answer)
+  const headers = { 'Content-Type': jsonType, ...answer.headers }
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return { status, headers: { ...headers, 'Cache-Control': 'no-store' }, body }
+  const etag = answer.prepared?.etag ?? etagOf(body)
+  const cached = { ...headers, ETag: etag, 'Cache-Control': 'private, no-cache' }
+  const known = status === 200 && matchesEtag(request.headers['if-none-match'], etag)
+  return known ? { status: 304, headers: cached, body: '' } : { status, headers: cached, body }
+}
+
+/** Sends it, with the headers that every response carries. */
+export function sendReply(response: ServerResponse, reply: Reply, requestId: string): void {
+  if (response.headersSent || response.destroyed) return
+  const bodiless = reply.status === 304 || reply.status === 204
+  const length = bodiless ? {} : { 'Content-Length': String(Buffer.byteLength(reply.body)) }
+  response.writeHead(reply.status, {
+    ...constantHeaders,
+    ...reply.headers,
+    ...length,
+    'X-Request-Id': requestId,
+  })
+  // Node leaves the body out where the method is HEAD.
+  response.end(bodiless ? undefined : reply.body)
+}
+
+function envelope(answer: Answer<unknown>): string {
+  return JSON.stringify({ success: true, message: answer.message, data: answer.data })
+}
+
+/** RFC 9110 13.1.2: weak comparison, `*` matches anything. */
+function matchesEtag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  if (header === etag || header.trim() === '*') return true
+  return header.split(',').some((part) => part.trim().replace(/^W\//, '') === etag)
+}

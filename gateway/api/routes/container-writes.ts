@@ -1,0 +1,170 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { AgentClient, Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
+import { CreateBodySchema, type CreateBody } from '../create-body.js'
+import { GuestStatusSchema, statusOf } from '../guest-row.js'
+import { getNamedHost } from '../host-choice.js'
+import { planCreate } from '../plan-create.js'
+import { route, type Answer, type RequestContext, type Route } from '../route.js'
+import { QueuedSchema, taskStatusOf } from '../task-row.js'
+import { getVisibleGuest, refuseBound } from '../visible.js'
+import { ContainerPathSchema } from './containers.js'
+
+const CreatedSchema = Type.Object({
+  task_id: Type.String(),
+  id: Type.Integer(),
+  uuid: Type.String(),
+  name: Type.String(),
+  status: GuestStatusSchema,
+  action: Type.Literal('create'),
+  ssh_port: Type.Integer(),
+  ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
+})
+
+type Action = 'start' | 'stop' | 'restart' | 'delete'
+type ActionContext = RequestContext<{ id: string }, unknown, unknown>
+
+interface ActionDefinition {
+  readonly action: Action
+  readonly method: 'POST' | 'DELETE'
+  readonly scope: string
+  readonly summary: string
+  readonly send: (
+    agent: AgentClient,
+    order: Order,
+  ) => Promise<{ operation?: Operation | undefined; revision: number }>
+}
+
+interface Order {
+  readonly operationId: string
+  readonly uuid: string
+  readonly requestedBy: string
+}
+
+const actions: readonly ActionDefinition[] = [
+  {
+    action: 'start',
+    method: 'POST',
+    scope: 'container:power',
+    summary: 'Queues a start; a running container stays as it is and the task is done',
+    send: (agent, order) => agent.startGuest(order),
+  },
+  {
+    action: 'stop',
+    method: 'POST',
+    scope: 'container:power',
+    summary: 'Queues a stop; a stopped container stays as it is and the task is done',
+    send: (agent, order) => agent.stopGuest({ ...order, force: false }),
+  },
+  {
+    action: 'restart',
+    method: 'POST',
+    scope: 'container:power',
+    summary: 'Queues a restart; a stopped container is started',
+    send: (agent, order) => agent.restartGuest({ ...order, force: false }),
+  },
+  {
+    action: 'delete',
+    method: 'DELETE',
+    scope: 'container:delete',
+    summary: 'Queues the deletion of a container and all it holds',
+    send: (agent, order) => agent.deleteGuest(order),
+  },
+]
+
+export function containerWriteRoutes({ fleet }: { fleet: Fleet }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/containers',
+      scope: 'container:create',
+      audit: 'container.create',
+      tag: 'Containers',
+      summary: 'Queues the creation of a container',
+      body: CreateBodySchema,
+      data: CreatedSchema,
+      statuses: [202],
+      errors: ['name_conflict', 'port_conflict', 'resource_exhausted', 'unsupported', 'host_offline'],
+      handle: (context) => createContainer(fleet, context),
+    }),
+    ...actions.map((definition) => actionRoute(fleet, definition)),
+  ]
+}
+
+function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
+  return route({
+    method: definition.method,
+    path: `/containers/{id}/${definition.action}`,
+    scope: definition.scope,
+    audit: `container.${definition.action}`,
+    tag: 'Containers',
+    summary: definition.summary,
+    params: ContainerPathSchema,
+    data: QueuedSchema,
+    statuses: [202],
+    errors: ['invalid_state', 'host_offline', 'agent_timeout'],
+    handle: (context) => queueAction(fleet, definition, context),
+  })
+}
+
+async function queueAction(
+  fleet: Fleet,
+  { action, send }: ActionDefinition,
+  context: ActionContext,
+): Promise<Answer<Static<typeof QueuedSchema>>> {
+  const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
+  context.audit({ target: guest.name, detail: `id ${guest.id}, task ${context.operationId}` })
+  const order = { operationId: context.operationId, uuid: guest.uuid, requestedBy: context.caller.user }
+  const { operation, revision } = await send(fleet.agent(hostId), order)
+  await fleet.reached(hostId, revision)
+  const status = operation ? queuedStatusOf(operation) : 'pending'
+  const data = { task_id: context.operationId, container_name: guest.name, status, action }
+  return { status: 202, message: `${action} queued`, data }
+}
+
+/** A task that an agent has begun at once was queued all the same. */
+function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
+  const status = taskStatusOf(operation)
+  return status === 'running' ? 'pending' : status
+}
+
+async function createContainer(
+  fleet: Fleet,
+  context: RequestContext<unknown, unknown, CreateBody>,
+): Promise<Answer<Static<typeof CreatedSchema>>> {
+  const { body, caller, operationId } = context
+  refuseBound(caller, 'create containers')
+  const { name, spec } = planCreate(body)
+  if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
+  checkTemplate(fleet.view, spec.templateId)
+  const hostId = body.host_id ? { hostId: body.host_id } : {}
+  const creation = await fleet.createGuest({ operationId, name, spec, requestedBy: caller.user, ...hostId })
+  await fleet.reached(creation.hostId, creation.response.revision)
+  const data = createdRow(creation, operationId)
+  context.audit({ target: name, detail: `id ${data.id}, host ${creation.hostId}, task ${operationId}` })
+  return { status: 202, message: 'creation queued', data }
+}
+
+/** While no host has told of any template, the fleet's own answer says more. */
+function checkTemplate(view: FleetView, id: string): void {
+  const known = [...view.templates()].map(({ template }) => template.id)
+  if (known.length > 0 && !known.includes(id))
+    throw invalidField('template_id', 'template_id: no such template')
+}
+
+function createdRow({ hostId, response }: GuestCreation, operationId: string): Static<typeof CreatedSchema> {
+  const { guest, sshPassword } = response
+  if (guest === undefined)
+    throw new BerthError('internal', 'agent_error', 'the agent answered without the container')
+  return {
+    task_id: operationId,
+    id: guest.id,
+    uuid: guest.uuid,
+    name: guest.name,
+    status: statusOf({ hostId, guest, online: true }),
+    action: 'create',
+    ssh_port: guest.sshPort,
+    ssh_password: sshPassword,
+  }
+}

@@ -1,0 +1,39 @@
+import { Type, type TSchema, type TUnsafe } from 'typebox'
+
+/** One of a few words; shows as an enum in the document and in the error message. */
+export function oneOf<const Word extends string>(
+  words: readonly Word[],
+  description?: string,
+): TUnsafe<Word> {
+  return Type.Unsafe<Word>({
+    type: 'string',
+    enum: [...words],
+    ...(description === undefined ? {} : { description }),
+  })
+}
+
+/** The envelope of a success. */
+export function envelopeSchema(data: TSchema | undefined): TSchema {
+  return Type.Object({
+    success: Type.Literal(true),
+    message: Type.Optional(Type.String()),
+    ...(data === undefined ? {} : { data }),
+  })
+}
+
+/** The envelope of a failure. */
+export const ErrorSchema = Type.Object({
+  success: Type.Literal(false),
+  message: Type.String({ description: 'For people.' }),
+  code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
+  details: Type.Optional(
+    Type.Object({ field: Type.String({ description: 'The field, parameter or header that was refused.' }) }),
+  ),
+  request_id: Type.String(),
+})
+
+/** Time in the server's zone; "" for never. */
+export const TimeSchema = Type.String({
+  description: '`YYYY-MM-DD HH:MM:SS` in the server’s time zone; empty: never or not yet.',
+  pattern: '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$',
+})

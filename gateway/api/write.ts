@@ -1,0 +1,125 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { BerthError, describeError } from '../../shared/errors.js'
+import { errorReply } from './errors.js'
+import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, StoredAnswer } from './pipeline.js'
+import type { Reply } from './reply.js'
+import type { Caller } from './route.js'
+
+/** A validated request that changes something. */
+export interface Write {
+  readonly method: string
+  /** Without the version prefix. */
+  readonly path: string
+  readonly querystring: string
+  readonly bodyBytes: Buffer
+  /** `undefined`: none was sent, or the route reads only. */
+  readonly idempotencyKey: string | undefined
+  readonly caller: Caller
+  readonly requestId: string
+  /** `undefined`: nothing to audit. */
+  readonly action: string | undefined
+  readonly target: string
+}
+
+/** What a handler made of it, and how its audit entry should read. */
+export interface Handled {
+  readonly reply: Reply
+  readonly target: string
+  readonly detail: string
+  readonly error?: unknown
+}
+
+/** @returns never throws: a failure is a `Handled` with its reply */
+export type Handle = (operationId: string) => Promise<Handled>
+
+type Access = Pick<AccessControl, 'audit' | 'idempotency'>
+
+/**
+ * Runs a write once per Idempotency-Key, between the two halves of its audit entry.
+ * @param report told of what fails after the effect and can no longer change the answer
+ * @throws {BerthError} before anything was done
+ */
+export async function runWrite(
+  access: Access,
+  write: Write,
+  handle: Handle,
+  report: (error: unknown) => void,
+): Promise<Handled> {
+  if (write.idempotencyKey === undefined) return runAudited(access, write, () => handle(randomUUID()), report)
+  const begun = await access.idempotency.begin({
+    caller: write.caller,
+    key: checkKey(write.idempotencyKey),
+    fingerprint: fingerprintOf(write),
+  })
+  if ('replay' in begun) return { reply: replayOf(begun.replay), target: write.target, detail: 'replayed' }
+  return runClaimed(access, begun.claim, write, handle, report)
+}
+
+async function runClaimed(
+  access: Access,
+  claim: IdempotencyClaim,
+  ...[write, handle, report]: [Write, Handle, (error: unknown) => void]
+): Promise<Handled> {
+  try {
+    const handled = await runAudited(access, write, () => handle(claim.operationId), report)
+    await settle(access.idempotency, claim, handled.reply).catch(report)
+    return handled
+  } catch (error) {
+    await access.idempotency.release(claim).catch(report)
+    throw error
+  }
+}
+
+async function runAudited(
+  access: Access,
+  write: Write,
+  handle: () => Promise<Handled>,
+  report: (error: unknown) => void,
+): Promise<Handled> {
+  const { action, caller, requestId, target } = write
+  if (action === undefined) return handle()
+  const entry = await access.audit.begin({ action, caller, requestId, target })
+  const handled = await handle()
+  // The begun entry is durable; the answer may carry the only copy of a password and is not held back.
+  await access.audit.finish(entry, outcomeOf(handled)).catch(report)
+  return handled
+}
+
+function outcomeOf(handled: Handled): AuditOutcome {
+  const { target, detail } = handled
+  return { success: handled.reply.status < 400, target, detail }
+}
+
+/** What another attempt may turn out better is not kept. */
+function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
+  if (reply.status >= 500 || reply.status === 429) return idempotency.release(claim)
+  const { status, headers } = reply
+  return idempotency.finish(claim, { status, headers, body: reply.body.toString() })
+}
+
+function replayOf(answer: StoredAnswer): Reply {
+  return { ...answer, headers: { ...answer.headers, 'Idempotency-Replayed': 'true' } }
+}
+
+function checkKey(key: string): string {
+  if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
+  throw new BerthError('invalid', 'invalid_field', 'Idempotency-Key: 1 to 255 printable ASCII characters', {
+    field: 'Idempotency-Key',
+  })
+}
+
+function fingerprintOf(write: Write): string {
+  return createHash('sha256')
+    .update(`${write.method} ${write.path}?${write.querystring}\n`)
+    .update(write.bodyBytes)
+    .digest('base64url')
+}
+
+/** A handler's failure, as its reply and for its audit entry. */
+export function failedHandling(error: unknown, target: string, requestId: string): Handled {
+  const reply = errorReply(error, requestId)
+  const detail = reply.status >= 500 ? reply.code : `${reply.code}: ${describeError(error).slice(0, 200)}`
+  return { reply: { ...reply, headers: { ...jsonHeaders, ...reply.headers } }, target, detail, error }
+}
+
+const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' }

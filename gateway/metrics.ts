@@ -1,0 +1,165 @@
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
+import type { FleetView } from './fleet/contract.js'
+import { statusOf } from './api/guest-row.js'
+import type { StoreHealth } from './api/pipeline.js'
+
+export interface HttpMetrics {
+  observe(route: string, method: string, status: number, seconds: number): void
+}
+
+export interface Metrics extends HttpMetrics {
+  /** Prometheus text. */
+  render(): Promise<string>
+  readonly contentType: string
+}
+
+/** Figures of the gateway and, as last reported, of every agent. */
+export function createMetrics(view: FleetView, store: StoreHealth): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry, prefix: 'berth_gateway_' })
+  addFleetGauges(registry, view)
+  addStoreGauge(registry, store)
+  return {
+    observe: createObserver(registry),
+    render: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}
+
+function createObserver(registry: Registry): HttpMetrics['observe'] {
+  const histogram = new Histogram({
+    name: 'berth_http_request_duration_seconds',
+    help: 'From the request line read to the answer handed to the socket',
+    labelNames: ['method', 'route', 'status'] as const,
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+    registers: [registry],
+  })
+  // Resolving labels costs more than observing; their combinations are few and bounded by the table.
+  const series = new Map<string, { observe(value: number): void }>()
+  return (route, method, status, seconds) => {
+    const known = knownMethods.has(method) ? method : 'other'
+    const key = `${known} ${route} ${status}`
+    const found = series.get(key) ?? histogram.labels(known, route, String(status))
+    series.set(key, found)
+    found.observe(seconds)
+  }
+}
+
+const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+function addStoreGauge(registry: Registry, store: StoreHealth): void {
+  new Gauge({
+    name: 'berth_store_up',
+    help: 'Whether the store answers',
+    registers: [registry],
+    async collect() {
+      this.set(
+        await store.ping().then(
+          () => 1,
+          () => 0,
+        ),
+      )
+    },
+  })
+}
+
+function addFleetGauges(registry: Registry, view: FleetView): void {
+  new Gauge({
+    name: 'berth_guests',
+    help: 'Guests by status; unknown while their host is away',
+    labelNames: ['status'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const guest of view.guests()) this.inc({ status: statusOf(guest) })
+    },
+  })
+  new Gauge({
+    name: 'berth_host_up',
+    help: 'Whether the host’s agent is connected',
+    labelNames: ['host'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const host of view.hosts()) this.set({ host: host.id }, host.state === 'online' ? 1 : 0)
+    },
+  })
+  for (const figure of agentFigures) addAgentFigure(registry, view, figure)
+}
+
+interface AgentFigure {
+  readonly name: string
+  readonly help: string
+  readonly counter?: boolean
+  read(metrics: AgentMetrics): number
+}
+
+const mebibyte = 1_048_576
+const gibibyte = 1_073_741_824
+
+const agentFigures: readonly AgentFigure[] = [
+  { name: 'berth_host_cpu_usage_ratio', help: 'Of all processors, 0 to 1', read: (m) => m.cpuUsagePct / 100 },
+  { name: 'berth_host_memory_total_bytes', help: 'Memory', read: (m) => m.ramTotalMb * mebibyte },
+  { name: 'berth_host_memory_used_bytes', help: 'Memory in use', read: (m) => m.ramUsedMb * mebibyte },
+  { name: 'berth_host_disk_total_bytes', help: 'Storage pool', read: (m) => m.diskTotalGb * gibibyte },
+  { name: 'berth_host_disk_used_bytes', help: 'Storage pool in use', read: (m) => m.diskUsedGb * gibibyte },
+  { name: 'berth_host_load1', help: 'Load average of one minute', read: (m) => m.load1 },
+  { name: 'berth_host_load5', help: 'Load average of five minutes', read: (m) => m.load5 },
+  { name: 'berth_host_load15', help: 'Load average of a quarter of an hour', read: (m) => m.load15 },
+  { name: 'berth_host_nat_ports_used', help: 'NAT ports mapped', read: (m) => m.natPortsUsed },
+  { name: 'berth_agent_resident_memory_bytes', help: 'Of the agent', read: (m) => m.agentRssBytes },
+  {
+    name: 'berth_agent_event_loop_lag_seconds',
+    help: 'Of the agent',
+    read: (m) => m.agentEventLoopLagMs / 1000,
+  },
+  { name: 'berth_agent_operations_running', help: 'Operations at work', read: (m) => m.operationsRunning },
+  { name: 'berth_agent_operations_pending', help: 'Operations waiting', read: (m) => m.operationsPending },
+  {
+    name: 'berth_agent_cpu_seconds_total',
+    help: 'Processor time of the agent',
+    counter: true,
+    read: (m) => m.agentCpuSeconds,
+  },
+  {
+    name: 'berth_agent_operations_done_total',
+    help: 'Since the agent started',
+    counter: true,
+    read: (m) => m.operationsDone,
+  },
+  {
+    name: 'berth_agent_operations_failed_total',
+    help: 'Since the agent started',
+    counter: true,
+    read: (m) => m.operationsFailed,
+  },
+  {
+    name: 'berth_agent_repairs_total',
+    help: 'Differences found and repaired since the agent started',
+    counter: true,
+    read: (m) => m.repairs,
+  },
+]
+
+function addAgentFigure(registry: Registry, view: FleetView, figure: AgentFigure): void {
+  const settings = { name: figure.name, help: figure.help, labelNames: ['host'], registers: [registry] }
+  const readings = (): [string, number][] =>
+    view.hosts().flatMap((host) => (host.metrics ? [[host.id, figure.read(host.metrics)]] : []))
+  if (figure.counter)
+    new Counter({
+      ...settings,
+      collect() {
+        this.reset()
+        for (const [host, value] of readings()) this.inc({ host }, value)
+      },
+    })
+  else
+    new Gauge({
+      ...settings,
+      collect() {
+        this.reset()
+        for (const [host, value] of readings()) this.set({ host }, value)
+      },
+    })
+}

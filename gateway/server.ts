@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, STATUS_CODES, type Server } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type Koa from 'koa'
+import type { Logger } from 'pino'
+
+/** A client that is slower than this is hung up on. */
+const headersTimeoutMs = 10_000
+const requestTimeoutMs = 30_000
+/** Longer than usual proxies keep theirs, so that it is not we who close under a request. */
+const keepAliveTimeoutMs = 65_000
+const checkIntervalMs = 2_000
+
+export interface HttpServer {
+  /** http://host:port */
+  readonly url: string
+  /** Takes no more connections, lets requests in flight end for at most `graceMs`, then cuts them off. */
+  close(graceMs: number): Promise<void>
+}
+
+/** @param listen host:port, an IPv6 host in brackets; port 0: any free one */
+export async function startHttpServer(app: Koa, listen: string, log: Logger): Promise<HttpServer> {
+  const handle = app.callback()
+  // Koa handles its own failures; the promise never rejects.
+  const callback = (...[request, response]: Parameters<typeof handle>): void => void handle(request, response)
+  const server = createServer(
+    {
+      headersTimeout: headersTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      keepAliveTimeout: keepAliveTimeoutMs,
+      connectionsCheckingInterval: checkIntervalMs,
+      maxHeaderSize: 16_384,
+      noDelay: true,
+    },
+    callback,
+  )
+  server.on('clientError', refuseMalformed)
+  await listenOn(server, listen)
+  const { address, port, family } = server.address() as AddressInfo
+  log.info({ address, port }, 'http listening')
+  return {
+    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
+    close: (graceMs) => closeServer(server, graceMs),
+  }
+}
+
+/** @throws {Error} when the text has no port; ranges are checked by the system */
+export function parseListen(listen: string): { host: string; port: number } {
+  const match = /^(.+):(\d{1,5})$/.exec(listen)
+  if (!match) throw new Error(`listen: ${listen} is not host:port`)
+  return { host: (match[1] ?? '').replace(/^\[(.*)\]$/, '$1'), port: Number(match[2]) }
+}
+
+function listenOn(server: Server, listen: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(parseListen(listen), () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+function closeServer(server: Server, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+    server.close(() => {
+      clearTimeout(cut)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}
+
+const malformed: Readonly<Record<string, [number, string, string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'headers_too_large', 'the headers are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'the request did not arrive in time'],
+}
+
+/** What Node's parser refuses never becomes a request; it is answered here in the same form. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable || (socket as Socket).bytesWritten > 0)
+    return void socket.destroy()
+  const [status, code, message] = malformed[error.code ?? ''] ?? [400, 'invalid_request', 'malformed HTTP']
+  const requestId = randomUUID()
+  const body = JSON.stringify({ success: false, message, code, request_id: requestId })
+  socket.end(
+    [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+      'Content-Type: application/json; charset=utf-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      `X-Request-Id: ${requestId}`,
+      'Connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+  )
+}
