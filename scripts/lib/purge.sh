@@ -99,16 +99,21 @@ purge_storage() {
   unmount_below "$(agent_state_dir)"
   unmount_below "$(agent_run_dir)"
   for device in $(losetup -n -O NAME -j "$file" 2>/dev/null); do losetup -d "$device"; done
-  [ "$file" = "" ] || rm -f "$file"
+  rm -f "$file" "$file.new"
   rmdir "$pool" 2>/dev/null || true
 }
 
 pool_loop_device() { [ ! -e "$(loop_file)" ] || losetup -n -O NAME -j "$(loop_file)"; }
 
+# Subvolumes in the pool's three folders, those that guests made inside theirs first.
 remove_subvolumes() {
-  btrfs subvolume list -o "$1" 2>/dev/null | sed 's/.* path //' | sort -r | while read -r path; do
-    case $path in images/* | guests/* | */images/* | */guests/*) btrfs -q subvolume delete "$1/${path##*pool/}" || true ;; esac
-  done
+  local path folder
+  btrfs subvolume list "$1" 2>/dev/null | sed -nE 's#.* path (.*/)?((images|guests|trash)/.*)#\2#p' | sort -r |
+    while read -r path; do
+      btrfs property set -f "$1/$path" ro false 2>/dev/null || true
+      btrfs -q subvolume delete "$1/$path" || true
+    done
+  for folder in images guests trash; do rmdir "$1/$folder" 2>/dev/null || true; done
 }
 
 # Deepest first; lazily, for what a process outside still holds.
