@@ -106,8 +106,8 @@ daemon_pid() {
   [ "$(start_time_of "$pid")" != "$started" ] || echo "$pid"
 }
 
-# Field 22 of /proc/PID/stat, counted behind the command's name.
-start_time_of() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+# Field 22 of /proc/PID/stat, counted behind the command's name; nothing for a process that has ended (Z).
+start_time_of() { sed -n 's/.*) \([^Z]\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
 start_daemon() {
   if runs_systemd; then

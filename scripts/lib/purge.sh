@@ -94,8 +94,12 @@ purge_storage() {
   local pool file device
   pool=$(pool_dir)
   file=$(loop_file)
-  if mountpoint -q "$pool" && [ -z "$(pool_loop_device)" ]; then remove_subvolumes "$pool"; fi
-  unmount_below "$pool"
+  if pool_is_ours; then
+    unmount_below "$pool"
+  else
+    remove_subvolumes "$pool"
+    [ -z "$(agent_get storage.device '')" ] || unmount_below "$pool"
+  fi
   unmount_below "$(agent_state_dir)"
   unmount_below "$(agent_run_dir)"
   for device in $(losetup -n -O NAME -j "$file" 2>/dev/null); do losetup -d "$device"; done
@@ -103,12 +107,12 @@ purge_storage() {
   rmdir "$pool" 2>/dev/null || true
 }
 
-pool_loop_device() { [ ! -e "$(loop_file)" ] || losetup -n -O NAME -j "$(loop_file)"; }
+pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }
 
 # Subvolumes in the pool's three folders, those that guests made inside theirs first.
 remove_subvolumes() {
   local path folder
-  btrfs subvolume list "$1" 2>/dev/null | sed -nE 's#.* path (.*/)?((images|guests|trash)/.*)#\2#p' | sort -r |
+  { btrfs subvolume list "$1" 2>/dev/null || true; } | sed -nE 's#.* path (.*/)?((images|guests|trash)/.*)#\2#p' | sort -r |
     while read -r path; do
       btrfs property set -f "$1/$path" ro false 2>/dev/null || true
       btrfs -q subvolume delete "$1/$path" || true

@@ -1,0 +1,174 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
+import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js'
+import { readConfig } from '../../shared/config.js'
+
+interface Outcome {
+  code: number | null
+  output: string
+}
+
+function run(program: string, args: string[], environment: NodeJS.ProcessEnv = process.env): Outcome {
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', env: environment })
+  return { code: status, output: stdout + stderr }
+}
+
+/** Runs lines of shell with the scripts' functions. */
+function shell(lines: string): Outcome {
+  const libraries = ['common', 'instance', 'daemons', 'purge'].map((name) => `. scripts/lib/${name}.sh`)
+  return run('bash', ['-c', ['set -euo pipefail', ...libraries, lines].join('\n')])
+}
+
+describe('scripts', () => {
+  let dir = ''
+  before(() => (dir = mkdtempSync('/tmp/btest-scripts-')))
+  after(() => rmSync(dir, { recursive: true, force: true }))
+
+  describe('Node.js', () => {
+    /** All of /usr/bin and /usr/sbin but node and npm, and a `node` of our own if `version` is given. */
+    function pathWithNode(version?: string): string {
+      const bin = mkdtempSync(join(dir, 'bin-'))
+      for (const source of ['/usr/sbin', '/usr/bin'])
+        for (const name of readdirSync(source))
+          if (!/^(node|nodejs|npm|npx|corepack)$/.test(name))
+            (rmSync(join(bin, name), { force: true }), symlinkSync(join(source, name), join(bin, name)))
+      if (version === undefined) return bin
+      for (const name of ['node', 'npm']) {
+        writeFileSync(join(bin, name), `#!/bin/sh\necho ${version}\n`)
+        chmodSync(join(bin, name), 0o755)
+      }
+      return bin
+    }
+
+    for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
+      it(`${script} says what to install where it is missing, and stops`, () => {
+        const { code, output } = run(script, [], { PATH: pathWithNode() })
+        expect(code).to.equal(1)
+        expect(output).to.include('Node.js is not installed').and.include('20.19')
+      })
+
+    it('up refuses one that is too old', () => {
+      const { code, output } = run('scripts/up', [], { PATH: pathWithNode('18.19.0') })
+      expect(code).to.equal(1)
+      expect(output).to.include('Node.js 18.19.0 is too old')
+    })
+
+    for (const [version, enough] of [
+      ['20.18.3', false],
+      ['20.19.0', true],
+      ['20.20.2', true],
+      ['22.2.0', true],
+      ['9.99.0', false],
+      ['100.0.0', true],
+    ] as const)
+      it(`${version} is ${enough ? 'new enough' : 'too old'}`, () =>
+        expect(shell(`version_at_least ${version} "$minimum_node"`).code === 0).to.equal(enough))
+  })
+
+  describe('arguments', () => {
+    for (const [script, args, code] of [
+      ['scripts/up', ['--nonsense'], 2],
+      ['scripts/down', ['--prune'], 2],
+      ['scripts/down', ['purge'], 2],
+      ['scripts/up', ['--instance', '../etc'], 1],
+      ['scripts/down', ['--instance', 'Upper', '--purge'], 1],
+      ['scripts/down', ['--instance', 'averylongname', '--purge'], 1],
+    ] as const)
+      it(`${script} ${args.join(' ')} is refused`, () => expect(run(script, [...args]).code).to.equal(code))
+  })
+
+  describe('instances', () => {
+    interface Set {
+      agent: AgentConfig
+      gateway: GatewayConfig
+    }
+    function makeInstance(name: string, number: number): Set {
+      const etc = join(dir, name)
+      mkdirSync(etc)
+      writeFileSync(join(etc, 'number'), `${number}\n`)
+      const { code, output } = shell(`set_instance ${name}; etc_dir=${etc}; write_configs`)
+      expect(code, output).to.equal(0)
+      return {
+        agent: readConfig(AgentConfigSchema, join(etc, 'agent.yaml')),
+        gateway: readConfig(GatewayConfigSchema, join(etc, 'gateway.yaml')),
+      }
+    }
+
+    it('share nothing with one another nor with the first', () => {
+      const all: Set[] = [
+        {
+          agent: readConfig(AgentConfigSchema, 'systemd/agent.example.yaml'),
+          gateway: readConfig(GatewayConfigSchema, 'systemd/gateway.example.yaml'),
+        },
+        ...[1, 2, 9].map((number) => makeInstance(`i${number}`, number)),
+      ]
+      const single = all.flatMap(({ agent, gateway }) => [
+        [agent.state_dir, agent.run_dir, agent.listen, agent.storage.pool, agent.storage.loop_file],
+        [agent.network.bridge, agent.network.table, agent.network.interface_prefix, agent.network.subnet],
+        [gateway.state_dir, gateway.run_dir, gateway.listen, gateway.join_listen, gateway.redis.prefix],
+      ])
+      expect(new Set(single.flat()).size).to.equal(single.flat().length)
+      for (const ranges of [
+        all.map(({ agent }) => [agent.network.nat_ports.start, agent.network.nat_ports.end] as const),
+        all.map(
+          ({ agent: { lxc } }) => [lxc.idmap_base, lxc.idmap_base + lxc.idmap_slots * 65536 - 1] as const,
+        ),
+      ]) {
+        const sorted = [...ranges].sort(([a], [b]) => a - b)
+        sorted.forEach(([start, end], at) => {
+          expect(end)
+            .to.be.greaterThan(start)
+            .and.lessThan(2 ** 32)
+          expect(start).to.be.greaterThan(sorted[at - 1]?.[1] ?? 0)
+        })
+      }
+    })
+
+    it('an existing configuration is left as it is', () => {
+      const etc = join(dir, 'kept')
+      mkdirSync(etc)
+      writeFileSync(join(etc, 'agent.yaml'), 'log_level: debug\n')
+      shell(`set_instance ''; etc_dir=${etc}; write_configs`)
+      expect(readConfig(AgentConfigSchema, join(etc, 'agent.yaml')).log_level).to.equal('debug')
+      expect(readdirSync(etc)).to.have.members(['agent.yaml', 'gateway.yaml'])
+    })
+  })
+
+  describe('configuration values', () => {
+    const yaml = [
+      '# network:',
+      'state_dir: /a # why',
+      "name: 'two words'",
+      'network:',
+      '  # bridge: no',
+      '  bridge: "br1"',
+      '  nat_ports:',
+      '    start: 5',
+      'storage:',
+      '  pool: /p',
+      "  device: ''",
+      'last: x',
+    ].join('\n')
+    for (const [key, value] of [
+      ['state_dir', '/a'],
+      ['name', 'two words'],
+      ['network.bridge', 'br1'],
+      ['storage.pool', '/p'],
+      ['storage.device', 'fallback'],
+      ['storage.bridge', 'fallback'],
+      ['bridge', 'fallback'],
+      ['last', 'x'],
+    ] as const)
+      it(`${key} is ${value}`, () => {
+        const file = join(dir, 'values.yaml')
+        writeFileSync(file, yaml)
+        expect(shell(`config_get ${file} ${key} fallback`).output).to.equal(`${value}\n`)
+      })
+
+    it('a missing file has defaults only', () =>
+      expect(shell(`config_get ${dir}/none state_dir /d`).output).to.equal('/d\n'))
+  })
+})
