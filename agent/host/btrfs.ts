@@ -1,0 +1,155 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { exists } from './mount.js'
+import { run } from './process.js'
+
+/*
+ * btrfs(8) and its sysfs tree. Figures are read from /sys/fs/btrfs without a process
+ * (kernel: Documentation/ABI/testing/sysfs-fs-btrfs; qgroups since 5.9).
+ */
+
+const sysfs = '/sys/fs/btrfs'
+
+export type QuotaMode = 'classic' | 'simple' | 'off'
+
+export interface Subvolume {
+  readonly id: number
+  /** Relative to the top of the filesystem. */
+  readonly path: string
+}
+
+export interface Qgroup {
+  readonly referencedBytes: number
+  /** 0: not limited. */
+  readonly limitBytes: number
+}
+
+/** Never forced: mkfs.btrfs refuses what it recognises as used. */
+export async function format(path: string, label: string): Promise<void> {
+  await run('mkfs.btrfs', ['--quiet', '--label', label, path], { timeoutMs: 600_000 })
+}
+
+export async function createSubvolume(path: string): Promise<void> {
+  await run('btrfs', ['--quiet', 'subvolume', 'create', path])
+}
+
+export async function snapshotSubvolume(source: string, target: string): Promise<void> {
+  await run('btrfs', ['--quiet', 'subvolume', 'snapshot', source, target])
+}
+
+/** Gone from the tree at once; the commit comes later (after a power loss it may be back), the space too. */
+export async function deleteSubvolume(path: string): Promise<void> {
+  await run('btrfs', ['--quiet', 'subvolume', 'delete', path])
+}
+
+/** Forced: a guest may have marked its subvolume as received, which btrfs(8) would not change back. */
+export async function setReadOnly(path: string, readOnly: boolean): Promise<void> {
+  await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
+}
+
+/** Everything written so far is on the disk afterwards. */
+export async function syncFilesystem(path: string): Promise<void> {
+  await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
+}
+
+/** Subvolumes directly inside the subvolume that `path` is in, none from deeper (guests name those). */
+export async function listSubvolumes(path: string): Promise<Subvolume[]> {
+  const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
+    maxOutputBytes: 64 * 1024 * 1024,
+  })
+  return parseSubvolumes(stdout)
+}
+
+export function parseSubvolumes(text: string): Subvolume[] {
+  return [...text.matchAll(/^ID (\d+) gen \d+ top level \d+ path (.+)$/gm)].map(([, id = '', path = '']) => ({
+    id: Number(id),
+    path,
+  }))
+}
+
+/** Bounds what the subvolume references (classic quotas) or owns (simple quotas). */
+export async function setLimit(path: string, bytes: number): Promise<void> {
+  await run('btrfs', ['qgroup', 'limit', String(bytes), path])
+}
+
+/** Removes the qgroups of subvolumes that are no more; kernels before 6.11 leave them. */
+export async function clearStaleQgroups(path: string): Promise<void> {
+  await run('btrfs', ['qgroup', 'clear-stale', path], { okCodes: [0, 1] }) // 1: the cleaner still uses some
+}
+
+/** btrfs-progs ask for simple quotas since 6.7 only; perl-base is on every Debian. linux/btrfs.h: BTRFS_IOC_QUOTA_CTL */
+const enableSimple =
+  'my $control = pack("QQ", 4, 0); open(D, "<", $ARGV[0]) && ioctl(D, 0xC0109428, $control) or die "$!\\n"'
+
+export async function enableQuota(path: string, mode: 'classic' | 'simple'): Promise<void> {
+  if (mode === 'simple') await run('perl', ['-e', enableSimple, path])
+  else await run('btrfs', ['quota', 'enable', path])
+}
+
+export async function startRescan(path: string): Promise<void> {
+  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: one runs already
+}
+
+export async function kernelHasSimpleQuota(): Promise<boolean> {
+  return exists(`${sysfs}/features/simple_quota`)
+}
+
+/** A mounted btrfs as sysfs shows it. */
+export class BtrfsView {
+  private constructor(readonly fsid: string) {}
+
+  /** @param device any device of the filesystem, e.g. the source of its mount */
+  static async find(device: string): Promise<BtrfsView | undefined> {
+    const name = basename(device)
+    for (const fsid of await readdir(sysfs))
+      if (await exists(`${sysfs}/${fsid}/devices/${name}`)) return new BtrfsView(fsid)
+    return undefined
+  }
+
+  async label(): Promise<string> {
+    return (await this.#read('label')) ?? ''
+  }
+
+  async hasDevice(device: string): Promise<boolean> {
+    return exists(`${sysfs}/${this.fsid}/devices/${basename(device)}`)
+  }
+
+  /** Kernels before 6.7 have no `mode` and know classic quotas only. */
+  async quotaMode(): Promise<QuotaMode> {
+    if (!(await exists(`${sysfs}/${this.fsid}/qgroups/0_5`))) return 'off'
+    return (await this.#read('qgroups/mode')) === 'squota' ? 'simple' : 'classic'
+  }
+
+  async quotaInconsistent(): Promise<boolean> {
+    return (await this.#read('qgroups/inconsistent')) === '1'
+  }
+
+  /**
+   * Without it a kernel drops large subtrees unaccounted, and quotas bind nobody until a rescan (linux 6.2,
+   * commit "btrfs: qgroup: introduce BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING").
+   */
+  async accountEverySubtree(): Promise<void> {
+    const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`
+    if (await exists(file)) await writeFile(file, '8')
+  }
+
+  /** @returns undefined when the subvolume has no qgroup (any more) */
+  async qgroup(subvolumeId: number): Promise<Qgroup | undefined> {
+    const [referenced, flags, limit] = await Promise.all(
+      ['referenced', 'limit_flags', 'max_referenced'].map((name) =>
+        this.#read(`qgroups/0_${subvolumeId}/${name}`),
+      ),
+    )
+    if (referenced === undefined) return undefined
+    const limited = (Number(flags) & 1) !== 0 // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER
+    return { referencedBytes: Number(referenced), limitBytes: limited ? Number(limit) : 0 }
+  }
+
+  async #read(name: string): Promise<string | undefined> {
+    try {
+      return (await readFile(`${sysfs}/${this.fsid}/${name}`, 'utf8')).trimEnd()
+    } catch {
+      return undefined // not known to this kernel, or just removed
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { CommandError, run } from './process.js'
+
+/** Loop devices backed by `file`, found by the file's inode; also ones that other programs made. */
+export async function findLoops(file: string): Promise<string[]> {
+  const { stdout } = await run('losetup', ['--noheadings', '--output', 'NAME', '--associated', file])
+  return stdout.split('\n').filter((line) => line.startsWith('/dev/loop'))
+}
+
+/** File behind a loop device; undefined for other devices. */
+export async function readBackingFile(device: string): Promise<string | undefined> {
+  try {
+    return (await readFile(`/sys/block/${basename(device)}/loop/backing_file`, 'utf8')).trimEnd()
+  } catch {
+    return undefined // no loop device, or detached meanwhile
+  }
+}
+
+/** Keeps the guests' data out of the page cache of the backing filesystem, where it would lie a second time. */
+export async function useDirectIo(device: string): Promise<boolean> {
+  try {
+    await run('losetup', ['--direct-io=on', device])
+    return true
+  } catch (error) {
+    if (error instanceof CommandError) return false // the backing filesystem cannot (tmpfs): slower, no more
+    throw error
+  }
+}
+
+/** Already detached: does nothing. */
+export async function detachLoop(device: string): Promise<void> {
+  if ((await readBackingFile(device)) === undefined) return
+  await run('losetup', ['--detach', device])
+}

@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import { lstat, readdir, rename } from 'node:fs/promises'
+
+/** The root directory of every subvolume, and nothing else, has this inode number (btrfs: BTRFS_FIRST_FREE_OBJECTID). */
+const subvolumeInode = 256
+/** Room below PATH_MAX for one more name. */
+const maxPathBytes = 3000
+
+/**
+ * Topmost subvolumes inside the subvolume at `root`, which nothing may be writing to. Found by walking: the
+ * lists of btrfs(8) are text, in which a name with a line break could pass for another subvolume. Trees
+ * deeper than a path can be are moved up to the root on the way.
+ */
+export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {
+  const found: Buffer[] = []
+  const pending: Buffer[] = [Buffer.from(root)]
+  for (let directory = pending.pop(); directory; directory = pending.pop()) {
+    for (const child of await readDirectories(directory)) {
+      const stats = await lstat(child)
+      if (stats.ino === subvolumeInode) found.push(child)
+      else if (stats.isDirectory())
+        pending.push(child.length < maxPathBytes ? child : await moveUp(child, root))
+    }
+  }
+  return found
+}
+
+async function readDirectories(directory: Buffer): Promise<Buffer[]> {
+  const entries = await readdir(directory, { withFileTypes: true, encoding: 'buffer' })
+  return entries
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => Buffer.concat([directory, Buffer.from('/'), entry.name]))
+}
+
+async function moveUp(directory: Buffer, root: string): Promise<Buffer> {
+  const target = Buffer.from(`${root}/moved.${randomBytes(6).toString('hex')}`)
+  await rename(directory, target)
+  return target
+}

@@ -1,0 +1,165 @@
+import { chmod, mkdir, open, readdir, realpath, rename, rm, stat, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+import type { AgentConfig } from '../config.js'
+import { BtrfsView, format } from '../host/btrfs.js'
+import { findLoops, readBackingFile, useDirectIo } from '../host/loop.js'
+import { exists, findMount, mount, readSignatures } from '../host/mount.js'
+import { planPool, type PoolHave, type PoolStep, type PoolWant } from './plan.js'
+import { ensureQuota, poolLabel } from './quota.js'
+
+export type StorageConfig = AgentConfig['storage']
+
+/** The storage pool, mounted, with quotas and its folders. */
+export interface Pool {
+  readonly path: string
+  /** Read-only subvolumes by template id; a name with a leading dot is a build that runs or died. */
+  readonly images: string
+  /** Subvolumes by guest uuid: each is a root filesystem. */
+  readonly guests: string
+  /** Subvolumes on their way out. */
+  readonly trash: string
+  readonly view: BtrfsView
+}
+
+export interface PoolCapacity {
+  readonly totalBytes: number
+  readonly usedBytes: number
+}
+
+/** btrfs cannot be made smaller than 109 MiB; below 1 GiB no guest fits. */
+const minLoopBytes = 1024 ** 3
+const mountOptions = ['noatime', 'discard=async'] // discard: space freed in the pool is freed in the loop file
+
+/**
+ * Makes the pool if it is not there yet and mounts it if it is not mounted; safe to repeat from any point
+ * an earlier call stopped at.
+ * @throws {BerthError} `storage_unusable` when something else is mounted, stored or lies where the pool should
+ */
+export async function openPool(config: StorageConfig): Promise<Pool> {
+  const want = await resolveWant(config)
+  const plan = planPool(want, await readHave(want))
+  if ('refuse' in plan) throw unusable(plan.refuse)
+  await mkdir(want.pool, { recursive: true, mode: 0o711 })
+  for (const step of plan.steps) await applyStep(step, config.loop_size_gb)
+  return preparePool(want.pool)
+}
+
+/** Without a process: statfs. What the loop file's own filesystem lacks counts as used. */
+export async function readCapacity(pool: Pool, config: StorageConfig): Promise<PoolCapacity> {
+  const inner = await statfs(pool.path)
+  const totalBytes = inner.blocks * inner.bsize
+  const freeBytes = Math.min(inner.bavail * inner.bsize, await growableBytes(config.loop_file))
+  return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
+}
+
+/** How much a sparse file may still grow by; no limit when it is not there. */
+async function growableBytes(file: string): Promise<number> {
+  try {
+    const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])
+    const holes = size - blocks * 512
+    const room = outer.bavail * outer.bsize
+    return holes <= room ? Infinity : room
+  } catch {
+    return Infinity
+  }
+}
+
+export async function resolveWant(config: StorageConfig): Promise<PoolWant> {
+  const device = config.device && (await realpath(config.device).catch(() => ''))
+  if (config.device && !device) throw unusable(`storage.device ${config.device} does not exist`)
+  return { pool: config.pool, device, loopFile: config.loop_file }
+}
+
+async function readHave(want: PoolWant): Promise<PoolHave> {
+  const mounted = await findMount(want.pool)
+  const source = want.device || want.loopFile
+  const sourceExists = await exists(source)
+  const view = mounted?.fsType === 'btrfs' ? await BtrfsView.find(mounted.source) : undefined
+  return {
+    mount: mounted,
+    mountBackingFile: mounted && (await readBackingFile(mounted.source)),
+    mountHasDevice: want.device !== '' && ((await view?.hasDevice(want.device)) ?? false),
+    directoryUsed: !mounted && (await isUsed(want.pool)),
+    loopFileExists: await exists(want.loopFile),
+    signatures: !mounted && sourceExists ? await readSignatures(source) : [],
+  }
+}
+
+async function applyStep(step: PoolStep, loopSizeGb: number): Promise<void> {
+  switch (step.op) {
+    case 'createLoopFile':
+      return createLoopFile(step.file, loopSizeGb)
+    case 'format':
+      return format(step.path, poolLabel)
+    case 'mount':
+      return mountPool(step)
+  }
+}
+
+/** Made under another name, so that a loop file that exists is whole. */
+async function createLoopFile(file: string, sizeGb: number): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o711 })
+  const temporary = unfinished(file)
+  await rm(temporary, { force: true })
+  const handle = await open(temporary, 'wx', 0o600)
+  try {
+    await handle.truncate(await loopBytes(file, sizeGb))
+    await format(temporary, poolLabel)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await rename(temporary, file)
+}
+
+async function loopBytes(file: string, sizeGb: number): Promise<number> {
+  if (sizeGb > 0) return sizeGb * 1024 ** 3
+  const outer = await statfs(dirname(file))
+  const bytes = Math.floor((outer.bavail * outer.bsize * 0.9) / 2 ** 20) * 2 ** 20
+  if (bytes < minLoopBytes) throw unusable(`less than 1.2 GB free at ${dirname(file)}: no room for a pool`)
+  return bytes
+}
+
+async function mountPool(step: { source: string; target: string; loop: boolean }): Promise<void> {
+  await mount(step.source, step.target, {
+    type: 'btrfs',
+    options: step.loop ? ['loop', ...mountOptions] : mountOptions,
+  })
+  if (step.loop) await Promise.all((await findLoops(step.source)).map(useDirectIo))
+}
+
+async function preparePool(path: string): Promise<Pool> {
+  const mounted = await findMount(path)
+  const view = mounted && (await BtrfsView.find(mounted.source))
+  if (!view) throw unusable(`${path} does not show up as a mounted btrfs`)
+  await ensureQuota(path, view)
+  const pool = {
+    path,
+    view,
+    images: join(path, 'images'),
+    guests: join(path, 'guests'),
+    trash: join(path, 'trash'),
+  }
+  for (const folder of [pool.images, pool.guests, pool.trash]) await ensureFolder(folder)
+  return pool
+}
+
+/** Closed to everybody but root: guests' setuid files are real ones on the host. */
+async function ensureFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 })
+  await chmod(path, 0o700)
+}
+
+async function isUsed(directory: string): Promise<boolean> {
+  try {
+    return (await readdir(directory)).length > 0
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}
+
+/** A loop file before it is whole. */
+export const unfinished = (file: string): string => `${file}.new`
+const unusable = (why: string): BerthError => new BerthError('unavailable', 'storage_unusable', why)

@@ -1,0 +1,19 @@
+import { enableQuota, kernelHasSimpleQuota, startRescan, type BtrfsView } from '../host/btrfs.js'
+
+/** Label of filesystems made by us: only these get features that older kernels cannot mount. */
+export const poolLabel = 'berth-pool'
+
+/**
+ * Turns quotas on. Simple quotas (linux 6.7) where the filesystem is our own: classic ones make the kernel walk
+ * all references of every shared extent when a clone is dropped (100 clones: 112 s of one core, against 0.6 s).
+ * A mode that is on already stays.
+ */
+export async function ensureQuota(path: string, view: BtrfsView): Promise<void> {
+  if ((await view.quotaMode()) === 'off') {
+    const ours = (await view.label()) === poolLabel
+    await enableQuota(path, ours && (await kernelHasSimpleQuota()) ? 'simple' : 'classic')
+  }
+  if ((await view.quotaMode()) !== 'classic') return
+  await view.accountEverySubtree()
+  if (await view.quotaInconsistent()) await startRescan(path)
+}

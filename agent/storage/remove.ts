@@ -1,0 +1,50 @@
+import { readdir, rm, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { setReadOnly } from '../host/btrfs.js'
+import { detachLoop, findLoops, readBackingFile } from '../host/loop.js'
+import { exists, findMount, unmount } from '../host/mount.js'
+import { openPool, resolveWant, unfinished, type StorageConfig } from './pool.js'
+import { Trash } from './trash.js'
+
+/**
+ * Removes the pool with everything in it, for a purge: no guest may run any more. A loop-backed pool goes with
+ * its file; of one on a device or on somebody's mount only our folders go. Safe to repeat and on half-made pools.
+ */
+export async function removePool(config: StorageConfig, log: Logger): Promise<void> {
+  const { pool, device, loopFile } = await resolveWant(config)
+  const mounted = await findMount(pool)
+  const onLoop = !mounted || (await readBackingFile(mounted.source)) === loopFile
+  if (device || !onLoop) return removeFolders(config, log)
+  if (mounted) await unmount(pool)
+  await removeLoopFile(loopFile)
+  await rmdirIfEmpty(pool)
+}
+
+async function removeFolders(config: StorageConfig, log: Logger): Promise<void> {
+  const pool = await openPool(config)
+  const trash = new Trash(pool, log)
+  await trash.sweep()
+  for (const folder of [pool.guests, pool.images]) {
+    for (const name of await readdir(folder)) {
+      await setReadOnly(join(folder, name), false)
+      await trash.discard(join(folder, name))
+    }
+  }
+  await trash.sweep()
+  for (const folder of [pool.guests, pool.images, pool.trash]) await rmdir(folder)
+  if (!config.device) return
+  await unmount(pool.path)
+  await rmdirIfEmpty(pool.path)
+}
+
+async function removeLoopFile(file: string): Promise<void> {
+  if (await exists(file)) for (const device of await findLoops(file)) await detachLoop(device)
+  for (const path of [file, unfinished(file)]) await rm(path, { force: true })
+}
+
+async function rmdirIfEmpty(directory: string): Promise<void> {
+  await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
+    if (!['ENOENT', 'ENOTEMPTY'].includes(error.code ?? '')) throw error
+  })
+}

@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open, readdir, rename, type FileHandle } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Logger } from 'pino'
+import { clearStaleQgroups, deleteSubvolume, setReadOnly } from '../host/btrfs.js'
+import { CommandError } from '../host/process.js'
+import { findNestedSubvolumes } from './nested.js'
+import type { Pool } from './pool.js'
+
+/**
+ * Where subvolumes go to be deleted. The rename is what removes them: atomic and immediate. What a crash or
+ * a power loss leaves here is deleted by the next sweep.
+ */
+export class Trash {
+  readonly #pool: Pool
+  readonly #log: Logger
+  readonly #inWork = new Set<string>()
+  #staleQgroups = true
+
+  constructor(pool: Pool, log: Logger) {
+    this.#pool = pool
+    this.#log = log
+  }
+
+  /** Takes the subvolume away at once; a deletion that fails is logged and left to the sweep. */
+  async discard(path: string): Promise<void> {
+    const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
+    this.#inWork.add(name)
+    await moveSubvolume(path, join(this.#pool.trash, name))
+    await this.#empty(name)
+  }
+
+  /** Deletes what is left here, and the qgroups of subvolumes that are gone; for starts and now and then. */
+  async sweep(): Promise<void> {
+    const left = (await readdir(this.#pool.trash)).filter((name) => !this.#inWork.has(name))
+    for (const name of left) await this.#empty(name)
+    if (!this.#staleQgroups) return
+    this.#staleQgroups = false
+    await clearStaleQgroups(this.#pool.path)
+  }
+
+  async #empty(name: string): Promise<void> {
+    this.#inWork.add(name)
+    try {
+      await this.#deleteTree(join(this.#pool.trash, name))
+    } catch (error) {
+      this.#log.warn({ err: error, subvolume: name }, 'subvolume left in the trash')
+    } finally {
+      this.#staleQgroups = true
+      this.#inWork.delete(name)
+    }
+  }
+
+  async #deleteTree(path: string): Promise<void> {
+    try {
+      await deleteSubvolume(path)
+    } catch (error) {
+      // Root in a guest can make subvolumes inside its own; one with others inside cannot be deleted.
+      if (!(error instanceof CommandError) || !error.stderr.includes('Directory not empty')) throw error
+      await this.#hoistNested(path)
+      await deleteSubvolume(path)
+    }
+  }
+
+  /** Out of the reach of the names that the guest gave them, each to be deleted by itself. */
+  async #hoistNested(path: string): Promise<void> {
+    await setReadOnly(path, false)
+    for (const nested of await findNestedSubvolumes(path)) {
+      const target = join(this.#pool.trash, `nested.${randomBytes(6).toString('hex')}`)
+      await moveSubvolume(nested, target)
+      await this.#deleteTree(target)
+    }
+  }
+}
+
+/** @param path as bytes where a guest chose it */
+async function moveSubvolume(path: string | Buffer, target: string): Promise<void> {
+  try {
+    await rename(path, target)
+  } catch (error) {
+    // The owner of a subvolume may make it read-only, and then its `..` cannot change.
+    if ((error as NodeJS.ErrnoException).code !== 'EROFS') throw error
+    await makeWritable(path)
+    await rename(path, target)
+  }
+}
+
+/** Arguments cannot carry every name a guest can give: the directory is named by a descriptor. */
+async function makeWritable(path: string | Buffer): Promise<void> {
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+  const directory: FileHandle = await open(path, flags)
+  try {
+    await setReadOnly(`/proc/${process.pid}/fd/${directory.fd}`, false)
+  } finally {
+    await directory.close()
+  }
+}

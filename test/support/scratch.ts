@@ -1,0 +1,43 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import type { StorageConfig } from '../../agent/storage/pool.js'
+
+/**
+ * An empty directory for a test. What an earlier run left mounted or attached below it is taken down first;
+ * call `wipe` again in `after`.
+ * @param name of its own for every test file, prefixed btest-
+ */
+export function scratchDirectory(name: string): { path: string; wipe: () => void } {
+  const path = `/var/tmp/${name}`
+  const wipe = (): void => {
+    for (const target of mountsBelow(path)) execFileSync('umount', ['--', target])
+    for (const device of loopsBelow(path)) execFileSync('losetup', ['--detach', device])
+    rmSync(path, { recursive: true, force: true })
+  }
+  wipe()
+  mkdirSync(path, { recursive: true, mode: 0o755 })
+  return { path, wipe }
+}
+
+/** A loop-backed pool in a scratch directory. */
+export function testStorage(directory: string, sizeGb = 4): StorageConfig {
+  return {
+    pool: `${directory}/pool`,
+    device: '',
+    loop_file: `${directory}/pool.img`,
+    loop_size_gb: sizeGb,
+  }
+}
+
+/** Later mounts first. */
+export function mountsBelow(directory: string): string[] {
+  const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
+  const targets = lines.map((line) => line.split(' ')[4] ?? '')
+  return targets.filter((target) => target.startsWith(`${directory}/`)).reverse()
+}
+
+export function loopsBelow(directory: string): string[] {
+  const text = execFileSync('losetup', ['--list', '--noheadings', '--raw', '--output', 'NAME,BACK-FILE'])
+  const rows = text.toString().trim().split('\n')
+  return rows.filter((row) => row.includes(` ${directory}/`)).map((row) => row.split(' ')[0] ?? '')
+}
