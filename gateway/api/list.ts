@@ -93,9 +93,15 @@ function compareValues(a: unknown, b: unknown): number {
   return x < y ? -1 : x > y ? 1 : 0
 }
 
+/** The page a request asks for, from 1; `undefined`: the whole list. */
+export function readPage(
+  query: Pick<PageQuery, 'page' | 'page_size'>,
+): { page: number; size: number } | undefined {
+  if (query.page === undefined && query.page_size === undefined) return undefined
+  return { page: query.page ?? 1, size: query.page_size ?? defaultPageSize }
+}
+
 function pageOf<Row>(rows: Row[], query: PageQuery): Row[] {
-  if (query.page === undefined && query.page_size === undefined) return rows
-  const size = query.page_size ?? defaultPageSize
-  const start = ((query.page ?? 1) - 1) * size
-  return rows.slice(start, start + size)
+  const page = readPage(query)
+  return page ? rows.slice((page.page - 1) * page.size, page.page * page.size) : rows
 }

@@ -1,0 +1,63 @@
+import type { Logger } from 'pino'
+import type { AccessControl, StoreHealth } from '../api/pipeline.js'
+import { GatewayInstance } from '../store/instance.js'
+import type { Store } from '../store/store.js'
+import { ApiKeys } from './api-keys.js'
+import { AuditStore } from './audit.js'
+import { KeyAuthenticator } from './authenticate.js'
+import { importAdminKey } from './bootstrap.js'
+import { FailureLog } from './failure-log.js'
+import { IdempotencyStore } from './idempotency.js'
+import { KeyCache } from './key-cache.js'
+import { KeyUsage } from './key-usage.js'
+import { authorize } from './scopes.js'
+
+export interface AccessOptions {
+  /** Not started yet: the cache must hear of every change. */
+  store: Store
+  /** 32 bytes, of `readOrCreateKey`; the same in every gateway on one store. */
+  secret: Buffer
+  /** Where `createAdminKey` left the first key's digest. */
+  stateDir: string
+  /** Audit entries kept. */
+  auditKeep: number
+  log: Logger
+}
+
+/** Access control as the gateway runs it. */
+export interface Access extends AccessControl {
+  readonly audit: AuditStore
+  readonly keys: ApiKeys
+  readonly health: StoreHealth
+  /** After `store.start()`. */
+  start(): void
+  /** Before `store.close()`. */
+  close(): Promise<void>
+}
+
+export function createAccess({ store, secret, stateDir, auditKeep, log }: AccessOptions): Access {
+  const cache = new KeyCache(store)
+  const usage = new KeyUsage(store)
+  const instance = new GatewayInstance(store)
+  const keys = new ApiKeys(store, cache, usage)
+  const importKey = () =>
+    importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
+  keys.onRemoved(importKey)
+  return {
+    authenticator: new KeyAuthenticator(store, cache, usage, new FailureLog(log)),
+    authorize,
+    audit: new AuditStore(store, auditKeep),
+    idempotency: new IdempotencyStore(store, instance, secret),
+    keys,
+    health: { ping: () => store.ping() },
+    start: () => {
+      store.on('up', () => void importKey())
+      if (store.ready()) void importKey()
+      instance.start()
+    },
+    close: async () => {
+      await usage.flush()
+      await instance.stop()
+    },
+  }
+}

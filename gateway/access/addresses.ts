@@ -1,0 +1,69 @@
+import { BlockList, isIP } from 'node:net'
+import { containsCidr, mergeCidr, normalizeCidr } from 'cidr-tools'
+import { invalidField } from '../../shared/errors.js'
+
+const maxEntries = 256
+
+/**
+ * A list of addresses and CIDRs as a user writes it: separated by commas or new lines, empty parts ignored.
+ * @returns canonical forms without duplicates; IPv4-mapped IPv6 as IPv4; host bits of a CIDR cleared
+ * @throws {BerthError} `invalid_field` naming the part that is none
+ */
+export function parseAddressList(field: string, text: string): string[] {
+  const parts = text
+    .split(/[,\n]/)
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+  if (parts.length > maxEntries) throw invalidField(field, `${field}: at most ${maxEntries} entries`)
+  return [...new Set(parts.map((part) => parseEntry(field, part)))]
+}
+
+function parseEntry(field: string, part: string): string {
+  const [address = '', prefix, ...rest] = part.split('/')
+  const family = isIP(address)
+  // ip-bigint, below cidr-tools, does not validate; isIP takes a zone (fe80::1%eth0), which no list can mean.
+  if (family === 0 || rest.length > 0 || address.includes('%')) throw notAnAddress(field, part)
+  if (prefix === undefined) return unmap(normalizeCidr(address))
+  const bits = Number(prefix)
+  if (!/^\d{1,3}$/.test(prefix) || bits > (family === 4 ? 32 : 128)) throw notAnAddress(field, part)
+  return unmap(normalizeCidr(`${address}/${bits}`))
+}
+
+function notAnAddress(field: string, part: string): Error {
+  return invalidField(field, `${field}: not an IP address or CIDR: ${JSON.stringify(part.slice(0, 60))}`)
+}
+
+/** ::ffff:a00:1 → 10.0.0.1, and its CIDRs of /96 and longer likewise (RFC 4291, 2.5.5.2). */
+function unmap(entry: string): string {
+  const match = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})(?:\/(\d+))?$/.exec(entry)
+  if (!match) return entry
+  const [, high = '', low = '', prefix] = match
+  if (prefix !== undefined && Number(prefix) < 96) return entry
+  const words = [parseInt(high, 16), parseInt(low, 16)]
+  const address = words.flatMap((word) => [word >> 8, word & 255]).join('.')
+  return prefix === undefined ? address : `${address}/${Number(prefix) - 96}`
+}
+
+/** True when every address of `inner` is one of `outer`; both as `parseAddressList` gives them. */
+export function containsAddresses(outer: readonly string[], inner: readonly string[]): boolean {
+  return containsCidr(mergeCidr([...outer]), [...inner])
+}
+
+/** A list made ready for many look-ups. */
+export class AddressSet {
+  private readonly list = new BlockList()
+
+  constructor(entries: readonly string[]) {
+    for (const entry of entries) {
+      const [address = '', prefix] = entry.split('/')
+      const family = isIP(address) === 4 ? 'ipv4' : 'ipv6'
+      if (prefix === undefined) this.list.addAddress(address, family)
+      else this.list.addSubnet(address, Number(prefix), family)
+    }
+  }
+
+  has(address: string): boolean {
+    const family = isIP(address)
+    return family !== 0 && this.list.check(address, family === 4 ? 'ipv4' : 'ipv6')
+  }
+}

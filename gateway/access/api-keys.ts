@@ -1,0 +1,144 @@
+import { notFound } from '../../shared/errors.js'
+import type { Store, StoreClient } from '../store/store.js'
+import type { KeyCache } from './key-cache.js'
+import { encodeRecord, type KeyRecord } from './key-record.js'
+import { createKeySecret, digestKey, shownPrefix } from './key-secret.js'
+import { insertKey, keyNames, readAllKeys, type KeyNames } from './key-store.js'
+import type { KeyUsage, KeyUse } from './key-usage.js'
+import {
+  checkChainLength,
+  mayManage,
+  planChange,
+  planNewKey,
+  planRemoval,
+  rightsOf,
+  type KeyFields,
+  type Keys,
+  type Situation,
+} from './plan-keys.js'
+
+export interface ListedKey {
+  readonly record: KeyRecord
+  /** `undefined`: never used. */
+  readonly use: KeyUse | undefined
+}
+
+/** The API keys, on behalf of a calling key. Every method throws BerthError `store_unavailable`. */
+export class ApiKeys {
+  private readonly names: KeyNames
+  private readonly removedListeners = new Set<() => Promise<void>>()
+
+  constructor(
+    private readonly store: Store,
+    private readonly cache: KeyCache,
+    private readonly usage: KeyUsage,
+  ) {
+    this.names = keyNames(store)
+  }
+
+  /** Runs after keys were removed. */
+  onRemoved(listener: () => Promise<void>): void {
+    this.removedListeners.add(listener)
+  }
+
+  /** In the order they were made. A caller bound to containers sees the keys it may manage. */
+  async list(callerId: number): Promise<ListedKey[]> {
+    const [keys, uses] = await Promise.all([this.readAll(), this.usage.readAll()])
+    return [...keys.values()]
+      .filter((record) => isVisible(keys, callerId, record))
+      .map((record) => ({ record, use: uses.get(record.id) }))
+  }
+
+  /**
+   * @returns the record, and the key itself, which is nowhere else
+   * @throws {BerthError} `insufficient_scope`, `invalid_state`
+   */
+  async create(
+    callerId: number,
+    fields: KeyFields & { name: string },
+  ): Promise<{ record: KeyRecord; key: string }> {
+    const keys = await this.readAll()
+    const maker = getKey(keys, callerId)
+    checkChainLength(keys, maker)
+    const grant = planNewKey(fields, rightsOf(keys, maker))
+    const key = createKeySecret()
+    const record = await this.store.run('make an API key', async (client) => {
+      const id = await client.incr(this.names.nextId)
+      const made: KeyRecord = {
+        ...grant,
+        id,
+        name: fields.name,
+        digest: digestKey(key),
+        prefix: shownPrefix(key),
+        createdAtMs: Date.now(),
+        parentId: callerId,
+      }
+      await insertKey(client, this.names, made)
+      return made
+    })
+    return { record, key }
+  }
+
+  /** @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state` */
+  async update(callerId: number, id: number, fields: KeyFields): Promise<KeyRecord> {
+    const changed = await this.store.transact('change an API key', async (client) => {
+      const keys = await this.watchAll(client)
+      const record = planChange(situationOf(keys, callerId, id), fields)
+      await client.multi().set(this.names.record(id), encodeRecord(record)).incr(this.names.version).exec()
+      return record
+    })
+    this.cache.forget(id)
+    return changed
+  }
+
+  /**
+   * @returns the keys that are gone: it, and those made with it
+   * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
+   */
+  async remove(callerId: number, id: number): Promise<KeyRecord[]> {
+    const { removed, adopted } = await this.store.transact('remove an API key', async (client) => {
+      const keys = await this.watchAll(client)
+      const plan = planRemoval(situationOf(keys, callerId, id))
+      const multi = client.multi().incr(this.names.version)
+      for (const key of plan.adopted) multi.set(this.names.record(key.id), encodeRecord(key))
+      for (const key of plan.removed)
+        multi
+          .del([this.names.record(key.id), this.names.digest(key.digest)])
+          .sRem(this.names.ids, String(key.id))
+          .hDel(this.names.used, String(key.id))
+      await multi.exec()
+      return plan
+    })
+    for (const key of [...removed, ...adopted]) this.cache.forget(key.id)
+    for (const key of removed) this.usage.forget(key.id)
+    for (const listener of this.removedListeners) await listener()
+    return removed
+  }
+
+  private async readAll(): Promise<Map<number, KeyRecord>> {
+    return this.store.run('read the API keys', (client) => readAllKeys(client, this.names))
+  }
+
+  private async watchAll(client: StoreClient): Promise<Keys> {
+    await client.watch(this.names.version)
+    return readAllKeys(client, this.names)
+  }
+}
+
+function getKey(keys: Keys, id: number): KeyRecord {
+  const record = keys.get(id)
+  if (!record) throw notFound('API key')
+  return record
+}
+
+function situationOf(keys: Keys, callerId: number, id: number): Situation {
+  const target = getKey(keys, id)
+  if (!isVisible(keys, callerId, target)) throw notFound('API key')
+  return { keys, callerId, target, nowMs: Date.now() }
+}
+
+function isVisible(keys: Keys, callerId: number, record: KeyRecord): boolean {
+  const caller = keys.get(callerId)
+  const bound = !caller || rightsOf(keys, caller).containers !== 'all'
+  return !bound || mayManage(keys, callerId, record)
+}

@@ -1,0 +1,140 @@
+import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from '../api/pipeline.js'
+import type { Store } from '../store/store.js'
+import { parseOutcome, parseStart, type AuditRecord } from './audit-record.js'
+
+/** Which entries are wanted; what is absent is not asked for. */
+export interface AuditFilter {
+  readonly action?: string | undefined
+  readonly user?: string | undefined
+  readonly target?: string | undefined
+  readonly success?: boolean | undefined
+  /** ms since 1970, both inclusive. */
+  readonly fromMs?: number | undefined
+  readonly toMs?: number | undefined
+  /** Only entries about these; empty: all. */
+  readonly containerUuids: ReadonlySet<string>
+}
+
+export interface AuditPage {
+  /** Newest first. */
+  readonly records: AuditRecord[]
+  /** Of all that match, not only those of the page. */
+  readonly total: number
+}
+
+const chunk = 1000
+/** An outcome is written this long after its entry at most; no handler runs longer. */
+const outcomeDelayMs = 3_600_000
+
+interface Message {
+  readonly id: string
+  readonly message: Record<string, string>
+}
+
+/**
+ * Two streams: what was begun, and how it ended. Both only grow at the end and are cut to `keep`, so that an
+ * entry costs one durable command before the action and one after it.
+ */
+export class AuditStore implements AuditLog {
+  constructor(
+    private readonly store: Store,
+    private readonly keep: number,
+  ) {}
+
+  async begin(start: AuditStart): Promise<AuditEntry> {
+    const { action, caller, requestId, target } = start
+    const entry = { action, target, user: caller.user, address: caller.address, request_id: requestId }
+    return { id: await this.append('audit', { key_id: String(caller.keyId), ...entry }) }
+  }
+
+  async finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void> {
+    const { success, target, detail, containerUuid = '' } = outcome
+    const fields = { of: entry.id, success: success ? '1' : '0', target, detail, container: containerUuid }
+    await this.append('audit-outcome', fields)
+  }
+
+  /**
+   * @param page from 1; `undefined`: all of them
+   * @throws {BerthError} `store_unavailable`
+   */
+  async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
+    const first = page ? (page.page - 1) * page.size : 0
+    const last = page ? first + page.size : Infinity
+    const countFrom = await this.countUnfiltered(filter)
+    const records: AuditRecord[] = []
+    let total = 0
+    for await (const record of this.scan(filter)) {
+      if (!matches(record, filter)) continue
+      if (total >= first && total < last) records.push(record)
+      total++
+      if (countFrom !== undefined && total >= last) break
+    }
+    return { records, total: countFrom ?? total }
+  }
+
+  /** The number of all entries, where that is the answer's total. */
+  private async countUnfiltered(filter: AuditFilter): Promise<number | undefined> {
+    const { containerUuids, ...fields } = filter
+    if (containerUuids.size > 0 || Object.values(fields).some((value) => value !== undefined))
+      return undefined
+    return this.store.run('count audit entries', (client) => client.xLen(this.store.key('audit')))
+  }
+
+  /** Entries of the filter's time span, newest first, each with its outcome. */
+  private async *scan({ fromMs, toMs }: AuditFilter): AsyncGenerator<AuditRecord> {
+    const outcomes = new Map<string, Record<string, string>>()
+    const latestMs = toMs === undefined ? undefined : toMs + outcomeDelayMs
+    const outcomePages = this.pages('audit-outcome', fromMs, latestMs)
+    let oldestOutcome = latestMs === undefined ? Infinity : latestMs
+    for await (const messages of this.pages('audit', fromMs, toMs)) {
+      const oldestEntry = timeOf(messages.at(-1)?.id)
+      while (oldestOutcome >= oldestEntry) {
+        const next = await outcomePages.next()
+        if (next.done) break
+        for (const { message } of next.value) if (message['of']) outcomes.set(message['of'], message)
+        oldestOutcome = timeOf(next.value.at(-1)?.id)
+      }
+      for (const { id, message } of messages) {
+        yield { ...parseStart(id, message), ...parseOutcome(outcomes.get(id)) }
+        outcomes.delete(id)
+      }
+    }
+  }
+
+  private async *pages(stream: string, fromMs?: number, toMs?: number): AsyncGenerator<Message[]> {
+    const start = fromMs === undefined ? '-' : String(fromMs)
+    for (let end = toMs === undefined ? '+' : String(toMs); ;) {
+      const messages: Message[] = await this.store.run(
+        'read audit entries',
+        async (client) =>
+          (await client.xRevRange(this.store.key(stream), end, start, { COUNT: chunk })) ?? [],
+      )
+      if (messages.length > 0) yield messages
+      const last = messages.at(-1)
+      if (messages.length < chunk || !last) return
+      end = `(${last.id}`
+    }
+  }
+
+  private async append(stream: string, fields: Record<string, string>): Promise<string> {
+    const trim = { strategy: 'MAXLEN', strategyModifier: '=', threshold: this.keep } as const
+    return this.store.run('write an audit entry', (client) =>
+      client.xAdd(this.store.key(stream), '*', fields, { TRIM: trim }),
+    )
+  }
+}
+
+function timeOf(id: string | undefined): number {
+  return Number(id?.split('-')[0] ?? 0)
+}
+
+function matches(record: AuditRecord, filter: AuditFilter): boolean {
+  const { action, user, target, success, containerUuids } = filter
+  return (
+    (action === undefined || record.action === action) &&
+    (user === undefined || record.user === user) &&
+    (target === undefined || record.target === target) &&
+    (success === undefined || record.success === success) &&
+    (containerUuids.size === 0 || containerUuids.has(record.containerUuid))
+  )
+}

@@ -1,0 +1,92 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { BerthError } from '../../shared/errors.js'
+import type { Authenticator } from '../api/pipeline.js'
+import type { Caller } from '../api/route.js'
+import { storeUnavailable } from '../store/connection.js'
+import type { Store } from '../store/store.js'
+import type { FailureLog } from './failure-log.js'
+import type { KeyCache, ResolvedKey } from './key-cache.js'
+import { digestKey, isKeySecret } from './key-secret.js'
+import type { KeyUsage } from './key-usage.js'
+import { isExpired } from './rights.js'
+
+/** A cached key counts this long after the store last proved that nothing was missed. */
+const leaseMs = 2000
+
+export class KeyAuthenticator implements Authenticator {
+  constructor(
+    private readonly store: Store,
+    private readonly cache: KeyCache,
+    private readonly usage: KeyUsage,
+    private readonly failures: FailureLog,
+  ) {}
+
+  async authenticate(headers: IncomingHttpHeaders, address: string): Promise<Caller> {
+    try {
+      const key = readKeyHeader(headers)
+      const resolved = await this.find(key)
+      const nowMs = Date.now()
+      checkKey(resolved, address, nowMs)
+      this.usage.note(resolved.record.id, nowMs, address)
+      return callerOf(resolved, address)
+    } catch (error) {
+      this.failures.note(error, address)
+      throw error
+    }
+  }
+
+  private async find(key: string): Promise<ResolvedKey> {
+    if (!this.store.ready()) throw storeUnavailable('authenticate')
+    // A stalled process may hold a cache whose invalidations still wait in its socket.
+    if (performance.now() - this.store.confirmedAtMs() > leaseMs) await this.store.ping()
+    const digest = digestKey(key)
+    const resolved = this.cache.get(digest) ?? (await this.cache.load(digest))
+    if (!resolved || !resolved.complete || !sameDigest(digest, resolved.record.digest)) throw unauthorized()
+    return resolved
+  }
+}
+
+function sameDigest(a: string, b: string): boolean {
+  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
+}
+
+/** @throws {BerthError} `unauthorized` for no key, a malformed one, or two that differ */
+function readKeyHeader(headers: IncomingHttpHeaders): string {
+  const plain = headers['x-api-key']
+  const bearer = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
+  const keys = [
+    ...(plain === undefined ? [] : [String(plain).trim()]),
+    ...(bearer === undefined ? [] : [bearer]),
+  ]
+  const [key] = keys
+  if (key === undefined || keys.some((other) => other !== key) || !isKeySecret(key)) throw unauthorized()
+  return key
+}
+
+/** The same words for every reason: nobody learns which keys exist. */
+function unauthorized(): BerthError {
+  return new BerthError('unauthenticated', 'unauthorized', 'a valid API key is required')
+}
+
+function checkKey(key: ResolvedKey, address: string, nowMs: number): void {
+  const { rights } = key
+  if (rights.disabled) throw new BerthError('unauthenticated', 'key_disabled', 'this API key is disabled')
+  if (isExpired(rights, nowMs))
+    throw new BerthError('unauthenticated', 'key_expired', 'this API key has expired')
+  if (!key.addressSets.every((set) => set.has(address)))
+    throw new BerthError('forbidden', 'ip_not_allowed', 'this API key may not be used from this address')
+}
+
+function callerOf({ record, rights, containerUuids }: ResolvedKey, address: string): Caller {
+  return {
+    keyId: record.id,
+    keyName: record.name,
+    user: `api:${record.name}`,
+    scopes: rights.scopes,
+    containerUuids,
+    ipWhitelist: record.addresses.join(','),
+    expiresAtMs: rights.expiresAtMs,
+    address,
+  }
+}

@@ -1,0 +1,140 @@
+import type { Store, StoreClient } from '../store/store.js'
+import { AddressSet } from './addresses.js'
+import {
+  chainOf,
+  decodeRecord,
+  effectiveRights,
+  maxChain,
+  type KeyChain,
+  type KeyRecord,
+} from './key-record.js'
+import { keyNames, type KeyNames } from './key-store.js'
+import type { Rights } from './rights.js'
+
+/** A key with what it may do, ready for checking requests. */
+export interface ResolvedKey {
+  readonly record: KeyRecord
+  /** False when a key that made it is gone. */
+  readonly complete: boolean
+  readonly rights: Rights
+  readonly containerUuids: ReadonlySet<string>
+  readonly addressSets: readonly AddressSet[]
+}
+
+/** Stands in for "no container at all" where an empty set would mean "all" (RFC 9562, 5.9). */
+const noContainer = '00000000-0000-0000-0000-000000000000'
+
+const maxEntries = 20_000
+
+interface Load {
+  readonly ids: Set<number>
+  stale: boolean
+}
+
+/**
+ * Keys that were used lately, by digest. The store tells of every change of a record, whoever made it; while
+ * it cannot, nothing is kept. Unknown digests are not remembered: garbage takes no memory.
+ */
+export class KeyCache {
+  private readonly byDigest = new Map<string, ResolvedKey>()
+  private readonly digestsById = new Map<number, Set<string>>()
+  private readonly loads = new Set<Load>()
+  private readonly pending = new Map<string, Promise<ResolvedKey | undefined>>()
+  private readonly names: KeyNames
+
+  constructor(private readonly store: Store) {
+    this.names = keyNames(store)
+    store.onInvalidate(this.names.recordPrefix, (key) =>
+      key === null ? this.clear() : this.forget(Number(key.slice(this.names.recordPrefix.length))),
+    )
+    store.on('down', () => this.clear())
+  }
+
+  get size(): number {
+    return this.byDigest.size
+  }
+
+  /** From memory. */
+  get(digest: string): ResolvedKey | undefined {
+    return this.byDigest.get(digest)
+  }
+
+  /** From the store; asked once however many want it. @throws {BerthError} `store_unavailable` */
+  async load(digest: string): Promise<ResolvedKey | undefined> {
+    const running = this.pending.get(digest)
+    if (running) return running
+    const loading = this.store
+      .run('look up an API key', (client) => this.resolve(client, digest))
+      .finally(() => this.pending.delete(digest))
+    this.pending.set(digest, loading)
+    return loading
+  }
+
+  /** Drops what depends on a key; also what is being read at this moment. */
+  forget(id: number): void {
+    for (const load of this.loads) if (load.ids.has(id)) load.stale = true
+    for (const digest of this.digestsById.get(id) ?? []) this.byDigest.delete(digest)
+    this.digestsById.delete(id)
+  }
+
+  clear(): void {
+    for (const load of this.loads) load.stale = true
+    this.byDigest.clear()
+    this.digestsById.clear()
+  }
+
+  private async resolve(client: StoreClient, digest: string): Promise<ResolvedKey | undefined> {
+    const load: Load = { ids: new Set(), stale: false }
+    this.loads.add(load)
+    try {
+      for (;;) {
+        load.stale = false
+        load.ids.clear()
+        const resolved = await this.read(client, digest, load)
+        if (load.stale && this.store.ready()) continue // it changed while it was read
+        if (resolved && !load.stale) this.keep(digest, resolved, load.ids)
+        return resolved
+      }
+    } finally {
+      this.loads.delete(load)
+    }
+  }
+
+  private async read(client: StoreClient, digest: string, load: Load): Promise<ResolvedKey | undefined> {
+    const found = new Map<number, KeyRecord>()
+    let id = Number((await client.get(this.names.digest(digest))) ?? 0)
+    for (let depth = 0; id !== 0 && depth <= maxChain; depth++) {
+      load.ids.add(id)
+      const text = await client.get(this.names.record(id))
+      if (text === null) break
+      const record = decodeRecord(text)
+      found.set(id, record)
+      id = record.parentId
+    }
+    const [first] = found.values()
+    return first && resolveKey(chainOf(first, (parent) => found.get(parent)))
+  }
+
+  private keep(digest: string, resolved: ResolvedKey, ids: ReadonlySet<number>): void {
+    if (this.byDigest.size >= maxEntries) this.clear()
+    this.byDigest.set(digest, resolved)
+    for (const id of ids) {
+      const digests = this.digestsById.get(id) ?? new Set()
+      this.digestsById.set(id, digests.add(digest))
+    }
+  }
+}
+
+function resolveKey(chain: KeyChain): ResolvedKey | undefined {
+  const [record] = chain.records
+  if (!record) return undefined
+  const rights = effectiveRights(chain)
+  const { containers } = rights
+  return {
+    record,
+    complete: chain.complete,
+    rights,
+    containerUuids: new Set(containers === 'all' ? [] : containers.length === 0 ? [noContainer] : containers),
+    addressSets: rights.addresses.map((list) => new AddressSet(list)),
+  }
+}

@@ -1,0 +1,49 @@
+import type { Store, StoreClient } from '../store/store.js'
+import { decodeRecord, encodeRecord, type KeyRecord } from './key-record.js'
+
+/** Where keys are in the store. Only the records are watched for changes; their digests never change. */
+export function keyNames(store: Store) {
+  return {
+    recordPrefix: store.key('apikey', ''),
+    record: (id: number) => store.key('apikey', id),
+    /** String: digest → id. */
+    digest: (digest: string) => store.key('apikey-digest', digest),
+    /** Set of ids. */
+    ids: store.key('apikey-ids'),
+    nextId: store.key('apikey-next'),
+    /** Counts changes and removals; watched by those who must see all keys as they are. */
+    version: store.key('apikey-version'),
+    /** Hash: id → when and from where it was last used. */
+    used: store.key('apikey-used'),
+  }
+}
+
+export type KeyNames = ReturnType<typeof keyNames>
+
+/** All keys by id, in the order they were made. */
+export async function readAllKeys(client: StoreClient, names: KeyNames): Promise<Map<number, KeyRecord>> {
+  const ids = (await client.sMembers(names.ids)).map(Number).sort((a, b) => a - b)
+  if (ids.length === 0) return new Map()
+  const texts = await client.mGet(ids.map((id) => names.record(id)))
+  const records = texts.filter((text) => text !== null).map((text) => decodeRecord(text))
+  return new Map(records.map((record) => [record.id, record]))
+}
+
+/**
+ * Makes a key durable: record, digest and index together or not at all.
+ * @param marker a key that is set in the same transaction, for what must happen once
+ */
+export async function insertKey(
+  client: StoreClient,
+  names: KeyNames,
+  record: KeyRecord,
+  marker?: { key: string; value: string },
+): Promise<void> {
+  const multi = client
+    .multi()
+    .set(names.record(record.id), encodeRecord(record))
+    .set(names.digest(record.digest), String(record.id))
+    .sAdd(names.ids, String(record.id))
+  if (marker) multi.set(marker.key, marker.value)
+  await multi.exec()
+}

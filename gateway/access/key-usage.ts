@@ -1,0 +1,66 @@
+import type { Store } from '../store/store.js'
+import { keyNames } from './key-store.js'
+
+/** When a key was last used, and from where. */
+export interface KeyUse {
+  readonly atMs: number
+  readonly address: string
+}
+
+const flushEveryMs = 5000
+
+/** Remembers uses and writes them together, at most once per key every few seconds. */
+export class KeyUsage {
+  private pending = new Map<number, { atMs: number; address: string }>()
+  private timer: NodeJS.Timeout | undefined
+
+  constructor(private readonly store: Store) {}
+
+  note(id: number, atMs: number, address: string): void {
+    const use = this.pending.get(id)
+    if (use) {
+      use.atMs = atMs
+      use.address = address
+      return
+    }
+    this.pending.set(id, { atMs, address })
+    this.timer ??= setTimeout(() => void this.flush(), flushEveryMs).unref()
+  }
+
+  /** Writes what is pending; while the store is down it stays pending. */
+  async flush(): Promise<void> {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    const writing = this.pending
+    if (writing.size === 0) return
+    this.pending = new Map()
+    const fields = [...writing].map(
+      ([id, use]) => [String(id), `${use.atMs} ${use.address}`] as [string, string],
+    )
+    try {
+      await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
+    } catch {
+      // A newer use of the same key wins. The next use, or the end of the process, tries again.
+      for (const [id, use] of writing) if (!this.pending.has(id)) this.pending.set(id, use)
+    }
+  }
+
+  forget(id: number): void {
+    this.pending.delete(id)
+  }
+
+  /** By key id. @throws {BerthError} `store_unavailable` */
+  async readAll(): Promise<Map<number, KeyUse>> {
+    const stored = await this.store.run('read the use of keys', (client) =>
+      client.hGetAll(keyNames(this.store).used),
+    )
+    const uses = new Map(Object.entries(stored).map(([id, text]) => [Number(id), parseUse(text)]))
+    for (const [id, use] of this.pending) uses.set(id, { ...use })
+    return uses
+  }
+}
+
+function parseUse(text: string): KeyUse {
+  const [atMs = '0', address = ''] = text.split(' ')
+  return { atMs: Number(atMs), address }
+}

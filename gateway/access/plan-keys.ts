@@ -1,0 +1,183 @@
+import { BerthError, conflict } from '../../shared/errors.js'
+import { chainOf, effectiveRights, maxChain, ownRights, type KeyRecord } from './key-record.js'
+import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, type Rights } from './rights.js'
+import { coversScope, defaultScopes } from './scopes.js'
+
+/*
+ * Who may make and change which keys. A key that another made is bounded by it for ever (see
+ * effectiveRights), so nothing decided here can widen what its maker holds.
+ */
+
+/** All keys, by id. */
+export type Keys = ReadonlyMap<number, KeyRecord>
+
+/** Fields of a key as a request names them; what is absent is not asked for. */
+export interface KeyFields {
+  readonly name?: string | undefined
+  readonly addresses?: readonly string[] | undefined
+  readonly scopes?: readonly string[] | undefined
+  readonly expiresAtMs?: number | undefined
+  readonly disabled?: boolean | undefined
+  readonly containerUuids?: readonly string[] | undefined
+}
+
+/** Who wants to change which key, and when. */
+export interface Situation {
+  readonly keys: Keys
+  readonly callerId: number
+  readonly target: KeyRecord
+  readonly nowMs: number
+}
+
+type Grant = Pick<KeyRecord, 'addresses' | 'scopes' | 'expiresAtMs' | 'disabled' | 'containerUuids'>
+
+export function rightsOf(keys: Keys, record: KeyRecord): Rights {
+  return effectiveRights(chainOf(record, (id) => keys.get(id)))
+}
+
+/**
+ * What a new key holds. Bounds that the request leaves out are the maker's own; default scopes are those of
+ * the default set that the maker holds.
+ * @throws {BerthError} `insufficient_scope` where the request names more than the maker holds
+ */
+export function planNewKey(fields: KeyFields, maker: Rights): Grant {
+  const grant = {
+    scopes: fields.scopes ?? defaultScopes.filter((scope) => coversScope(maker.scopes, scope)),
+    addresses: fields.addresses ?? maker.addresses[0] ?? [],
+    containerUuids: fields.containerUuids ?? (maker.containers === 'all' ? [] : maker.containers),
+    expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
+    disabled: fields.disabled ?? false,
+  }
+  // The chain bounds addresses anyway; only a list the request itself names is refused.
+  const want = ownRights({ ...blank, ...grant })
+  const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
+  refuseExcess(findExcess(want, limit))
+  return grant
+}
+
+const blank: KeyRecord = {
+  id: 0,
+  name: '',
+  digest: '',
+  prefix: '',
+  addresses: [],
+  scopes: [],
+  expiresAtMs: 0,
+  disabled: false,
+  containerUuids: [],
+  createdAtMs: 0,
+  parentId: 0,
+}
+
+/** @throws {BerthError} `invalid_state` where the line of makers is as long as it may be */
+export function checkChainLength(keys: Keys, maker: KeyRecord): void {
+  if (chainOf(maker, (id) => keys.get(id)).records.length >= maxChain)
+    throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
+}
+
+/**
+ * True when `callerId` may know and change a key: one within its own rights, neither itself nor one that
+ * bounds it.
+ */
+export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
+  const caller = keys.get(callerId)
+  if (!caller) return false
+  const makers = chainOf(caller, (id) => keys.get(id)).records
+  if (makers.some((maker) => maker.id === target.id)) return false
+  return findExcess(rightsOf(keys, target), rightsOf(keys, caller)) === undefined
+}
+
+/**
+ * The record after a change.
+ * @throws {BerthError} `insufficient_scope` for a key the caller may not change or not change like this,
+ * `invalid_state` where it would exceed the key that made it, or leave no administrator
+ */
+export function planChange(situation: Situation, fields: KeyFields): KeyRecord {
+  const { keys, callerId, target, nowMs } = situation
+  const changed = applyFields(target, fields)
+  const after = new Map(keys).set(target.id, changed)
+  checkAdministratorLeft(keys, after, nowMs)
+  checkManages(keys, callerId, target)
+  if (widens(changed, target)) checkWidening(keys, callerId, target, changed)
+  return changed
+}
+
+function applyFields(record: KeyRecord, fields: KeyFields): KeyRecord {
+  const sent = Object.entries(fields).filter(([, value]) => value !== undefined)
+  return { ...record, ...(Object.fromEntries(sent) as Partial<KeyRecord>) }
+}
+
+function widens(changed: KeyRecord, before: KeyRecord): boolean {
+  return (
+    (before.disabled && !changed.disabled) || findExcess(ownRights(changed), ownRights(before)) !== undefined
+  )
+}
+
+function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed: KeyRecord): void {
+  const caller = keys.get(callerId)
+  const limit = caller ? rightsOf(keys, caller) : { ...unlimited, disabled: true }
+  refuseExcess(findExcess(ownRights(changed), limit))
+  const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
+  // What a bounded key gives must end with it; only keys it made do.
+  if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
+    throw forbidden('a key that is limited itself can give more rights only to keys it made')
+  const maker = keys.get(target.parentId)
+  const excess = maker && findExcess(ownRights(changed), rightsOf(keys, maker))
+  if (maker && excess)
+    throw conflict('invalid_state', `${excess}: more than key ${maker.id}, which made this one, may do`)
+}
+
+/**
+ * The keys that go when one is removed: it, and all that were made with it, so that nobody escapes revocation
+ * by making more keys. Keys made by an unlimited key stay and pass to its own maker: they were held to nothing.
+ * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
+ */
+export function planRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {
+  const { keys, callerId, target, nowMs } = situation
+  const children = [...keys.values()].filter((key) => key.parentId === target.id)
+  const passOn = isUnlimited(rightsOf(keys, target))
+  const adopted = passOn ? children.map((key) => ({ ...key, parentId: target.parentId })) : []
+  const removed = passOn ? [target] : [target, ...descendantsOf(keys, target)]
+  const after = new Map(keys)
+  for (const key of adopted) after.set(key.id, key)
+  for (const key of removed) after.delete(key.id)
+  checkAdministratorLeft(keys, after, nowMs)
+  checkManages(keys, callerId, target)
+  return { removed, adopted }
+}
+
+function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
+  return [...keys.values()].filter(
+    (key) =>
+      key.id !== ancestor.id &&
+      chainOf(key, (id) => keys.get(id)).records.some((maker) => maker.id === ancestor.id),
+  )
+}
+
+function checkManages(keys: Keys, callerId: number, target: KeyRecord): void {
+  if (target.id === callerId) throw forbidden('a key cannot change itself')
+  if (!mayManage(keys, callerId, target)) throw forbidden('this key reaches beyond the one that asks')
+}
+
+/** Lasting administrators first: one that expires is none tomorrow. */
+function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
+  const count = (keys: Keys, lasting: boolean): number =>
+    [...keys.values()].filter((key) => {
+      const rights = rightsOf(keys, key)
+      return isAdministrator(rights, nowMs) && (!lasting || rights.expiresAtMs === 0)
+    }).length
+  const lost = (lasting: boolean): boolean => count(before, lasting) > 0 && count(after, lasting) === 0
+  if (lost(true) || lost(false))
+    throw conflict('invalid_state', 'this would leave no usable key with the scope * on all containers')
+}
+
+function refuseExcess(excess: Dimension | undefined): void {
+  if (excess)
+    throw new BerthError('forbidden', 'insufficient_scope', `${excess}: more than this key holds itself`, {
+      field: excess,
+    })
+}
+
+function forbidden(message: string): BerthError {
+  return new BerthError('forbidden', 'insufficient_scope', message)
+}

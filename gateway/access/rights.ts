@@ -1,0 +1,83 @@
+import { containsAddresses } from './addresses.js'
+import { coversScope, everything, intersectScopes } from './scopes.js'
+
+/** What a key may do. All that bounds it is here; nothing else counts. */
+export interface Rights {
+  /** Scopes and wildcards. */
+  readonly scopes: readonly string[]
+  /** `all`, or uuids; an empty list is no container at all. */
+  readonly containers: 'all' | readonly string[]
+  /** Lists of addresses and CIDRs; the caller's address must be in every one. */
+  readonly addresses: readonly (readonly string[])[]
+  /** ms since 1970; 0: never. */
+  readonly expiresAtMs: number
+  readonly disabled: boolean
+}
+
+export const unlimited: Rights = {
+  scopes: [everything],
+  containers: 'all',
+  addresses: [],
+  expiresAtMs: 0,
+  disabled: false,
+}
+
+/** What both allow. */
+export function intersectRights(a: Rights, b: Rights): Rights {
+  return {
+    scopes: intersectScopes(a.scopes, b.scopes),
+    containers: intersectContainers(a.containers, b.containers),
+    addresses: [...a.addresses, ...b.addresses],
+    expiresAtMs: earlier(a.expiresAtMs, b.expiresAtMs),
+    disabled: a.disabled || b.disabled,
+  }
+}
+
+function intersectContainers(a: Rights['containers'], b: Rights['containers']): Rights['containers'] {
+  if (a === 'all') return b
+  if (b === 'all') return a
+  const other = new Set(b)
+  return a.filter((uuid) => other.has(uuid))
+}
+
+function earlier(a: number, b: number): number {
+  return a === 0 || b === 0 ? a + b : Math.min(a, b)
+}
+
+export type Dimension = 'scopes' | 'container_uuids' | 'ip_whitelist' | 'expires_at'
+
+/**
+ * Where `want` goes beyond `limit`, by the name of the API's field; `undefined`: nowhere. `disabled` does not
+ * count: a key that is off still stands for what it is when on.
+ */
+export function findExcess(want: Rights, limit: Rights): Dimension | undefined {
+  if (!want.scopes.every((scope) => coversScope(limit.scopes, scope))) return 'scopes'
+  if (!containsContainers(limit.containers, want.containers)) return 'container_uuids'
+  const within = (outer: readonly string[]) => want.addresses.some((inner) => containsAddresses(outer, inner))
+  if (!limit.addresses.every(within)) return 'ip_whitelist'
+  if (limit.expiresAtMs !== 0 && (want.expiresAtMs === 0 || want.expiresAtMs > limit.expiresAtMs))
+    return 'expires_at'
+  return undefined
+}
+
+function containsContainers(outer: Rights['containers'], inner: Rights['containers']): boolean {
+  if (outer === 'all') return true
+  if (inner === 'all') return false
+  const all = new Set(outer)
+  return inner.every((uuid) => all.has(uuid))
+}
+
+/** True for rights that bound nothing. */
+export function isUnlimited(rights: Rights): boolean {
+  return !rights.disabled && findExcess(unlimited, rights) === undefined
+}
+
+/** True for an administrator: everything, on all containers, and in force at `nowMs`. */
+export function isAdministrator(rights: Rights, nowMs: number): boolean {
+  const full = rights.scopes.includes(everything) && rights.containers === 'all'
+  return full && !rights.disabled && !isExpired(rights, nowMs)
+}
+
+export function isExpired(rights: Rights, nowMs: number): boolean {
+  return rights.expiresAtMs !== 0 && rights.expiresAtMs <= nowMs
+}

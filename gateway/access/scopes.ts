@@ -1,0 +1,67 @@
+import { BerthError } from '../../shared/errors.js'
+import type { Authorize } from '../api/pipeline.js'
+
+/** Every permission there is, by area. */
+const verbs = {
+  dashboard: ['read'],
+  host: ['read', 'manage'],
+  routing: ['read', 'write'],
+  ipv6: ['read', 'assign'],
+  task: ['read', 'delete'],
+  container: ['read', 'create', 'power', 'reinstall', 'delete', 'resize', 'traffic', 'password', 'network'],
+  snapshot: ['read', 'create', 'delete', 'restore', 'schedule'],
+  terminal: ['ssh', 'vnc'],
+  image: ['read', 'download', 'delete', 'toggle'],
+  security: ['read', 'check', 'settings'],
+  swap: ['read', 'manage'],
+  subuser: ['read', 'create', 'update'],
+  audit: ['read'],
+  loginlog: ['read'],
+  apikey: ['read', 'create', 'update', 'delete'],
+  webhook: ['manage'],
+  admin: ['access'],
+} as const
+
+export const everything = '*'
+
+/** What a route may ask for, sorted by area as above. */
+export const scopeCatalogue: readonly string[] = Object.entries(verbs).flatMap(([area, list]) =>
+  list.map((verb) => `${area}:${verb}`),
+)
+
+/** What a key may hold: a scope, all of an area, everything. */
+const grantable = new Set([everything, ...Object.keys(verbs).map((area) => `${area}:*`), ...scopeCatalogue])
+
+/** Of a key that is made without naming any. */
+export const defaultScopes: readonly string[] = [
+  'dashboard:read',
+  'host:read',
+  'routing:read',
+  'ipv6:read',
+  'task:read',
+  'container:read',
+  'snapshot:read',
+  'image:read',
+]
+
+export function isGrantable(scope: string): boolean {
+  return grantable.has(scope)
+}
+
+/** True when a holder of `granted` may do what needs `scope`, which may itself be a wildcard. */
+export function coversScope(granted: readonly string[], scope: string): boolean {
+  const areaWildcard = `${scope.slice(0, scope.indexOf(':'))}:*`
+  return granted.some((grant) => grant === scope || grant === everything || grant === areaWildcard)
+}
+
+/** What both lists allow, in the fewest words of either. */
+export function intersectScopes(a: readonly string[], b: readonly string[]): string[] {
+  const both = [...a.filter((scope) => coversScope(b, scope)), ...b.filter((scope) => coversScope(a, scope))]
+  return [...new Set(both)]
+}
+
+/** `any` asks for nothing but a valid caller. */
+export const authorize: Authorize = (caller, scope) => {
+  if (scope === 'any' || coversScope(caller.scopes, scope)) return
+  throw new BerthError('forbidden', 'insufficient_scope', `this needs the scope ${scope}`)
+}

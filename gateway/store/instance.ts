@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync, readlinkSync } from 'node:fs'
+import type { Store } from './store.js'
+
+/*
+ * Which gateway process began something, and whether it still lives. On the same machine /proc knows at once;
+ * of others a short-lived key in the store tells.
+ */
+
+const leaseMs = 10_000
+const renewEveryMs = 3000
+
+interface ProcessName {
+  /** Boot id and pid namespace: where a pid means something. */
+  readonly place: string
+  readonly pid: number
+  /** Start time in clock ticks since boot: tells a reused pid. */
+  readonly startTicks: string
+}
+
+export class GatewayInstance {
+  readonly id: string
+  private timer: NodeJS.Timeout | undefined
+
+  constructor(private readonly store: Store) {
+    const { place, pid, startTicks } = thisProcess()
+    this.id = [place, pid, startTicks, randomBytes(4).toString('hex')].join('/')
+  }
+
+  /** Begins to show the store that this process lives. */
+  start(): void {
+    const renew = () => void this.renew().catch(() => undefined) // while it is down nobody can ask either
+    this.store.on('up', renew)
+    if (this.store.ready()) renew()
+    this.timer ??= setInterval(renew, renewEveryMs).unref()
+  }
+
+  /** Lets others take over at once what this process began. */
+  async stop(): Promise<void> {
+    clearInterval(this.timer)
+    if (!this.store.ready()) return
+    await this.store
+      .run('end the instance', (client) => client.del(this.leaseKey(this.id)))
+      .catch(() => undefined)
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  async isAlive(id: string): Promise<boolean> {
+    if (id === this.id) return true
+    const local = isAliveHere(id)
+    if (local !== undefined) return local
+    return (await this.store.run('find an instance', (client) => client.exists(this.leaseKey(id)))) === 1
+  }
+
+  private async renew(): Promise<void> {
+    if (!this.store.ready()) return
+    await this.store.run('renew the instance', (client) =>
+      client.set(this.leaseKey(this.id), '1', { expiration: { type: 'PX', value: leaseMs } }),
+    )
+  }
+
+  private leaseKey(id: string): string {
+    return this.store.key('instance', id)
+  }
+}
+
+function thisProcess(): ProcessName {
+  const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  const namespace = readlinkSync('/proc/self/ns/pid')
+  return { place: `${boot} ${namespace}`, pid: process.pid, startTicks: readStartTicks(process.pid) ?? '' }
+}
+
+/** @returns `undefined` when it ran somewhere this process cannot see */
+function isAliveHere(id: string): boolean | undefined {
+  const [place, pid, startTicks] = id.split('/')
+  if (place !== thisProcess().place) return undefined
+  return readStartTicks(Number(pid)) === startTicks
+}
+
+/** Field 22 of /proc/pid/stat; the second, the name in parentheses, may hold anything (proc_pid_stat(5)). */
+function readStartTicks(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
