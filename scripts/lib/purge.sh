@@ -10,49 +10,74 @@ purge_host() {
   purge_storage
 }
 
-# Guests by their monitors, which carry the lxc path and the guest's name in their title.
+# Guests by their cgroups, which only root on the host can make and enter: lxc.payload.NAME, lxc.monitor.NAME, with
+# NAME = prefix and id. The payload is killed first: its monitor then cleans up and ends.
 purge_guests() {
-  local path pid name
-  path=$(agent_state_dir)
-  while read -r pid name; do
-    lxc-stop -k -P "$(monitor_path "$pid")" -n "$name" 2>/dev/null || true
-  done < <(guest_monitors "$path")
-  wait_until_none guest_monitors "$path" || kill_each < <(guest_monitors "$path")
-  remove_guest_cgroups "$path"
-}
-
-# `PID NAME` of each monitor whose lxc path is below a directory: "[lxc monitor] PATH NAME".
-guest_monitors() {
-  local cmdline pid
-  for pid in $(pgrep -f '^\[lxc monitor\] ' || true); do
-    cmdline=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) || continue
-    [[ $cmdline =~ ^\[lxc\ monitor\]\ ([^\ ]+)\ ([^\ ]+) && ${BASH_REMATCH[1]}/ == "$1"/* ]] &&
-      echo "$pid ${BASH_REMATCH[2]}"
+  local name
+  for name in $(guest_names); do
+    kill_group "lxc.payload.$name"
+    wait_until_empty 50 "lxc.monitor.$name" || kill_group "lxc.monitor.$name"
+    remove_groups "lxc.payload.$name" "lxc.monitor.$name"
   done
-  return 0
+  remove_groups "lxc.pivot.$(agent_get network.interface_prefix bt)"
 }
 
-monitor_path() { tr '\0' ' ' <"/proc/$1/cmdline" | cut -d ' ' -f 3; }
+# Names of guests that are this instance's: another LXC user might name containers alike.
+guest_names() {
+  local prefix name
+  prefix=$(agent_get network.interface_prefix bt)
+  find /sys/fs/cgroup -maxdepth 2 -type d -name "lxc.*.$prefix-*" 2>/dev/null |
+    sed -nE "s#.*/lxc\.(payload|monitor)\.($prefix-[0-9]+)\$#\2#p" | sort -u |
+    while read -r name; do
+      if is_ours "$name"; then echo "$name"; fi
+    done
+}
 
-kill_each() { while read -r pid _; do kill -KILL "$pid" 2>/dev/null || true; done; }
+is_ours() {
+  local pid path
+  path=$(agent_state_dir)/lxc
+  [ ! -d "$path/$1" ] || return 0
+  for pid in $(group_pids "lxc.monitor.$1"); do
+    if [ "$(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -d ' ' -f 3)" = "$path" ]; then return 0; fi
+  done
+  return 1
+}
 
-# wait_until_none COMMAND... : up to ten seconds for it to print nothing
-wait_until_none() {
+group_directories() { find /sys/fs/cgroup -maxdepth 2 -type d -name "$1" 2>/dev/null; }
+
+group_pids() {
+  group_directories "$1" | while read -r directory; do
+    find "$directory" -name cgroup.procs -exec cat {} + 2>/dev/null || true
+  done | sort -un
+}
+
+# Again and again, for what forks meanwhile.
+kill_group() {
+  local pid
   for _ in $(seq 100); do
-    [ -n "$("$@")" ] || return 0
+    [ -n "$(group_pids "$1")" ] || return 0
+    for pid in $(group_pids "$1"); do kill -KILL "$pid" 2>/dev/null || true; done
+    sleep 0.05
+  done
+  note "processes in $1 cannot be killed"
+}
+
+# wait_until_empty TENTHS GROUP
+wait_until_empty() {
+  for _ in $(seq "$1"); do
+    [ -n "$(group_pids "$2")" ] || return 0
     sleep 0.1
   done
   return 1
 }
 
-# Guests' cgroups are named by their uuid; a killed monitor leaves them, empty.
-remove_guest_cgroups() {
-  local directory uuid
-  while read -r directory; do
-    uuid=${directory##*/}
-    [[ $uuid =~ ^[0-9a-f]{8}-[0-9a-f-]{27}$ ]] || continue
-    find /sys/fs/cgroup -depth -type d -path "*$uuid*" -exec rmdir {} + 2>/dev/null || true
-  done < <(find "$1" -maxdepth 3 -type d 2>/dev/null)
+remove_groups() {
+  local group directory
+  for group in "$@"; do
+    group_directories "$group" | while read -r directory; do
+      find "$directory" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    done
+  done
 }
 
 # Programs of the product that still run: by program and by a directory of the instance in their arguments or as
@@ -60,7 +85,11 @@ remove_guest_cgroups() {
 purge_processes() {
   local pid
   for pid in $(instance_processes); do kill -KILL "$pid" 2>/dev/null || true; done
-  wait_until_none instance_processes || true
+  for _ in $(seq 100); do
+    [ -n "$(instance_processes)" ] || return 0
+    sleep 0.1
+  done
+  note "these cannot be killed: $(instance_processes | tr '\n' ' ')"
 }
 
 instance_processes() {

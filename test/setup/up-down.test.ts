@@ -1,0 +1,244 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { parse } from 'yaml'
+import { waitFor } from '../support/wait.js'
+
+/*
+ * The set-up scripts as an operator uses them, on an instance of its own: every line of the README that talks
+ * to the API is run as it stands there.
+ */
+
+const name = 'btestu'
+const etc = `/etc/berth-${name}`
+const run = `/run/berth-${name}`
+const sh = (program: string, ...args: string[]): string => execFileSync(program, args, { encoding: 'utf8' })
+
+function script(path: string, ...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(path, ['--instance', name, ...args], { encoding: 'utf8' })
+  expect(status, stdout + stderr).to.equal(0)
+  return stdout + stderr
+}
+
+function configOf(program: 'agent' | 'gateway'): Record<string, unknown> {
+  return parse(readFileSync(`${etc}/${program}.yaml`, 'utf8')) as Record<string, unknown>
+}
+
+const apiUrl = (): string => `http://${String(configOf('gateway')['listen'])}`
+const adminKey = (): string => readFileSync(`${etc}/admin.key`, 'utf8').trim()
+const pidOf = (program: 'agent' | 'gateway'): number =>
+  Number(readFileSync(`${run}/${program}.pid`, 'utf8').split(' ')[0])
+
+async function api<T>(path: string, init: { method?: string; body?: unknown } = {}): Promise<T> {
+  const response = await fetch(`${apiUrl()}/api/v1${path}`, {
+    method: init.method ?? 'GET',
+    headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json' },
+    ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
+  })
+  const answer = (await response.json()) as { success: boolean; data: T; message?: string }
+  expect(answer.success, JSON.stringify(answer)).to.equal(true)
+  return answer.data
+}
+
+async function followTask(id: string): Promise<void> {
+  const task = await waitFor(
+    async () => {
+      const found = await api<{ status: string; error: string }>(`/tasks/${id}`)
+      return ['done', 'failed', 'canceled'].includes(found.status) ? found : undefined
+    },
+    { timeoutMs: 60_000, intervalMs: 100, what: `task ${id}` },
+  )
+  expect(task.status, task.error).to.equal('done')
+}
+
+async function createGuest(guest: string): Promise<void> {
+  const { task_id } = await api<{ task_id: string }>('/containers', {
+    method: 'POST',
+    body: { name: guest, virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 2 },
+  })
+  await followTask(task_id)
+}
+
+const statusOf = async (guest: string): Promise<string> =>
+  (await api<{ status: string }>(`/containers/${guest}`)).status
+
+/** First processes of the instance's guests, with their start times. */
+function guestInits(): string[] {
+  const prefix = `lxc.payload.${String((configOf('agent')['network'] as Record<string, unknown>)['interface_prefix'])}-`
+  const base = existsSync('/sys/fs/cgroup/pids') ? '/sys/fs/cgroup/pids' : '/sys/fs/cgroup'
+  return readdirSync(base)
+    .filter((entry) => entry.startsWith(prefix))
+    .flatMap((entry) => {
+      const pids = sh('find', `${base}/${entry}`, '-name', 'cgroup.procs', '-exec', 'cat', '{}', '+').split(
+        '\n',
+      )
+      const first = Math.min(...pids.filter(Boolean).map(Number))
+      return `${entry} ${first} ${sh('cut', '-d', ' ', '-f', '22', `/proc/${first}/stat`).trim()}`
+    })
+}
+
+/** Whatever on the host carries a name of the instance's; `names` from its configuration. */
+function traces(names: { bridge: string; table: string; prefix: string }): string[] {
+  const having = (text: string, pattern: RegExp): string[] =>
+    text.split('\n').filter((line) => pattern.test(line))
+  const groups = sh('find', '/sys/fs/cgroup', '-maxdepth', '2', '-name', `lxc.*.${names.prefix}*`)
+  return [
+    ...['/etc', '/var/lib', run.slice(0, 4), '/var/log', '/opt', '/run/lock', '/etc/systemd/system'].flatMap(
+      (base) => (existsSync(base) ? readdirSync(base).filter((entry) => entry.includes(name)) : []),
+    ),
+    ...having(sh('ip', '-o', 'link'), new RegExp(`: (${names.bridge}|${names.prefix}\\d+)[:@]`)),
+    ...having(sh('nft', 'list', 'tables'), new RegExp(` ${names.table}$`)),
+    ...having(sh('losetup', '-l'), new RegExp(name)),
+    ...having(readFileSync('/proc/self/mounts', 'utf8'), new RegExp(name)),
+    ...having(sh('ps', '-eo', 'pid,args'), new RegExp(`(berth-${name}|\\[lxc monitor\\].*${name})`)),
+    ...groups.split('\n').filter(Boolean),
+  ]
+}
+
+/** The shell of a section of the README, for this instance; ssh is told the password it would ask for. */
+function readmeShell(section: string): string {
+  const text = readFileSync('README.md', 'utf8').split(`## ${section}\n`)[1]?.split('\n## ')[0] ?? ''
+  const blocks = [...text.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '')
+  expect(blocks).to.have.length.greaterThan(3)
+  return [
+    'set -euo pipefail',
+    'ssh() { sshpass -p "$(jq -r .data.ssh_password <<<"$answer")" ssh -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "$@"; }',
+    ...blocks,
+  ]
+    .join('\n')
+    .replaceAll('http://127.0.0.1:8080', apiUrl())
+    .replaceAll('/etc/berth/', `${etc}/`)
+}
+
+describe('scripts/up and scripts/down', function () {
+  this.timeout(300_000)
+  let names = { bridge: '', table: '', prefix: '' }
+  const purge = (): string => script('scripts/down', '--purge')
+
+  before(() => void purge()) // what an earlier, killed run left
+  after(() => void purge())
+
+  it('up: from nothing to a host that is online, with the image built', async () => {
+    const output = script('scripts/up')
+    const network = configOf('agent')['network'] as Record<string, string>
+    names = {
+      bridge: network['bridge'] ?? '',
+      table: network['table'] ?? '',
+      prefix: network['interface_prefix'] ?? '',
+    }
+    expect(output).to.include(apiUrl()).and.include(`${etc}/admin.key`).and.include(adminKey())
+    expect(output.match(/^ {2}curl .*$/gm)).to.have.length(3)
+    expect((await fetch(`${apiUrl()}/readyz`)).status).to.equal(200)
+    const tasks = await api<{ action: string; status: string }[]>('/tasks')
+    expect(tasks.map(({ action, status }) => `${action} ${status}`)).to.deep.equal(['image_build done'])
+  })
+
+  it('the admin key is for root alone; the gateway is not root and has no capability', () => {
+    expect((statSync(`${etc}/admin.key`).mode & 0o777).toString(8)).to.equal('600')
+    const status = readFileSync(`/proc/${pidOf('gateway')}/status`, 'utf8')
+    expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).to.equal(sh('id', '-u', 'berth').trim())
+    expect(/^CapBnd:\s+0+$/m.test(status)).to.equal(true)
+    expect(/^CapEff:\s+0+$/m.test(status)).to.equal(true)
+  })
+
+  it('up again: changes nothing, and shows the key no more', () => {
+    const before = [pidOf('agent'), pidOf('gateway')]
+    const output = script('scripts/up')
+    expect([pidOf('agent'), pidOf('gateway')]).to.deep.equal(before)
+    expect(output).not.to.include(adminKey())
+  })
+
+  it('the README’s lines, as they are: create, log in, stop, start, restart, delete', () => {
+    const { status, stdout, stderr } = spawnSync(
+      'bash',
+      ['-c', readmeShell('From curl to a running guest')],
+      {
+        encoding: 'utf8',
+      },
+    )
+    expect(status, stdout + stderr).to.equal(0)
+    expect(stdout).to.match(/^running$/m)
+    for (const action of ['create', 'stop', 'start', 'restart', 'delete'])
+      expect(stdout).to.include(`${action} web1: done`)
+  })
+
+  it('the three lines that up prints work', async () => {
+    const lines = script('scripts/up').match(/^ {2}curl .*$/gm) ?? []
+    for (const line of lines) {
+      const answer = JSON.parse(sh('bash', '-c', line.replace('curl', 'curl -sS'))) as { success: boolean }
+      expect(answer.success, JSON.stringify(answer)).to.equal(true)
+    }
+    await waitFor(async () => (await statusOf('first')) === 'running', { timeoutMs: 30_000 })
+    const { task_id } = await api<{ task_id: string }>('/containers/first/delete', { method: 'DELETE' })
+    await followTask(task_id)
+  })
+
+  it('a changed configuration restarts that daemon only, and no guest', async () => {
+    await createGuest('survivor')
+    const inits = guestInits()
+    const before = { agent: pidOf('agent'), gateway: pidOf('gateway') }
+    const changed = readFileSync(`${etc}/agent.yaml`, 'utf8').replace('log_level: info', 'log_level: debug')
+    writeFileSync(`${etc}/agent.yaml`, changed)
+    expect(script('scripts/up')).to.include('Restarting the agent')
+    expect(pidOf('gateway')).to.equal(before.gateway)
+    expect(pidOf('agent')).not.to.equal(before.agent)
+    expect(guestInits()).to.deep.equal(inits)
+    expect(await statusOf('survivor')).to.equal('running')
+  })
+
+  it('down leaves guests running; up finds them again', async () => {
+    const inits = guestInits()
+    expect(inits).to.have.length(1)
+    script('scripts/down')
+    expect(existsSync(`${run}/agent.pid`)).to.equal(false)
+    expect(sh('ps', '-eo', 'args')).not.to.match(new RegExp(`(node|redis-server).*berth-${name}`))
+    expect(guestInits()).to.deep.equal(inits)
+    script('scripts/up')
+    expect(guestInits()).to.deep.equal(inits)
+    expect(await statusOf('survivor')).to.equal('running')
+  })
+
+  it('up repairs what was killed', async () => {
+    const inits = guestInits()
+    for (const program of ['agent', 'gateway'] as const) process.kill(pidOf(program), 'SIGKILL')
+    script('scripts/up')
+    expect(guestInits()).to.deep.equal(inits)
+    expect(await statusOf('survivor')).to.equal('running')
+  })
+
+  it('a lost admin key: up makes another', async () => {
+    const lost = adminKey()
+    rmSync(`${etc}/admin.key`)
+    expect(script('scripts/up')).to.include(adminKey())
+    expect(adminKey()).not.to.equal(lost)
+    expect(await statusOf('survivor')).to.equal('running')
+  })
+
+  it('a port that another program has: up says whose', () => {
+    script('scripts/down')
+    const listen = String(configOf('gateway')['listen'])
+    const [host = '', port = ''] = listen.split(':')
+    const code = `require('net').createServer().listen(${port}, '${host}', () => {
+      const { spawnSync } = require('child_process')
+      const { status, stdout, stderr } = spawnSync('scripts/up', ['--instance', '${name}'], { encoding: 'utf8' })
+      console.log(status, stdout + stderr)
+      process.exit()
+    })`
+    const output = sh('node', '-e', code)
+    expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
+    script('scripts/up')
+  })
+
+  it('purge with guests running and without the program: no trace is left', () => {
+    rmSync(`/opt/berth-${name}`, { recursive: true })
+    expect(traces(names)).to.have.length.greaterThan(5)
+    purge()
+    expect(traces(names)).to.deep.equal([])
+  })
+
+  it('purge in the middle of the first image build: no trace is left', () => {
+    script('scripts/up', '--no-wait')
+    purge()
+    expect(traces(names)).to.deep.equal([])
+  })
+})
