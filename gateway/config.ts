@@ -57,6 +57,15 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
+    /** How many times what a host has may be promised to its guests; 0: without limit. */
+    placement: Type.Object(
+      {
+        cpu_ratio: Type.Number({ minimum: 0, maximum: 1000, default: 0 }),
+        ram_ratio: Type.Number({ minimum: 0, maximum: 1000, default: 4 }),
+        disk_ratio: Type.Number({ minimum: 0, maximum: 1000, default: 10 }),
+      },
+      object,
+    ),
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object({ keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }) }, object),
   },

@@ -1,0 +1,144 @@
+import { createHash, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { request } from 'node:https'
+import {
+  connect,
+  type ConnectionOptions,
+  type DetailedPeerCertificate,
+  type PeerCertificate,
+  type TLSSocket,
+} from 'node:tls'
+import { BerthError } from '../../shared/errors.js'
+import { createPeerCheck, identityDnsName } from '../../shared/identity.js'
+import {
+  joinPath,
+  parseJoinToken,
+  splitHostPort,
+  type JoinAnswer,
+  type JoinTokenContent,
+} from '../../shared/join-token.js'
+import { writeIdentity, type AgentIdentity } from './identity.js'
+
+const timeoutMs = 15_000
+const maxAnswerBytes = 64 * 1024
+const joinName = identityDnsName({ role: 'join' })
+
+/**
+ * `berth-agent join TOKEN`: a new key, a certificate for it from the gateway, both stored at once. An
+ * identity that is there already is replaced only when the gateway has answered.
+ * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
+ */
+export async function joinGateway(token: string, identityDir: string): Promise<AgentIdentity> {
+  const content = parseJoinToken(token)
+  if (content.expiresAtMs <= Date.now())
+    throw new BerthError('invalid', 'join_token_invalid', 'the join token has expired; make a new one')
+  const caPem = await fetchAuthority(content)
+  const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
+  const privateKeyPem = createPrivateKeyPem()
+  const csr = await createCsrPem(privateKeyPem)
+  const answer = await sendRequest(content, caPem, JSON.stringify({ token: token.trim(), csr }))
+  if (answer.host_id !== content.hostId)
+    throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered for another host')
+  // The authority is the one the fingerprint named, not one the answer brings.
+  return writeIdentity(identityDir, { privateKeyPem, certificatePem: answer.certificate, caPem })
+}
+
+/** The CA certificate the gateway shows, if it is the one in the token. Nothing secret is sent. */
+async function fetchAuthority(content: JoinTokenContent): Promise<string> {
+  const socket = await openTls(content, { rejectUnauthorized: false })
+  try {
+    let shown: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
+    while (shown?.raw && shown.issuerCertificate && shown.issuerCertificate !== shown)
+      shown = shown.issuerCertificate
+    const digest = shown?.raw ? createHash('sha256').update(shown.raw).digest('hex') : ''
+    if (!shown || digest !== content.caFingerprint)
+      throw new BerthError(
+        'forbidden',
+        'gateway_untrusted',
+        `${content.address} is not the gateway that made this token: its authority is another`,
+      )
+    return new X509Certificate(shown.raw).toString()
+  } finally {
+    socket.destroy()
+  }
+}
+
+function openTls(content: JoinTokenContent, options: ConnectionOptions): Promise<TLSSocket> {
+  const { host, port } = splitHostPort(content.address)
+  return new Promise((resolve, reject) => {
+    const fail = (cause: unknown): void => {
+      socket.destroy()
+      reject(unreachable(content, cause))
+    }
+    const socket = connect({ host, port, servername: joinName, minVersion: 'TLSv1.3', ...options }, () => {
+      socket.off('error', fail)
+      socket.on('error', () => undefined)
+      resolve(socket)
+    })
+    socket.setTimeout(timeoutMs, () => fail(new Error('no answer')))
+    socket.on('error', fail)
+  })
+}
+
+/** Over TLS that is checked in full: chain to the pinned authority, role, validity. */
+async function sendRequest(content: JoinTokenContent, caPem: string, body: string): Promise<JoinAnswer> {
+  const call = request({
+    ...splitHostPort(content.address),
+    ...{ path: joinPath, method: 'POST', ca: caPem, servername: joinName, agent: false },
+    minVersion: 'TLSv1.3',
+    signal: AbortSignal.timeout(timeoutMs),
+    headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+    checkServerIdentity: checkJoinRole,
+  })
+  try {
+    call.end(body)
+    const [response] = (await once(call, 'response')) as [IncomingMessage]
+    return parseAnswer(response.statusCode ?? 0, await readText(response))
+  } catch (cause) {
+    throw unreachable(content, cause)
+  } finally {
+    call.destroy()
+  }
+}
+
+function checkJoinRole(_name: string, certificate: PeerCertificate): Error | undefined {
+  try {
+    createPeerCheck({ identity: { role: 'join' } })(certificate)
+    return undefined
+  } catch (error) {
+    return error as Error
+  }
+}
+
+async function readText(response: IncomingMessage): Promise<string> {
+  let text = ''
+  response.setEncoding('utf8')
+  for await (const chunk of response as AsyncIterable<string>) {
+    text += chunk
+    if (text.length > maxAnswerBytes) throw new Error('the answer is too large')
+  }
+  return text
+}
+
+function parseAnswer(status: number, text: string): JoinAnswer {
+  let answer: Partial<JoinAnswer> & { code?: string; message?: string }
+  try {
+    answer = JSON.parse(text) as typeof answer
+  } catch (cause) {
+    throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered no JSON', { cause })
+  }
+  const { host_id, certificate, ca } = answer
+  if (status !== 200 || !host_id || !certificate || !ca)
+    throw new BerthError(
+      'forbidden',
+      answer.code ?? 'join_refused',
+      answer.message ?? `HTTP status ${status}`,
+    )
+  return { host_id, certificate, ca }
+}
+
+function unreachable(content: JoinTokenContent, cause: unknown): BerthError {
+  if (cause instanceof BerthError) return cause
+  return new BerthError('unavailable', 'gateway_unreachable', `join through ${content.address}`, { cause })
+}

@@ -1,0 +1,79 @@
+import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import { BerthError } from '../../shared/errors.js'
+import { fromServiceError } from '../../shared/grpc-errors.js'
+import type { AgentConnection } from './agent-connection.js'
+import type { AgentClient } from './contract.js'
+
+type UnaryMethod<Request, Response> = (
+  request: Request,
+  metadata: Metadata,
+  options: Partial<CallOptions>,
+  callback: (error: ServiceError | null, response: Response) => void,
+) => ClientUnaryCall
+
+/** Calls waiting for one host; what a stalled agent can pile up here. */
+const maxWaiting = 2000
+
+/** One call with a deadline. @throws {BerthError} see `fromServiceError` */
+export function callAgent<Request, Response>(
+  method: UnaryMethod<Request, Response>,
+  request: Request,
+  options: { step: string; timeoutMs: number },
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const deadline = Date.now() + options.timeoutMs
+    method(request, new Metadata(), { deadline }, (error, response) =>
+      error ? reject(fromServiceError(error, options.step)) : resolve(response),
+    )
+  })
+}
+
+/** The contract's calls on one connection. */
+export class GrpcAgentClient implements AgentClient {
+  #waiting = 0
+
+  constructor(
+    private readonly connection: AgentConnection,
+    private readonly timeoutMs: number,
+  ) {}
+
+  createGuest: AgentClient['createGuest'] = (request) =>
+    this.#call('create guest', this.connection.guests, 'createGuest', request)
+
+  startGuest: AgentClient['startGuest'] = (request) =>
+    this.#call('start guest', this.connection.guests, 'startGuest', request)
+
+  stopGuest: AgentClient['stopGuest'] = (request) =>
+    this.#call('stop guest', this.connection.guests, 'stopGuest', request)
+
+  restartGuest: AgentClient['restartGuest'] = (request) =>
+    this.#call('restart guest', this.connection.guests, 'restartGuest', request)
+
+  deleteGuest: AgentClient['deleteGuest'] = (request) =>
+    this.#call('delete guest', this.connection.guests, 'deleteGuest', request)
+
+  getGuestUsage: AgentClient['getGuestUsage'] = (uuid) =>
+    this.#call('read usage', this.connection.guests, 'getGuestUsage', { uuid })
+
+  cancelOperation: AgentClient['cancelOperation'] = (id) =>
+    this.#call('cancel operation', this.connection.operations, 'cancelOperation', { id })
+
+  removeOperation: AgentClient['removeOperation'] = (id) =>
+    this.#call('remove operation', this.connection.operations, 'removeOperation', { id })
+
+  async #call<Name extends string, Request, Response>(
+    step: string,
+    client: Record<Name, UnaryMethod<Request, Response>>,
+    ...[name, request]: [Name, Request]
+  ): Promise<Response> {
+    if (this.#waiting >= maxWaiting)
+      throw new BerthError('unavailable', 'host_offline', 'the host has too many calls waiting')
+    this.#waiting++
+    try {
+      const method = client[name].bind(client) as UnaryMethod<Request, Response>
+      return await callAgent(method, request, { step, timeoutMs: this.timeoutMs })
+    } finally {
+      this.#waiting--
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
+import { createSecureContext, type PeerCertificate } from 'node:tls'
+import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
+import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
+import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
+import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
+import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
+import type { KeyedCertificate } from '../pki/authority.js'
+
+/** One guest with a thousand port mappings is well below; an agent cannot make the gateway hold more. */
+const maxMessageBytes = 1024 * 1024
+
+export interface AgentTarget {
+  readonly hostId: string
+  /** host:port. */
+  readonly address: string
+  readonly caPem: string
+  /** The gateway's certificate. */
+  readonly leaf: KeyedCertificate
+  /** Whether an agent certificate is no longer this host's. */
+  isRevoked(serial: string): boolean
+  readonly silenceMs: number
+}
+
+/** One TLS connection's worth of clients; it is replaced, not changed, when a certificate is. */
+export interface AgentConnection {
+  readonly target: AgentTarget
+  readonly guests: InstanceType<typeof GuestServiceClient>
+  readonly operations: InstanceType<typeof OperationServiceClient>
+  readonly certificates: InstanceType<typeof CertificateServiceClient>
+  readonly watch: InstanceType<typeof WatchServiceClient>
+  /** The agent's certificate, once connected. */
+  peer(): CertificateIdentity | undefined
+  close(): void
+}
+
+/**
+ * Dials lazily. TLS 1.3; the server must show a certificate of the private CA for exactly this host, so a
+ * connection that exists is to the right agent.
+ */
+export function connectAgent(target: AgentTarget): AgentConnection {
+  const identity = { role: 'agent', hostId: target.hostId } as const
+  const check = createPeerCheck({ identity, isRevoked: (serial) => target.isRevoked(serial) })
+  let peer: CertificateIdentity | undefined
+  const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
+    try {
+      peer = check(certificate)
+      return undefined
+    } catch (error) {
+      return error as Error
+    }
+  }
+  const secureContext = createSecureContext({
+    ca: target.caPem,
+    cert: target.leaf.certificatePem,
+    key: target.leaf.privateKeyPem,
+    minVersion: 'TLSv1.3',
+    ciphers: 'DEFAULT@SECLEVEL=2',
+  })
+  const channelCredentials = credentials.createFromSecureContext(secureContext, { checkServerIdentity })
+  const options = channelOptions(identityDnsName(identity), target.silenceMs)
+  const base = new Client(`dns:${target.address}`, channelCredentials, options)
+  const shared: ClientOptions = { channelOverride: base.getChannel() }
+  return {
+    target,
+    guests: new GuestServiceClient('', channelCredentials, shared),
+    operations: new OperationServiceClient('', channelCredentials, shared),
+    certificates: new CertificateServiceClient('', channelCredentials, shared),
+    watch: new WatchServiceClient('', channelCredentials, shared),
+    peer: () => peer,
+    close: () => base.close(),
+  }
+}
+
+function channelOptions(serverName: string, silenceMs: number): ChannelOptions {
+  return {
+    'grpc.ssl_target_name_override': serverName,
+    'grpc.default_authority': serverName,
+    // A peer that answers no ping is given up within two thirds of the allowed silence.
+    'grpc.keepalive_time_ms': Math.ceil(silenceMs / 3),
+    'grpc.keepalive_timeout_ms': Math.ceil(silenceMs / 3),
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 2000,
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc.max_send_message_length': maxMessageBytes,
+    'grpc.use_local_subchannel_pool': 1,
+    // The administrator's address is dialled, whatever proxy the environment names or DNS suggests.
+    'grpc.enable_http_proxy': 0,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.enable_retries': 0,
+  }
+}

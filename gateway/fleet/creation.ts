@@ -1,0 +1,108 @@
+import type { Logger } from 'pino'
+import type { GuestLimits } from '../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError } from '../../shared/errors.js'
+import type { AgentClient, GuestCreation, GuestCreationRequest } from './contract.js'
+import type { GuestRegistry } from './guest-registry.js'
+import type { HostState } from './host-state.js'
+import type { Reservation } from './plan-claims.js'
+import { planPlacement, type Allocation, type Candidate, type Ratios } from './plan-placement.js'
+import type { FleetState } from './view.js'
+
+export interface CreationOptions {
+  readonly view: FleetState
+  readonly registry: GuestRegistry
+  readonly ratios: Ratios
+  readonly log: Logger
+  agent(hostId: string): AgentClient
+  reached(hostId: string, revision: number): Promise<void>
+}
+
+interface Promised {
+  readonly hostId: string
+  readonly limits: GuestLimits | undefined
+}
+
+/** Creation across the fleet: choose, reserve, hand to the agent. */
+export class GuestCreator {
+  /** Guests on their way to a host, which the view does not show yet: many at once spread too. */
+  readonly #promised = new Set<Promised>()
+
+  constructor(private readonly options: CreationOptions) {}
+
+  async create(request: GuestCreationRequest): Promise<GuestCreation> {
+    const { registry, view } = this.options
+    const earlier = await registry.findByOperation(request.operationId)
+    if (earlier) return this.#submit(request, earlier, true)
+    const hostId = this.#place(request)
+    const promised = { hostId, limits: request.spec.limits }
+    this.#promised.add(promised)
+    try {
+      this.options.agent(hostId) // throws before anything is reserved
+      const { name, operationId } = request
+      const { reservation, repeated } = await registry.reserve(
+        { name, hostId, operationId },
+        (taken) => view.findGuest(taken) !== undefined,
+      )
+      return await this.#submit(request, reservation, repeated)
+    } finally {
+      this.#promised.delete(promised)
+    }
+  }
+
+  async #submit(
+    request: GuestCreationRequest,
+    reservation: Reservation,
+    repeated: boolean,
+  ): Promise<GuestCreation> {
+    const { hostId, id, uuid, name } = reservation
+    const { operationId, spec, requestedBy } = request
+    try {
+      const response = await this.options
+        .agent(hostId)
+        .createGuest({ operationId, id, uuid, name, spec, requestedBy })
+      // Until the view shows the guest its room stays promised.
+      await this.options.reached(hostId, response.revision)
+      return { hostId, response }
+    } catch (error) {
+      // Anything but a clear refusal may have been carried out: the sweep decides later.
+      if (!repeated && isRefusal(error)) await this.#release(reservation)
+      throw error
+    }
+  }
+
+  async #release({ hostId, uuid, name }: Reservation): Promise<void> {
+    const { registry, log } = this.options
+    await registry
+      .release(hostId, uuid)
+      .catch((error: unknown) => log.warn({ uuid, name, error }, 'reservation not released; the sweep will'))
+  }
+
+  #place({ spec, hostId }: GuestCreationRequest): string {
+    const candidates = [...this.options.view.states()].map((host) => this.#candidate(host))
+    return planPlacement(spec, candidates, this.options.ratios, hostId)
+  }
+
+  #candidate(host: HostState): Candidate {
+    const promised = [...this.#promised].filter(({ hostId }) => hostId === host.record.id)
+    const limits = [...host.guests.values()].map(({ guest }) => guest.limits)
+    return {
+      host: host.view,
+      templateIds: new Set(host.templates.keys()),
+      allocated: sum([...limits, ...promised.map((one) => one.limits)]),
+    }
+  }
+}
+
+function sum(limits: readonly (GuestLimits | undefined)[]): Allocation {
+  const total = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  for (const one of limits) {
+    total.vcpuMilli += one?.vcpuMilli ?? 0
+    total.ramMb += one?.ramMb ?? 0
+    total.diskGb += one?.diskGb ?? 0
+  }
+  return total
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof BerthError && ['invalid', 'conflict', 'exhausted', 'not_found'].includes(error.kind)
+}

@@ -1,0 +1,244 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import { BerthError, notFound } from '../../shared/errors.js'
+import type { GatewayConfig } from '../config.js'
+import { ensureAuthority, type Authority } from '../pki/authority.js'
+import { GatewayLeaf } from '../pki/gateway-leaf.js'
+import type { Store } from '../store/store.js'
+import { GrpcAgentClient } from './agent-client.js'
+import { connectAgent, type AgentConnection } from './agent-connection.js'
+import { CertificateKeeper, isConnectionGood } from './certificates.js'
+import type { AgentClient, Fleet, GuestCreation, GuestCreationRequest } from './contract.js'
+import { GuestCreator } from './creation.js'
+import { GuestRegistry } from './guest-registry.js'
+import { StoredHostAdmin } from './host-admin.js'
+import type { HostRecord } from './host-record.js'
+import type { HostState } from './host-state.js'
+import { HostStore } from './host-store.js'
+import { HostWatcher } from './host-watcher.js'
+import { JoinServer } from './join-server.js'
+import { JoinTokens } from './join-tokens.js'
+import type { Claim } from './plan-claims.js'
+import { Waiters } from './waiters.js'
+import { FleetState } from './view.js'
+
+const hourMs = 3_600_000
+/** Another gateway's changes to hosts are noticed within this. */
+const pollHostsMs = 2000
+const sweepEveryMs = 30_000
+/** A reservation younger than this may belong to a creation that is under way. */
+const reservationGraceMs = 120_000
+
+export interface FleetOptions {
+  readonly store: Store
+  readonly config: GatewayConfig
+  readonly log: Logger
+}
+
+/** The gateway's side of all hosts: their records, connections and what they report. */
+export class GatewayFleet implements Fleet {
+  readonly view = new FleetState()
+  readonly hosts: StoredHostAdmin
+  readonly #hostStore: HostStore
+  readonly #registry: GuestRegistry
+  readonly #creator: GuestCreator
+  readonly #keeper: CertificateKeeper
+  readonly #watchers = new Map<string, HostWatcher>()
+  readonly #clients = new WeakMap<AgentConnection, GrpcAgentClient>()
+  readonly #waiters = new Waiters()
+  readonly #timers: NodeJS.Timeout[] = []
+  #joinServer: JoinServer | undefined
+  #polled = false
+
+  private constructor(
+    private readonly options: FleetOptions,
+    private readonly authority: Authority,
+    private readonly leaf: GatewayLeaf,
+  ) {
+    const { store, config, log } = options
+    const leafLifetimeMs = config.certificates.leaf_hours * hourMs
+    this.#hostStore = new HostStore(store)
+    this.#registry = new GuestRegistry(store)
+    this.hosts = new StoredHostAdmin({
+      ...{ view: this.view, store: this.#hostStore, registry: this.#registry, authority, leafLifetimeMs },
+      tokens: new JoinTokens(store, authority),
+      tokenLifetimeMs: config.join_token_minutes * 60_000,
+      joinAddress: () => this.joinAddress,
+      adopt: (record) => this.#adopt(record),
+      forget: (hostId) => this.#forget(hostId),
+    })
+    const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
+    this.#creator = new GuestCreator({
+      ...{ view: this.view, registry: this.#registry, log, ratios: { cpu, ram, disk } },
+      agent: (hostId) => this.agent(hostId),
+      reached: (hostId, revision) => this.reached(hostId, revision),
+    })
+    this.#keeper = new CertificateKeeper({
+      ...{ authority, leaf, leafLifetimeMs, log, callTimeoutMs: config.agents.call_timeout_ms },
+      hosts: () => this.#watched(),
+      updateRecord: async (hostId, change) => this.#adopt(await this.#hostStore.update(hostId, change)),
+    })
+  }
+
+  /**
+   * Makes the CA if there is none, opens the join endpoint and begins watching all hosts. A store that is
+   * down is waited for in the background.
+   */
+  static async start(options: FleetOptions): Promise<GatewayFleet> {
+    const { config, log } = options
+    const authority = await ensureAuthority(`${config.state_dir}/pki`, config.certificates.ca_days)
+    const leafLifetimeMs = config.certificates.leaf_hours * hourMs
+    const fleet = new GatewayFleet(options, authority, await GatewayLeaf.issue(authority, leafLifetimeMs))
+    fleet.#joinServer = await JoinServer.start(config.join_listen, {
+      ...{ authority, leafLifetimeMs, log },
+      join: (request) => fleet.hosts.join(request),
+    })
+    await fleet.#pollHosts()
+    fleet.#keeper.start()
+    fleet.#timers.push(
+      setInterval(() => void fleet.#pollHosts(), pollHostsMs),
+      setInterval(() => void fleet.#sweep(), sweepEveryMs),
+    )
+    return fleet
+  }
+
+  async close(): Promise<void> {
+    this.#keeper.stop()
+    this.#timers.forEach((timer) => clearInterval(timer))
+    for (const watcher of this.#watchers.values()) watcher.stop()
+    this.#waiters.releaseAll()
+    await this.#joinServer?.close()
+  }
+
+  /** Where agents reach the join endpoint. */
+  get joinAddress(): string {
+    const { join_address, join_listen } = this.options.config
+    if (join_address) return join_address
+    return join_listen.endsWith(':0') ? join_listen.slice(0, -1) + this.#joinServer!.port : join_listen
+  }
+
+  agent(hostId: string): AgentClient {
+    const host = this.view.findState(hostId)
+    if (!host) throw notFound('host')
+    const connection = this.#watchers.get(hostId)?.connection
+    if (!connection || !isConnectionGood(host, connection))
+      throw new BerthError('unavailable', 'host_offline', `host ${host.record.name} is not connected`)
+    let client = this.#clients.get(connection)
+    if (!client) {
+      client = new GrpcAgentClient(connection, this.options.config.agents.call_timeout_ms)
+      this.#clients.set(connection, client)
+    }
+    return client
+  }
+
+  createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
+    return this.#creator.create(request)
+  }
+
+  async reached(hostId: string, revision: number): Promise<void> {
+    const host = this.view.findState(hostId)
+    if (!host || host.revision >= revision) return
+    await this.#waiters.wait(hostId, revision, this.options.config.agents.call_timeout_ms)
+  }
+
+  async #pollHosts(): Promise<void> {
+    let records: HostRecord[]
+    try {
+      records = await this.#hostStore.list()
+    } catch (error) {
+      if (!this.#polled) this.options.log.warn({ error }, 'hosts not read yet')
+      return
+    }
+    this.#polled = true
+    const ids = new Set(records.map(({ id }) => id))
+    for (const { record } of [...this.view.states()]) if (!ids.has(record.id)) this.#forget(record.id)
+    for (const record of records) this.#adopt(record)
+  }
+
+  /** Takes over a record as it is in the store. */
+  #adopt(record: HostRecord): void {
+    const before = this.view.findState(record.id)?.record
+    if (before && isDeepStrictEqual(before, record)) return
+    const host = this.view.setHost(record)
+    const watcher = this.#watchers.get(record.id) ?? this.#watch(host)
+    if (record.serials.length === 0) return
+    const { connection } = watcher
+    if (!connection || before?.address !== record.address) watcher.restart()
+    else if (!isConnectionGood(host, connection)) watcher.restart()
+  }
+
+  #forget(hostId: string): void {
+    this.#watchers.get(hostId)?.stop()
+    this.#watchers.delete(hostId)
+    this.view.removeHost(hostId)
+  }
+
+  #watch(host: HostState): HostWatcher {
+    const watcher = new HostWatcher({
+      ...{ host, view: this.view, log: this.options.log },
+      connect: () => this.#connect(host),
+      checkOwners: (_host, guests) => this.#checkOwners(host, guests),
+      guestChanged: (_host, message) => void this.#guestChanged(host, message),
+      advanced: () => this.#waiters.advance(host.record.id, host.revision),
+    })
+    this.#watchers.set(host.record.id, watcher)
+    return watcher
+  }
+
+  #connect(host: HostState): AgentConnection {
+    return connectAgent({
+      hostId: host.record.id,
+      address: host.record.address,
+      caPem: this.authority.caPem,
+      leaf: this.leaf.current,
+      isRevoked: (serial) => !host.record.serials.includes(serial),
+      silenceMs: this.options.config.agents.silence_ms,
+    })
+  }
+
+  *#watched(): Iterable<{ host: HostState; watcher: HostWatcher }> {
+    for (const host of this.view.states()) {
+      const watcher = this.#watchers.get(host.record.id)
+      if (watcher) yield { host, watcher }
+    }
+  }
+
+  async #checkOwners(host: HostState, guests: readonly Claim[]): Promise<void> {
+    const claims = guests.map(({ uuid, id, name }) => ({ uuid, id, name }))
+    const refused = await this.#registry.claim(host.record.id, claims)
+    for (const { uuid } of claims) this.view.disown(host, uuid, refused.get(uuid))
+    if (refused.size > 0)
+      this.options.log.warn(
+        { host: host.record.id, refused: [...refused.values()].slice(0, 20) },
+        'guests not shown',
+      )
+  }
+
+  /** The store follows what a host says of its guests; what fails here the next sync or sweep does. */
+  async #guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
+    try {
+      if (event?.$case === 'guest') await this.#checkOwners(host, [event.value])
+      if (event?.$case === 'guestRemoved') await this.#registry.release(host.record.id, event.value.uuid)
+    } catch (error) {
+      this.options.log.warn({ host: host.record.id, error }, 'guest not noted in the store yet')
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { log, config } = this.options
+    if (!this.#polled) return
+    try {
+      const madeBeforeMs = Date.now() - reservationGraceMs - config.agents.call_timeout_ms
+      const freed = await this.#registry.sweep(({ hostId, uuid }) => {
+        const host = this.view.findState(hostId)
+        // A host that is away may have it.
+        return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
+      }, madeBeforeMs)
+      if (freed.length > 0)
+        log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')
+    } catch (error) {
+      log.debug({ error }, 'reservations not swept')
+    }
+  }
+}

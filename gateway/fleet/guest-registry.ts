@@ -1,0 +1,190 @@
+import { randomUUID } from 'node:crypto'
+import { conflict } from '../../shared/errors.js'
+import type { Store, StoreClient } from '../store/store.js'
+import { planClaims, type Claim, type Held, type Reservation } from './plan-claims.js'
+
+/** Claims settled in one transaction. */
+const claimBatch = 200
+
+/**
+ * Ids, uuids and names of guests, unique in the fleet whatever gateways work on the store.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `guests` | hash: uuid → Reservation as JSON |
+ * | `guest-ids` | hash: id → uuid |
+ * | `guest-name:<lower case>` | uuid |
+ * | `guest-operation:<operation id>` | uuid |
+ * | `next-guest-id` | the highest id given so far |
+ */
+export class GuestRegistry {
+  constructor(private readonly store: Store) {}
+
+  /** The reservation an earlier attempt of the operation made. */
+  async findByOperation(operationId: string): Promise<Reservation | undefined> {
+    return this.store.run('read reservation', (client) => this.#findByOperation(client, operationId))
+  }
+
+  /**
+   * Reserves a name and gives an id and uuid to it. The same operation again: the same answer.
+   * @param isShown whether a guest the store may not know yet has the name
+   * @throws {BerthError} `name_conflict`, `store_unavailable`
+   */
+  async reserve(
+    request: { name: string; hostId: string; operationId: string },
+    isShown: (name: string) => boolean,
+  ): Promise<{ reservation: Reservation; repeated: boolean }> {
+    const uuid = randomUUID()
+    return this.store.transact('reserve guest', async (client) => {
+      await client.watch([this.#name(request.name), this.#operation(request.operationId)])
+      const earlier = await this.#findByOperation(client, request.operationId)
+      if (earlier) {
+        await client.unwatch()
+        return { reservation: earlier, repeated: true }
+      }
+      if ((await client.get(this.#name(request.name))) !== null || isShown(request.name))
+        throw conflict('name_conflict', `a container named ${request.name} exists`)
+      const id = await this.#nextId(client)
+      const reservation = { ...request, uuid, id, reservedAtMs: Date.now() }
+      await this.#write(client, [reservation]).exec()
+      return { reservation, repeated: false }
+    })
+  }
+
+  /** Frees what a guest of this host held; nothing when it is another host's or unknown. */
+  async release(hostId: string, uuid: string): Promise<void> {
+    await this.store.transact('release guest', async (client) => {
+      const held = parseReservation(await client.hGet(this.#guests, uuid))
+      if (held?.hostId !== hostId) return
+      await client.watch(this.#name(held.name))
+      const nameOwner = await client.get(this.#name(held.name))
+      const steps = client.multi().hDel(this.#guests, uuid).hDel(this.#ids, String(held.id))
+      if (nameOwner === uuid) steps.del(this.#name(held.name))
+      if (held.operationId) steps.del(this.#operation(held.operationId))
+      await steps.exec()
+    })
+  }
+
+  /**
+   * Registers what a host reports and the store does not know, and raises the id counter above it.
+   * @returns guests that are not this host's: why, by uuid
+   */
+  async claim(hostId: string, claims: readonly Claim[]): Promise<Map<string, string>> {
+    const refused = new Map<string, string>()
+    for (let at = 0; at < claims.length; at += claimBatch) {
+      const batch = claims.slice(at, at + claimBatch)
+      const plan = await this.#claimBatch(hostId, batch)
+      plan.forEach((reason, uuid) => refused.set(uuid, reason))
+    }
+    return refused
+  }
+
+  /**
+   * Frees reservations made before `madeBeforeMs` that nothing stands for any more.
+   * @returns what was freed
+   */
+  async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
+    const all = await this.store.run('read reservations', (client) => client.hVals(this.#guests))
+    const held = all.map(parseReservation).filter((reservation) => reservation !== undefined)
+    const stale = held.filter((one) => one.reservedAtMs < madeBeforeMs && !isKept(one))
+    for (const { hostId, uuid } of stale) await this.release(hostId, uuid)
+    return stale
+  }
+
+  /** Frees everything of a host that is removed. */
+  async releaseHost(hostId: string): Promise<void> {
+    await this.sweep((held) => held.hostId !== hostId, Infinity)
+  }
+
+  async #claimBatch(hostId: string, claims: readonly Claim[]): Promise<ReadonlyMap<string, string>> {
+    return this.store.transact('register guests', async (client) => {
+      const names = claims.map(({ name }) => this.#name(name))
+      await client.watch([...names, this.#nextIdKey])
+      const { add, refused } = planClaims(hostId, claims, await this.#readHeld(client, claims, names))
+      const highest = Math.max(0, ...claims.map(({ id }) => id))
+      const counter = Number((await client.get(this.#nextIdKey)) ?? 0)
+      if (add.length === 0 && counter >= highest) {
+        await client.unwatch()
+        return refused
+      }
+      const now = Date.now()
+      const steps = this.#write(
+        client,
+        add.map((claim) => ({ ...claim, hostId, operationId: '', reservedAtMs: now })),
+      )
+      if (counter < highest) steps.set(this.#nextIdKey, String(highest))
+      await steps.exec()
+      return refused
+    })
+  }
+
+  async #readHeld(client: StoreClient, claims: readonly Claim[], names: string[]): Promise<Held> {
+    const [guests, ids, owners] = await Promise.all([
+      client.hmGet(
+        this.#guests,
+        claims.map(({ uuid }) => uuid),
+      ),
+      client.hmGet(
+        this.#ids,
+        claims.map(({ id }) => String(id)),
+      ),
+      client.mGet(names),
+    ])
+    const held = guests.map(parseReservation).filter((reservation) => reservation !== undefined)
+    return {
+      byUuid: new Map(held.map((reservation) => [reservation.uuid, reservation])),
+      byId: new Map(claims.flatMap(({ id }, index) => (ids[index] ? [[id, ids[index]]] : []))),
+      byName: new Map(
+        claims.flatMap(({ name }, index) => (owners[index] ? [[name.toLowerCase(), owners[index]]] : [])),
+      ),
+    }
+  }
+
+  #write(client: StoreClient, reservations: readonly Reservation[]) {
+    const steps = client.multi()
+    for (const reservation of reservations) {
+      const { uuid, id, name, hostId, operationId, reservedAtMs } = reservation
+      steps.hSet(this.#guests, uuid, JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs }))
+      steps.hSet(this.#ids, String(id), uuid).set(this.#name(name), uuid)
+      if (operationId) steps.set(this.#operation(operationId), uuid)
+    }
+    return steps
+  }
+
+  /** Ids that guests brought along are skipped, should the counter be behind them. */
+  async #nextId(client: StoreClient): Promise<number> {
+    for (;;) {
+      const id = await client.incr(this.#nextIdKey)
+      if (!(await client.hExists(this.#ids, String(id)))) return id
+    }
+  }
+
+  async #findByOperation(client: StoreClient, operationId: string): Promise<Reservation | undefined> {
+    const uuid = await client.get(this.#operation(operationId))
+    return uuid === null ? undefined : parseReservation(await client.hGet(this.#guests, uuid))
+  }
+
+  get #guests(): string {
+    return this.store.key('guests')
+  }
+
+  get #ids(): string {
+    return this.store.key('guest-ids')
+  }
+
+  get #nextIdKey(): string {
+    return this.store.key('next-guest-id')
+  }
+
+  #name(name: string): string {
+    return this.store.key('guest-name', name.toLowerCase())
+  }
+
+  #operation(operationId: string): string {
+    return this.store.key('guest-operation', operationId)
+  }
+}
+
+function parseReservation(text: string | null | undefined): Reservation | undefined {
+  return text ? (JSON.parse(text) as Reservation) : undefined
+}

@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto'
+import { conflict, invalidField, notFound } from '../../shared/errors.js'
+import { isHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
+import type { Authority } from '../pki/authority.js'
+import type { HostAdmin, HostView, JoinToken } from './contract.js'
+import type { GuestRegistry } from './guest-registry.js'
+import type { HostRecord } from './host-record.js'
+import type { HostStore } from './host-store.js'
+import type { JoinTokens } from './join-tokens.js'
+import type { FleetState } from './view.js'
+
+export interface HostAdminOptions {
+  readonly view: FleetState
+  readonly store: HostStore
+  readonly tokens: JoinTokens
+  readonly registry: GuestRegistry
+  readonly authority: Authority
+  readonly leafLifetimeMs: number
+  readonly tokenLifetimeMs: number
+  /** host:port agents reach the join endpoint at. */
+  readonly joinAddress: () => string
+  /** Takes over a record this gateway has written. */
+  readonly adopt: (record: HostRecord) => void
+  readonly forget: (hostId: string) => void
+}
+
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+
+/** Hosts as the administrator changes them, and the first certificate of each. */
+export class StoredHostAdmin implements HostAdmin {
+  constructor(private readonly options: HostAdminOptions) {}
+
+  async createHost(host: { name: string; address: string }): Promise<HostView> {
+    checkHost(host)
+    const record: HostRecord = {
+      ...{ id: `h-${randomBytes(5).toString('hex')}`, name: host.name, address: host.address },
+      ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
+    }
+    await this.options.store.create(record)
+    return this.#adopt(record)
+  }
+
+  async createJoinToken(hostId: string): Promise<JoinToken> {
+    const { tokens, tokenLifetimeMs, joinAddress } = this.options
+    this.#get(hostId)
+    const made = await tokens.create(hostId, { address: joinAddress(), lifetimeMs: tokenLifetimeMs })
+    return { ...made, command: `berth-agent join ${made.token}` }
+  }
+
+  async updateHost(
+    hostId: string,
+    change: { name?: string; address?: string; draining?: boolean },
+  ): Promise<HostView> {
+    checkHost(change)
+    return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, ...change })))
+  }
+
+  async removeHost(hostId: string, { force }: { force: boolean }): Promise<void> {
+    const { view, store, tokens, registry, forget } = this.options
+    this.#get(hostId)
+    const guests = view.findState(hostId)?.guests.size ?? 0
+    if (guests > 0 && !force)
+      throw conflict(
+        'invalid_state',
+        `${guests} containers live on the host; with force=true they are forgotten`,
+      )
+    await tokens.void(hostId)
+    await store.remove(hostId)
+    forget(hostId)
+    await registry.releaseHost(hostId)
+  }
+
+  /**
+   * A joining agent's certificate: for the token's host, whatever the request asks for. Certificates given to
+   * the host before are worth nothing from then on.
+   * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`
+   */
+  async join({ token, csr }: JoinRequest): Promise<JoinAnswer> {
+    const { tokens, authority, leafLifetimeMs, store } = this.options
+    const verified = tokens.verify(token)
+    const { hostId } = verified
+    // Signed before the token is used up: a bad request does not cost the token.
+    const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)
+    await tokens.burn(verified)
+    const { serial, notAfterMs } = issued
+    const joined = { serials: [serial], certificateNotAfterMs: notAfterMs }
+    this.options.adopt(await store.update(hostId, (record) => ({ ...record, ...joined })))
+    return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
+  }
+
+  #adopt(record: HostRecord): HostView {
+    this.options.adopt(record)
+    return this.#get(record.id)
+  }
+
+  #get(hostId: string): HostView {
+    const host = this.options.view.findHost(hostId)
+    if (!host) throw notFound('host')
+    return host
+  }
+}
+
+function checkHost({ name, address }: { name?: string; address?: string }): void {
+  if (name !== undefined && !namePattern.test(name))
+    throw invalidField(
+      'name',
+      'name: 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
+    )
+  if (address !== undefined && !isHostPort(address))
+    throw invalidField('address', 'address: host:port of the agent, with a port from 1 to 65535')
+}

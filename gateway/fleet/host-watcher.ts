@@ -1,0 +1,191 @@
+import type { Logger } from 'pino'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import { describeError } from '../../shared/errors.js'
+import type { AgentConnection } from './agent-connection.js'
+import type { HostState } from './host-state.js'
+import { WatchSession, type SyncedState } from './watch-session.js'
+import type { FleetState } from './view.js'
+
+/** How long a broken stream may take to come back before its guests show as unknown. */
+const offlineGraceMs = 1000
+const retryMs = { first: 100, max: 2000 }
+
+export interface WatcherOptions {
+  readonly view: FleetState
+  readonly host: HostState
+  readonly log: Logger
+  /** A new connection with the certificates and address of now. */
+  connect(): AgentConnection
+  /** Before a state becomes visible: who owns its guests. Failing changes nothing. */
+  checkOwners(host: HostState, guests: readonly { uuid: string; id: number; name: string }[]): Promise<void>
+  /** A guest the view did not know, or one that is gone. */
+  guestChanged(host: HostState, message: WatchResponse): void
+  /** The view has moved on. */
+  advanced(host: HostState): void
+}
+
+/**
+ * Keeps one host's part of the view up to date: one live stream, reconnected when it breaks and replaced
+ * without a gap when its certificates are.
+ */
+export class HostWatcher {
+  #live: WatchSession | undefined
+  /** Not synced yet; takes over from `#live` then. */
+  #next: WatchSession | undefined
+  #failures = 0
+  #retryTimer: NodeJS.Timeout | undefined
+  #offlineTimer: NodeJS.Timeout | undefined
+  #stopped = false
+  #lastProblem = ''
+
+  constructor(private readonly options: WatcherOptions) {}
+
+  /** The connection that calls should use; undefined while the host is away. */
+  get connection(): AgentConnection | undefined {
+    return this.#live?.connection
+  }
+
+  start(): void {
+    if (!this.#stopped && !this.#next) this.#open()
+  }
+
+  /** Moves to a new connection; the present one serves until the new one is in step. */
+  refresh(): void {
+    this.start()
+  }
+
+  /** Drops everything and dials again: the address is another, or the certificate is worth nothing. */
+  restart(): void {
+    this.#closeSessions()
+    this.#goOffline()
+    this.start()
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#closeSessions()
+    this.#goOffline()
+  }
+
+  #open(): void {
+    clearTimeout(this.#retryTimer)
+    const { host } = this.options
+    const session: WatchSession = new WatchSession(this.options.connect(), host, {
+      synced: (state) => this.#synced(session, state),
+      changed: (message) => this.#changed(session, message),
+      ended: (reason) => this.#ended(session, reason),
+    })
+    this.#next = session
+  }
+
+  async #synced(session: WatchSession, state: SyncedState): Promise<void> {
+    const { host, log } = this.options
+    const guests = state.kind === 'all' ? [...state.snapshot.guests.values()] : changedGuests(state.changes)
+    await this.options
+      .checkOwners(host, guests)
+      .catch((error: unknown) => log.warn({ host: host.record.id, error }, 'owners of guests not checked'))
+    if (session.ended || this.#stopped) return
+    this.#show(state)
+    const before = this.#live
+    this.#live = session
+    this.#next = undefined
+    before?.close()
+    this.#goOnline()
+  }
+
+  #show(state: SyncedState): void {
+    const { view, host } = this.options
+    if (state.kind === 'changes' && host.epoch !== '' && state.epoch !== host.epoch) {
+      host.epoch = ''
+      throw new Error('the agent resumed another journal without reset')
+    }
+    if (state.kind === 'all') view.replace(host, state.snapshot)
+    else for (const message of state.changes) this.#apply(message, state.epoch)
+    host.epoch = state.epoch
+    host.revision = state.revision
+    this.options.advanced(host)
+  }
+
+  #changed(session: WatchSession, message: WatchResponse): void {
+    if (session !== this.#live) return
+    const { host } = this.options
+    host.lastSeenMs = Date.now()
+    this.#apply(message, host.epoch)
+    if (message.revision <= host.revision) return
+    host.revision = message.revision
+    this.options.advanced(host)
+  }
+
+  #apply(message: WatchResponse, epoch: string): void {
+    const { view, host } = this.options
+    const { event } = message
+    if (!event || event.$case === 'synced') return
+    if (event.$case === 'reset') throw new Error('reset in the middle of a stream')
+    const sampled = event.$case === 'host' || event.$case === 'metrics'
+    // Another stream may have brought it already; what a row says is newest first come.
+    if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
+    const isNews =
+      event.$case === 'guestRemoved' || (event.$case === 'guest' && !host.guests.has(event.value.uuid))
+    view.apply(host, event)
+    if (isNews) this.options.guestChanged(host, message)
+  }
+
+  #ended(session: WatchSession, reason: unknown): void {
+    const wasLive = session === this.#live
+    if (wasLive) this.#live = undefined
+    if (session === this.#next) this.#next = undefined
+    if (this.#stopped) return
+    this.#note(reason)
+    if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), offlineGraceMs)
+    // A failed replacement is tried again by whoever wanted it.
+    if (!this.#live && !this.#next) this.#retryLater(wasLive)
+  }
+
+  #retryLater(wasLive: boolean): void {
+    const ceiling = Math.min(retryMs.max, retryMs.first * 2 ** Math.min(this.#failures, 10))
+    this.#failures = wasLive ? 1 : this.#failures + 1
+    clearTimeout(this.#retryTimer)
+    this.#retryTimer = setTimeout(() => this.start(), ceiling * (0.5 + Math.random() / 2))
+  }
+
+  #goOnline(): void {
+    const { view, host, log } = this.options
+    clearTimeout(this.#offlineTimer)
+    this.#offlineTimer = undefined
+    this.#failures = 0
+    this.#lastProblem = ''
+    host.lastSeenMs = Date.now()
+    if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'host online')
+    view.setOnline(host, true)
+  }
+
+  #goOffline(): void {
+    const { view, host, log } = this.options
+    clearTimeout(this.#offlineTimer)
+    this.#offlineTimer = undefined
+    if (this.#live) return
+    if (host.online) log.warn({ host: host.record.id, name: host.record.name }, 'host offline')
+    view.setOnline(host, false)
+  }
+
+  /** The same problem again and again is said once. */
+  #note(reason: unknown): void {
+    const problem = describeError(reason)
+    const { host, log } = this.options
+    if (problem !== this.#lastProblem)
+      log.info({ host: host.record.id, address: host.record.address, problem }, 'host not connected')
+    this.#lastProblem = problem
+  }
+
+  #closeSessions(): void {
+    clearTimeout(this.#retryTimer)
+    this.#live?.close()
+    this.#next?.close()
+    this.#live = undefined
+    this.#next = undefined
+  }
+}
+
+function changedGuests(changes: readonly WatchResponse[]) {
+  return changes.flatMap(({ event }) => (event?.$case === 'guest' ? [event.value] : []))
+}

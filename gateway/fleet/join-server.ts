@@ -1,0 +1,158 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { isIPv6 } from 'node:net'
+import type { Logger } from 'pino'
+import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
+import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
+import type { Authority } from '../pki/authority.js'
+import { renewAtMs } from '../pki/gateway-leaf.js'
+import { AttemptLimit } from './attempt-limit.js'
+
+const maxBodyBytes = 16 * 1024
+const attemptsPerMinute = 30
+const maxConnections = 100
+const requestTimeoutMs = 10_000
+
+const statusOfKind: Partial<Record<ErrorKind, number>> = {
+  invalid: 400,
+  unauthenticated: 401,
+  not_found: 404,
+  conflict: 409,
+  exhausted: 429,
+  unavailable: 503,
+}
+
+export interface JoinServerOptions {
+  readonly authority: Authority
+  readonly leafLifetimeMs: number
+  readonly log: Logger
+  /** Checks and uses up the token, and gives a certificate for the request's key. */
+  join(request: JoinRequest): Promise<JoinAnswer>
+}
+
+/**
+ * Where agents get their first certificate: HTTPS with a certificate of the private CA, which clients check
+ * against the fingerprint in their token. Nothing else is served.
+ */
+export class JoinServer {
+  readonly #limit = new AttemptLimit(attemptsPerMinute)
+  #renewTimer: NodeJS.Timeout | undefined
+
+  private constructor(
+    private readonly options: JoinServerOptions,
+    private readonly server: Server,
+  ) {}
+
+  /** @param listen host:port; port 0 picks one */
+  static async start(listen: string, options: JoinServerOptions): Promise<JoinServer> {
+    const server = createServer({ minVersion: 'TLSv1.3', requestTimeout: requestTimeoutMs })
+    Object.assign(server, { maxConnections, headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
+    const join = new JoinServer(options, server)
+    server.on('request', (request, response) => void join.#answer(request, response))
+    server.on('tlsClientError', (error) => options.log.debug({ error }, 'join: TLS failed'))
+    server.on('clientError', (_error, socket) => socket.destroy())
+    await join.#renew()
+    await join.#listen(listen)
+    return join
+  }
+
+  get port(): number {
+    return (this.server.address() as AddressInfo).port
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#renewTimer)
+    this.server.closeAllConnections()
+    await new Promise<void>((resolve) => this.server.close(() => resolve()))
+  }
+
+  async #listen(listen: string): Promise<void> {
+    const { host, port } = listen.endsWith(':0')
+      ? { host: listen.slice(0, -2), port: 0 }
+      : splitHostPort(listen)
+    await new Promise<void>((resolve, reject) => {
+      this.server.once('error', reject)
+      this.server.listen({ host, port }, () => resolve())
+    })
+    this.server.on('error', (error) => this.options.log.error({ error }, 'join endpoint'))
+  }
+
+  async #renew(): Promise<void> {
+    const { authority, leafLifetimeMs, log } = this.options
+    const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs)
+    this.server.setSecureContext({
+      // The CA goes along: a joining agent knows its fingerprint only.
+      cert: leaf.certificatePem + authority.caPem,
+      key: leaf.privateKeyPem,
+      minVersion: 'TLSv1.3',
+    })
+    const renewAt = renewAtMs(leaf.notAfterMs, leafLifetimeMs)
+    clearInterval(this.#renewTimer)
+    this.#renewTimer = setInterval(
+      () => {
+        if (Date.now() < renewAt) return
+        this.#renew().catch((error: unknown) => log.error({ error }, 'join: certificate not renewed'))
+      },
+      Math.min(60_000, leafLifetimeMs / 10),
+    ).unref()
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const address = request.socket.remoteAddress ?? ''
+    try {
+      const answer = await this.#handle(request, address)
+      this.options.log.info({ address, host: answer.host_id }, 'host joined')
+      send(response, 200, answer)
+    } catch (error) {
+      const known = toBerthError(error, 'join failed; the gateway log says why')
+      this.options.log.warn({ address, error }, 'join refused')
+      send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })
+    }
+  }
+
+  async #handle(request: IncomingMessage, address: string): Promise<JoinAnswer> {
+    if (request.method !== 'POST' || request.url !== joinPath)
+      throw new BerthError('not_found', 'not_found', 'there is nothing here')
+    if (!this.#limit.take(limitedBy(address)))
+      throw new BerthError('exhausted', 'rate_limited', 'too many attempts; wait a minute')
+    return this.options.join(parseRequest(await readBody(request)))
+  }
+}
+
+/** Whoever has one IPv6 address has its /64. */
+function limitedBy(address: string): string {
+  return isIPv6(address) && !address.startsWith('::ffff:')
+    ? address.split(':').slice(0, 4).join(':')
+    : address
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > maxBodyBytes) throw new BerthError('invalid', 'payload_too_large', 'the request is too large')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function parseRequest(body: string): JoinRequest {
+  let parsed: Partial<Record<keyof JoinRequest, unknown>> | null
+  try {
+    parsed = JSON.parse(body) as Partial<Record<keyof JoinRequest, unknown>> | null
+  } catch (cause) {
+    throw new BerthError('invalid', 'invalid_json', 'the request is no JSON', { cause })
+  }
+  const { token, csr } = parsed ?? {}
+  if (typeof token !== 'string' || typeof csr !== 'string')
+    throw new BerthError('invalid', 'missing_field', 'token and csr are needed')
+  return { token, csr }
+}
+
+function send(response: ServerResponse, status: number, body: object): void {
+  if (response.destroyed) return
+  response.writeHead(status, { 'content-type': 'application/json', connection: 'close' })
+  response.end(JSON.stringify(body))
+}

@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto'
+import jwt from 'jsonwebtoken'
+import { BerthError } from '../../shared/errors.js'
+import { hostIdPattern } from '../../shared/identity.js'
+import { joinAudience, joinIssuer, joinTokenPrefix } from '../../shared/join-token.js'
+import type { Authority } from '../pki/authority.js'
+import type { Store } from '../store/store.js'
+
+/**
+ * One-time tokens with which a host's agent gets its first certificate: an ES256 JWT signed by the CA's key,
+ * good as long as the store holds its id. A new token of a host voids the earlier one.
+ */
+export class JoinTokens {
+  constructor(
+    private readonly store: Store,
+    private readonly authority: Authority,
+  ) {}
+
+  async create(
+    hostId: string,
+    options: { address: string; lifetimeMs: number },
+  ): Promise<{ token: string; expiresAtMs: number }> {
+    const expiresAtMs = Math.floor((Date.now() + options.lifetimeMs) / 1000) * 1000
+    const id = randomUUID()
+    const token = jwt.sign(
+      { ca: this.authority.fingerprint, address: options.address, exp: expiresAtMs / 1000 },
+      this.authority.privateKeyPem,
+      { algorithm: 'ES256', issuer: joinIssuer, audience: joinAudience, subject: hostId, jwtid: id },
+    )
+    await this.store.run('keep join token', (client) =>
+      client.set(this.#key(hostId), id, { expiration: { type: 'PXAT', value: expiresAtMs } }),
+    )
+    return { token: joinTokenPrefix + token, expiresAtMs }
+  }
+
+  /**
+   * The host a token is for, if it is genuine and not expired. Not yet whether it was used.
+   * @throws {BerthError} `join_token_invalid`
+   */
+  verify(token: string): { hostId: string; id: string } {
+    try {
+      const claims = jwt.verify(token.slice(joinTokenPrefix.length), this.authority.publicKeyPem, {
+        algorithms: ['ES256'],
+        issuer: joinIssuer,
+        audience: joinAudience,
+      })
+      if (!token.startsWith(joinTokenPrefix) || typeof claims === 'string') throw new Error('form')
+      const { sub: hostId = '', jti: id = '' } = claims
+      if (!new RegExp(hostIdPattern).test(hostId) || id === '') throw new Error('claims')
+      return { hostId, id }
+    } catch (cause) {
+      const expired = cause instanceof jwt.TokenExpiredError
+      throw refused(expired ? 'the join token has expired' : 'the join token is not genuine', cause)
+    }
+  }
+
+  /**
+   * Uses a token up; of several at once one succeeds.
+   * @throws {BerthError} `join_token_invalid` when it was used or voided
+   */
+  async burn(token: { hostId: string; id: string }): Promise<void> {
+    const burned = await this.store.transact('use join token', async (client) => {
+      await client.watch(this.#key(token.hostId))
+      if ((await client.get(this.#key(token.hostId))) !== token.id) {
+        await client.unwatch()
+        return false
+      }
+      await client.multi().del(this.#key(token.hostId)).exec()
+      return true
+    })
+    if (!burned) throw refused('the join token was used already or replaced by a newer one')
+  }
+
+  async void(hostId: string): Promise<void> {
+    await this.store.run('void join token', (client) => client.del(this.#key(hostId)))
+  }
+
+  #key(hostId: string): string {
+    return this.store.key('join-token', hostId)
+  }
+}
+
+function refused(message: string, cause?: unknown): BerthError {
+  return new BerthError('unauthenticated', 'join_token_invalid', message, { cause })
+}

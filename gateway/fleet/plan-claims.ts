@@ -1,0 +1,66 @@
+/** What the store keeps of a guest that exists or is being made: who may use its id, uuid and name. */
+export interface Reservation {
+  readonly uuid: string
+  readonly id: number
+  readonly name: string
+  readonly hostId: string
+  /** Of the creation; empty for guests learned from their agent. */
+  readonly operationId: string
+  readonly reservedAtMs: number
+}
+
+/** A guest as its agent reports it. */
+export interface Claim {
+  readonly uuid: string
+  readonly id: number
+  readonly name: string
+}
+
+/** What the store holds under the keys of some claims. */
+export interface Held {
+  readonly byUuid: ReadonlyMap<string, Reservation>
+  /** uuid that owns a name, in lower case. */
+  readonly byName: ReadonlyMap<string, string>
+  /** uuid that owns an id. */
+  readonly byId: ReadonlyMap<number, string>
+}
+
+export interface ClaimPlan {
+  /** To be reserved for the host: the store did not know them. */
+  readonly add: readonly Claim[]
+  /** Not this host's: why, by uuid. */
+  readonly refused: ReadonlyMap<string, string>
+}
+
+/** Who owns what a host reports: what is reserved counts, the rest is the first claimer's. */
+export function planClaims(hostId: string, claims: readonly Claim[], held: Held): ClaimPlan {
+  const names = new Map(held.byName)
+  const ids = new Map(held.byId)
+  const add: Claim[] = []
+  const refused = new Map<string, string>()
+  for (const claim of claims) {
+    const known = held.byUuid.get(claim.uuid)
+    const reason = findProblem(hostId, claim, { known, names, ids })
+    if (reason !== undefined) refused.set(claim.uuid, reason)
+    else if (!known) {
+      add.push(claim)
+      names.set(claim.name.toLowerCase(), claim.uuid)
+      ids.set(claim.id, claim.uuid)
+    }
+  }
+  return { add, refused }
+}
+
+function findProblem(
+  hostId: string,
+  claim: Claim,
+  held: { known: Reservation | undefined; names: Map<string, string>; ids: Map<number, string> },
+): string | undefined {
+  const what = `guest ${claim.name} (${claim.id}, ${claim.uuid}) is not shown`
+  if (held.known && held.known.hostId !== hostId) return `${what}: it belongs to host ${held.known.hostId}`
+  const nameOwner = held.names.get(claim.name.toLowerCase())
+  if (nameOwner !== undefined && nameOwner !== claim.uuid) return `${what}: the name belongs to ${nameOwner}`
+  const idOwner = held.ids.get(claim.id)
+  if (idOwner !== undefined && idOwner !== claim.uuid) return `${what}: the id belongs to ${idOwner}`
+  return undefined
+}

@@ -1,0 +1,108 @@
+import type { GuestLimits, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError, notFound } from '../../shared/errors.js'
+import type { HostView } from './contract.js'
+
+/** A host that may be chosen, and what is promised to guests on it already. */
+export interface Candidate {
+  readonly host: HostView
+  readonly templateIds: ReadonlySet<string>
+  readonly allocated: Allocation
+}
+
+export interface Allocation {
+  readonly vcpuMilli: number
+  readonly ramMb: number
+  readonly diskGb: number
+}
+
+/** How many times what a host has may be promised on it; 0: without limit. */
+export interface Ratios {
+  readonly cpu: number
+  readonly ram: number
+  readonly disk: number
+}
+
+/**
+ * The host for a new guest: the one named, else the one left with most room.
+ * @throws {BerthError} `not_found` (host, template), `host_offline`, `invalid_state` (draining),
+ * `unsupported` (no host can run such guests), `resource_exhausted`
+ */
+export function planPlacement(
+  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits'>,
+  candidates: readonly Candidate[],
+  ratios: Ratios,
+  hostId?: string,
+): string {
+  const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
+  if (hostId !== undefined && named.length === 0) throw notFound('host')
+  const limits = spec.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  const able = [
+    [({ host }) => host.state === 'online', () => offline(hostId)],
+    [({ host }) => !host.draining, () => draining()],
+    [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
+    [({ templateIds }) => templateIds.has(spec.templateId), () => notFound('template')],
+    [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
+  ] satisfies [(candidate: Candidate) => boolean, () => BerthError][]
+  let left = named
+  for (const [may, problem] of able) {
+    left = left.filter(may)
+    if (left.length === 0) throw problem()
+  }
+  return emptiest(left, limits, ratios).host.id
+}
+
+function emptiest(candidates: readonly Candidate[], limits: Wanted, ratios: Ratios): Candidate {
+  const ranked = candidates.map((candidate) => ({ candidate, load: spread(candidate, limits, ratios) }))
+  ranked.sort((a, b) => a.load - b.load || (a.candidate.host.id < b.candidate.host.id ? -1 : 1))
+  return ranked[0]!.candidate
+}
+
+type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
+
+/** Fullness of the scarcest limited resource with the guest on it; above 1 it does not fit. */
+function load(candidate: Candidate, wanted: Wanted, ratios: Ratios): number {
+  return Math.max(
+    ...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)),
+  )
+}
+
+/** What the choice goes by: all resources count, unlimited ones too. */
+function spread(candidate: Candidate, wanted: Wanted, ratios: Ratios): number {
+  return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
+}
+
+function shares({ host, allocated }: Candidate, wanted: Wanted): { kind: keyof Ratios; share: number }[] {
+  const capacity = host.description?.capacity
+  const share = (used: number, total: number | undefined): number =>
+    used / Math.max(total ?? 0, Number.MIN_VALUE)
+  return [
+    { kind: 'cpu', share: share(allocated.vcpuMilli + wanted.vcpuMilli, (capacity?.cpuCores ?? 0) * 1000) },
+    { kind: 'ram', share: share(allocated.ramMb + wanted.ramMb, capacity?.ramTotalMb) },
+    { kind: 'disk', share: share(allocated.diskGb + wanted.diskGb, capacity?.diskTotalGb) },
+  ]
+}
+
+function canRun({ host }: Candidate, virtualization: Virtualization): boolean {
+  const capabilities = host.description?.capabilities
+  return Boolean(virtualization === Virtualization.VIRTUALIZATION_KVM ? capabilities?.kvm : capabilities?.lxc)
+}
+
+function offline(hostId: string | undefined): BerthError {
+  const what = hostId === undefined ? 'no host is' : `host ${hostId} is not`
+  return new BerthError('unavailable', 'host_offline', `${what} online`)
+}
+
+function draining(): BerthError {
+  return new BerthError('conflict', 'invalid_state', 'the host takes no new guests: it is draining')
+}
+
+function unsupported(): BerthError {
+  return new BerthError('invalid', 'unsupported', 'no host can run guests of this virtualization', {
+    field: 'virtualization',
+  })
+}
+
+function exhausted(): BerthError {
+  return new BerthError('exhausted', 'resource_exhausted', 'no host has room for the guest')
+}

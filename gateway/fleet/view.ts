@@ -1,0 +1,168 @@
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import type { FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
+import { GuestIndex } from './guest-index.js'
+import type { HostRecord } from './host-record.js'
+import { HostState, Snapshot } from './host-state.js'
+import { OperationList } from './operation-list.js'
+import { parseDescription, parseGuest, parseMetrics, parseOperation, parseTemplate } from './parse-events.js'
+
+/** What one host may fill the gateway's memory with. */
+const hostLimits = { guests: 20_000, operations: 20_000, templates: 1000 } as const
+
+type WatchEvent = NonNullable<WatchResponse['event']>
+
+/** The fleet in memory. Agents' events go in, already in the order they were sent; reads come out. */
+export class FleetState implements FleetView {
+  readonly #hosts = new Map<string, HostState>()
+  readonly #guests = new GuestIndex()
+  readonly #operations = new OperationList()
+  #guestsVersion = 0
+
+  get guestsVersion(): number {
+    return this.#guestsVersion
+  }
+
+  guests(): Iterable<GuestView> {
+    return this.#guests.values()
+  }
+
+  findGuest(ref: string): GuestView | undefined {
+    return this.#guests.find(ref)
+  }
+
+  operations(): OperationView[] {
+    return this.#operations.newestFirst()
+  }
+
+  findOperation(id: string): OperationView | undefined {
+    return this.#operations.find(id)
+  }
+
+  *templates(): Iterable<TemplateView> {
+    for (const host of this.#hosts.values()) yield* host.templates.values()
+  }
+
+  hosts(): HostView[] {
+    return [...this.#hosts.values()].map((host) => host.view)
+  }
+
+  findHost(id: string): HostView | undefined {
+    return this.#hosts.get(id)?.view
+  }
+
+  /** The state behind a host's view; for the watch, not for readers. */
+  findState(hostId: string): HostState | undefined {
+    return this.#hosts.get(hostId)
+  }
+
+  states(): Iterable<HostState> {
+    return this.#hosts.values()
+  }
+
+  /** Adds a host or takes over its changed record. */
+  setHost(record: HostRecord): HostState {
+    const host = this.#hosts.get(record.id)
+    if (!host) this.#hosts.set(record.id, new HostState(record))
+    else host.record = record
+    return this.#hosts.get(record.id)!
+  }
+
+  removeHost(hostId: string): void {
+    const host = this.#hosts.get(hostId)
+    if (!host) return
+    this.replace(host, new Snapshot())
+    this.#hosts.delete(hostId)
+  }
+
+  setOnline(host: HostState, online: boolean): void {
+    if (host.online === online) return
+    host.online = online
+    this.#guestsVersion++
+  }
+
+  disown(host: HostState, uuid: string, reason: string | undefined): void {
+    if (host.disowned.get(uuid) === reason) return
+    this.#guests.disown(host, uuid, reason)
+    this.#guestsVersion++
+  }
+
+  /** One change of a host whose state is known; `reset` and `synced` are the watch's own. */
+  apply(host: HostState, event: WatchEvent): void {
+    if (event.$case === 'host') return this.#describe(host, event.value)
+    if (event.$case === 'metrics') return void (host.metrics = parseMetrics(event.value))
+    if (event.$case === 'guest') return this.#setGuest(host, event.value)
+    if (event.$case === 'guestRemoved') return this.#deleteGuest(host, event.value.uuid)
+    if (event.$case === 'operation') return this.#setOperation(host, event.value)
+    if (event.$case === 'operationRemoved') return this.#deleteOperation(host, event.value.id)
+    if (event.$case === 'template') return this.#setTemplate(host, event.value)
+    if (event.$case === 'templateRemoved') return void host.templates.delete(event.value.id)
+  }
+
+  /** Makes a whole snapshot visible at once; what it does not know is gone. */
+  replace(host: HostState, snapshot: Snapshot): void {
+    for (const uuid of [...host.guests.keys(), ...host.conflicts.keys()])
+      if (!snapshot.guests.has(uuid)) this.#deleteGuest(host, uuid)
+    for (const id of host.operations.keys()) if (!snapshot.operations.has(id)) this.#deleteOperation(host, id)
+    for (const id of host.templates.keys()) if (!snapshot.templates.has(id)) host.templates.delete(id)
+    host.refused = ''
+    for (const guest of snapshot.guests.values()) this.#setGuest(host, guest)
+    for (const operation of snapshot.operations.values()) this.#setOperation(host, operation)
+    for (const template of snapshot.templates.values()) this.#setTemplate(host, template)
+    if (snapshot.description) this.#describe(host, snapshot.description)
+    if (snapshot.metrics) host.metrics = parseMetrics(snapshot.metrics)
+  }
+
+  #describe(host: HostState, raw: HostDescription): void {
+    const description = parseDescription(raw, host.record.id)
+    if (!description) return void (host.refused = 'the agent described another host')
+    host.description = description
+  }
+
+  #setGuest(host: HostState, raw: Guest): void {
+    const guest = parseGuest(raw)
+    if (!guest) return void (host.refused = 'the agent reported a guest without valid uuid, id or name')
+    const known = host.guests.has(guest.uuid) || host.conflicts.has(guest.uuid)
+    if (!known && host.guests.size + host.conflicts.size >= hostLimits.guests)
+      return void (host.refused = `the agent reported more than ${hostLimits.guests} guests`)
+    this.#guests.set(host, guest)
+    this.#guestsVersion++
+  }
+
+  #deleteGuest(host: HostState, uuid: string): void {
+    this.#guests.delete(host, uuid)
+    host.disowned.delete(uuid)
+    this.#guestsVersion++
+  }
+
+  #setOperation(host: HostState, raw: Operation): void {
+    const operation = parseOperation(raw)
+    if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
+    const other = this.#operations.find(operation.id)
+    if (other && other.hostId !== host.record.id)
+      return void (host.refused = `operation ${operation.id} is of host ${other.hostId}`)
+    const view = { hostId: host.record.id, operation }
+    host.operations.set(operation.id, view)
+    this.#operations.set(view)
+    if (host.operations.size > hostLimits.operations) this.#dropOldestOperation(host)
+  }
+
+  #deleteOperation(host: HostState, id: string): void {
+    if (host.operations.delete(id)) this.#operations.delete(id)
+  }
+
+  #dropOldestOperation(host: HostState): void {
+    const [oldest] = host.operations.keys()
+    if (oldest !== undefined) this.#deleteOperation(host, oldest)
+  }
+
+  #setTemplate(host: HostState, raw: Template): void {
+    const template = parseTemplate(raw)
+    if (!template || (host.templates.size >= hostLimits.templates && !host.templates.has(template.id)))
+      return void (host.refused = 'the agent reported templates without valid id or too many')
+    host.templates.set(template.id, { hostId: host.record.id, template })
+  }
+}

@@ -1,0 +1,136 @@
+import type { ClientReadableStream } from '@grpc/grpc-js'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import type { AgentConnection } from './agent-connection.js'
+import { Snapshot, type HostState } from './host-state.js'
+
+type WatchEvent = NonNullable<WatchResponse['event']>
+
+/** What a stream brought up to `synced`: everything, or what changed since the point it resumed from. */
+export type SyncedState =
+  | { kind: 'all'; snapshot: Snapshot; epoch: string; revision: number }
+  | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
+
+export interface WatchHandlers {
+  /** Nothing more is delivered until it resolves. */
+  synced(state: SyncedState): Promise<void>
+  /** Changes after `synced`, in order. */
+  changed(message: WatchResponse): void
+  /** Once, for whatever reason. */
+  ended(reason: unknown): void
+}
+
+/** Beyond this rate a host's events wait: no agent takes the gateway's time from the others. */
+const maxEventsPerSecond = 20_000
+/** What a stream may send before `synced`. */
+const maxUnsynced = 200_000
+
+/** One Watch stream, from call to end. Delivers a consistent state first, then its changes. */
+export class WatchSession {
+  #stream: ClientReadableStream<WatchResponse>
+  #snapshot: Snapshot | undefined
+  #changes: WatchResponse[] | undefined = []
+  #unsynced = 0
+  #ended = false
+  #idleTimer: NodeJS.Timeout | undefined
+  readonly #rate = { windowStart: 0, events: 0 }
+
+  /** @param from where to resume; the agent decides whether it can */
+  constructor(
+    readonly connection: AgentConnection,
+    from: Pick<HostState, 'epoch' | 'revision'>,
+    private readonly handlers: WatchHandlers,
+  ) {
+    this.#stream = connection.watch.watch({ epoch: from.epoch, revision: from.revision })
+    this.#stream.on('data', (message: WatchResponse) => this.#receive(message))
+    // Without a listener a broken stream would end the process.
+    this.#stream.on('error', (error) => this.#end(error))
+    this.#stream.on('end', () => this.#end(new Error('the agent ended the stream')))
+    this.#expectMore()
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /** Ends it and its connection; `ended` is not called. */
+  close(): void {
+    this.#ended = true
+    this.#release()
+  }
+
+  #receive(message: WatchResponse): void {
+    if (this.#ended) return
+    try {
+      this.#throttle()
+      if (this.#changes === undefined) return this.handlers.changed(message)
+      this.#expectMore()
+      this.#collect(message, message.event)
+    } catch (error) {
+      this.#end(error)
+    }
+  }
+
+  #collect(message: WatchResponse, event: WatchEvent | undefined): void {
+    if (event?.$case === 'synced') return this.#finishSync(event.value.epoch, message.revision)
+    if (++this.#unsynced > maxUnsynced) throw new Error(`more than ${maxUnsynced} events before synced`)
+    if (event?.$case === 'reset') {
+      this.#snapshot = new Snapshot()
+      this.#changes = []
+    } else if (this.#snapshot && event) addTo(this.#snapshot, event)
+    else this.#changes?.push(message)
+  }
+
+  #finishSync(epoch: string, revision: number): void {
+    clearTimeout(this.#idleTimer)
+    const [snapshot, changes] = [this.#snapshot, this.#changes ?? []]
+    this.#snapshot = undefined
+    this.#changes = undefined
+    const state: SyncedState = snapshot
+      ? { kind: 'all', snapshot, epoch, revision }
+      : { kind: 'changes', changes, epoch, revision }
+    this.#stream.pause()
+    this.handlers.synced(state).then(
+      () => this.#ended || this.#stream.resume(),
+      (error: unknown) => this.#end(error),
+    )
+  }
+
+  /** Until synced there is always more to come; afterwards the connection's keepalive watches the peer. */
+  #expectMore(): void {
+    const { silenceMs } = this.connection.target
+    clearTimeout(this.#idleTimer)
+    this.#idleTimer = setTimeout(() => this.#end(new Error(`silent for ${silenceMs} ms`)), silenceMs)
+  }
+
+  #throttle(): void {
+    const now = performance.now()
+    if (now - this.#rate.windowStart > 1000) Object.assign(this.#rate, { windowStart: now, events: 0 })
+    if (++this.#rate.events !== maxEventsPerSecond) return
+    this.#stream.pause()
+    setTimeout(() => this.#ended || this.#stream.resume(), 1000).unref()
+  }
+
+  #end(reason: unknown): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#release()
+    this.handlers.ended(reason)
+  }
+
+  #release(): void {
+    clearTimeout(this.#idleTimer)
+    this.#stream.cancel()
+    this.connection.close()
+  }
+}
+
+function addTo(snapshot: Snapshot, event: WatchEvent): void {
+  if (event.$case === 'guest') snapshot.guests.set(event.value.uuid, event.value)
+  else if (event.$case === 'guestRemoved') snapshot.guests.delete(event.value.uuid)
+  else if (event.$case === 'operation') snapshot.operations.set(event.value.id, event.value)
+  else if (event.$case === 'operationRemoved') snapshot.operations.delete(event.value.id)
+  else if (event.$case === 'template') snapshot.templates.set(event.value.id, event.value)
+  else if (event.$case === 'templateRemoved') snapshot.templates.delete(event.value.id)
+  else if (event.$case === 'host') snapshot.description = event.value
+  else if (event.$case === 'metrics') snapshot.metrics = event.value
+}

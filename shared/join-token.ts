@@ -1,0 +1,70 @@
+import { BerthError } from './errors.js'
+import { hostIdPattern } from './identity.js'
+
+/** What gateway and agent agree on about join tokens: an ES256 JWT behind a prefix that logs know to hide. */
+export const joinTokenPrefix = 'berth_jt_'
+export const joinIssuer = 'berth-gateway'
+export const joinAudience = 'berth-join'
+export const joinPath = '/v1/join'
+
+export interface JoinTokenContent {
+  readonly hostId: string
+  /** host:port of the gateway's join endpoint. */
+  readonly address: string
+  /** SHA-256 of the CA certificate's DER, lower-case hexadecimal. */
+  readonly caFingerprint: string
+  readonly expiresAtMs: number
+}
+
+export interface JoinRequest {
+  readonly token: string
+  readonly csr: string
+}
+
+export interface JoinAnswer {
+  readonly host_id: string
+  readonly certificate: string
+  readonly ca: string
+}
+
+/**
+ * What a token says. Its signature is the gateway's to check: the agent trusts whoever handed the token over.
+ * @throws {BerthError} `join_token_invalid`
+ */
+export function parseJoinToken(token: string): JoinTokenContent {
+  const bad = (why: string) => new BerthError('invalid', 'join_token_invalid', `join token: ${why}`)
+  const match = /^berth_jt_[\w-]+\.([\w-]+)\.[\w-]+$/.exec(token.trim())
+  if (!match || token.length > 4096) throw bad('it must begin with berth_jt_ and be complete')
+  let claims: Record<string, unknown>
+  try {
+    claims = JSON.parse(Buffer.from(match[1]!, 'base64url').toString('utf8')) as Record<string, unknown>
+  } catch (cause) {
+    throw new BerthError('invalid', 'join_token_invalid', 'join token: it is damaged', { cause })
+  }
+  const { sub, address, ca, exp } = claims
+  const well =
+    typeof sub === 'string' &&
+    new RegExp(hostIdPattern).test(sub) &&
+    typeof ca === 'string' &&
+    /^[0-9a-f]{64}$/.test(ca) &&
+    typeof exp === 'number' &&
+    typeof address === 'string'
+  if (!well || !isHostPort(address)) throw bad('it is not of this version')
+  return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
+}
+
+/** host:port with a name, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535. */
+export function isHostPort(text: string): boolean {
+  const match = /^(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):(\d{1,5})$/.exec(
+    text,
+  )
+  const port = Number(match?.[3] ?? 0)
+  return port >= 1 && port <= 65535
+}
+
+/** @throws {TypeError} unless `isHostPort` */
+export function splitHostPort(text: string): { host: string; port: number } {
+  if (!isHostPort(text)) throw new TypeError(`not host:port: ${text}`)
+  const at = text.lastIndexOf(':')
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
+}
