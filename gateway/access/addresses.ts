@@ -33,15 +33,16 @@ function notAnAddress(field: string, part: string): Error {
   return invalidField(field, `${field}: not an IP address or CIDR: ${JSON.stringify(part.slice(0, 60))}`)
 }
 
-/** ::ffff:a00:1 → 10.0.0.1, and its CIDRs of /96 and longer likewise (RFC 4291, 2.5.5.2). */
+/** ::ffff:10.0.0.1 → 10.0.0.1, and its CIDRs of /96 and longer likewise (RFC 4291, 2.5.5.2). */
 function unmap(entry: string): string {
-  const match = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})(?:\/(\d+))?$/.exec(entry)
-  if (!match) return entry
-  const [, high = '', low = '', prefix] = match
-  if (prefix !== undefined && Number(prefix) < 96) return entry
-  const words = [parseInt(high, 16), parseInt(low, 16)]
-  const address = words.flatMap((word) => [word >> 8, word & 255]).join('.')
-  return prefix === undefined ? address : `${address}/${Number(prefix) - 96}`
+  const [address = '', prefix] = entry.split('/')
+  const mapped = address.replace(/^::ffff:/, '')
+  if (mapped === address || (prefix !== undefined && Number(prefix) < 96)) return entry
+  const words = /^([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(mapped)?.slice(1)
+  const ipv4 = words ? words.map((word) => parseInt(word, 16)).flatMap((word) => [word >> 8, word & 255]) : []
+  const text = words ? ipv4.join('.') : mapped
+  if (isIP(text) !== 4) return entry
+  return prefix === undefined ? text : `${text}/${Number(prefix) - 96}`
 }
 
 /** True when every address of `inner` is one of `outer`; both as `parseAddressList` gives them. */

@@ -4,7 +4,8 @@ import { appendFile, chmod, mkdtemp, readFile, readdir, rm, stat, writeFile } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
-import { silentLog, startTestRedis, until, type TestRedis } from '../support/redis.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
 
 describe('private Redis', () => {
   let redis: TestRedis
@@ -54,8 +55,8 @@ describe('private Redis', () => {
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
     process.kill(pid, 'SIGKILL')
-    await until(() => !store.ready(), 'loss noticed')
-    await until(() => store.ready(), 'connected again')
+    await waitFor(() => !store.ready(), { what: 'loss noticed' })
+    await waitFor(() => store.ready(), { what: 'connected again' })
     expect(await redis.pid()).not.to.equal(pid)
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
@@ -99,7 +100,7 @@ describe('private Redis', () => {
       await heir.start()
       expect(await heir.findPid()).to.equal(pid)
       process.kill(pid!, 'SIGKILL')
-      await until(async () => ![undefined, pid].includes(await heir.findPid()), 'a new server')
+      await waitFor(async () => ![undefined, pid].includes(await heir.findPid()), { what: 'a new server' })
     } finally {
       await heir.stop()
       await rm(stateDir, { recursive: true, force: true })
@@ -113,7 +114,7 @@ describe('private Redis', () => {
     const upgraded = another(['maxclients 100'])
     await upgraded.start()
     expect(await upgraded.findPid()).not.to.equal(pid)
-    await until(() => store.ready(), 'connected again')
+    await waitFor(() => store.ready(), { what: 'connected again' })
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
     await upgraded.stop()
   })
@@ -127,7 +128,7 @@ describe('private Redis', () => {
     await appendFile(join(directory, file), '*3\r\n$3\r\nSET\r\n$7\r\nbte')
     const again = another()
     await again.start()
-    await until(() => store.ready(), 'connected again')
+    await waitFor(() => store.ready(), { what: 'connected again' })
     expect(await store.run('get', (client) => client.get('btest:19'))).to.equal('x')
     await again.stop()
   })
@@ -140,7 +141,7 @@ describe('private Redis', () => {
     await chmod(program, 0o755)
     const failing = new RedisProcess({ program, stateDir, runDir: `${stateDir}/run`, log: silentLog })
     const started = failing.start().catch(() => undefined)
-    await until(async () => (await countLines(`${stateDir}/runs`)) >= 2, 'a second try')
+    await waitFor(async () => (await countLines(`${stateDir}/runs`)) >= 2, { what: 'a second try' })
     await new Promise((resolve) => setTimeout(resolve, 1500))
     expect(await countLines(`${stateDir}/runs`)).to.be.within(2, 6)
     await failing.stop()

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { pino, type Logger } from 'pino'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
+import { waitFor } from './wait.js'
 
 export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
@@ -46,7 +47,7 @@ export async function startTestRedis(
       const store = new Store({ url: server.url, prefix, log: silentLog })
       stores.push(store)
       store.start()
-      await until(() => store.ready(), 'store connected')
+      await waitFor(() => store.ready(), { what: 'store connected' })
       return store
     },
     pid: async () => {
@@ -60,19 +61,6 @@ export async function startTestRedis(
       await server.stop()
       await rm(stateDir, { recursive: true, force: true })
     },
-  }
-}
-
-/** Waits for a condition. @throws after `timeoutMs`, naming it */
-export async function until(
-  condition: () => boolean | Promise<boolean>,
-  what: string,
-  timeoutMs = 10_000,
-): Promise<void> {
-  const deadline = Date.now() + timeoutMs
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
 

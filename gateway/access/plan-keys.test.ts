@@ -1,0 +1,312 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { KeyRecord } from './key-record.js'
+import {
+  mayManage,
+  planChange,
+  planNewKey,
+  planRemoval,
+  rightsOf,
+  type KeyFields,
+  type Keys,
+} from './plan-keys.js'
+import { isUnlimited } from './rights.js'
+
+const nowMs = 1000
+const record = (id: number, fields: Partial<KeyRecord> = {}): KeyRecord => ({
+  id,
+  name: `key ${id}`,
+  digest: '',
+  prefix: '',
+  addresses: [],
+  scopes: ['*'],
+  expiresAtMs: 0,
+  disabled: false,
+  containerUuids: [],
+  createdAtMs: 0,
+  parentId: 0,
+  ...fields,
+})
+const keysOf = (...records: KeyRecord[]): Map<number, KeyRecord> =>
+  new Map(records.map((key) => [key.id, key]))
+const change = (keys: Keys, callerId: number, id: number, fields: KeyFields) =>
+  planChange({ keys, callerId, target: keys.get(id)!, nowMs }, fields)
+const removal = (keys: Keys, callerId: number, id: number) =>
+  planRemoval({ keys, callerId, target: keys.get(id)!, nowMs })
+
+describe('making a key', () => {
+  const limited = record(2, {
+    scopes: ['container:*', 'apikey:create'],
+    containerUuids: ['u1', 'u2'],
+    addresses: ['10.0.0.0/24'],
+    expiresAtMs: 5000,
+  })
+  const make = (fields: KeyFields) => planNewKey(fields, rightsOf(keysOf(limited), limited))
+
+  it('takes over the bounds that are left out, and of the default scopes those held', () =>
+    expect(make({})).to.deep.equal({
+      scopes: ['container:read'],
+      addresses: ['10.0.0.0/24'],
+      containerUuids: ['u1', 'u2'],
+      expiresAtMs: 5000,
+      disabled: false,
+    }))
+
+  for (const [field, fields] of [
+    ['scopes', { scopes: ['*'] }],
+    ['scopes', { scopes: ['container:read', 'apikey:read'] }],
+    ['scopes', { scopes: ['apikey:*'] }],
+    ['container_uuids', { containerUuids: [] }],
+    ['container_uuids', { containerUuids: ['u1', 'u3'] }],
+    ['ip_whitelist', { addresses: [] }],
+    ['ip_whitelist', { addresses: ['10.0.0.0/23'] }],
+    ['expires_at', { expiresAtMs: 0 }],
+    ['expires_at', { expiresAtMs: 5001 }],
+  ] as const)
+    it(`refuses ${JSON.stringify(fields)} beyond its maker`, () =>
+      expect(() => make({ scopes: ['container:read'], ...fields }))
+        .to.throw()
+        .with.property('field', field))
+
+  it('takes what is within its maker', () =>
+    expect(
+      make({
+        scopes: ['container:power'],
+        containerUuids: ['u1'],
+        addresses: ['10.0.0.7'],
+        expiresAtMs: 4000,
+      }),
+    )
+      .to.include({ expiresAtMs: 4000 })
+      .and.to.deep.include({ containerUuids: ['u1'], addresses: ['10.0.0.7'] }))
+})
+
+describe('changing a key', () => {
+  it('is never done by itself, nor by what it made', () => {
+    const keys = keysOf(record(1), record(2), record(3, { parentId: 2 }))
+    for (const [caller, target] of [
+      [2, 2],
+      [3, 2],
+    ] as const) {
+      expect(mayManage(keys, caller, keys.get(target)!)).to.equal(false)
+      expect(() => change(keys, caller, target, { name: 'x' }))
+        .to.throw()
+        .with.property('code', 'insufficient_scope')
+    }
+  })
+
+  it('gives nothing the caller lacks, and only to keys it made when it is limited', () => {
+    const keys = keysOf(
+      record(1),
+      record(2, { scopes: ['container:*', 'apikey:update'] }),
+      record(3, { scopes: ['container:read'], parentId: 2 }),
+      record(4, { scopes: ['container:read'], disabled: true }),
+    )
+    expect(change(keys, 2, 3, { scopes: ['container:power'] }).scopes).to.deep.equal(['container:power'])
+    expect(change(keys, 2, 4, { name: 'renamed' }).name).to.equal('renamed')
+    expect(() => change(keys, 2, 3, { scopes: ['*'] })).to.throw('more than this key holds')
+    expect(() => change(keys, 2, 4, { disabled: false })).to.throw('only to keys it made')
+    expect(() => change(keys, 2, 1, { name: 'x' })).to.throw('reaches beyond')
+    expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
+  })
+
+  it('is refused beyond what the maker of the key may do', () => {
+    const keys = keysOf(
+      record(1),
+      record(2, { scopes: ['apikey:*'] }),
+      record(3, { scopes: [], parentId: 2 }),
+    )
+    expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which made this one')
+  })
+
+  it('leaves a usable administrator', () => {
+    const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
+    const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
+    code(() => removal(alone, 1, 1))
+    for (const fields of [
+      { disabled: true },
+      { scopes: ['container:*'] },
+      { expiresAtMs: 9999 },
+      { containerUuids: ['u'] },
+    ])
+      code(() => change(alone, 1, 1, fields))
+    const temporary = keysOf(record(1), record(2, { expiresAtMs: 9999 }))
+    code(() => removal(temporary, 2, 1))
+    const made = keysOf(record(1), record(2, { parentId: 1 }))
+    code(() => change(made, 2, 1, { disabled: true }))
+    expect(removal(keysOf(record(1), record(2)), 2, 1).removed).to.have.length(1)
+  })
+})
+
+describe('removing a key', () => {
+  it('removes what a limited key made, down to the last', () => {
+    const keys = keysOf(
+      record(1),
+      record(2, { scopes: ['apikey:*'] }),
+      record(3, { scopes: ['apikey:*'], parentId: 2 }),
+      record(4, { scopes: ['apikey:read'], parentId: 3 }),
+    )
+    expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
+  })
+
+  it('passes what an unlimited key made to its own maker', () => {
+    const keys = keysOf(
+      record(1),
+      record(2, { parentId: 1 }),
+      record(3, { parentId: 2, scopes: ['swap:read'] }),
+    )
+    const { removed, adopted } = removal(keys, 1, 2)
+    expect(removed.map((key) => key.id)).to.deep.equal([2])
+    expect(adopted).to.deep.equal([record(3, { parentId: 1, scopes: ['swap:read'] })])
+  })
+})
+
+/* What follows judges by an oracle of its own: single requests, allowed or not. */
+
+interface Request {
+  scope: string
+  container: string
+  address: string
+  atMs: number
+}
+const requests: Request[] = ['container:read', 'container:power', 'apikey:create', 'audit:read'].flatMap(
+  (scope) =>
+    ['u1', 'u2', 'u3'].flatMap((container) =>
+      ['10.0.0.1', '10.0.1.1', '192.0.2.1'].flatMap((address) =>
+        [1500, 2500, 1e9].map((atMs) => ({ scope, container, address, atMs })),
+      ),
+    ),
+)
+
+function allows(keys: Keys, key: KeyRecord, request: Request): boolean {
+  const [area] = request.scope.split(':')
+  const own =
+    !key.disabled &&
+    key.scopes.some((scope) => ['*', `${area}:*`, request.scope].includes(scope)) &&
+    (key.containerUuids.length === 0 || key.containerUuids.includes(request.container)) &&
+    (key.addresses.length === 0 || key.addresses.some((entry) => inList(entry, request.address))) &&
+    (key.expiresAtMs === 0 || request.atMs < key.expiresAtMs)
+  if (!own || key.parentId === 0) return own
+  const parent = keys.get(key.parentId)
+  return parent !== undefined && allows(keys, parent, request)
+}
+
+/** The lists below hold /24 networks and whole addresses only. */
+function inList(entry: string, address: string): boolean {
+  return entry.endsWith('/24') ? address.startsWith(entry.replace('0/24', '')) : entry === address
+}
+
+const fieldsArbitrary = fc.record(
+  {
+    scopes: fc.uniqueArray(
+      fc.constantFrom('*', 'container:*', 'container:read', 'apikey:*', 'apikey:create', 'audit:read'),
+      {
+        maxLength: 3,
+      },
+    ),
+    containerUuids: fc.uniqueArray(fc.constantFrom('u1', 'u2', 'u3'), { maxLength: 2 }),
+    addresses: fc.uniqueArray(fc.constantFrom('10.0.0.0/24', '10.0.0.1', '192.0.2.1'), { maxLength: 2 }),
+    expiresAtMs: fc.constantFrom(0, 2000, 3000),
+    disabled: fc.boolean(),
+  },
+  { requiredKeys: [] },
+)
+const stepArbitrary = fc.record({
+  by: fc.nat(12),
+  on: fc.nat(12),
+  act: fc.constantFrom('create', 'change', 'remove', 'revoke', 'narrow'),
+  fields: fieldsArbitrary,
+})
+type Step = { by: number; on: number; act: string; fields: KeyFields }
+
+/** What a caller's request does, or nothing where it is refused. */
+function perform(keys: Map<number, KeyRecord>, step: Step, callerId: number, newId: number): void {
+  const caller = keys.get(callerId)
+  const target = keys.get(step.on + 1)
+  if (!caller) return
+  try {
+    if (step.act === 'create')
+      keys.set(
+        newId,
+        record(newId, { ...planNewKey(step.fields, rightsOf(keys, caller)), parentId: callerId }),
+      )
+    else if (step.act === 'change' && target)
+      keys.set(target.id, change(keys, callerId, target.id, step.fields))
+    else if (step.act === 'remove' && target) removeKey(keys, callerId, target.id)
+  } catch (error) {
+    expect(error).to.have.property('code').that.is.oneOf(['insufficient_scope', 'invalid_state'])
+  }
+}
+
+function removeKey(keys: Map<number, KeyRecord>, callerId: number, id: number): void {
+  const { removed, adopted } = removal(keys, callerId, id)
+  for (const key of adopted) keys.set(key.id, key)
+  for (const key of removed) keys.delete(key.id)
+}
+
+describe('any sequence of requests', () => {
+  it('leaves every key within the one that made it', () => {
+    fc.assert(
+      fc.property(fc.array(stepArbitrary, { maxLength: 25 }), (steps) => {
+        const keys = keysOf(record(1), record(2))
+        steps.forEach((step, i) => {
+          const ids = [...keys.keys()]
+          perform(keys, step, ids[step.by % ids.length]!, i + 3)
+          for (const key of keys.values())
+            for (const request of requests)
+              if (key.parentId !== 0 && allows(keys, key, request))
+                expect(
+                  allows(keys, keys.get(key.parentId)!, request),
+                  JSON.stringify({ key, request }),
+                ).to.equal(true)
+        })
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('never gives limited keys more than they would have without it', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),
+        fc.array(stepArbitrary, { maxLength: 20 }),
+        (members, steps) => {
+          const start = keysOf(record(1), ...members.map((fields, i) => record(i + 2, defined(fields))))
+          if ([...start.values()].some((key) => key.id > 1 && isUnlimited(rightsOf(start, key)))) return
+          const held = new Set([...start.keys()].filter((id) => id > 1))
+          const [real, quiet] = [new Map(start), new Map(start)]
+          steps.forEach((step, i) => {
+            const newId = i + 20
+            if (step.act === 'revoke' || step.act === 'narrow')
+              for (const keys of [real, quiet]) administer(keys, step, members.length)
+            else {
+              const ids = [...held]
+              perform(real, step, ids[step.by % ids.length]!, newId)
+              if (real.has(newId)) held.add(newId)
+            }
+            for (const request of requests) {
+              const power = (keys: Keys) =>
+                [...keys.values()].some((key) => held.has(key.id) && allows(keys, key, request))
+              if (power(real)) expect(power(quiet), JSON.stringify({ steps, request })).to.equal(true)
+            }
+          })
+        },
+      ),
+      { numRuns: 400 },
+    )
+  })
+})
+
+/** The administrator takes something from one of the first members. */
+function administer(keys: Map<number, KeyRecord>, step: Step, members: number): void {
+  const target = keys.get(2 + (step.on % members))
+  if (!target) return
+  if (step.act === 'narrow')
+    keys.set(target.id, { ...target, scopes: ['audit:read'], containerUuids: ['u1'] })
+  else if (step.by % 2 === 0) keys.set(target.id, { ...target, disabled: true })
+  else removeKey(keys, 1, target.id)
+}
+
+function defined(fields: KeyFields): Partial<KeyRecord> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,126 @@
+import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
+import { Store } from '../../gateway/store/store.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
+
+describe('store', () => {
+  let redis: TestRedis
+  afterEach(async () => redis.stop())
+
+  it('fails at once while nothing listens, and says why', async () => {
+    redis = await startTestRedis()
+    const store = new Store({ url: 'unix:///tmp/btest-no-such.sock', prefix: 'x:', log: silentLog })
+    store.start()
+    await waitFor(() => store.reason().includes('ENOENT'))
+    const begun = performance.now()
+    const failure = await store.run('read', (client) => client.get('a')).catch((error: unknown) => error)
+    expect(performance.now() - begun).to.be.lessThan(50)
+    expect(codeOf(failure)).to.equal('unavailable store_unavailable')
+    await store.close()
+  })
+
+  it('notices a server that hangs within 2 s and comes back within 5 s', async () => {
+    redis = await startTestRedis()
+    const store = await redis.openStore()
+    const pid = await redis.pid()
+    process.kill(pid, 'SIGSTOP')
+    try {
+      const begun = performance.now()
+      const failure = await store.run('read', (client) => client.get('a')).catch((error: unknown) => error)
+      expect(performance.now() - begun).to.be.lessThan(2000)
+      expect(codeOf(failure)).to.equal('unavailable store_unavailable')
+      expect(store.ready()).to.equal(false)
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    const back = performance.now()
+    await waitFor(() => store.ready())
+    expect(performance.now() - back).to.be.lessThan(5000)
+    expect(await store.run('read', (client) => client.get('a'))).to.equal(null)
+  })
+
+  it('reads a full server as unavailable, not as a bug, and still reads from it', async () => {
+    redis = await startTestRedis({ extraConfig: ['maxmemory 3mb'] })
+    const store = await redis.openStore()
+    const failure = await fill(store)
+    expect(codeOf(failure)).to.equal('unavailable store_unavailable')
+    expect(String((failure as Error).cause)).to.contain('OOM')
+    expect(await store.run('read', (client) => client.get('btest:0'))).to.have.length(10_000)
+  })
+
+  it('reads a read-only replica as unavailable', async () => {
+    redis = await startTestRedis({ extraConfig: ['replicaof 127.0.0.1 1', 'replica-serve-stale-data yes'] })
+    const store = await redis.openStore()
+    const failure = await store
+      .run('write', (client) => client.set('a', '1'))
+      .catch((error: unknown) => error)
+    expect(codeOf(failure)).to.equal('unavailable store_unavailable')
+  })
+
+  it('keeps a mistake of ours a bug', async () => {
+    redis = await startTestRedis()
+    const store = await redis.openStore()
+    await store.run('write', (client) => client.set('a', '1'))
+    const failure = await store
+      .run('push', (client) => client.lPush('a', '1'))
+      .catch((error: unknown) => error)
+    expect(codeOf(failure)).to.equal('internal internal_error')
+  })
+
+  it('repeats a transaction whose keys somebody else changed', async () => {
+    redis = await startTestRedis()
+    const [one, two] = [await redis.openStore(), await redis.openStore()]
+    const add = (store: Store) =>
+      store.transact('add', async (client) => {
+        await client.watch('sum')
+        const sum = Number(await client.get('sum'))
+        await client
+          .multi()
+          .set('sum', String(sum + 1))
+          .exec()
+      })
+    await Promise.all(Array.from({ length: 60 }, (_, i) => add(i % 2 ? one : two)))
+    expect(await one.run('read', (client) => client.get('sum'))).to.equal('60')
+  })
+
+  it('tells of changes below a prefix, whoever makes them, and of the loss of contact', async () => {
+    redis = await startTestRedis()
+    const writer = await redis.openStore()
+    const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
+    const heard: string[] = []
+    store.onInvalidate(store.key('a', ''), (key) => heard.push(key ?? 'all'))
+    store.on('down', () => heard.push('down'))
+    store.start()
+    await waitFor(() => store.ready())
+    await writer.run('write', (client) => client.set('btest:a:1', '1'))
+    await writer.run('write', (client) => client.set('btest:b:1', '1'))
+    await store.ping()
+    expect(heard).to.deep.equal(['btest:a:1'])
+    process.kill(await redis.pid(), 'SIGKILL')
+    await waitFor(() => heard.includes('down'))
+    await waitFor(() => store.ready() && writer.ready())
+    await writer.run('write', (client) => client.set('btest:a:2', '1'))
+    await store.ping()
+    expect(heard).to.deep.equal(['btest:a:1', 'down', 'btest:a:2'])
+    await store.close()
+  })
+})
+
+async function fill(store: Store): Promise<unknown> {
+  const value = 'x'.repeat(10_000)
+  for (let i = 0; i < 1000; i++) {
+    const failure = await store
+      .run('write', (client) => client.set(`btest:${i}`, value))
+      .then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+    if (failure) return failure
+  }
+  return undefined
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof BerthError ? `${error.kind} ${error.code}` : String(error)
+}
