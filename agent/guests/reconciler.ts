@@ -17,6 +17,7 @@ export class Reconciler {
   #running: Promise<void> | undefined
   #again = false
   #repairs = 0
+  #warnings: readonly string[] = []
 
   constructor(
     private readonly context: GuestContext,
@@ -28,6 +29,11 @@ export class Reconciler {
   /** Differences found and repaired since the agent started. */
   get repairs(): number {
     return this.#repairs
+  }
+
+  /** What a person should look at. */
+  get warnings(): readonly string[] {
+    return this.#warnings
   }
 
   listen(): void {
@@ -62,7 +68,7 @@ export class Reconciler {
     do {
       this.#again = false
       await this.#guard('guests', () => this.#compareGuests())
-      await this.#guard('network', () => this.#compareNetwork())
+      await this.#guard('network', () => this.compareNetwork())
     } while (this.#again)
   }
 
@@ -74,7 +80,8 @@ export class Reconciler {
     }
   }
 
-  async #compareNetwork(): Promise<void> {
+  /** Rules and bridge as the journal has them. @throws what the host refused */
+  async compareNetwork(): Promise<void> {
     const repaired = await this.context.network.ensure(
       this.context.store.list().map((record) => networkOf(record, this.context.deviceOf)),
     )
@@ -90,6 +97,16 @@ export class Reconciler {
       .filter((record) => this.#unchanged(record))
       .map((record) => this.#compare(record, observed))
     for (const repair of planReconcile(comparisons)) this.#apply(repair)
+    this.#warnings = await this.#findStrays()
+  }
+
+  /** What looks like a guest's but is in no journal is shown, never removed: the journal may be an old one. */
+  async #findStrays(): Promise<string[]> {
+    const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
+    const traces = (await Promise.all(drivers.map((driver) => driver.listTraces()))).flat()
+    return traces
+      .filter((uuid) => !this.context.store.find(uuid) && !this.engine.busy(uuid))
+      .map((uuid) => `guest ${uuid} is on the host but not in the journal`)
   }
 
   async #observe(): Promise<Map<string, Observed>> {

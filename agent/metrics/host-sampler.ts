@@ -25,24 +25,21 @@ export interface PoolCapacity {
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
+export interface HostSamplerOptions {
+  poolCapacity: () => Promise<PoolCapacity>
+  onSample: (sample: HostSample) => void | Promise<void>
+  log: Logger
+}
+
 /**
  * Reads what costs nothing to read: of systeminformation only the calls that spawn no process
  * (`mem`, `currentLoad`), and statfs for the pool.
  */
 export class HostSampler {
-  #latest: HostSample | undefined
   #timer: NodeJS.Timeout | undefined
   readonly #loop = monitorEventLoopDelay({ resolution: 100 })
 
-  constructor(
-    private readonly poolCapacity: () => Promise<PoolCapacity>,
-    private readonly onSample: (sample: HostSample) => void,
-    private readonly log: Logger,
-  ) {}
-
-  get latest(): HostSample | undefined {
-    return this.#latest
-  }
+  constructor(private readonly options: HostSamplerOptions) {}
 
   async start(intervalMs: number): Promise<void> {
     this.#loop.enable()
@@ -57,15 +54,14 @@ export class HostSampler {
 
   async #sample(): Promise<void> {
     try {
-      this.#latest = await this.#read()
-      this.onSample(this.#latest)
+      await this.options.onSample(await this.#read())
     } catch (err) {
-      this.log.warn({ err }, 'sample the host')
+      this.options.log.warn({ err }, 'sample the host')
     }
   }
 
   async #read(): Promise<HostSample> {
-    const [memory, cpu, pool] = await Promise.all([si.mem(), si.currentLoad(), this.poolCapacity()])
+    const [memory, cpu, pool] = await Promise.all([si.mem(), si.currentLoad(), this.options.poolCapacity()])
     const own = process.cpuUsage()
     const lagMs = this.#loop.mean / 1e6
     this.#loop.reset()

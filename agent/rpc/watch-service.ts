@@ -22,8 +22,17 @@ export interface WatchSource {
 
 const kinds: readonly ChangeKind[] = ['template', 'guest', 'operation']
 
-export function createWatchService(source: WatchSource): WatchServiceServer {
-  return { watch: (call) => new WatchStream(source, call).open() }
+/** @returns the service, and how to end all watches: without it a server waits for them at shutdown */
+export function createWatchService(source: WatchSource): { service: WatchServiceServer; close: () => void } {
+  const open = new Set<WatchStream>()
+  const service: WatchServiceServer = {
+    watch: (call) => {
+      const stream = new WatchStream(source, call, () => open.delete(stream))
+      open.add(stream)
+      stream.open()
+    },
+  }
+  return { service, close: () => open.forEach((stream) => stream.end()) }
 }
 
 /**
@@ -39,6 +48,7 @@ class WatchStream {
   constructor(
     private readonly source: WatchSource,
     private readonly call: Call,
+    private readonly onClosed: () => void,
   ) {}
 
   open(): void {
@@ -55,7 +65,13 @@ class WatchStream {
     this.#catchUp()
   }
 
+  end(): void {
+    this.#close()
+    this.call.end()
+  }
+
   #close(): void {
+    this.onClosed()
     for (const stop of this.#stop.splice(0)) stop()
     this.#pending.clear()
   }

@@ -64,7 +64,7 @@ export class AgentProcess {
     const authority = await ensureAuthority(join(directory, 'ca'), 30)
     const gateway = await authority.issue({ role: 'gateway' }, dayMs)
     const leaf = await authority.issue({ role: 'agent', hostId: 'test-host' }, dayMs)
-    await writeIdentity(join(directory, 'state', 'identity'), { ...leaf, caPem: authority.certificatePem })
+    await writeIdentity(join(directory, 'state', 'identity'), { ...leaf, caPem: authority.caPem })
     const config = agentConfig(directory, tag, overrides)
     const entry = program ? ['--import', 'tsx', program] : [agentProgram]
     return new AgentProcess(directory, config, authority, gateway, entry)
@@ -152,7 +152,7 @@ export class AgentProcess {
 
   #target(): [string, ReturnType<typeof grpcCredentials.createSsl>, Record<string, string>] {
     const credentials = grpcCredentials.createSsl(
-      Buffer.from(this.authority.certificatePem),
+      Buffer.from(this.authority.caPem),
       Buffer.from(this.gateway.privateKeyPem),
       Buffer.from(this.gateway.certificatePem),
     )

@@ -1,0 +1,21 @@
+/** What was opened, ended in reverse order; each is ended though another fails. */
+export class Closers {
+  readonly #list: (() => unknown)[] = []
+
+  add(close: () => unknown): void {
+    this.#list.push(close)
+  }
+
+  /** @throws {AggregateError} of everything that failed */
+  async run(): Promise<void> {
+    const failures: unknown[] = []
+    for (const close of this.#list.splice(0).reverse()) {
+      try {
+        await close()
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    if (failures.length > 0) throw new AggregateError(failures, 'close')
+  }
+}

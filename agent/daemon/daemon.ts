@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import type { AgentConfig } from '../config.js'
+import { getIdentity } from '../enrollment/identity.js'
+import type { GuestRecord } from '../guests/record.js'
+import { MetricsFeed } from '../metrics/feed.js'
+import { describeHost } from '../metrics/host-description.js'
+import { HostSampler } from '../metrics/host-sampler.js'
+import type { StepObserver } from '../operations/types.js'
+import { createGuestService } from '../rpc/guest-service.js'
+import { createHostService } from '../rpc/host-service.js'
+import { createOperationService } from '../rpc/operation-service.js'
+import { serve } from '../rpc/server.js'
+import { createWatchService } from '../rpc/watch-service.js'
+import { createWatchSource } from '../rpc/watch-source.js'
+import { lockState } from '../state/lock.js'
+import { readCapacity } from '../storage/pool.js'
+import { Closers } from './closers.js'
+import { openDomain, type Domain } from './domain.js'
+import { openHost, type Host } from './host.js'
+import { readMetrics } from './metrics.js'
+
+export interface DaemonOptions {
+  config: AgentConfig
+  log: Logger
+  version: string
+  /** Told of every step's beginning and end; tests break the agent there. */
+  observer?: StepObserver
+}
+
+/**
+ * The agent: the host first (pool, network), then what an earlier run left begun, then what should run,
+ * and only then callers.
+ * @returns how to end it; guests go on
+ */
+export async function startDaemon(options: DaemonOptions): Promise<() => Promise<void>> {
+  const closers = new Closers()
+  try {
+    await open(options, closers)
+  } catch (error) {
+    await closers.run().catch((err: unknown) => options.log.error({ err }, 'close after a failed start'))
+    throw error
+  }
+  return () => closers.run()
+}
+
+async function open(options: DaemonOptions, closers: Closers): Promise<void> {
+  const { config, log } = options
+  const identityDir = join(config.state_dir, 'identity')
+  const { hostId } = getIdentity(identityDir)
+  for (const directory of [config.state_dir, config.run_dir])
+    await mkdir(directory, { recursive: true, mode: 0o711 })
+  closers.add(lockState(join(config.state_dir, 'lock.db')))
+  const host = await openHost(config, log, closers)
+  const domain = await openDomain(host, options, closers)
+  await recover(host, domain, config)
+  const description = await describe(host, domain, { ...options, hostId })
+  const feed = await startSampling(host, domain, { config, log, closers })
+  closers.add(await serve(config.listen, identityDir, servicesOf(domain, description, feed)))
+  log.info({ host: hostId, listen: config.listen, guests: domain.context.store.list().length }, 'agent ready')
+}
+
+/** The network stands before any guest starts; what was begun ends before anything new begins. */
+async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
+  const { engine, images, reconciler } = domain
+  await host.trash.sweep()
+  await images.sweep()
+  await reconciler.compareNetwork()
+  reconciler.listen()
+  engine.recover()
+  await reconciler.pass()
+  reconciler.start(config.reconcile_interval_seconds * 1000)
+  for (const templateId of config.images.prefetch) prefetch(domain, templateId)
+}
+
+function prefetch({ engine, images }: Domain, templateId: string): void {
+  if (images.find(templateId)?.available !== false) return
+  engine.submit({
+    id: randomUUID(),
+    action: 'image_build',
+    guestUuid: '',
+    guestId: 0,
+    guestName: '',
+    input: { templateId },
+    requestedBy: 'system',
+  })
+}
+
+async function describe(
+  host: Host,
+  domain: Domain,
+  { config, version, hostId }: DaemonOptions & { hostId: string },
+): Promise<HostDescription> {
+  const { start, end } = config.network.nat_ports
+  return describeHost({
+    hostId,
+    version,
+    timeZone: config.time_zone,
+    lxc: await domain.context.drivers.lxc?.describe(),
+    kvm: await domain.context.drivers.kvm?.describe(),
+    cgroupVersion: host.lxc.cgroupVersion,
+    lxcfs: host.lxc.hasLxcfs(),
+    poolTotalBytes: (await readCapacity(host.pool, config.storage)).totalBytes,
+    natPortsTotal: end - start + 1,
+    ipv4Total: host.ipv4Total,
+  })
+}
+
+async function startSampling(
+  host: Host,
+  domain: Domain,
+  { config, log, closers }: { config: AgentConfig; log: Logger; closers: Closers },
+): Promise<MetricsFeed> {
+  const feed = new MetricsFeed()
+  const sampler = new HostSampler({
+    poolCapacity: () => readCapacity(host.pool, config.storage),
+    onSample: async (sample) => feed.publish(await readMetrics(sample, domain)),
+    log,
+  })
+  closers.add(() => sampler.close())
+  await sampler.start(config.metrics.host_interval_seconds * 1000)
+  domain.sampler.start(config.metrics.guest_interval_seconds * 1000)
+  return feed
+}
+
+function servicesOf(
+  domain: Domain,
+  description: HostDescription,
+  metrics: MetricsFeed,
+): Parameters<typeof serve>[2] {
+  const { changes, context, engine, guests, images, sampler } = domain
+  const { log } = context
+  const hasPassword = (record: GuestRecord): boolean => context.openLogin(record).password !== undefined
+  const describe = (): HostDescription => description
+  return {
+    guests: createGuestService({ guests, sampler, hasPassword, log }),
+    operations: createOperationService(engine, changes, log),
+    hosts: createHostService(describe, log),
+    watch: createWatchService(
+      createWatchSource({
+        changes,
+        guests: context.store,
+        operations: engine.store,
+        images: images.store,
+        hasPassword,
+        describe,
+        metrics,
+      }),
+    ),
+  }
+}

@@ -1,0 +1,98 @@
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { availableParallelism, totalmem } from 'node:os'
+import { readOrCreateKey } from '../../shared/sealing.js'
+import type { AgentConfig } from '../config.js'
+import type { GuestContext } from '../guests/context.js'
+import { guestDefinitions } from '../guests/definitions.js'
+import { Guests } from '../guests/guests.js'
+import { loginVault } from '../guests/login-vault.js'
+import { machineOf } from '../guests/record.js'
+import { Reconciler } from '../guests/reconciler.js'
+import { GuestStore } from '../guests/store.js'
+import { imageBuildDefinition } from '../images/definition.js'
+import { Images } from '../images/images.js'
+import { GuestSampler } from '../metrics/guest-sampler.js'
+import { deviceName } from '../network/allocation.js'
+import { OperationEngine } from '../operations/engine.js'
+import type { OperationDefinition, StepObserver } from '../operations/types.js'
+import { Changes } from '../state/changes.js'
+import { openDatabase } from '../state/database.js'
+import type { Closers } from './closers.js'
+import type { Host } from './host.js'
+
+/** The journal and everything that acts on it. */
+export interface Domain {
+  readonly changes: Changes
+  readonly context: GuestContext
+  readonly engine: OperationEngine
+  readonly guests: Guests
+  readonly images: Images
+  readonly reconciler: Reconciler
+  readonly sampler: GuestSampler
+}
+
+export interface DomainOptions {
+  config: AgentConfig
+  log: Logger
+  observer?: StepObserver
+}
+
+const mib = 1024 * 1024
+
+export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
+  const { config, log } = options
+  const db = openDatabase(join(config.state_dir, 'journal.db'))
+  closers.add(() => db.close())
+  const changes = new Changes(db)
+  const images = new Images({ pool: host.pool, trash: host.trash, changes, config: config.images, log })
+  const key = await readOrCreateKey(join(config.state_dir, 'secret.key'))
+  const context = createContext({ host, options, changes, images, key })
+  const definitions = Object.values(guestDefinitions(context)) as OperationDefinition<unknown>[]
+  const engine = new OperationEngine({
+    changes,
+    definitions: [...definitions, imageBuildDefinition(images) as OperationDefinition<unknown>],
+    parallel: config.operations.parallel,
+    log,
+    ...(options.observer ? { observer: options.observer } : {}),
+  })
+  closers.add(() => engine.close())
+  const guests = new Guests(context, engine, {
+    cpuCores: availableParallelism(),
+    ramTotalMb: Math.floor(totalmem() / mib),
+  })
+  const sampler = new GuestSampler(context)
+  closers.add(() => sampler.close())
+  const reconciler = new Reconciler(context, guests, engine, (observed) => sampler.observed(observed))
+  closers.add(() => reconciler.close())
+  return { changes, context, engine, guests, images, reconciler, sampler }
+}
+
+interface ContextParts {
+  host: Host
+  options: DomainOptions
+  changes: Changes
+  images: Images
+  key: Buffer
+}
+
+function createContext({ host, options: { config, log }, changes, images, key }: ContextParts): GuestContext {
+  const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
+  const { gateway, prefixLength, resolvers } = host
+  return {
+    config,
+    store: new GuestStore(changes),
+    drivers: { lxc: config.lxc.enabled ? host.lxc : undefined, kvm: undefined },
+    network: host.network,
+    images: {
+      knows: (id) => images.find(id) !== undefined,
+      has: (id) => images.find(id)?.available ?? false,
+      ensure: (id, report, signal) => images.ensure(id, report, signal),
+    },
+    log,
+    machineOf: (record) => machineOf(record, { config, gateway, prefixLength, resolvers, deviceOf }),
+    deviceOf,
+    ...loginVault(key),
+    now: Date.now,
+  }
+}

@@ -1,0 +1,62 @@
+import { readFile } from 'node:fs/promises'
+import type { Logger } from 'pino'
+import type { AgentConfig } from '../config.js'
+import { openLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
+import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
+import type { Network } from '../network/contract.js'
+import { createNetwork } from '../network/network.js'
+import { parseResolvers } from '../network/resolvers.js'
+import { parseSubnet } from '../network/subnet.js'
+import { BtrfsDisks } from '../storage/disks.js'
+import { openPool, type Pool } from '../storage/pool.js'
+import { Trash } from '../storage/trash.js'
+import type { Closers } from './closers.js'
+
+/** The host made ready for guests: nothing here knows the journal. */
+export interface Host {
+  readonly pool: Pool
+  readonly disks: BtrfsDisks
+  readonly trash: Trash
+  readonly lxc: LxcDriver
+  readonly network: Network
+  readonly gateway: string
+  readonly prefixLength: number
+  /** How many addresses guests can have. */
+  readonly ipv4Total: number
+  readonly resolvers: readonly string[]
+}
+
+export async function openHost(config: AgentConfig, log: Logger, closers: Closers): Promise<Host> {
+  const raised = ensureHostLimits()
+  if (raised.length > 0) log.info({ raised }, 'host limits')
+  const pool = await openPool(config.storage)
+  const trash = new Trash(pool, log)
+  const disks = new BtrfsDisks(pool, trash)
+  const lxc = await openLxcDriver({
+    stateDir: config.state_dir,
+    runDir: config.run_dir,
+    namePrefix: config.network.interface_prefix,
+    disks,
+    log,
+  })
+  closers.add(() => lxc.close())
+  const network = createNetwork(config.network)
+  closers.add(() => network.close())
+  const subnet = parseSubnet(config.network.subnet)
+  return {
+    pool,
+    disks,
+    trash,
+    lxc,
+    network,
+    gateway: subnet.gateway,
+    prefixLength: subnet.prefixLength,
+    ipv4Total: subnet.last - subnet.first + 1,
+    resolvers: await readResolvers(config),
+  }
+}
+
+async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
+  if (config.network.resolvers.length > 0) return config.network.resolvers
+  return parseResolvers(await readFile('/etc/resolv.conf', 'utf8').catch(() => ''))
+}

@@ -1,0 +1,47 @@
+import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
+import { readPublicAddresses } from '../host/addresses.js'
+import type { HostSample } from '../metrics/host-sampler.js'
+import { countPorts } from '../network/allocation.js'
+import type { Domain } from './domain.js'
+
+/** Part of the pool that, once filled, the operator should hear of. */
+const poolWarning = 0.9
+
+/** A sample in the protocol's shape, with the agent's own figures. */
+export async function readMetrics(sample: HostSample, domain: Domain): Promise<HostMetrics> {
+  const addresses = await readPublicAddresses()
+  const operations = domain.engine.stats()
+  return {
+    cpuUsagePct: sample.cpuPercent,
+    ramTotalMb: sample.ramTotalMb,
+    ramUsedMb: sample.ramUsedMb,
+    diskTotalGb: sample.diskTotalGb,
+    diskUsedGb: sample.diskUsedGb,
+    load1: sample.load[0],
+    load5: sample.load[1],
+    load15: sample.load[2],
+    publicIpv4: addresses.ipv4,
+    publicIpv4Interface: addresses.ipv4Interface,
+    publicIpv6: addresses.ipv6,
+    publicIpv6Interface: addresses.ipv6Interface,
+    natPortsUsed: countPorts(domain.changes.db),
+    agentRssBytes: sample.agentRssBytes,
+    agentCpuSeconds: sample.agentCpuSeconds,
+    agentEventLoopLagMs: sample.eventLoopLagMs,
+    operationsRunning: operations.running,
+    operationsPending: operations.pending,
+    operationsDone: operations.done,
+    operationsFailed: operations.failed,
+    repairs: domain.reconciler.repairs,
+    sampledAtMs: sample.sampledAtMs,
+    warnings: warningsOf(sample, domain),
+  }
+}
+
+function warningsOf(sample: HostSample, domain: Domain): string[] {
+  const used = sample.diskTotalGb > 0 ? sample.diskUsedGb / sample.diskTotalGb : 0
+  return [
+    ...(used >= poolWarning ? [`storage pool ${Math.round(used * 100)} % full`] : []),
+    ...domain.reconciler.warnings,
+  ]
+}

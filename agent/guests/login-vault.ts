@@ -1,0 +1,11 @@
+import { open, seal } from '../../shared/sealing.js'
+import type { Login } from '../drivers/contract.js'
+import type { GuestContext } from './context.js'
+
+/** Logins as the journal keeps them: encrypted, and of no use for another guest. */
+export function loginVault(key: Buffer): Pick<GuestContext, 'sealLogin' | 'openLogin'> {
+  return {
+    sealLogin: (uuid, login) => seal(key, JSON.stringify(login), uuid),
+    openLogin: ({ uuid, login }) => (login === null ? {} : (JSON.parse(open(key, login, uuid)) as Login)),
+  }
+}

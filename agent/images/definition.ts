@@ -1,0 +1,23 @@
+import type { OperationDefinition } from '../operations/types.js'
+
+export interface ImageBuildInput {
+  templateId: string
+}
+
+interface Builder {
+  ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
+}
+
+/** Building an image ahead of its first use, as a task of its own. */
+export function imageBuildDefinition(images: Builder): OperationDefinition<ImageBuildInput> {
+  return {
+    action: 'image_build',
+    steps: [
+      {
+        name: 'image',
+        run: ({ input, report, signal }) =>
+          images.ensure(input.templateId, (fraction, stage) => report(fraction, stage), signal),
+      },
+    ],
+  }
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env node
+import { Command } from 'commander'
+import { join } from 'node:path'
+import { ConfigError, readConfig } from '../shared/config.js'
+import { BerthError, describeError } from '../shared/errors.js'
+import { createLogger } from '../shared/logging.js'
+import { version } from '../shared/version.js'
+import { AgentConfigSchema, type AgentConfig } from './config.js'
+
+const defaultConfig = '/etc/berth/agent.yaml'
+
+/** Modules are loaded by the command that needs them: a daemon keeps what it loads. */
+const program = new Command('berth-agent')
+  .description('Berth on one host: runs its guests')
+  .version(version)
+  .showHelpAfterError()
+
+command('serve', 'run the agent').action(({ config }: Options) => main(config, serve))
+command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
+  main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
+)
+command('join <token>', 'join the gateway that made the token').action((token: string, { config }: Options) =>
+  main(config, async (parsed) => {
+    const { joinGateway } = await import('./enrollment/join.js')
+    const { hostId } = await joinGateway(token, join(parsed.state_dir, 'identity'))
+    console.log(`joined as ${hostId}`)
+  }),
+)
+command('purge', 'remove all guests, rules, storage and state of this configuration').action(
+  ({ config }: Options) =>
+    main(config, async (parsed) => {
+      const { purge } = await import('./daemon/purge.js')
+      await purge(parsed, createLogger({ name: 'berth-agent', level: parsed.log_level }))
+    }),
+)
+
+interface Options {
+  config: string
+}
+
+function command(name: string, description: string): Command {
+  return program
+    .command(name)
+    .description(description)
+    .option('-c, --config <file>', 'configuration file', defaultConfig)
+}
+
+/** Runs one command; what fails is one line on stderr and exit code 1, 2 for a bad configuration. */
+async function main(configPath: string, run: (config: AgentConfig) => Promise<void>): Promise<void> {
+  try {
+    await run(readConfig(AgentConfigSchema, configPath))
+  } catch (error) {
+    console.error(`berth-agent: ${describeError(error)}`)
+    if (!(error instanceof BerthError || error instanceof ConfigError)) console.error(error)
+    process.exitCode = error instanceof ConfigError ? 2 : 1
+  }
+}
+
+async function serve(config: AgentConfig): Promise<void> {
+  const { startDaemon } = await import('./daemon/daemon.js')
+  const log = createLogger({ name: 'berth-agent', level: config.log_level })
+  const close = await startDaemon({ config, log, version })
+  await new Promise<void>((stop) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
+  })
+  log.info('stopping; guests go on')
+  await close()
+}
+
+await program.parseAsync()
