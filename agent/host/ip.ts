@@ -1,0 +1,50 @@
+import { CommandError } from './process.js'
+import { ToolPipe } from './pipe.js'
+
+/** Loopback has index 1 in every network namespace; the agent reads other interfaces only. */
+const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
+const allowed = /^[A-Za-z0-9 _.:/@-]+$/
+const notThere = /does not exist|Cannot find device/
+
+/** ip(8) in batch mode, JSON output. */
+export class Ip {
+  readonly #pipe = new ToolPipe({
+    program: 'ip',
+    args: ['-json', '-details', '-force', '-batch', '-'],
+    // Not `link show`: it leaves ip in a mode without addresses for the rest of the batch.
+    marker: 'address show dev lo',
+    beforeMarker: (stdout) => {
+      const at = stdout.search(markerOutput)
+      return at < 0 ? undefined : stdout.slice(0, at)
+    },
+    recycleAfter: 2000,
+  })
+
+  /**
+   * Runs commands one after another (ip has no transactions).
+   * @throws {CommandError} at the first that fails, with ip's own words
+   */
+  async run(commands: readonly string[]): Promise<void> {
+    for (const command of commands) {
+      const { stderr } = await this.#send(command)
+      if (stderr !== '') throw new CommandError('ip', 1, stderr, command)
+    }
+  }
+
+  /** The interface with its addresses, as `ip -json -details address show` gives it; undefined: there is none. */
+  async findInterface(name: string): Promise<unknown> {
+    const { stdout, stderr } = await this.#send(`address show dev ${name}`)
+    if (notThere.test(stderr)) return undefined
+    if (stderr !== '') throw new CommandError('ip', 1, stderr, `address show dev ${name}`)
+    return (JSON.parse(stdout) as unknown[])[0]
+  }
+
+  close(): Promise<void> {
+    return this.#pipe.close()
+  }
+
+  async #send(command: string): ReturnType<ToolPipe['send']> {
+    if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'a character outside of planned text')
+    return this.#pipe.send(command)
+  }
+}

@@ -1,0 +1,129 @@
+import { CommandError, start } from './process.js'
+
+/*
+ * A long-lived tool that reads commands from its standard input: a command costs a tenth of a spawn, and
+ * nothing in the agent's own process blocks for it. After each command a marker is sent, one without effect
+ * whose output tells that all before it is done.
+ */
+
+export interface PipeTool {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly marker: string
+  /** What precedes the marker's output; undefined while it has not come. */
+  readonly beforeMarker: (stdout: string) => string | undefined
+  /** Commands after which the process is replaced: these tools leak a little. */
+  readonly recycleAfter: number
+}
+
+export interface PipeOutput {
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const timeoutMs = 60_000
+/** An unused tool is ended: it holds 20 MiB, starting it again costs a few milliseconds. */
+const idleMs = 10_000
+/** nft repeats the failed line, which may be megabytes. */
+const maxStderr = 64 * 1024
+
+type Child = ReturnType<typeof start>
+
+export class ToolPipe {
+  #child: Child | undefined
+  #used = 0
+  #queue: Promise<unknown> = Promise.resolve()
+  #idle: NodeJS.Timeout | undefined
+
+  constructor(private readonly tool: PipeTool) {}
+
+  /** Pid of the tool now running, for tests of its death. */
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /**
+   * Sends one line; calls run one after another.
+   * @throws {CommandError} with code null when the tool ended or hung: whether the line took effect is unknown
+   */
+  send(line: string): Promise<PipeOutput> {
+    const result = this.#queue.then(() => this.#exchange(line))
+    this.#queue = result.catch(() => undefined)
+    return result
+  }
+
+  /** Ends the tool after what was sent. A later `send` starts it again. */
+  async close(): Promise<void> {
+    await this.#queue
+    await this.#retire()
+  }
+
+  #ready(): Child {
+    clearTimeout(this.#idle)
+    if (this.#child && this.#used >= this.tool.recycleAfter) void this.#retire()
+    this.#used++
+    return (this.#child ??= this.#start())
+  }
+
+  #start(): Child {
+    const child = start(this.tool.program, this.tool.args)
+    this.#used = 1
+    child.stdout.setEncoding('utf8')
+    child.stderr.setEncoding('utf8')
+    child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects what waits
+    const gone = (): void => {
+      if (this.#child === child) this.#child = undefined
+    }
+    child.once('error', gone).once('exit', gone)
+    return child
+  }
+
+  async #retire(): Promise<void> {
+    clearTimeout(this.#idle)
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise((resolve) => child.once('close', resolve))
+    child.stdin.end()
+    await ended
+  }
+
+  async #exchange(line: string): Promise<PipeOutput> {
+    const child = this.#ready()
+    try {
+      return await exchange(child, this.tool, line)
+    } finally {
+      this.#idle = setTimeout(() => void this.#retire(), idleMs).unref()
+    }
+  }
+}
+
+function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutput> {
+  return new Promise((resolve, reject) => {
+    let stdout = ''
+    let stderr = ''
+    const onStderr = (chunk: string): void => {
+      if (stderr.length < maxStderr) stderr += chunk
+    }
+    const onStdout = (chunk: string): void => {
+      stdout += chunk
+      const output = tool.beforeMarker(stdout)
+      // What was written to stderr before the marker is read within this turn of the event loop.
+      if (output !== undefined) setImmediate(() => settle(() => resolve({ stdout: output, stderr })))
+    }
+    const settle = (how: () => void): void => {
+      clearTimeout(timer)
+      child.stdout.off('data', onStdout)
+      child.stderr.off('data', onStderr)
+      child.off('close', onClose).off('error', onClose)
+      how()
+    }
+    const onClose = (): void =>
+      settle(() => reject(new CommandError(tool.program, null, stderr, 'ended before the command was done')))
+    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
+    child.stdout.on('data', onStdout)
+    child.stderr.on('data', onStderr)
+    child.once('close', onClose).once('error', onClose)
+    child.stdin.write(`${line}\n${tool.marker}\n`)
+  })
+}

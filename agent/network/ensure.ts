@@ -1,0 +1,32 @@
+import { BerthError } from '../../shared/errors.js'
+import type { Ip } from '../host/ip.js'
+import { findSysctl, writeSysctl } from '../host/sysctl.js'
+import { planBridge, planSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
+import type { Subnet } from './subnet.js'
+
+/** Makes the bridge what it should be; returns what was wrong. */
+export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Promise<string[]> {
+  const have = (await ip.findInterface(bridge)) as ObservedBridge | undefined
+  if (have && have.linkinfo?.info_kind !== 'bridge')
+    throw new BerthError('conflict', 'invalid_state', `${bridge} exists and is no bridge`)
+  const commands = planBridge(bridge, subnet, have)
+  await ip.run(commands)
+  if (commands.length === 0) return []
+  return [have ? `bridge ${bridge} mended` : `bridge ${bridge} made`]
+}
+
+/** Sets what differs of the kernel's settings; returns what was wrong. */
+export async function ensureSysctls(bridge: string): Promise<string[]> {
+  const repairs: string[] = []
+  // One after another: some settings reset others.
+  for (const plan of planSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
+  return repairs
+}
+
+async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
+  const have = await findSysctl(path)
+  if (have === value || (atLeast && have !== undefined && have > value)) return []
+  if (have === undefined && optional) return []
+  await writeSysctl(path, value)
+  return [`${path.replaceAll('/', '.')}: ${have} → ${value}`]
+}

@@ -1,0 +1,61 @@
+import { BerthError } from '../../shared/errors.js'
+
+/** An IPv4 subnet as numbers; `gateway` is its first host address. */
+export interface Subnet {
+  /** Canonical, e.g. `10.64.0.0/16`. */
+  readonly cidr: string
+  readonly prefixLength: number
+  readonly gateway: string
+  /** First and last address a guest may have. */
+  readonly first: number
+  readonly last: number
+}
+
+/**
+ * @throws {BerthError} `invalid_field` when it is no subnet, host bits are set, or fewer than two guests fit
+ */
+export function parseSubnet(cidr: string): Subnet {
+  const [address = '', length = ''] = cidr.split('/')
+  const base = parseIpv4(address)
+  const prefixLength = Number(length)
+  if (base === undefined || !/^\d{1,2}$/.test(length) || prefixLength < 8 || prefixLength > 29)
+    throw invalid(cidr, 'must be an IPv4 subnet with a prefix length of 8 to 29')
+  const size = 2 ** (32 - prefixLength)
+  if (base % size !== 0) throw invalid(cidr, 'has bits set beyond its prefix')
+  return {
+    cidr: `${formatIpv4(base)}/${prefixLength}`,
+    prefixLength,
+    gateway: formatIpv4(base + 1),
+    first: base + 2,
+    last: base + size - 2,
+  }
+}
+
+/** @returns undefined for anything but four decimal octets without leading zeros */
+export function parseIpv4(text: string): number | undefined {
+  const octets = text.split('.')
+  if (
+    octets.length !== 4 ||
+    !octets.every((octet) => /^(0|[1-9]\d{0,2})$/.test(octet) && Number(octet) < 256)
+  )
+    return undefined
+  return octets.reduce((sum, octet) => sum * 256 + Number(octet), 0)
+}
+
+export function formatIpv4(value: number): string {
+  return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.')
+}
+
+/**
+ * The MAC address of whoever has this address on the bridge: 02:be and the address. Locally administered,
+ * unicast, and unique because addresses are.
+ */
+export function macOf(ipv4: string): string {
+  const value = parseIpv4(ipv4)
+  if (value === undefined) throw invalid(ipv4, 'must be an IPv4 address')
+  return `02:be:${value.toString(16).padStart(8, '0').match(/../g)!.join(':')}`
+}
+
+function invalid(value: string, rule: string): BerthError {
+  return new BerthError('invalid', 'invalid_field', `${value}: ${rule}`, { field: 'subnet' })
+}
