@@ -64,3 +64,31 @@ export interface OperationRecord {
   requestedBy: string
   revision: number
 }
+
+/** Where an operation is; `after-…` only when it did not throw. */
+export interface StepEvent {
+  operationId: string
+  action: string
+  /** The step's name. */
+  step: string
+  phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
+}
+
+/** Awaited at each point; what it throws counts as the step's (or its undo's) own failure. For tests. */
+export type StepObserver = (event: StepEvent) => void | Promise<void>
+
+/** Time, replaceable in tests. */
+export interface Clock {
+  /** ms since 1970. */
+  now(): number
+  /** Rejects when aborted. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>
+}
+
+/** Waits between attempts double from `firstMs` to `maxMs`. */
+export interface RetryPolicy {
+  firstMs: number
+  maxMs: number
+  /** How often an undo is tried before the operation ends as failed and not undone. */
+  undoAttempts: number
+}

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { EventEmitter } from 'node:events'
+import type { Statement } from 'better-sqlite3'
 import type { Database } from './database.js'
 
 export type ChangeKind = 'guest' | 'operation' | 'template'
@@ -11,8 +11,12 @@ export interface Change {
   readonly removed: boolean
 }
 
-/** How many removals are remembered for watchers that resume. */
-const keptRemovals = 20_000
+export interface ChangesOptions {
+  /** How many removals are remembered, at least, for watchers that resume; default 20,000. */
+  keptRemovals?: number
+  /** A listener threw, after the commit; default: a process warning. */
+  onListenerError?: (error: unknown) => void
+}
 
 /**
  * Numbers every visible change and tells watchers after the commit. All writes to the journal's visible
@@ -22,41 +26,54 @@ export class Changes {
   /** Identity of this journal: revisions of another one mean nothing here. */
   readonly epoch: string
   #revision: number
+  #open = false
   #pending: Change[] = []
-  readonly #emitter = new EventEmitter<{ change: [Change] }>()
+  /** Committed, not yet told. */
+  #told: Change[] = []
+  #telling = false
+  readonly #listeners = new Set<(change: Change) => void>()
+  readonly #getMeta: Statement<[string], { value: string }>
+  readonly #putMeta: Statement<[string, string]>
+  readonly #insertRemoved: Statement<[number, string, string]>
+  readonly #keptRemovals: number
+  readonly #onListenerError: (error: unknown) => void
+  #removals: number
 
-  constructor(readonly db: Database) {
-    this.#emitter.setMaxListeners(0)
+  constructor(
+    readonly db: Database,
+    options: ChangesOptions = {},
+  ) {
+    this.#keptRemovals = options.keptRemovals ?? 20_000
+    this.#onListenerError = options.onListenerError ?? ((error) => process.emitWarning(asError(error)))
+    this.#getMeta = db.prepare('SELECT value FROM meta WHERE key = ?')
+    this.#putMeta = db.prepare(
+      'INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
+    )
+    this.#insertRemoved = db.prepare('INSERT INTO removed (revision, kind, key) VALUES (?, ?, ?)')
     this.epoch = this.#meta('epoch') ?? this.#setMeta('epoch', randomUUID())
     this.#revision = Number(this.#meta('revision') ?? 0)
+    this.#removals = db.prepare<[], { n: number }>('SELECT count(*) AS n FROM removed').get()?.n ?? 0
   }
 
   get revision(): number {
     return this.#revision
   }
 
-  /** Runs `work` in one transaction (nested calls join it); listeners hear of it after the commit. */
+  /**
+   * Runs `work` in one transaction (nested calls join it: an error must end the outermost too); listeners
+   * hear of it after the commit.
+   */
   transaction<T>(work: () => T): T {
-    if (this.db.inTransaction) return work()
-    const before = this.#revision
-    try {
-      const result = this.db.transaction(() => {
-        const value = work()
-        if (this.#revision !== before) this.#setMeta('revision', String(this.#revision))
-        return value
-      })()
-      this.#flush()
-      return result
-    } catch (error) {
-      this.#revision = before
-      this.#pending = []
-      throw error
-    }
+    if (this.#open) return work()
+    if (this.db.inTransaction) throw new Error('transaction() inside of one that is not of Changes')
+    const result = this.#commit(work)
+    this.#tell()
+    return result
   }
 
   /** @returns the revision to store in the changed row */
   record(kind: ChangeKind, key: string, removed = false): number {
-    if (!this.db.inTransaction) throw new Error('record() outside of a transaction')
+    if (!this.#open) throw new Error('record() outside of a transaction')
     this.#revision += 1
     const change = { revision: this.#revision, kind, key, removed }
     this.#pending.push(change)
@@ -65,8 +82,9 @@ export class Changes {
   }
 
   onChange(listener: (change: Change) => void): () => void {
-    this.#emitter.on('change', listener)
-    return () => this.#emitter.off('change', listener)
+    const own = (change: Change): void => listener(change) // the same function may listen twice
+    this.#listeners.add(own)
+    return () => void this.#listeners.delete(own)
   }
 
   /** Removals after `revision`; undefined when some are forgotten and a watcher must start over. */
@@ -81,37 +99,78 @@ export class Changes {
     return rows.map((row) => ({ ...row, removed: true }))
   }
 
+  #commit<T>(work: () => T): T {
+    const before = this.#revision
+    const removalsBefore = this.#removals
+    this.#open = true
+    try {
+      const result = this.db.transaction(() => {
+        const value = work()
+        if (this.#revision !== before) this.#setMeta('revision', String(this.#revision))
+        return value
+      })()
+      this.#told.push(...this.#pending)
+      return result
+    } catch (error) {
+      this.#revision = before
+      this.#removals = removalsBefore
+      throw error
+    } finally {
+      this.#pending = []
+      this.#open = false
+    }
+  }
+
+  /** In order for every listener, also where one writes while it is told. */
+  #tell(): void {
+    if (this.#telling) return
+    this.#telling = true
+    try {
+      for (let change = this.#told.shift(); change; change = this.#told.shift())
+        for (const listener of [...this.#listeners]) this.#tellOne(listener, change)
+    } finally {
+      this.#telling = false
+    }
+  }
+
+  /** The change is committed: its writer must not take a listener's fault for its own. */
+  #tellOne(listener: (change: Change) => void, change: Change): void {
+    try {
+      listener(change)
+    } catch (error) {
+      this.#onListenerError(error)
+    }
+  }
+
   #remember(change: Change): void {
-    this.db
-      .prepare('INSERT INTO removed (revision, kind, key) VALUES (?, ?, ?)')
-      .run(change.revision, change.kind, change.key)
-    const oldest = this.db
+    this.#insertRemoved.run(change.revision, change.kind, change.key)
+    this.#removals += 1
+    // Forgets in bulk, so that a removal costs the same however many are kept.
+    if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
+  }
+
+  #forget(): void {
+    const newest = this.db
       .prepare<[number], { revision: number }>(
         'SELECT revision FROM removed ORDER BY revision DESC LIMIT 1 OFFSET ?',
       )
-      .get(keptRemovals)
-    if (!oldest) return
-    this.db.prepare('DELETE FROM removed WHERE revision <= ?').run(oldest.revision)
-    this.#setMeta('removals_forgotten', String(oldest.revision))
-  }
-
-  #flush(): void {
-    const changes = this.#pending
-    this.#pending = []
-    for (const change of changes) this.#emitter.emit('change', change)
+      .get(this.#keptRemovals)
+    if (!newest) return
+    this.db.prepare('DELETE FROM removed WHERE revision <= ?').run(newest.revision)
+    this.#setMeta('removals_forgotten', String(newest.revision))
+    this.#removals = this.#keptRemovals
   }
 
   #meta(key: string): string | undefined {
-    const row = this.db.prepare<[string], { value: string }>('SELECT value FROM meta WHERE key = ?').get(key)
-    return row?.value
+    return this.#getMeta.get(key)?.value
   }
 
   #setMeta(key: string, value: string): string {
-    this.db
-      .prepare(
-        'INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
-      )
-      .run(key, value)
+    this.#putMeta.run(key, value)
     return value
   }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
 }

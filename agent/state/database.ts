@@ -68,6 +68,9 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
+  // A later version may order its steps otherwise: an index alone would resume the wrong one.
+  `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
+   CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
 ]
 
 export type { Database } from 'better-sqlite3'

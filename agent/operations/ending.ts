@@ -1,0 +1,57 @@
+import type { Logger } from 'pino'
+import { isStorageFault, recordedError } from './retry.js'
+import type { JournaledOperation, OperationError, OperationStore } from './store.js'
+import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
+
+export interface Ending {
+  readonly definition: OperationDefinition<unknown> | undefined
+  readonly operation: JournaledOperation
+  readonly outcome: OperationOutcome
+  /** Recorded with what did not fail. */
+  readonly reason?: OperationError
+}
+
+const none: OperationError = { code: '', message: '' }
+
+/** The definition's own writes and the operation's end, in one transaction. */
+export function commitEnd(store: OperationStore, clock: Clock, ending: Ending): void {
+  const { definition, operation, outcome } = ending
+  const { id, guestUuid } = operation.record
+  store.changes.transaction(() => {
+    definition?.settle?.({ id, guestUuid, input: operation.input }, outcome)
+    const { code, message } = outcome.status === 'failed' ? outcome : (ending.reason ?? none)
+    store.end(id, outcome.status, clock.now(), { code, message })
+  })
+}
+
+/**
+ * Ends also where `settle` throws, which is a bug of the definition: first as a failure that it may settle,
+ * then without it. Nobody waits for ever behind such an operation.
+ * @throws where the journal cannot be written now
+ */
+export function commitEndAnyway(
+  store: OperationStore,
+  { clock, log }: { clock: Clock; log: Logger },
+  ending: Ending,
+): void {
+  try {
+    commitEnd(store, clock, ending)
+  } catch (err) {
+    if (isStorageFault(err) || !ending.definition?.settle) throw err
+    log.error({ err }, 'settle failed')
+    const { message } = recordedError(err)
+    const asked = ending.outcome.status === 'failed' ? `${ending.outcome.message}; ` : ''
+    const outcome: OperationOutcome = {
+      status: 'failed',
+      code: 'internal_error',
+      message: `${asked}settle: ${message}`.slice(0, 2000),
+      undone: false,
+    }
+    const again = ending.outcome.status === 'failed' && !ending.outcome.undone
+    commitEndAnyway(
+      store,
+      { clock, log },
+      again ? { ...ending, definition: undefined } : { ...ending, outcome },
+    )
+  }
+}

@@ -1,0 +1,340 @@
+import { setMaxListeners } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { BerthError, conflict } from '../../shared/errors.js'
+import type { Changes } from '../state/changes.js'
+import { commitEnd, commitEndAnyway, type Ending } from './ending.js'
+import { Execution } from './execution.js'
+import { hashRequest } from './request-hash.js'
+import { defaultRetry, Interrupted, planBackoffMs, systemClock } from './retry.js'
+import { Scheduler, type Task } from './scheduler.js'
+import { OperationStore, type JournaledOperation, type OperationError } from './store.js'
+import type {
+  Clock,
+  OperationDefinition,
+  OperationOutcome,
+  OperationRecord,
+  RetryPolicy,
+  StepObserver,
+} from './types.js'
+
+export interface EngineOptions {
+  changes: Changes
+  definitions: readonly OperationDefinition<unknown>[]
+  /** Operations that run at once. */
+  parallel: number
+  log: Logger
+  clock?: Clock
+  retry?: RetryPolicy
+  observer?: StepObserver
+}
+
+export interface Submission {
+  /** Chosen by who asks: the same id again is the same operation. */
+  id: string
+  action: string
+  /** Empty: about no guest. */
+  guestUuid: string
+  guestId: number
+  guestName: string
+  /** Plain JSON; what the steps see. */
+  input: unknown
+  /** What tells a repetition from another request; default `input`. */
+  hashOf?: unknown
+  requestedBy: string
+  /** Writes of the domain in the same transaction; what it throws refuses the operation. */
+  reserve?: () => void
+}
+
+export interface EngineStats {
+  running: number
+  pending: number
+  /** Since the engine was made. */
+  done: number
+  failed: number
+  canceled: number
+}
+
+interface Waiter {
+  resolve: (record: OperationRecord) => void
+  reject: (error: Error) => void
+}
+
+const dayMs = 86_400_000
+const prunedAtOnce = 200
+
+/** Runs journaled operations: each once, its steps in order, undone on failure, resumed after a crash. */
+export class OperationEngine {
+  readonly store: OperationStore
+  readonly #definitions: ReadonlyMap<string, OperationDefinition<unknown>>
+  readonly #scheduler: Scheduler
+  readonly #clock: Clock
+  readonly #retry: RetryPolicy
+  readonly #shutdown = new AbortController()
+  /** Pending and running ones. */
+  readonly #open = new Map<string, Task>()
+  readonly #waiters = new Map<string, Waiter[]>()
+  readonly #counts = { done: 0, failed: 0, canceled: 0 }
+  #recovered = false
+
+  constructor(private readonly options: EngineOptions) {
+    this.store = new OperationStore(options.changes)
+    this.#definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
+    this.#scheduler = new Scheduler(options.parallel, (task) => this.#run(task))
+    this.#clock = options.clock ?? systemClock
+    this.#retry = options.retry ?? defaultRetry
+    setMaxListeners(0, this.#shutdown.signal) // each running step may listen
+  }
+
+  /**
+   * Continues what the journal has: begun operations at their step or undo, then pending ones in order.
+   * Called once, before anything is submitted.
+   */
+  recover(): { resumed: number; pending: number } {
+    if (this.#recovered) throw new Error('recover() twice')
+    this.#recovered = true
+    const open = this.store.listOpen()
+    for (const { id, action, guestUuid, status } of open)
+      this.#add({ id, guestUuid, forwardOnly: this.#forwardOnly(action), begun: status === 'running' })
+    const resumed = open.filter(({ status }) => status === 'running').length
+    if (open.length > 0) this.options.log.info({ resumed, total: open.length }, 'operations recovered')
+    return { resumed, pending: open.length - resumed }
+  }
+
+  /**
+   * Journals an operation and queues it; durable when this returns. The same id with the same request returns
+   * the operation recorded, whatever became of it.
+   * @throws {BerthError} `operation_conflict` for the id of another request; `host_offline` before recover()
+   * and after close(); what `reserve` throws
+   */
+  submit(order: Submission): OperationRecord {
+    this.#refuseUnlessOpen()
+    const requestHash = hashRequest(order.action, order.guestUuid, order.hashOf ?? order.input)
+    const known = this.store.findJournaled(order.id)
+    if (known) return repeated(known, requestHash)
+    const forwardOnly = this.#definitions.get(order.action)?.forwardOnly ?? false
+    const { record, superseded } = this.#journal(order, requestHash, forwardOnly)
+    for (const task of superseded) this.#drop(task)
+    this.#add({ id: order.id, guestUuid: order.guestUuid, forwardOnly, begun: false })
+    return record
+  }
+
+  /** @throws {BerthError} `not_found` */
+  get(id: string): OperationRecord {
+    return this.store.get(id)
+  }
+
+  /** Newest first; those that changed after a revision. */
+  list(sinceRevision = -1): OperationRecord[] {
+    return this.store.list(sinceRevision)
+  }
+
+  /**
+   * Only what was not begun.
+   * @throws {BerthError} `not_found`; `task_running`; `invalid_state` when it has ended
+   */
+  cancel(id: string): OperationRecord {
+    const task = this.#open.get(id)
+    if (!task) {
+      const { status } = this.store.get(id)
+      throw conflict('invalid_state', `the task has ended: ${status}`)
+    }
+    if (task.begun) throw conflict('task_running', 'the task is running and cannot be canceled')
+    this.#commitCancel(id)
+    this.#drop(task)
+    return this.store.get(id)
+  }
+
+  /**
+   * Removes an ended operation from the journal.
+   * @throws {BerthError} `not_found`; `task_running` and `invalid_state` when it has not ended
+   */
+  remove(id: string): void {
+    const { status } = this.store.get(id)
+    if (status === 'running') throw conflict('task_running', 'the task is running')
+    if (status === 'pending') throw conflict('invalid_state', 'the task has not ended')
+    this.store.remove(id)
+  }
+
+  /** Removes those that ended more than `keepDays` ago, a few at a time. @returns how many */
+  async prune(keepDays: number): Promise<number> {
+    const before = this.#clock.now() - keepDays * dayMs
+    for (let total = 0; ;) {
+      const removed = this.#shutdown.signal.aborted ? 0 : this.store.prune(before, prunedAtOnce)
+      total += removed
+      if (removed < prunedAtOnce) return total
+      await nextTurn()
+    }
+  }
+
+  /**
+   * The operation when it has ended.
+   * @throws {BerthError} `not_found`; `host_offline` when the engine closes first
+   */
+  async wait(id: string): Promise<OperationRecord> {
+    const record = this.store.get(id)
+    if (!this.#open.has(id)) return record
+    return new Promise((resolve, reject) => {
+      this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), { resolve, reject }])
+    })
+  }
+
+  /** An operation of the guest is pending or running. */
+  busy(guestUuid: string): boolean {
+    return this.#scheduler.busy(guestUuid)
+  }
+
+  stats(): EngineStats {
+    return { running: this.#scheduler.running, pending: this.#scheduler.waiting, ...this.#counts }
+  }
+
+  /**
+   * Tells running steps to stop and waits for them. Neither failed nor undone: the journal keeps them as
+   * running and the next start goes on.
+   * @returns whether all stopped in time
+   */
+  async close(timeoutMs = 10_000): Promise<boolean> {
+    this.#shutdown.abort()
+    const given = new AbortController()
+    const stopped = this.#scheduler.close().then(() => true)
+    const late = systemClock.sleep(timeoutMs, given.signal).then(
+      () => false,
+      () => true,
+    )
+    const inTime = await Promise.race([stopped, late])
+    given.abort()
+    for (const { reject } of [...this.#waiters.values()].flat()) reject(offline())
+    this.#waiters.clear()
+    return inTime
+  }
+
+  #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
+    const { changes } = this.options
+    if (!this.#definitions.has(order.action)) throw new Error(`no operation ${order.action}`)
+    // Queued after the commit: joined to an outer transaction it could run what is then rolled back.
+    if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
+    return changes.transaction(() => {
+      order.reserve?.()
+      const superseded = forwardOnly ? this.#supersede(order.guestUuid) : []
+      const record = this.store.insert({ ...order, requestHash, createdAtMs: this.#clock.now() })
+      return { record, superseded }
+    })
+  }
+
+  /** A guest that is to go needs nothing else done first. */
+  #supersede(guestUuid: string): Task[] {
+    const tasks = this.#scheduler.pending(guestUuid).filter((task) => !task.forwardOnly)
+    for (const { id } of tasks)
+      this.#commitCancel(id, { code: 'superseded', message: 'the container is deleted first' })
+    return tasks
+  }
+
+  #commitCancel(id: string, reason?: OperationError): void {
+    const operation = this.store.findJournaled(id)
+    if (!operation) return
+    const definition = this.#definitions.get(operation.record.action)
+    const ending: Ending = { definition, operation, outcome: { status: 'canceled' } }
+    commitEnd(this.store, this.#clock, reason ? { ...ending, reason } : ending)
+  }
+
+  #add(task: Task): void {
+    this.#open.set(task.id, task)
+    this.#scheduler.add(task)
+  }
+
+  #drop(task: Task): void {
+    this.#scheduler.drop(task)
+    this.#ended(task.id)
+  }
+
+  /** Never rejects. */
+  async #run(task: Task): Promise<void> {
+    const log = this.options.log.child({ operation: task.id })
+    try {
+      const operation = await this.#persist(task, () => this.store.findJournaled(task.id))
+      if (!operation) return void this.#open.delete(task.id)
+      const definition = this.#definitions.get(operation.record.action)
+      const outcome = await this.#execute(task, operation, log)
+      const ending: Ending = { definition, operation, outcome }
+      await this.#persist(task, () => commitEndAnyway(this.store, { clock: this.#clock, log }, ending))
+      this.#ended(task.id)
+    } catch (err) {
+      if (!(err instanceof Interrupted)) log.error({ err }, 'run operation')
+    }
+  }
+
+  async #execute(task: Task, operation: JournaledOperation, log: Logger): Promise<OperationOutcome> {
+    const { action, guestUuid } = operation.record
+    const definition = this.#definitions.get(action)
+    if (!definition) return unknownAction(action)
+    const parts = {
+      store: this.store,
+      clock: this.#clock,
+      retry: this.#retry,
+      signal: this.#shutdown.signal,
+      observer: this.options.observer,
+      log: log.child({ action, guest: guestUuid }),
+      pause: (ms: number) => this.#pause(task, ms),
+      persist: <T>(write: () => T) => this.#persist(task, write),
+    }
+    return new Execution(parts, definition, operation).run()
+  }
+
+  /** A full disk stops operations where they are until there is room again. */
+  async #persist<T>(task: Task, write: () => T): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return write()
+      } catch (err) {
+        if (this.#shutdown.signal.aborted) throw new Interrupted()
+        this.options.log.error({ err, operation: task.id }, 'write journal')
+        await this.#pause(task, planBackoffMs(this.#retry, attempt))
+      }
+    }
+  }
+
+  async #pause(task: Task, ms: number): Promise<void> {
+    const { signal } = this.#shutdown
+    // Rejects only when aborted, which is looked at next.
+    await this.#scheduler.pause(task, () => this.#clock.sleep(ms, signal).catch(() => undefined))
+    if (signal.aborted) throw new Interrupted()
+  }
+
+  #ended(id: string): void {
+    this.#open.delete(id)
+    const record = this.store.get(id)
+    this.#count(record)
+    const waiters = this.#waiters.get(id) ?? []
+    this.#waiters.delete(id)
+    for (const { resolve } of waiters) resolve(record)
+  }
+
+  #count({ id, action, guestUuid, status, startedAtMs, finishedAtMs, error }: OperationRecord): void {
+    if (status === 'done' || status === 'failed' || status === 'canceled') this.#counts[status] += 1
+    const line = { operation: id, action, guest: guestUuid, tookMs: finishedAtMs - startedAtMs }
+    if (status === 'failed') this.options.log.warn({ ...line, reason: error }, 'operation failed')
+    else this.options.log.info(line, `operation ${status}`)
+  }
+
+  #forwardOnly(action: string): boolean {
+    return this.#definitions.get(action)?.forwardOnly ?? false
+  }
+
+  #refuseUnlessOpen(): void {
+    if (!this.#recovered || this.#shutdown.signal.aborted) throw offline()
+  }
+}
+
+function repeated(known: JournaledOperation, requestHash: string): OperationRecord {
+  if (known.requestHash === requestHash) return known.record
+  throw conflict('operation_conflict', 'this operation id belongs to another request')
+}
+
+function unknownAction(action: string): OperationOutcome {
+  const message = `this version of the agent knows no operation ${action}`
+  return { status: 'failed', code: 'unknown_action', message, undone: false }
+}
+
+function offline(): BerthError {
+  return new BerthError('unavailable', 'host_offline', 'the agent is starting or stopping')
+}

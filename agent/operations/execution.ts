@@ -1,0 +1,181 @@
+import type { Logger } from 'pino'
+import { planProgress, ProgressReporter } from './progress.js'
+import { Interrupted, planBackoffMs, recordedError, recordedUndoFailure } from './retry.js'
+import type { JournaledOperation, OperationError, OperationStore, StepWrite } from './store.js'
+import type {
+  Clock,
+  OperationDefinition,
+  OperationOutcome,
+  RetryPolicy,
+  Step,
+  StepContext,
+  StepObserver,
+} from './types.js'
+
+export interface ExecutionParts {
+  readonly store: OperationStore
+  readonly clock: Clock
+  readonly retry: RetryPolicy
+  readonly signal: AbortSignal
+  readonly observer: StepObserver | undefined
+  readonly log: Logger
+  /** Waits without keeping others from running. @throws {Interrupted} */
+  readonly pause: (ms: number) => Promise<void>
+  /** Writes to the journal, again until it succeeds. @throws {Interrupted} */
+  readonly persist: <T>(write: () => T) => Promise<T>
+}
+
+interface Attempt {
+  phase: 'run' | 'undo'
+  index: number
+  repeated: boolean
+}
+
+/** One operation from where the journal has it to its outcome. */
+export class Execution {
+  readonly #id: string
+  readonly #steps: readonly Step<unknown>[]
+  readonly #weights: readonly number[]
+  /** The journal's index means this version's step of that index. */
+  readonly #known: boolean
+  #progress: number
+
+  constructor(
+    private readonly parts: ExecutionParts,
+    private readonly definition: OperationDefinition<unknown>,
+    private readonly operation: JournaledOperation,
+  ) {
+    this.#id = operation.record.id
+    this.#steps = definition.steps
+    this.#weights = definition.steps.map((step) => step.weight ?? 1)
+    this.#known = definition.steps[operation.step]?.name === operation.stepName
+    this.#progress = operation.record.progress
+  }
+
+  /** @throws {Interrupted} when the agent shuts down first */
+  async run(): Promise<OperationOutcome> {
+    const { record, step, undoing } = this.operation
+    if (undoing) {
+      const error = { code: record.errorCode, message: record.error }
+      return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
+    }
+    const resumed = record.status === 'running'
+    // Each step may be repeated, so a journal of another version is resumed at the first.
+    const first = resumed && this.#known ? step : 0
+    for (let index = first; index < this.#steps.length; index++) {
+      const error = await this.#runStep(index, resumed && index <= Math.max(first, step))
+      if (error) return this.#undo(index, error, false)
+    }
+    return { status: 'done' }
+  }
+
+  /** @returns why it failed; never for what is only tried forward */
+  async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
+    const step = this.#step(index)
+    this.#progress = planProgress(this.#weights, index, 0)
+    await this.#journal(() => this.parts.store.beginStep(this.#id, this.#written(index, step.name)))
+    for (let attempt = 1; ; attempt++) {
+      const error = await this.#attempt({ phase: 'run', index, repeated: repeated || attempt > 1 })
+      if (!error || !this.definition.forwardOnly) return error
+      const stage = `${step.name}: failed, tried again`
+      await this.#journal(() => this.parts.store.beginStep(this.#id, this.#written(index, stage), error))
+      await this.parts.pause(planBackoffMs(this.parts.retry, attempt))
+    }
+  }
+
+  /** The failed step first: it may have got half-way. */
+  async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
+    for (let index = from; index >= 0; index--) {
+      const step = this.#step(index)
+      if (!step.undo) continue
+      const written = this.#written(index, `undo ${step.name}`)
+      await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
+      const failure = await this.#undoStep(index, repeated && index === from)
+      // What was made before may be in use by what could not be undone: leave it.
+      if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
+    }
+    return failed(error, true)
+  }
+
+  async #undoStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
+    const { retry, pause } = this.parts
+    for (let attempt = 1; ; attempt++) {
+      const error = await this.#attempt({ phase: 'undo', index, repeated: repeated || attempt > 1 })
+      if (!error || attempt >= retry.undoAttempts) return error
+      await pause(planBackoffMs(retry, attempt))
+    }
+  }
+
+  async #attempt(attempt: Attempt): Promise<OperationError | undefined> {
+    const { phase, index } = attempt
+    const step = this.#step(index)
+    const stage = phase === 'run' ? step.name : `undo ${step.name}`
+    const reporter = new ProgressReporter((r) => this.#report(r.progress, r.stage), {
+      progress: this.#progress,
+      stage,
+    })
+    try {
+      await this.#observe(step, `before-${phase}`)
+      await step[phase]?.(this.#context(attempt, reporter))
+      await this.#observe(step, `after-${phase}`)
+      return undefined
+    } catch (err) {
+      if (this.parts.signal.aborted) throw new Interrupted()
+      this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
+      return recordedError(err)
+    } finally {
+      reporter.close()
+    }
+  }
+
+  #context({ phase, index, repeated }: Attempt, reporter: ProgressReporter): StepContext<unknown> {
+    const { signal, log } = this.parts
+    return {
+      operationId: this.#id,
+      guestUuid: this.operation.record.guestUuid,
+      input: this.operation.input,
+      repeated,
+      signal,
+      log,
+      report: (fraction, stage) => {
+        if (phase === 'run') this.#progress = planProgress(this.#weights, index, fraction)
+        reporter.report(this.#progress, stage)
+      },
+    }
+  }
+
+  /** Progress is for people: that it cannot be written now fails nothing. */
+  #report(progress: number, stage: string): void {
+    try {
+      this.parts.store.report(this.#id, progress, stage)
+    } catch (err) {
+      this.parts.log.warn({ err }, 'write progress')
+    }
+  }
+
+  /** Nothing new begins once the agent shuts down. */
+  async #journal(write: () => void): Promise<void> {
+    if (this.parts.signal.aborted) throw new Interrupted()
+    await this.parts.persist(write)
+  }
+
+  async #observe(step: Step<unknown>, phase: Parameters<StepObserver>[0]['phase']): Promise<void> {
+    const { action } = this.definition
+    await this.parts.observer?.({ operationId: this.#id, action, step: step.name, phase })
+  }
+
+  #written(step: number, stage: string): StepWrite {
+    const stepName = this.#step(step).name
+    return { step, stepName, stage, progress: this.#progress, nowMs: this.parts.clock.now() }
+  }
+
+  #step(index: number): Step<unknown> {
+    const step = this.#steps[index]
+    if (!step) throw new RangeError(`${this.definition.action} has no step ${index}`)
+    return step
+  }
+}
+
+function failed({ code, message }: OperationError, undone: boolean): OperationOutcome {
+  return { status: 'failed', code, message, undone }
+}

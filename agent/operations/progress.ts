@@ -1,0 +1,67 @@
+/**
+ * Progress of an operation, 0 to 99; 100 is for its end.
+ * @param weights of all steps
+ * @param fraction of the step at `index`, clipped to 0…1; NaN is 0
+ */
+export function planProgress(weights: readonly number[], index: number, fraction: number): number {
+  const total = sum(weights)
+  if (total <= 0) return 0
+  const within = Math.min(1, Math.max(0, fraction || 0)) * (weights[index] ?? 0)
+  return Math.min(99, Math.floor((100 * (sum(weights.slice(0, index)) + within)) / total))
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}
+
+interface Reported {
+  progress: number
+  stage: string
+}
+
+/**
+ * Writes a step's reports to the journal, at most one each `intervalMs`: each is a synced commit and an event
+ * to every watcher. The last one is never lost while the step goes on.
+ */
+export class ProgressReporter {
+  #timer: NodeJS.Timeout | undefined
+  #waiting: Reported | undefined
+  #closed = false
+
+  constructor(
+    private readonly write: (reported: Reported) => void,
+    private last: Reported,
+    private readonly intervalMs = 200,
+  ) {
+    this.#arm() // the step's begin was a write too
+  }
+
+  report(progress: number, stage: string = (this.#waiting ?? this.last).stage): void {
+    if (this.#closed) return
+    this.#waiting = { progress, stage }
+    if (!this.#timer) this.#flush()
+  }
+
+  /** What is not written by now is outdated. */
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+  }
+
+  #arm(): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#flush()
+    }, this.intervalMs)
+    this.#timer.unref()
+  }
+
+  #flush(): void {
+    const next = this.#waiting
+    this.#waiting = undefined
+    if (!next || (next.progress === this.last.progress && next.stage === this.last.stage)) return
+    this.last = next
+    this.#arm()
+    this.write(next)
+  }
+}

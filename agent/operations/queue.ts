@@ -1,0 +1,27 @@
+/** First in, first out; both ends O(1) over time (an array's shift() moves all that follow). */
+export class Queue<Item> {
+  #items: Item[] = []
+  #head = 0
+
+  get size(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: Item): void {
+    this.#items.push(item)
+  }
+
+  shift(): Item | undefined {
+    if (this.size === 0) return undefined
+    const item = this.#items[this.#head++]
+    if (this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  *[Symbol.iterator](): Generator<Item> {
+    for (let at = this.#head; at < this.#items.length; at++) yield this.#items[at] as Item
+  }
+}

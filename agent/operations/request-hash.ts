@@ -1,0 +1,21 @@
+import { createHash } from 'node:crypto'
+
+/** JSON with the keys of every object in one order, so that equal values give equal text. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => (isObject(part) ? ordered(part) : part)) ?? 'null'
+}
+
+/** What tells a repeated request from another one under the same id; hex SHA-256. */
+export function hashRequest(action: string, guestUuid: string, request: unknown): string {
+  const text = canonicalJson({ action, guestUuid, request: request ?? null })
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function ordered(value: Record<string, unknown>): Record<string, unknown> {
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+  return Object.fromEntries(entries)
+}

@@ -1,0 +1,58 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { BerthError, describeError } from '../../shared/errors.js'
+import type { OperationError } from './store.js'
+import type { Clock, RetryPolicy } from './types.js'
+
+/** The agent shuts down: the journal stays as it is and the next start goes on from there. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) => delay(ms, undefined, { signal }),
+}
+
+export const defaultRetry: RetryPolicy = { firstMs: 1000, maxMs: 60_000, undoAttempts: 4 }
+
+/** @param attempt failed so far, from 1 */
+export function planBackoffMs({ firstMs, maxMs }: RetryPolicy, attempt: number): number {
+  return Math.min(maxMs, firstMs * 2 ** (attempt - 1))
+}
+
+const errorLength = 2000
+
+/** What is recorded of anything thrown. */
+export function recordedError(error: unknown): OperationError {
+  return {
+    code: error instanceof BerthError ? error.code : 'internal_error',
+    message: shorten(textOf(error), errorLength),
+  }
+}
+
+/** Both texts have room. */
+export function recordedUndoFailure(first: OperationError, undo: OperationError, step: string): string {
+  const half = errorLength / 2 - 100
+  return `${shorten(first.message, half)}; undo of ${shorten(step, 80)} failed: ${shorten(undo.message, half)}`
+}
+
+function textOf(error: unknown): string {
+  try {
+    return describeError(error) || 'failed without a message'
+  } catch {
+    return String(error) // not even JSON: a thrown object that refers to itself
+  }
+}
+
+function shorten(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1)}…`
+}
+
+const passingFaults = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_BUSY', 'SQLITE_NOMEM', 'SQLITE_READONLY']
+
+/** The journal could not be written for now (disk full, I/O error), whatever was to be written. */
+export function isStorageFault(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const code = 'code' in error ? String(error.code) : ''
+  return passingFaults.some((fault) => code.startsWith(fault)) || isStorageFault(error.cause)
+}

@@ -1,0 +1,137 @@
+import { Queue } from './queue.js'
+
+/** An operation in memory: what ordering needs; the rest is read from the journal when its turn comes. */
+export interface Task {
+  readonly id: string
+  /** Tasks of one guest run one after another; empty: of none. */
+  readonly guestUuid: string
+  readonly forwardOnly: boolean
+  /** Journaled as running, or about to be. */
+  begun: boolean
+}
+
+interface Lane {
+  current: Task
+  readonly waiting: Queue<Task>
+}
+
+interface Turn {
+  readonly task: Task
+  readonly go: () => void
+}
+
+/**
+ * Who runs next: per guest in order, over all first come first served, at most `parallel` at once. The cost of
+ * each event does not depend on how many tasks wait.
+ */
+export class Scheduler {
+  readonly #lanes = new Map<string, Lane>()
+  readonly #ready = new Queue<Turn>()
+  readonly #dropped = new WeakSet<Task>()
+  /** Tasks that hold one of the `parallel` places. */
+  readonly #placed = new Set<Task>()
+  readonly #active = new Map<Task, Promise<void>>()
+  #pumping = false
+  #closed = false
+  #waiting = 0
+
+  /** @param run must not reject */
+  constructor(
+    private readonly parallel: number,
+    private readonly run: (task: Task) => Promise<void>,
+  ) {}
+
+  /** Begun and not ended, those that pause between attempts too. */
+  get running(): number {
+    return this.#active.size
+  }
+
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  busy(guestUuid: string): boolean {
+    return this.#lanes.has(guestUuid)
+  }
+
+  add(task: Task): void {
+    this.#waiting += 1
+    const lane = this.#lanes.get(task.guestUuid)
+    if (lane) return lane.waiting.push(task)
+    if (task.guestUuid !== '') this.#lanes.set(task.guestUuid, { current: task, waiting: new Queue() })
+    this.#enqueue({ task, go: () => this.#start(task) })
+  }
+
+  /** Those of a guest that were not begun. */
+  pending(guestUuid: string): Task[] {
+    const lane = this.#lanes.get(guestUuid)
+    if (!lane) return []
+    return [lane.current, ...lane.waiting].filter((task) => !task.begun && !this.#dropped.has(task))
+  }
+
+  /** Takes out one that was not begun. */
+  drop(task: Task): void {
+    this.#dropped.add(task) // the queues skip it when its turn comes
+    this.#waiting -= 1
+    this.#advance(task)
+  }
+
+  /** Gives the task's place to others while it waits; its guest stays busy. */
+  async pause(task: Task, wait: () => Promise<void>): Promise<void> {
+    this.#placed.delete(task)
+    this.#pump()
+    await wait()
+    await new Promise<void>((go) => this.#enqueue({ task, go }))
+  }
+
+  /** Begins nothing more; who pauses goes on at once, to end. @returns when all that runs has ended */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()
+    await Promise.all(this.#active.values())
+  }
+
+  #start(task: Task): void {
+    this.#waiting -= 1
+    task.begun = true
+    const running = this.run(task).finally(() => {
+      this.#active.delete(task)
+      this.#placed.delete(task)
+      this.#advance(task)
+      this.#pump()
+    })
+    this.#active.set(task, running)
+  }
+
+  #advance(ended: Task): void {
+    const lane = this.#lanes.get(ended.guestUuid)
+    if (lane?.current !== ended) return
+    let next = lane.waiting.shift()
+    while (next && this.#dropped.has(next)) next = lane.waiting.shift()
+    if (!next) return void this.#lanes.delete(ended.guestUuid)
+    const task = (lane.current = next)
+    this.#enqueue({ task, go: () => this.#start(task) })
+  }
+
+  #enqueue(turn: Turn): void {
+    if (this.#closed && this.#active.has(turn.task)) return turn.go()
+    this.#ready.push(turn)
+    this.#pump()
+  }
+
+  /** In a turn of its own: whoever submitted is answered before the first effect. */
+  #pump(): void {
+    if (this.#pumping) return
+    this.#pumping = true
+    setImmediate(() => {
+      this.#pumping = false
+      while (!this.#closed && this.#placed.size < this.parallel) {
+        const turn = this.#ready.shift()
+        if (!turn) return
+        if (this.#dropped.has(turn.task)) continue
+        this.#placed.add(turn.task)
+        turn.go()
+      }
+    })
+  }
+}

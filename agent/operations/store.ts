@@ -1,0 +1,228 @@
+import type { Statement } from 'better-sqlite3'
+import { notFound } from '../../shared/errors.js'
+import type { Changes } from '../state/changes.js'
+import type { OperationRecord, OperationStatus } from './types.js'
+
+interface OperationRow {
+  id: string
+  action: string
+  guest_uuid: string
+  guest_id: number
+  guest_name: string
+  request_hash: string
+  input: string
+  status: OperationStatus
+  step: number
+  step_name: string
+  undoing: number
+  progress: number
+  stage: string
+  error_code: string
+  error: string
+  requested_by: string
+  created_at_ms: number
+  started_at_ms: number
+  finished_at_ms: number
+  revision: number
+}
+
+export interface OperationInsert {
+  id: string
+  action: string
+  guestUuid: string
+  guestId: number
+  guestName: string
+  requestHash: string
+  /** Plain JSON. */
+  input: unknown
+  requestedBy: string
+  createdAtMs: number
+}
+
+/** What running it needs beyond what is shown. */
+export interface JournaledOperation {
+  record: OperationRecord
+  requestHash: string
+  input: unknown
+  /** Index and name of the step begun last, or of the undo begun last. */
+  step: number
+  stepName: string
+  undoing: boolean
+}
+
+export interface StepWrite {
+  step: number
+  stepName: string
+  progress: number
+  stage: string
+  nowMs: number
+}
+
+export interface OperationError {
+  code: string
+  message: string
+}
+
+export interface OpenOperation {
+  id: string
+  action: string
+  guestUuid: string
+  status: 'pending' | 'running'
+}
+
+const none: OperationError = { code: '', message: '' }
+
+/** The journal of operations. Every write is durable when it returns and seen by watchers. */
+export class OperationStore {
+  readonly #byId: Statement<[string], OperationRow>
+  readonly #since: Statement<[number], OperationRow>
+  readonly #open: Statement<[], { id: string; action: string; guest_uuid: string; status: OperationStatus }>
+  readonly #insert: Statement<[Record<string, unknown>]>
+  readonly #step: Statement<[Record<string, unknown>]>
+  readonly #progress: Statement<[Record<string, unknown>]>
+  readonly #end: Statement<[Record<string, unknown>]>
+  readonly #delete: Statement<[string]>
+  readonly #ended: Statement<[number, number], { id: string }>
+
+  constructor(readonly changes: Changes) {
+    const { db } = changes
+    this.#byId = db.prepare('SELECT * FROM operations WHERE id = ?')
+    // rowid is the order of submission; clocks can go back.
+    this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
+    this.#open = db.prepare(
+      `SELECT id, action, guest_uuid, status FROM operations WHERE status IN ('pending', 'running')
+       ORDER BY status = 'pending', rowid`,
+    )
+    this.#insert = db.prepare(
+      `INSERT INTO operations (id, action, guest_uuid, guest_id, guest_name, request_hash, input, status,
+         requested_by, created_at_ms, revision)
+       VALUES (@id, @action, @guestUuid, @guestId, @guestName, @requestHash, @input, 'pending',
+         @requestedBy, @createdAtMs, @revision)`,
+    )
+    this.#step = db.prepare(
+      `UPDATE operations SET status = 'running', step = @step, step_name = @stepName, undoing = @undoing,
+         progress = @progress, stage = @stage, error_code = @code, error = @message,
+         started_at_ms = iif(started_at_ms = 0, @nowMs, started_at_ms), revision = @revision
+       WHERE id = @id`,
+    )
+    this.#progress = db.prepare(
+      'UPDATE operations SET progress = @progress, stage = @stage, revision = @revision WHERE id = @id',
+    )
+    this.#end = db.prepare(
+      `UPDATE operations SET status = @status, progress = iif(@status = 'done', 100, progress), stage = '',
+         error_code = @code, error = @message, finished_at_ms = @nowMs, revision = @revision,
+         started_at_ms = iif(started_at_ms = 0 AND @status <> 'canceled', @nowMs, started_at_ms)
+       WHERE id = @id`,
+    )
+    this.#delete = db.prepare('DELETE FROM operations WHERE id = ?')
+    this.#ended = db.prepare(
+      `SELECT id FROM operations WHERE finished_at_ms > 0 AND finished_at_ms < ?
+       ORDER BY finished_at_ms LIMIT ?`,
+    )
+  }
+
+  find(id: string): OperationRecord | undefined {
+    const row = this.#byId.get(id)
+    return row && toRecord(row)
+  }
+
+  /** @throws {BerthError} `not_found` */
+  get(id: string): OperationRecord {
+    const record = this.find(id)
+    if (!record) throw notFound('task')
+    return record
+  }
+
+  findJournaled(id: string): JournaledOperation | undefined {
+    const row = this.#byId.get(id)
+    return (
+      row && {
+        record: toRecord(row),
+        requestHash: row.request_hash,
+        input: JSON.parse(row.input) as unknown,
+        step: row.step,
+        stepName: row.step_name,
+        undoing: row.undoing === 1,
+      }
+    )
+  }
+
+  /** Newest first; those that changed after a revision. */
+  list(sinceRevision = -1): OperationRecord[] {
+    return this.#since.all(sinceRevision).map(toRecord)
+  }
+
+  /** Not ended: first those that were begun, each in the order of submission. */
+  listOpen(): OpenOperation[] {
+    return this.#open.all().map((row) => ({
+      id: row.id,
+      action: row.action,
+      guestUuid: row.guest_uuid,
+      status: row.status as OpenOperation['status'],
+    }))
+  }
+
+  insert(operation: OperationInsert): OperationRecord {
+    const { input, ...rest } = operation
+    this.#write(operation.id, this.#insert, { ...rest, input: JSON.stringify(input ?? null) })
+    return this.get(operation.id)
+  }
+
+  /** @param error of the attempt before, while a step is tried again */
+  beginStep(id: string, step: StepWrite, error: OperationError = none): void {
+    this.#write(id, this.#step, { ...step, ...error, undoing: 0 })
+  }
+
+  beginUndo(id: string, step: StepWrite, error: OperationError): void {
+    this.#write(id, this.#step, { ...step, ...error, undoing: 1 })
+  }
+
+  report(id: string, progress: number, stage: string): void {
+    this.#write(id, this.#progress, { progress, stage })
+  }
+
+  end(id: string, status: 'done' | 'failed' | 'canceled', nowMs: number, error = none): void {
+    this.#write(id, this.#end, { status, nowMs, ...error })
+  }
+
+  remove(id: string): void {
+    this.changes.transaction(() => {
+      if (this.#delete.run(id).changes > 0) this.changes.record('operation', id, true)
+    })
+  }
+
+  /** Removes at most `limit` that ended before. @returns how many */
+  prune(endedBeforeMs: number, limit: number): number {
+    return this.changes.transaction(() => {
+      const rows = this.#ended.all(endedBeforeMs, limit)
+      for (const { id } of rows) this.remove(id)
+      return rows.length
+    })
+  }
+
+  #write(id: string, statement: Statement<[Record<string, unknown>]>, values: object): void {
+    this.changes.transaction(() => {
+      statement.run({ ...values, id, revision: this.changes.record('operation', id) })
+    })
+  }
+}
+
+function toRecord(row: OperationRow): OperationRecord {
+  return {
+    id: row.id,
+    action: row.action,
+    guestUuid: row.guest_uuid,
+    guestId: row.guest_id,
+    guestName: row.guest_name,
+    status: row.status,
+    progress: row.progress,
+    stage: row.stage,
+    errorCode: row.error_code,
+    error: row.error,
+    createdAtMs: row.created_at_ms,
+    startedAtMs: row.started_at_ms,
+    finishedAtMs: row.finished_at_ms,
+    requestedBy: row.requested_by,
+    revision: row.revision,
+  }
+}

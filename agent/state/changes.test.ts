@@ -1,0 +1,113 @@
+import { expect } from 'chai'
+import { Changes, type Change } from './changes.js'
+import { openDatabase, type Database } from './database.js'
+
+describe('changes', () => {
+  let db: Database
+  let changes: Changes
+
+  beforeEach(() => {
+    db = openDatabase(':memory:')
+    changes = new Changes(db)
+  })
+  afterEach(() => db.close())
+
+  const remove = (key: string): number => changes.transaction(() => changes.record('guest', key, true))
+
+  it('numbers changes without gaps and keeps number and epoch', () => {
+    const first = changes.transaction(() => changes.record('guest', 'a'))
+    const second = changes.transaction(() => changes.record('operation', 'b'))
+    expect([first, second]).to.deep.equal([1, 2])
+    const reopened = new Changes(db)
+    expect(reopened.revision).to.equal(2)
+    expect(reopened.epoch).to.equal(changes.epoch)
+  })
+
+  it('takes everything back when the work throws', () => {
+    remove('before')
+    const heard = listen(changes)
+    const work = (): never => {
+      changes.record('guest', 'a')
+      changes.record('guest', 'b', true)
+      throw new Error('no')
+    }
+    expect(() => changes.transaction(work)).to.throw('no')
+    expect(changes.revision).to.equal(1)
+    expect(changes.removedSince(0)?.map(({ key }) => key)).to.deep.equal(['before'])
+    expect(remove('after')).to.equal(2)
+    expect(heard.map(({ key }) => key)).to.deep.equal(['after'])
+  })
+
+  it('tells listeners after the commit only, in order', () => {
+    const seen: string[] = []
+    changes.onChange(({ key }) => seen.push(`${key} ${db.inTransaction ? 'open' : 'committed'}`))
+    changes.transaction(() => {
+      changes.record('guest', 'a')
+      changes.transaction(() => changes.record('guest', 'b'))
+      expect(seen).to.deep.equal([])
+    })
+    expect(seen).to.deep.equal(['a committed', 'b committed'])
+  })
+
+  it('keeps the order for all while a listener writes', () => {
+    changes.onChange(({ key }) => {
+      if (key === 'a') changes.transaction(() => changes.record('guest', 'c'))
+    })
+    const heard = listen(changes)
+    changes.transaction(() => {
+      changes.record('guest', 'a')
+      changes.record('guest', 'b')
+    })
+    expect(heard.map(({ revision, key }) => `${revision}${key}`)).to.deep.equal(['1a', '2b', '3c'])
+  })
+
+  it('does not undo a committed change because a listener throws', () => {
+    const errors: unknown[] = []
+    const guarded = new Changes(db, { onListenerError: (error) => errors.push(error) })
+    guarded.onChange(() => {
+      throw new Error('listener')
+    })
+    const heard = listen(guarded)
+    expect(guarded.transaction(() => guarded.record('guest', 'a'))).to.equal(1)
+    expect(guarded.revision).to.equal(1)
+    expect(heard).to.have.length(1)
+    expect(errors).to.have.length(1)
+  })
+
+  it('stops telling who has left', () => {
+    const heard: Change[] = []
+    const stop = changes.onChange((change) => heard.push(change))
+    stop()
+    remove('a')
+    expect(heard).to.deep.equal([])
+  })
+
+  it('refuses changes outside of its transactions', () => {
+    expect(() => changes.record('guest', 'a')).to.throw('outside of a transaction')
+    expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside of a transaction')
+    expect(() => db.transaction(() => remove('a'))()).to.throw('not of Changes')
+  })
+
+  it('forgets the oldest removals and says so to who would miss them', () => {
+    changes = new Changes(db, { keptRemovals: 10 })
+    for (let n = 1; n <= 12; n++) remove(`g${n}`)
+    expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))
+    expect(changes.removedSince(1)).to.equal(undefined)
+    expect(changes.removedSince(12)).to.deep.equal([])
+    expect(changes.removedSince(13), 'of another journal').to.equal(undefined)
+    for (let n = 13; n <= 60; n++) remove(`g${n}`)
+    const kept = db.prepare<[], { n: number }>('SELECT count(*) AS n FROM removed').get()?.n
+    expect(kept).to.be.within(10, 11)
+    expect(new Changes(db, { keptRemovals: 10 }).removedSince(50)).to.have.length(10)
+  })
+})
+
+function listen(changes: Changes): Change[] {
+  const heard: Change[] = []
+  changes.onChange((change) => heard.push(change))
+  return heard
+}
+
+function names(from: number, to: number): string[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => `g${from + index}`)
+}
