@@ -82,9 +82,14 @@ describe('making a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is never done by itself, nor by what it made', () => {
-    const keys = keysOf(record(1), record(2), record(3, { parentId: 2 }))
+  it('is never done by itself, nor by a limited key it made', () => {
+    const keys = keysOf(
+      record(1),
+      record(2, { scopes: ['apikey:*'] }),
+      record(3, { scopes: ['apikey:*'], parentId: 2 }),
+    )
     for (const [caller, target] of [
+      [1, 1],
       [2, 2],
       [3, 2],
     ] as const) {

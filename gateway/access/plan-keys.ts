@@ -76,15 +76,16 @@ export function checkChainLength(keys: Keys, maker: KeyRecord): void {
 }
 
 /**
- * True when `callerId` may know and change a key: one within its own rights, neither itself nor one that
- * bounds it.
+ * True when `callerId` may know and change a key: one within its own rights, not itself, and not one that
+ * bounds it; but nothing bounds an unlimited key, which so can remove the one that made it.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   const caller = keys.get(callerId)
   if (!caller) return false
   const makers = chainOf(caller, (id) => keys.get(id)).records
-  if (makers.some((maker) => maker.id === target.id)) return false
-  return findExcess(rightsOf(keys, target), rightsOf(keys, caller)) === undefined
+  const rights = rightsOf(keys, caller)
+  if (makers.some((maker) => maker.id === target.id) && !isUnlimited(rights)) return false
+  return target.id !== callerId && findExcess(rightsOf(keys, target), rights) === undefined
 }
 
 /**
@@ -168,7 +169,10 @@ function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void 
     }).length
   const lost = (lasting: boolean): boolean => count(before, lasting) > 0 && count(after, lasting) === 0
   if (lost(true) || lost(false))
-    throw conflict('invalid_state', 'this would leave no usable key with the scope * on all containers')
+    throw conflict(
+      'invalid_state',
+      'this would leave no usable key with the scope * on all containers; a key that is off or limited takes those it made with it',
+    )
 }
 
 function refuseExcess(excess: Dimension | undefined): void {
