@@ -1,0 +1,189 @@
+import { expect } from 'chai'
+import { AuditStore } from '../../gateway/access/audit.js'
+import type { Caller } from '../../gateway/api/route.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+interface Row {
+  time: string
+  action: string
+  target: string
+  detail: string
+  user: string
+  success: boolean
+  address: string
+  request_id: string
+}
+
+describe('audit log over HTTP', () => {
+  let gateway: TestGateway
+  beforeEach(async () => {
+    gateway = await startTestGateway()
+  })
+  afterEach(() => gateway.close())
+
+  const read = async (query = '', key?: string): Promise<Row[]> => {
+    const reply = await gateway.request('GET', `/audit-logs${query}`, key === undefined ? {} : { key })
+    expect(reply.status, reply.text).to.equal(200)
+    return reply.body.data as Row[]
+  }
+
+  it('holds every change before it is answered, newest first, with who, what and how it ended', async () => {
+    const made = await gateway.request('POST', '/api-keys', {
+      body: { name: 'billing', scopes: ['swap:read'] },
+    })
+    const id = made.body.data.id as number
+    await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
+    await gateway.request('DELETE', `/api-keys/${id}`)
+    const refused = await gateway.request('DELETE', '/api-keys/1')
+    const [last, removed, updated, created] = await read()
+    expect(last).to.include({
+      action: 'apikey.delete',
+      success: false,
+      target: '1',
+      request_id: refused.headers['x-request-id'],
+    })
+    expect(last?.detail).to.contain('invalid_state')
+    expect(removed).to.include({ action: 'apikey.delete', target: 'billing', success: true })
+    expect(updated).to.include({
+      action: 'apikey.update',
+      target: 'billing',
+      detail: `id ${id}, set disabled`,
+    })
+    const { time, ...entry } = created!
+    expect(time).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
+    expect(entry).to.deep.equal({
+      action: 'apikey.create',
+      target: 'billing',
+      detail: `id ${id}, scopes swap:read`,
+      user: 'api:admin',
+      success: true,
+      address: '127.0.0.1',
+      request_id: made.headers['x-request-id'],
+    })
+    expect(JSON.stringify(await read())).not.to.contain(made.body.data.key)
+  })
+
+  it('holds nothing of reads and of what was refused before it was begun', async () => {
+    await gateway.request('GET', '/api-keys')
+    await gateway.request('POST', '/api-keys', { body: {} })
+    await gateway.request('POST', '/api-keys', { body: { name: 'x' }, key: 'berth_sk_none' })
+    expect(await read()).to.deep.equal([])
+  })
+
+  it('filters and pages', async () => {
+    for (let i = 0; i < 5; i++) await gateway.request('POST', '/api-keys', { body: { name: `key-${i}` } })
+    await gateway.request('DELETE', '/api-keys/1')
+    const targets = async (query: string) => (await read(query)).map((row) => row.target)
+    expect(await targets('?action=apikey.create&page_size=2')).to.deep.equal(['key-4', 'key-3'])
+    expect(await targets('?action=apikey.create&page_size=2&page=3')).to.deep.equal(['key-0'])
+    expect(await targets('?page_size=2&page=2')).to.deep.equal(['key-3', 'key-2'])
+    expect(await targets('?page=4&page_size=2')).to.deep.equal([])
+    expect(await targets('?target=key-2')).to.deep.equal(['key-2'])
+    expect(await targets('?success=false')).to.deep.equal(['1'])
+    expect(await targets('?user=api:nobody')).to.deep.equal([])
+    expect(await targets('?sort=time&page_size=2&action=apikey.create')).to.deep.equal(['key-0', 'key-1'])
+    expect(await targets('?to=2020-01-01')).to.deep.equal([])
+    expect(await targets('?from=2100-01-01')).to.deep.equal([])
+    const now = new Date().toISOString()
+    expect(await targets(`?from=2020-01-01&to=${now}`)).to.have.length(6)
+    for (const [query, total] of [
+      ['?page_size=2', '6'],
+      ['?action=apikey.create&page_size=2', '5'],
+    ] as const)
+      expect((await gateway.request('GET', `/audit-logs${query}`)).headers['x-total-count']).to.equal(total)
+    for (const bad of [
+      '?from=yesterday',
+      '?page=0',
+      '?page_size=100000',
+      '?success=maybe',
+      '?sort=user',
+      '?page=1&page=2',
+    ])
+      expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
+  })
+
+  it('shows a key that is bound to containers only what was about them', async () => {
+    const [mine, other] = [
+      gateway.fleet.addGuest({ name: 'mine' }),
+      gateway.fleet.addGuest({ name: 'other' }),
+    ]
+    for (const { name } of [mine, other]) await gateway.request('POST', `/containers/${name}/stop`)
+    await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
+    const key = await gateway.makeKey({ scopes: ['audit:read'], container_uuids: [mine.uuid] })
+    expect((await read('', key)).map((row) => row.target)).to.deep.equal(['mine'])
+    const reply = await gateway.request('GET', '/audit-logs?page_size=1', { key })
+    expect(reply.headers['x-total-count']).to.equal('1')
+  })
+
+  it('refuses to act when it cannot be written, with 503 and Retry-After', async () => {
+    const guest = gateway.fleet.addGuest({ name: 'safe' })
+    process.kill(await gateway.redis.pid(), 'SIGSTOP')
+    try {
+      const begun = performance.now()
+      const { status, headers, body } = await gateway.request('POST', `/containers/${guest.name}/stop`)
+      expect([status, body.code]).to.deep.equal([503, 'store_unavailable'])
+      expect(Number(headers['retry-after'])).to.be.within(1, 60)
+      expect(performance.now() - begun).to.be.lessThan(2500)
+      const again = performance.now()
+      expect((await gateway.request('GET', '/api-keys')).status).to.equal(503)
+      expect(performance.now() - again).to.be.lessThan(100)
+    } finally {
+      process.kill(await gateway.redis.pid(), 'SIGCONT')
+    }
+    expect(gateway.fleet.view.operations()).to.deep.equal([])
+  })
+})
+
+describe('audit store', () => {
+  let redis: TestRedis
+  beforeEach(async () => {
+    redis = await startTestRedis()
+  })
+  afterEach(() => redis.stop())
+
+  const caller = { keyId: 1, user: 'api:admin', address: '127.0.0.1' } as Caller
+  const start = (target: string) => ({ action: 'x.y', caller, requestId: 'r', target })
+  const all = { containerUuids: new Set<string>() }
+
+  it('says of an entry without outcome that it is unknown', async () => {
+    const audit = new AuditStore(await redis.openStore(), 100)
+    const [lost, ended] = [await audit.begin(start('lost')), await audit.begin(start('ended'))]
+    await audit.finish(ended, { success: true, target: 'better name', detail: 'done' })
+    const { records } = await audit.read(all)
+    expect(records.map(({ target, success, detail }) => [target, success, detail])).to.deep.equal([
+      ['better name', true, 'done'],
+      ['lost', false, 'outcome unknown'],
+    ])
+    await audit.finish(lost, { success: true, target: '', detail: 'late' })
+    expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
+  })
+
+  it('keeps as many as configured, and finds each outcome in a log of many pages', async function () {
+    this.timeout(60_000)
+    const audit = new AuditStore(await redis.openStore(), 3000)
+    for (let round = 0; round < 5; round++) {
+      const entries = await Promise.all(
+        Array.from({ length: 1000 }, (_, i) => audit.begin(start(`${round * 1000 + i}`))),
+      )
+      await Promise.all(
+        entries
+          .toReversed()
+          .map((entry) => audit.finish(entry, { success: true, target: '', detail: entry.id })),
+      )
+    }
+    const { records, total } = await audit.read(all)
+    expect(total).to.equal(3000)
+    expect(records.map((record) => Number(record.target))).to.deep.equal(
+      Array.from({ length: 3000 }, (_, i) => 4999 - i),
+    )
+    expect(
+      records.every((record) => record.success && Number(record.detail.split('-')[0]) === record.timeMs),
+    ).to.equal(true)
+    const deep = await audit.read({ ...all, action: 'x.y' }, { page: 30, size: 100 })
+    expect(deep.records.map((record) => Number(record.target))).to.deep.equal(
+      Array.from({ length: 100 }, (_, i) => 2099 - i),
+    )
+    expect(deep.total).to.equal(3000)
+  })
+})
