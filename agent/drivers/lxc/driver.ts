@@ -1,0 +1,240 @@
+import type { Duplex } from 'node:stream'
+import type { Logger } from 'pino'
+import { conflict } from '../../../shared/errors.js'
+import type {
+  Driver,
+  DriverDescription,
+  Login,
+  Machine,
+  Observed,
+  StopCause,
+  UsageSample,
+} from '../contract.js'
+import { ConfigStore } from './config-store.js'
+import { openConsole } from './console.js'
+import type { LxcDisks } from './disks.js'
+import {
+  findDiskNumbers,
+  findHindrance,
+  listLxcfsEntries,
+  readHostFacts,
+  type LxcHostFacts,
+} from './host-facts.js'
+import { initializeGuest } from './initialize.js'
+import { removeLeftovers } from './leftovers.js'
+import { lxcPaths, type LxcPaths } from './paths.js'
+import { planConfig, type ConfigFacts } from './plan-config.js'
+import { resizeGroups } from './resize.js'
+import { RuntimeReader } from './runtime.js'
+import { startGuest } from './start.js'
+import { killGuest, stopGuest } from './stop.js'
+import { StoppedEvents } from './stopped-events.js'
+import { ensureSupportFiles } from './support-files.js'
+import { UsageReader } from './usage.js'
+
+export interface LxcDriverOptions {
+  /** Holds `lxc` (one directory a guest) and `lxc-support`. Absolute, of letters, digits and `._-/`. */
+  readonly stateDir: string
+  /** Holds marks of ended guests. */
+  readonly runDir: string
+  /** Guests are `<prefix>-<id>` to lxc. */
+  readonly namePrefix: string
+  readonly disks: LxcDisks
+  readonly log: Logger
+  /** Where lxcfs is mounted; default /var/lib/lxcfs. */
+  readonly lxcfsDir?: string
+}
+
+/** Containers through lxc's tools; see contract.ts. Make it with {@link createLxcDriver}. */
+export class LxcDriver implements Driver {
+  readonly kind = 'lxc'
+  readonly #runtime: RuntimeReader
+  readonly #configs: ConfigStore
+  readonly #events: StoppedEvents
+  readonly #usage: UsageReader
+  readonly #lxcfsDir: string
+
+  constructor(
+    private readonly options: LxcDriverOptions,
+    private readonly paths: LxcPaths,
+    private readonly facts: LxcHostFacts,
+  ) {
+    this.#runtime = new RuntimeReader(facts.cgroups)
+    this.#configs = new ConfigStore(paths, options.namePrefix)
+    this.#usage = new UsageReader(facts.cgroups)
+    this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
+    this.#events = new StoppedEvents({
+      marksDir: paths.marks,
+      runtime: this.#runtime,
+      uuidOf: (name) => this.#configs.findUuid(name),
+      log: options.log,
+    })
+  }
+
+  async describe(): Promise<DriverDescription> {
+    const reason = findHindrance(this.paths.lxcPath)
+    return reason === undefined
+      ? { available: true, acceleration: '' }
+      : { available: false, acceleration: '', reason }
+  }
+
+  get cgroupVersion(): 1 | 2 {
+    return this.facts.cgroups.version
+  }
+
+  /** Do guests see their own memory, processors and load? */
+  hasLxcfs(): boolean {
+    return listLxcfsEntries(this.#lxcfsDir).length > 0
+  }
+
+  async createDisk(machine: Machine): Promise<void> {
+    await this.options.disks.clone(machine.uuid, machine.templateId, machine.limits.diskBytes)
+  }
+
+  async configure(machine: Machine): Promise<void> {
+    const name = this.#name(machine)
+    await this.#configs.write(name, machine.uuid, planConfig(machine, this.#configFacts(machine)))
+  }
+
+  start(machine: Machine, signal: AbortSignal): Promise<void> {
+    const name = this.#name(machine)
+    return this.#events.whileBusy(name, async () => {
+      const clearMark = (of: string): Promise<void> => this.#events.clearMark(of)
+      const running = await startGuest(
+        { paths: this.paths, runtime: this.#runtime, clearMark },
+        machine,
+        signal,
+      )
+      this.#events.track(name, machine.uuid, running)
+    })
+  }
+
+  async initialize(machine: Machine, login: Login, signal: AbortSignal): Promise<void> {
+    await initializeGuest(this.#container(machine), machine, { login, signal })
+  }
+
+  stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
+    return this.#ending(machine, () =>
+      stopGuest({ paths: this.paths, runtime: this.#runtime }, machine, options),
+    )
+  }
+
+  kill(machine: Machine): Promise<void> {
+    return this.#ending(machine, () => killGuest({ paths: this.paths, runtime: this.#runtime }, machine))
+  }
+
+  delete(machine: Machine): Promise<void> {
+    const name = this.#name(machine)
+    return this.#ending(machine, async () => {
+      if (this.#runtime.read(name).state !== 'stopped')
+        throw conflict('guest_running', `${name} has processes: it is not deleted`)
+      await removeLeftovers(this.#runtime, name, machine.nic.device)
+      await this.options.disks.remove(machine.uuid)
+      await this.#configs.remove(name)
+    })
+  }
+
+  async observe(): Promise<Observed[]> {
+    return this.#runtime.listNames(this.options.namePrefix).flatMap((name) => {
+      const uuid = this.#configs.findUuid(name)
+      const now = this.#runtime.read(name)
+      if (uuid === undefined || now.state === 'stopped') return []
+      this.#events.track(name, uuid, now)
+      const { state, init } = now
+      return [init ? { uuid, state, pid: init.pid, startTime: init.startTime } : { uuid, state }]
+    })
+  }
+
+  async listTraces(): Promise<string[]> {
+    return [...new Set([...this.#configs.listUuids(), ...(await this.options.disks.list())])]
+  }
+
+  onStopped(listener: (uuid: string, cause: StopCause) => void): void {
+    this.#events.onStopped(listener)
+  }
+
+  async usage(machine: Machine, pid: number): Promise<UsageSample> {
+    return this.#usage.read(this.#name(machine), machine.nic.device, pid)
+  }
+
+  diskUsage(): Promise<Map<string, number>> {
+    return this.options.disks.usage()
+  }
+
+  async resize(machine: Machine): Promise<void> {
+    const name = this.#name(machine)
+    const facts = this.#configFacts(machine)
+    const lines = planConfig(machine, facts) // checks every value before anything is written
+    if (this.#runtime.read(name).init)
+      resizeGroups(this.facts.cgroups, name, { limits: machine.limits, facts })
+    await this.#configs.write(name, machine.uuid, lines)
+  }
+
+  async console(machine: Machine): Promise<Duplex> {
+    if (this.#runtime.read(this.#name(machine)).state !== 'running')
+      throw conflict('guest_not_running', 'the guest does not run')
+    return openConsole(this.#container(machine))
+  }
+
+  /** Kills and removes every guest of this prefix, known to a journal or not. */
+  async removeAll(): Promise<void> {
+    const { namePrefix, disks } = this.options
+    const names = new Set([...this.#runtime.listNames(namePrefix), ...this.#configs.listNames()])
+    for (const name of names) {
+      const id = Number(name.slice(namePrefix.length + 1))
+      const context = { paths: this.paths, runtime: this.#runtime }
+      await killGuest(context, { id, nic: { device: `${namePrefix}${id}` } })
+      await this.#configs.remove(name)
+    }
+    for (const uuid of await disks.list()) await disks.remove(uuid)
+  }
+
+  /** Ends watching; guests are untouched. */
+  close(): void {
+    this.#events.close()
+  }
+
+  #ending(machine: Machine, act: () => Promise<void>): Promise<void> {
+    const name = this.#name(machine)
+    return this.#events.whileBusy(name, async () => {
+      await act()
+      this.#usage.forget(name)
+      await this.#events.forget(name)
+    })
+  }
+
+  #name(machine: Machine): string {
+    return this.paths.nameOf(machine.id)
+  }
+
+  #container(machine: Machine): { lxcPath: string; name: string } {
+    return { lxcPath: this.paths.lxcPath, name: this.#name(machine) }
+  }
+
+  #configFacts(machine: Machine): ConfigFacts {
+    const rootfs = this.options.disks.rootfsPath(machine.uuid)
+    const poolDevice = findDiskNumbers(rootfs)
+    return {
+      name: this.#name(machine),
+      rootfs,
+      cgroupVersion: this.facts.cgroups.version,
+      swapAccounting: this.facts.swapAccounting,
+      ...(poolDevice === undefined ? {} : { poolDevice }),
+      lxcfsDir: this.#lxcfsDir,
+      lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
+      seccompProfile: this.paths.seccompProfile,
+      stoppedHook: this.paths.stoppedHook,
+      marksDir: this.paths.marks,
+      pivotGroup: this.paths.pivotGroup,
+      apparmor: this.facts.apparmor,
+      openFilesMax: this.facts.openFilesMax,
+    }
+  }
+}
+
+/** Writes what lxc needs beside configurations and begins to watch for guests that end. */
+export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
+  const paths = lxcPaths(options)
+  await ensureSupportFiles(paths)
+  return new LxcDriver(options, paths, readHostFacts())
+}

@@ -1,0 +1,97 @@
+import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/cgroup.js'
+import { lxcStartProgram } from '../../host/lxc.js'
+import { readKernelFile } from '../../host/proc.js'
+
+/** What of the host the driver adapts to. */
+export interface LxcHostFacts {
+  readonly cgroups: CgroupLayout
+  readonly swapAccounting: boolean
+  readonly apparmor: boolean
+  readonly openFilesMax: number
+}
+
+export function readHostFacts(): LxcHostFacts {
+  const cgroups = readCgroupLayout()
+  return {
+    cgroups,
+    swapAccounting: hasSwapAccounting(cgroups),
+    apparmor: readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false,
+    openFilesMax: readOpenFilesMax(),
+  }
+}
+
+/** Why guests cannot run here; `undefined` when they can. */
+export function findHindrance(lxcPath: string): string | undefined {
+  try {
+    accessSync(lxcStartProgram, constants.X_OK)
+  } catch {
+    return `${lxcStartProgram} is not there: install the package lxc`
+  }
+  if (!existsSync('/proc/self/ns/user')) return 'the kernel has no user namespaces'
+  const closed = ancestors(lxcPath).find((path) => (statSync(path).mode & 0o001) === 0)
+  if (closed !== undefined) return `${closed} lets guests' root users not pass: chmod o+x ${closed}`
+  return undefined
+}
+
+function ancestors(path: string): string[] {
+  return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
+}
+
+/** What lxcfs offers now; nothing when it does not run. */
+export function listLxcfsEntries(lxcfsDir: string): string[] {
+  const files = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
+  const entries = [...files.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
+  // A dead lxcfs leaves a mount that answers ENOTCONN, which existsSync() takes for absence.
+  return entries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
+}
+
+/**
+ * `major:minor` of the whole disk below the file system that holds `path`: throttling takes no partitions.
+ * `undefined` where it is on no single block device.
+ */
+export function findDiskNumbers(path: string): string | undefined {
+  const source = findMountSource(path)
+  if (!source?.startsWith('/dev/') || !existsSync(source)) return undefined
+  const { rdev } = statSync(source)
+  const numbers = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`
+  const sys = realpathSync(`/sys/dev/block/${numbers}`)
+  if (!existsSync(`${sys}/partition`)) return numbers
+  return readFileSync(`${dirname(sys)}/dev`, 'latin1').trim()
+}
+
+function findMountSource(path: string): string | undefined {
+  let best: { point: string; source: string } | undefined
+  for (const line of (readKernelFile('/proc/self/mountinfo') ?? '').split('\n')) {
+    const [before, after] = line.split(' - ')
+    const point = (before ?? '').split(' ')[4]
+    const source = (after ?? '').split(' ')[1]
+    if (!point || !source || !isBelow(path, point)) continue
+    if (!best || point.length >= best.point.length) best = { point, source }
+  }
+  return best?.source
+}
+
+function isBelow(path: string, point: string): boolean {
+  return point === '/' || path === point || path.startsWith(`${point}/`)
+}
+
+function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
+  const memory = controllers.get('memory')
+  if (memory === undefined) return false
+  if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
+  // The root group has no such file; a group below it may have.
+  const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
+  return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
+}
+
+/** systemd's usual hard limit; without CAP_SYS_RESOURCE no more than the agent's own. */
+function readOpenFilesMax(): number {
+  const wanted = 524_288
+  const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]
+  const capSysResource = 24n
+  if ((BigInt(`0x${capabilities ?? '0'}`) >> capSysResource) & 1n) return wanted
+  const own = /^Max open files\s+\d+\s+(\d+)/m.exec(readKernelFile('/proc/self/limits') ?? '')?.[1]
+  return Math.min(wanted, Number(own ?? 1024))
+}

@@ -1,0 +1,54 @@
+import { existsSync } from 'node:fs'
+import { removeGroupTree, type CgroupLayout } from '../../host/cgroup.js'
+import { findLiveProcess, killExactly } from '../../host/proc.js'
+import { run } from '../../host/process.js'
+import type { RuntimeReader } from './runtime.js'
+import { waitUntil } from './wait.js'
+
+/** What a guest that does not run may have left on the host. */
+export interface Leftovers {
+  readonly groups: string[]
+  readonly device?: string
+}
+
+export function findLeftovers(cgroups: CgroupLayout, name: string, device: string): Leftovers {
+  const groups = cgroups.hierarchies
+    .flatMap((path) => [`${path}/lxc.payload.${name}`, `${path}/lxc.monitor.${name}`])
+    .filter((path) => existsSync(path))
+  return existsSync(`/sys/class/net/${device}`) ? { groups, device } : { groups }
+}
+
+/**
+ * Removes what a killed monitor left behind: the guest's processes, groups and interface. Nothing there:
+ * costs a few stat(2). The caller has made sure that no monitor runs.
+ */
+export async function removeLeftovers(runtime: RuntimeReader, name: string, device: string): Promise<void> {
+  const found = findLeftovers(runtime.cgroups, name, device)
+  if (found.groups.length > 0) {
+    await killPayload(runtime, name)
+    for (const group of found.groups) removeGroupTree(group)
+  }
+  if (found.device !== undefined) await removeInterface(found.device)
+}
+
+/** The namespace's end takes the pair with it, in its own time: gone by now is as good. */
+async function removeInterface(device: string): Promise<void> {
+  await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1] })
+  await waitUntil(() => !existsSync(`/sys/class/net/${device}`), {
+    timeoutMs: 5000,
+    what: `interface ${device} to be gone`,
+  })
+}
+
+/** Killed as often as new ones appear, until none is left. */
+async function killPayload(runtime: RuntimeReader, name: string): Promise<void> {
+  const killAll = (): boolean => {
+    const pids = runtime.payloadPids(name)
+    for (const pid of pids) {
+      const stat = findLiveProcess(pid)
+      if (stat) killExactly(pid, stat.startTime)
+    }
+    return pids.length === 0
+  }
+  await waitUntil(killAll, { timeoutMs: 10_000, what: `the processes of ${name} to end` })
+}

@@ -1,0 +1,190 @@
+import { expect } from 'chai'
+import type { Machine } from '../contract.js'
+import { planConfig, type ConfigFacts } from './plan-config.js'
+
+const machine: Machine = {
+  uuid: '0f8fad5b-d9cb-469f-a165-70867728950e',
+  id: 17,
+  hostname: 'web-1',
+  templateId: 'debian-12',
+  limits: {
+    vcpuMilli: 500,
+    memoryBytes: 536_870_912,
+    swapBytes: 268_435_456,
+    diskBytes: 10_737_418_240,
+    pidsMax: 1024,
+    ioReadBytesPerSec: 0,
+    ioWriteBytesPerSec: 0,
+  },
+  idmapBase: 1_000_000,
+  nic: {
+    device: 'bt17',
+    bridge: 'berth0',
+    mac: '02:00:0a:40:00:11',
+    ipv4: '10.64.0.17',
+    prefixLength: 16,
+    gateway: '10.64.0.1',
+  },
+  resolvers: ['9.9.9.9'],
+}
+
+const facts: ConfigFacts = {
+  name: 'bt-17',
+  rootfs: '/pool/guests/x',
+  cgroupVersion: 1,
+  swapAccounting: true,
+  poolDevice: '7:0',
+  lxcfsEntries: [],
+  lxcfsDir: '/var/lib/lxcfs',
+  seccompProfile: '/state/seccomp',
+  stoppedHook: '/state/hook',
+  marksDir: '/run/marks',
+  pivotGroup: 'lxc.pivot.bt',
+  apparmor: false,
+  openFilesMax: 524_288,
+}
+
+const withLimits = (change: Partial<Machine['limits']>): Machine => ({
+  ...machine,
+  limits: { ...machine.limits, ...change },
+})
+const withNic = (change: Partial<Machine['nic']>): Machine => ({
+  ...machine,
+  nic: { ...machine.nic, ...change },
+})
+
+describe('planConfig', () => {
+  it('is complete and in this order', () => {
+    expect(planConfig(machine, facts)).to.deep.equal([
+      '# uuid 0f8fad5b-d9cb-469f-a165-70867728950e',
+      'lxc.uts.name = web-1',
+      'lxc.idmap = u 0 1000000 65536',
+      'lxc.idmap = g 0 1000000 65536',
+      'lxc.rootfs.path = dir:/pool/guests/x',
+      'lxc.rootfs.options = idmap=container,nodev',
+      'lxc.console.buffer.size = 256KB',
+      'lxc.tty.max = 1',
+      'lxc.pty.max = 1024',
+      'lxc.start.auto = 0',
+      'lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio',
+      'lxc.seccomp.profile = /state/seccomp',
+      'lxc.prlimit.nofile = 1024:524288',
+      'lxc.proc.oom_score_adj = 0',
+      'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
+      'lxc.net.0.type = veth',
+      'lxc.net.0.name = eth0',
+      'lxc.net.0.flags = up',
+      'lxc.net.0.veth.pair = bt17',
+      'lxc.net.0.link = berth0',
+      'lxc.net.0.hwaddr = 02:00:0a:40:00:11',
+      'lxc.net.0.ipv4.address = 10.64.0.17/16',
+      'lxc.net.0.ipv4.gateway = 10.64.0.1',
+      'lxc.cgroup.relative = 0',
+      'lxc.cgroup.dir.monitor = lxc.monitor.bt-17',
+      'lxc.cgroup.dir.container = lxc.payload.bt-17',
+      'lxc.cgroup.dir.monitor.pivot = lxc.pivot.bt',
+      'lxc.cgroup.devices.deny = a',
+      'lxc.cgroup.devices.allow = c 1:3 rwm',
+      'lxc.cgroup.devices.allow = c 1:5 rwm',
+      'lxc.cgroup.devices.allow = c 1:7 rwm',
+      'lxc.cgroup.devices.allow = c 1:8 rwm',
+      'lxc.cgroup.devices.allow = c 1:9 rwm',
+      'lxc.cgroup.devices.allow = c 5:0 rwm',
+      'lxc.cgroup.devices.allow = c 5:1 rwm',
+      'lxc.cgroup.devices.allow = c 5:2 rwm',
+      'lxc.cgroup.devices.allow = c 136:* rwm',
+      'lxc.cgroup.memory.limit_in_bytes = 536870912',
+      'lxc.cgroup.memory.memsw.limit_in_bytes = 805306368',
+      'lxc.cgroup.cpu.cfs_period_us = 100000',
+      'lxc.cgroup.cpu.cfs_quota_us = 50000',
+      'lxc.cgroup.cpu.shares = 512',
+      'lxc.cgroup.pids.max = 1024',
+      'lxc.hook.version = 1',
+      'lxc.hook.post-stop = /state/hook /run/marks',
+    ])
+  })
+
+  for (const [name, of, on, expected] of [
+    [
+      'cgroup v2',
+      machine,
+      { cgroupVersion: 2 },
+      [
+        'lxc.cgroup2.memory.max = 536870912',
+        'lxc.cgroup2.memory.swap.max = 268435456',
+        'lxc.cgroup2.cpu.max = 50000 100000',
+        'lxc.cgroup2.cpu.weight = 50',
+        'lxc.cgroup2.pids.max = 1024',
+      ],
+    ],
+    ['no swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
+    ['unlimited I/O needs no controller', machine, {}, ['!lxc.cgroup.blkio']],
+    [
+      'limited I/O',
+      withLimits({ ioReadBytesPerSec: 1_000_000 }),
+      {},
+      [
+        'lxc.cgroup.blkio.throttle.read_bps_device = 7:0 1000000',
+        'lxc.cgroup.blkio.throttle.write_bps_device = 7:0 0',
+      ],
+    ],
+    [
+      'limited I/O, v2',
+      withLimits({ ioWriteBytesPerSec: 2_000_000 }),
+      { cgroupVersion: 2 },
+      ['lxc.cgroup2.io.max = 7:0 rbps=max wbps=2000000'],
+    ],
+    [
+      'the kernel takes no quota below 1 ms',
+      withLimits({ vcpuMilli: 1 }),
+      {},
+      ['lxc.cgroup.cpu.cfs_quota_us = 1000'],
+    ],
+    [
+      'AppArmor where there is one',
+      machine,
+      { apparmor: true },
+      ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'],
+    ],
+    ['no AppArmor', machine, {}, ['!lxc.apparmor']],
+    [
+      'lxcfs',
+      machine,
+      { lxcfsEntries: ['proc/meminfo'] },
+      ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
+    ],
+    ['no lxcfs', machine, {}, ['!lxc.mount.entry']],
+  ] as const)
+    it(name, () => {
+      const lines = planConfig(of, { ...facts, ...on })
+      for (const line of expected)
+        if (line.startsWith('!')) expect(lines.join('\n')).to.not.contain(line.slice(1))
+        else expect(lines).to.include(line)
+    })
+
+  for (const [name, of, on] of [
+    ['newline in the host name', { ...machine, hostname: 'a\nlxc.hook.start = /x' }, {}],
+    ['upper case host name', { ...machine, hostname: 'A' }, {}],
+    ['host name of 64', { ...machine, hostname: 'a'.repeat(64) }, {}],
+    ['uuid with a path', { ...machine, uuid: '../../etc' }, {}],
+    ['range of the host', { ...machine, idmapBase: 0 }, {}],
+    ['range not whole', { ...machine, idmapBase: 1_000_000.5 }, {}],
+    ['space in the device', withNic({ device: 'a b' }), {}],
+    ['long device', withNic({ device: 'a'.repeat(16) }), {}],
+    ['bad mac', withNic({ mac: '02:00' }), {}],
+    ['IPv6 as IPv4', withNic({ ipv4: '::1' }), {}],
+    ['newline after the gateway', withNic({ gateway: '10.0.0.1\n' }), {}],
+    ['prefix 33', withNic({ prefixLength: 33 }), {}],
+    ['memory NaN', withLimits({ memoryBytes: Number.NaN }), {}],
+    ['memory infinite', withLimits({ memoryBytes: Number.POSITIVE_INFINITY }), {}],
+    ['negative swap', withLimits({ swapBytes: -1 }), {}],
+    ['no processes', withLimits({ pidsMax: 0 }), {}],
+    ['shell in a path', machine, { stoppedHook: '/state/$(reboot)' }],
+    ['space in a path', machine, { rootfs: '/pool/a b' }],
+    ['path up', machine, { rootfs: 'relative' }],
+    ['foreign lxcfs entry', machine, { lxcfsEntries: ['proc/x none\nlxc'] }],
+  ] as const)
+    it(`refuses: ${name}`, () => {
+      expect(() => planConfig(of, { ...facts, ...on })).to.throw()
+    })
+})

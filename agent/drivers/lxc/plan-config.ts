@@ -1,0 +1,162 @@
+import type { Machine } from '../contract.js'
+import { limitsIo, planLimits, type LimitFacts } from './plan-limits.js'
+
+/** What of the host a guest's configuration depends on. */
+export interface ConfigFacts extends LimitFacts {
+  /** The name lxc knows the guest by, unique on the host. */
+  readonly name: string
+  readonly rootfs: string
+  /** Files and directories lxcfs offers, relative to its mount: `proc/meminfo`. */
+  readonly lxcfsEntries: readonly string[]
+  readonly lxcfsDir: string
+  readonly seccompProfile: string
+  readonly stoppedHook: string
+  readonly marksDir: string
+  /** Group that monitors leave for while their own is removed; one for all guests of this agent. */
+  readonly pivotGroup: string
+  readonly apparmor: boolean
+  /** Most open files a process of the guest may ask for. */
+  readonly openFilesMax: number
+}
+
+/**
+ * Dropped though an unprivileged guest's capabilities reach its own namespaces only: systemd skips units
+ * by them (debugfs, clock, modules) that could only fail.
+ */
+const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
+
+/**
+ * null, zero, full, random, urandom, tty, console, ptmx, pts. A guest cannot make nodes, but an uploaded
+ * image may bring some; the root is mounted nodev as well.
+ */
+const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
+
+const patterns = {
+  name: /^[a-z]{1,8}-\d{1,10}$/,
+  uuid: /^[0-9a-f-]{36}$/,
+  hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
+  // lxc gives hook lines to a shell and splits mount lines at spaces.
+  path: /^(\/[A-Za-z0-9_.-]+)+$/,
+  device: /^[A-Za-z0-9._-]{1,15}$/,
+  mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
+  ipv4: /^\d{1,3}(\.\d{1,3}){3}$/,
+  group: /^[A-Za-z0-9._-]+$/,
+  entry: /^[A-Za-z0-9_./-]+$/,
+} as const
+
+/**
+ * A guest's whole lxc configuration, one line each. Nothing is included: Debian's common.conf brings
+ * hooks that cost 0.5 s at each stop, and rights this product does not give.
+ * @throws {Error} when a value is not what its pattern or range allows
+ */
+export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
+  const lines = [
+    `# uuid ${check('uuid', machine.uuid)}`,
+    ...planIdentity(machine, facts),
+    ...planConfinement(facts),
+    ...planNic(machine),
+    ...planGroups(machine, facts),
+    ...planHooks(facts),
+  ]
+  for (const line of lines) refuseControlCharacters(line)
+  return lines
+}
+
+function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
+  const base = integer('idmapBase', machine.idmapBase, 65_536, 4_294_901_760)
+  return [
+    `lxc.uts.name = ${check('hostname', machine.hostname)}`,
+    `lxc.idmap = u 0 ${base} 65536`,
+    `lxc.idmap = g 0 ${base} 65536`,
+    `lxc.rootfs.path = dir:${check('path', facts.rootfs)}`,
+    'lxc.rootfs.options = idmap=container,nodev',
+    'lxc.console.buffer.size = 256KB',
+    'lxc.tty.max = 1',
+    'lxc.pty.max = 1024',
+    'lxc.start.auto = 0',
+  ]
+}
+
+function planConfinement(facts: ConfigFacts): string[] {
+  return [
+    `lxc.cap.drop = ${droppedCapabilities}`,
+    `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
+    ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
+    `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
+    // The agent may be protected from the OOM killer; its guests are not.
+    'lxc.proc.oom_score_adj = 0',
+    'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
+    ...facts.lxcfsEntries.map((entry) => planLxcfsMount(facts.lxcfsDir, entry)),
+  ]
+}
+
+function planLxcfsMount(directory: string, entry: string): string {
+  const target = check('entry', entry)
+  return `lxc.mount.entry = ${check('path', directory)}/${target} ${target} none bind,optional 0 0`
+}
+
+function planNic({ nic }: Machine): string[] {
+  const prefix = integer('prefixLength', nic.prefixLength, 1, 32)
+  return [
+    'lxc.net.0.type = veth',
+    'lxc.net.0.name = eth0',
+    'lxc.net.0.flags = up',
+    `lxc.net.0.veth.pair = ${check('device', nic.device)}`,
+    `lxc.net.0.link = ${check('device', nic.bridge)}`,
+    `lxc.net.0.hwaddr = ${check('mac', nic.mac)}`,
+    `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix}`,
+    `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
+  ]
+}
+
+function planGroups(machine: Machine, facts: ConfigFacts): string[] {
+  const name = check('name', facts.name)
+  const key = facts.cgroupVersion === 1 ? 'lxc.cgroup' : 'lxc.cgroup2'
+  const wanted = planLimits(checkLimits(machine), facts).filter(
+    ({ controller }) => (controller !== 'blkio' && controller !== 'io') || limitsIo(machine.limits),
+  )
+  return [
+    // At the root of each hierarchy, away from the agent's own group.
+    'lxc.cgroup.relative = 0',
+    `lxc.cgroup.dir.monitor = lxc.monitor.${name}`,
+    `lxc.cgroup.dir.container = lxc.payload.${name}`,
+    `lxc.cgroup.dir.monitor.pivot = ${check('group', facts.pivotGroup)}`,
+    `${key}.devices.deny = a`,
+    ...allowedDevices.map((numbers) => `${key}.devices.allow = c ${numbers} rwm`),
+    ...wanted.map(({ file, value }) => `${key}.${file} = ${value}`),
+  ]
+}
+
+function planHooks(facts: ConfigFacts): string[] {
+  return [
+    'lxc.hook.version = 1',
+    `lxc.hook.post-stop = ${check('path', facts.stoppedHook)} ${check('path', facts.marksDir)}`,
+  ]
+}
+
+function checkLimits({ limits }: Machine): Machine['limits'] {
+  integer('vcpuMilli', limits.vcpuMilli, 1, 1_000_000)
+  integer('memoryBytes', limits.memoryBytes, 1024 * 1024, Number.MAX_SAFE_INTEGER)
+  integer('swapBytes', limits.swapBytes, 0, Number.MAX_SAFE_INTEGER)
+  integer('pidsMax', limits.pidsMax, 1, 4_194_304)
+  integer('ioReadBytesPerSec', limits.ioReadBytesPerSec, 0, Number.MAX_SAFE_INTEGER)
+  integer('ioWriteBytesPerSec', limits.ioWriteBytesPerSec, 0, Number.MAX_SAFE_INTEGER)
+  return limits
+}
+
+function check(pattern: keyof typeof patterns, value: string): string {
+  if (!patterns[pattern].test(value)) throw new Error(`not a valid ${pattern}: ${JSON.stringify(value)}`)
+  return value
+}
+
+function integer(what: string, value: number, low: number, high: number): number {
+  if (!Number.isSafeInteger(value) || value < low || value > high)
+    throw new Error(`${what} is not a whole number from ${low} to ${high}: ${value}`)
+  return value
+}
+
+function refuseControlCharacters(line: string): void {
+  // eslint-disable-next-line no-control-regex -- control characters are what is refused
+  if (/[\x00-\x1f\x7f\u2028\u2029]/.test(line))
+    throw new Error(`control character in ${JSON.stringify(line)}`)
+}

@@ -1,0 +1,78 @@
+import type { MachineLimits } from '../contract.js'
+
+/** What of the host decides how limits are written. */
+export interface LimitFacts {
+  readonly cgroupVersion: 1 | 2
+  /** Swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
+  readonly swapAccounting: boolean
+  /** `major:minor` of the disk that holds the pool, where one is known. */
+  readonly poolDevice?: string
+}
+
+/** One file of one controller in a guest's group. */
+export interface GroupValue {
+  readonly controller: 'memory' | 'cpu' | 'pids' | 'blkio' | 'io'
+  readonly file: string
+  readonly value: string
+}
+
+/** CFS period in µs: the kernel's default. A quota below 1 ms is refused by it. */
+const periodUsec = 100_000
+const minimumQuotaUsec = 1000
+
+/**
+ * A guest's limits as cgroup files; unlimited I/O is written out, so that a limit taken away is.
+ * Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
+ */
+export function planLimits(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+  return facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
+}
+
+function planV1(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+  const both = limits.memoryBytes + limits.swapBytes
+  const { poolDevice: device } = facts
+  return [
+    put('memory', 'memory.limit_in_bytes', limits.memoryBytes),
+    ...(facts.swapAccounting ? [put('memory', 'memory.memsw.limit_in_bytes', both)] : []),
+    put('cpu', 'cpu.cfs_period_us', periodUsec),
+    put('cpu', 'cpu.cfs_quota_us', quotaUsec(limits)),
+    put('cpu', 'cpu.shares', clamp(Math.round((limits.vcpuMilli * 1024) / 1000), 2, 262_144)),
+    put('pids', 'pids.max', limits.pidsMax),
+    ...(device
+      ? [
+          put('blkio', 'blkio.throttle.read_bps_device', `${device} ${limits.ioReadBytesPerSec}`),
+          put('blkio', 'blkio.throttle.write_bps_device', `${device} ${limits.ioWriteBytesPerSec}`),
+        ]
+      : []),
+  ]
+}
+
+function planV2(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+  const rate = (bytes: number): string => (bytes > 0 ? `${bytes}` : 'max')
+  const io = `rbps=${rate(limits.ioReadBytesPerSec)} wbps=${rate(limits.ioWriteBytesPerSec)}`
+  return [
+    put('memory', 'memory.max', limits.memoryBytes),
+    ...(facts.swapAccounting ? [put('memory', 'memory.swap.max', limits.swapBytes)] : []),
+    put('cpu', 'cpu.max', `${quotaUsec(limits)} ${periodUsec}`),
+    put('cpu', 'cpu.weight', clamp(Math.round(limits.vcpuMilli / 10), 1, 10_000)),
+    put('pids', 'pids.max', limits.pidsMax),
+    ...(facts.poolDevice ? [put('io', 'io.max', `${facts.poolDevice} ${io}`)] : []),
+  ]
+}
+
+function put(controller: GroupValue['controller'], file: string, value: number | string): GroupValue {
+  return { controller, file, value: String(value) }
+}
+
+function quotaUsec(limits: MachineLimits): number {
+  return Math.max(minimumQuotaUsec, Math.round((limits.vcpuMilli * periodUsec) / 1000))
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.min(high, Math.max(low, value))
+}
+
+/** Does the guest have any I/O limit? Without one the controller need not be there. */
+export function limitsIo(limits: MachineLimits): boolean {
+  return limits.ioReadBytesPerSec > 0 || limits.ioWriteBytesPerSec > 0
+}

@@ -1,0 +1,65 @@
+import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { conflict } from '../../../shared/errors.js'
+import type { MachineLimits } from '../contract.js'
+import { limitsIo, planLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
+
+/**
+ * Writes a running guest's limits to its groups.
+ * @throws {BerthError} `memory_in_use` when the guest uses more memory than it is to have, after reclaim
+ */
+export function resizeGroups(
+  cgroups: CgroupLayout,
+  name: string,
+  { limits, facts }: { limits: MachineLimits; facts: LimitFacts },
+): void {
+  const groupOf = (controller: string): string | undefined => {
+    const path = cgroups.controllers.get(controller)
+    return path === undefined ? undefined : `${path}/lxc.payload.${name}`
+  }
+  const values = planLimits(limits, facts)
+  const memory = groupOf('memory')
+  if (memory !== undefined) {
+    const own = values.filter(({ controller }) => controller === 'memory')
+    if (cgroups.version === 1) writeMemoryV1(memory, own)
+    else writeMemoryV2(memory, own, limits.memoryBytes)
+  }
+  for (const value of values) {
+    const group = groupOf(value.controller)
+    if (value.controller === 'memory') continue
+    if (group === undefined) refuseIoLimit(value, limits)
+    else writeGroupFile(group, value.file, value.value)
+  }
+}
+
+/** memsw may never be below the memory limit, not even between two writes: grow it first, shrink it last. */
+function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
+  const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
+  const grows = Number(values[0]?.value) > has
+  for (const { file, value } of grows ? [...values].reverse() : values) {
+    try {
+      writeGroupFile(group, file, value)
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'EBUSY') throw memoryInUse()
+      throw cause
+    }
+  }
+}
+
+/** memory.max kills where memory.high reclaims: squeeze first, and see whether it was enough. */
+function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
+  writeGroupFile(group, 'memory.high', `${memoryBytes}`)
+  try {
+    if ((readGroupNumber(group, 'memory.current') ?? 0) > memoryBytes) throw memoryInUse()
+    for (const { file, value } of values) writeGroupFile(group, file, value)
+  } finally {
+    writeGroupFile(group, 'memory.high', 'max')
+  }
+}
+
+function refuseIoLimit({ controller }: GroupValue, limits: MachineLimits): void {
+  if (limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)
+}
+
+function memoryInUse(): Error {
+  return conflict('memory_in_use', 'the guest uses more memory than it is to have')
+}

@@ -1,0 +1,93 @@
+import { readlinkSync } from 'node:fs'
+import { readGroupPids, readTreePids, type CgroupLayout } from '../../host/cgroup.js'
+import {
+  findLiveProcess,
+  findNamespace,
+  listDirectory,
+  readChildren,
+  type ProcessStat,
+} from '../../host/proc.js'
+import type { ObservedState } from '../contract.js'
+
+/** What runs of a guest, as the kernel tells. */
+export interface Runtime {
+  readonly state: ObservedState
+  readonly monitor?: ProcessStat
+  /** The guest's first process. */
+  readonly init?: ProcessStat
+}
+
+const monitorYoungTicks = 1000 // 10 s at the kernel's 100 Hz for user space
+
+/**
+ * From the guest's groups, which only root on the host can enter, not from command lines, which a guest
+ * can fake.
+ */
+export class RuntimeReader {
+  readonly #hierarchy: string
+  readonly #ownPidNamespace = findNamespace(process.pid, 'pid')
+
+  constructor(readonly cgroups: CgroupLayout) {
+    this.#hierarchy = cgroups.controllers.get('pids') ?? cgroups.hierarchies[0] ?? '/sys/fs/cgroup'
+  }
+
+  /** Names of all guests with a group of their own, running or left over. */
+  listNames(prefix: string): string[] {
+    const pattern = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
+    const names = listDirectory(this.#hierarchy).flatMap((entry) => pattern.exec(entry)?.[1] ?? [])
+    return [...new Set(names)]
+  }
+
+  read(name: string): Runtime {
+    const monitor = this.#findMonitor(name)
+    if (!monitor) {
+      const orphans = this.payloadPids(name)
+      return { state: orphans.length > 0 ? 'stopping' : 'stopped' }
+    }
+    const init = this.#findInit(monitor)
+    if (!init) return { state: isYoung(monitor) ? 'starting' : 'stopping', monitor }
+    return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init }
+  }
+
+  /** Every process of the guest: what survived its monitor, too. */
+  payloadPids(name: string): number[] {
+    return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
+  }
+
+  /** Hooks run in the monitor's group too: the monitor is the one whose parent is not there. */
+  #findMonitor(name: string): ProcessStat | undefined {
+    const stats = readGroupPids(`${this.#hierarchy}/lxc.monitor.${name}`)
+      .map(findLiveProcess)
+      .filter((stat) => stat !== undefined)
+    return stats.find((stat) => !stats.some((other) => other.pid === stat.parentPid))
+  }
+
+  /** The monitor's child in another pid namespace: hooks are children in ours. */
+  #findInit(monitor: ProcessStat): ProcessStat | undefined {
+    for (const pid of readChildren(monitor.pid)) {
+      const namespace = findNamespace(pid, 'pid')
+      if (namespace !== undefined && namespace !== this.#ownPidNamespace) return findLiveProcess(pid)
+    }
+    return undefined
+  }
+}
+
+/** Before it runs the guest's init, the child still is lxc. The name may be the guest's choice, the file not. */
+function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
+  if (init.command !== 'lxc-start') return true
+  return findProgram(init.pid) !== findProgram(monitor.pid)
+}
+
+function findProgram(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`)
+  } catch {
+    return undefined
+  }
+}
+
+/** Field 22 counts from boot, as does the monotonic clock that hrtime reads. */
+function isYoung(monitor: ProcessStat): boolean {
+  const nowTicks = Number(process.hrtime.bigint() / 10_000_000n)
+  return nowTicks - monitor.startTime < monitorYoungTicks
+}

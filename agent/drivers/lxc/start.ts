@@ -1,0 +1,62 @@
+import { rm } from 'node:fs/promises'
+import { BerthError } from '../../../shared/errors.js'
+import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
+import type { Machine } from '../contract.js'
+import { removeLeftovers } from './leftovers.js'
+import type { LxcPaths } from './paths.js'
+import type { Runtime, RuntimeReader } from './runtime.js'
+import { waitUntil } from './wait.js'
+
+export interface StartContext {
+  readonly paths: LxcPaths
+  readonly runtime: RuntimeReader
+  /** Forgets that the guest ended before. */
+  readonly clearMark: (name: string) => Promise<void>
+}
+
+const settleTimeoutMs = 30_000
+
+/**
+ * Starts the guest and returns once its first process runs. A guest that runs is left alone; one that an
+ * earlier lxc-start, perhaps of a killed agent, is bringing up is waited for.
+ * @throws {BerthError} `guest_start_failed` with lxc's own reasons
+ */
+export async function startGuest(
+  context: StartContext,
+  machine: Machine,
+  signal: AbortSignal,
+): Promise<Runtime> {
+  const name = context.paths.nameOf(machine.id)
+  const settled = await settle(context, name, signal)
+  if (settled.state === 'running') return settled
+  await removeLeftovers(context.runtime, name, machine.nic.device)
+  await context.clearMark(name)
+  await rm(context.paths.logOf(name), { force: true })
+  return launch(context, name, signal)
+}
+
+/** The state, once it is neither starting nor stopping; processes without a monitor count as stopped. */
+async function settle(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
+  const { paths, runtime } = context
+  const settled = (): boolean => {
+    const { state, monitor } = runtime.read(name)
+    if (state === 'running') return true
+    return !monitor && !hasCommandSocket({ lxcPath: paths.lxcPath, name })
+  }
+  await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to come up or end`, signal })
+  return runtime.read(name)
+}
+
+async function launch(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
+  const { lxcPath, logOf } = context.paths
+  let cause: unknown
+  try {
+    await lxcStart({ lxcPath, name }, logOf(name))
+  } catch (error) {
+    cause = error // perhaps another lxc-start was first; what runs decides
+  }
+  const result = await settle(context, name, signal)
+  if (result.state === 'running') return result
+  const reason = readLxcLog(logOf(name)) || 'its first process ended at once'
+  throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
+}

@@ -1,0 +1,100 @@
+import { writeGroupFile } from '../../host/cgroup.js'
+import { killExactly, readHandledSignals, signalExactly } from '../../host/proc.js'
+import { hasCommandSocket } from '../../host/lxc.js'
+import type { Machine } from '../contract.js'
+import { removeLeftovers } from './leftovers.js'
+import type { LxcPaths } from './paths.js'
+import type { RuntimeReader } from './runtime.js'
+import { isSoWithin, waitUntil } from './wait.js'
+
+export interface StopContext {
+  readonly paths: LxcPaths
+  readonly runtime: RuntimeReader
+}
+
+/** SIGRTMIN+3, "halt" to systemd (systemd(1)); glibc keeps the first two real-time signals. */
+const systemdHalt = 34 + 3
+/** What BusyBox init, OpenRC and sysvinit power off at. */
+const sigPwr = 30
+/** Host-side names of a guest are all that ending it takes. */
+export interface Stoppable {
+  readonly id: number
+  readonly nic: { readonly device: string }
+}
+
+/** systemd takes a repeated halt for the same; a lost one would cost the whole time limit. */
+const repeatMs = 5000
+const killTimeoutMs = 30_000
+
+/**
+ * Asks the guest to power off and waits; what still runs after `timeoutMs` is killed. Not running: clears
+ * what is left over.
+ */
+export async function stopGuest(
+  context: StopContext,
+  machine: Machine,
+  options: { timeoutMs: number; signal: AbortSignal },
+): Promise<void> {
+  const name = context.paths.nameOf(machine.id)
+  const ask = askToHalt(context.runtime, name)
+  const ended = (): boolean => ask() === 'ended'
+  const { timeoutMs, signal } = options
+  if (timeoutMs > 0 && (await isSoWithin(ended, { timeoutMs, signal })))
+    return removeLeftovers(context.runtime, name, machine.nic.device)
+  await killGuest(context, machine)
+}
+
+/**
+ * A question and a request in one: each call signals the guest's first process if that is due. A signal
+ * that process 1 of a pid namespace does not handle is dropped by the kernel, so none is sent to an init
+ * that has not set itself up yet. A guest that reboots meanwhile is asked anew.
+ */
+function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended' {
+  let asked = { startTime: -1, atMs: -Infinity }
+  return () => {
+    const { monitor, init } = runtime.read(name)
+    if (!monitor) return 'ended'
+    if (!init) return 'asked'
+    const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
+    const signal = due ? findHaltSignal(init.pid) : undefined
+    if (signal !== undefined) {
+      signalExactly(init.pid, init.startTime, signal)
+      asked = { startTime: init.startTime, atMs: performance.now() }
+    }
+    return 'asked'
+  }
+}
+
+function findHaltSignal(initPid: number): number | undefined {
+  const handled = readHandledSignals(initPid)
+  return [systemdHalt, sigPwr].find((signal) => (handled >> BigInt(signal - 1)) & 1n)
+}
+
+/** Kills the guest's first process, which takes the others along, and waits for the monitor's clean-up. */
+export async function killGuest(context: StopContext, machine: Stoppable): Promise<void> {
+  const { runtime } = context
+  const name = context.paths.nameOf(machine.id)
+  liftQuota(runtime, name)
+  const ended = (): boolean => {
+    const { monitor, init } = runtime.read(name)
+    if (init) killExactly(init.pid, init.startTime)
+    return !monitor && !hasCommandSocket({ lxcPath: context.paths.lxcPath, name })
+  }
+  if (!(await isSoWithin(ended, { timeoutMs: killTimeoutMs / 2 }))) {
+    const { monitor } = runtime.read(name)
+    if (monitor) killExactly(monitor.pid, monitor.startTime)
+    await waitUntil(ended, { timeoutMs: killTimeoutMs / 2, what: `${name} to die` })
+  }
+  await removeLeftovers(runtime, name, machine.nic.device)
+}
+
+/** Dying takes processor time as well: a throttled guest would die slowly. Its group goes with it. */
+function liftQuota({ cgroups }: RuntimeReader, name: string): void {
+  const group = `${cgroups.controllers.get('cpu') ?? ''}/lxc.payload.${name}`
+  try {
+    if (cgroups.version === 1) writeGroupFile(group, 'cpu.cfs_quota_us', '-1')
+    else writeGroupFile(group, 'cpu.max', 'max')
+  } catch (error) {
+    if (!['ENOENT', 'ENODEV', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}

@@ -1,0 +1,127 @@
+import { watch, type FSWatcher } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { isSameProcess, listDirectory } from '../../host/proc.js'
+import type { StopCause } from '../contract.js'
+import type { Runtime, RuntimeReader } from './runtime.js'
+import { isSoWithin } from './wait.js'
+
+interface Known {
+  readonly uuid: string
+  readonly pid: number
+  readonly startTime: number
+}
+
+export interface StoppedEventsOptions {
+  readonly marksDir: string
+  readonly runtime: RuntimeReader
+  /** Undefined for a name without a configuration. */
+  readonly uuidOf: (name: string) => string | undefined
+  readonly log: Logger
+}
+
+const lookIntervalMs = 1000
+const monitorEndTimeoutMs = 10_000
+
+/**
+ * Tells of guests that end without having been asked to. A clean end leaves a mark (support-files.ts):
+ * seen at once, or at the next start of the agent. A guest whose monitor died leaves none: a look at every
+ * known first process each second finds it, at some 10 µs each.
+ */
+export class StoppedEvents {
+  readonly #known = new Map<string, Known>()
+  /** Names with a start, stop or deletion of ours under way: their ends are no news. */
+  readonly #busy = new Map<string, number>()
+  readonly #checking = new Set<string>()
+  readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
+  readonly #timer: NodeJS.Timeout
+  readonly #watcher: FSWatcher
+
+  constructor(private readonly options: StoppedEventsOptions) {
+    this.#watcher = watch(options.marksDir, { persistent: false }, (_event, name) => {
+      if (name) void this.#check(name)
+    })
+    this.#watcher.on('error', (err) => options.log.warn({ err }, 'watch marks of ended guests'))
+    this.#timer = setInterval(() => this.#look(), lookIntervalMs)
+    this.#timer.unref()
+  }
+
+  /** Marks from before are told to the first listener. */
+  onStopped(listener: (uuid: string, cause: StopCause) => void): void {
+    this.#listeners.push(listener)
+    for (const name of this.#listMarks()) void this.#check(name)
+  }
+
+  /** Keeps an eye on a running guest. */
+  track(name: string, uuid: string, { init }: Runtime): void {
+    if (init) this.#known.set(name, { uuid, pid: init.pid, startTime: init.startTime })
+  }
+
+  /** While `act` runs, the guest's end is the driver's own doing. */
+  async whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
+    this.#busy.set(name, (this.#busy.get(name) ?? 0) + 1)
+    try {
+      return await act()
+    } finally {
+      const left = (this.#busy.get(name) ?? 1) - 1
+      if (left > 0) this.#busy.set(name, left)
+      else this.#busy.delete(name)
+    }
+  }
+
+  async forget(name: string): Promise<void> {
+    this.#known.delete(name)
+    await this.clearMark(name)
+  }
+
+  async clearMark(name: string): Promise<void> {
+    await rm(join(this.options.marksDir, name), { force: true })
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#watcher.close()
+  }
+
+  #listMarks(): string[] {
+    return listDirectory(this.options.marksDir)
+  }
+
+  #look(): void {
+    for (const [name, { pid, startTime }] of this.#known)
+      if (!isSameProcess(pid, startTime)) void this.#check(name)
+    for (const name of this.#listMarks()) void this.#check(name)
+  }
+
+  async #check(name: string): Promise<void> {
+    if (this.#busy.has(name) || this.#checking.has(name) || this.#listeners.length === 0) return
+    this.#checking.add(name)
+    try {
+      await this.#report(name)
+    } catch (err) {
+      this.options.log.error({ err, name }, 'look after an ended guest')
+    } finally {
+      this.#checking.delete(name)
+    }
+  }
+
+  /** The mark comes shortly before the monitor's end, and an init that is gone may be a reboot's. */
+  async #report(name: string): Promise<void> {
+    const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
+    if (uuid === undefined) return this.forget(name)
+    let now = this.options.runtime.read(name)
+    await isSoWithin(
+      () => {
+        now = this.options.runtime.read(name)
+        return now.state === 'running' || now.monitor === undefined
+      },
+      { timeoutMs: monitorEndTimeoutMs },
+    )
+    if (this.#busy.has(name)) return
+    if (now.monitor) return this.track(name, uuid, now)
+    const cause = this.#listMarks().includes(name) ? 'guest' : 'crash'
+    await this.forget(name)
+    for (const listener of this.#listeners) listener(uuid, cause)
+  }
+}

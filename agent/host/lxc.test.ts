@@ -1,0 +1,15 @@
+import { expect } from 'chai'
+import { parseLxcLog } from './lxc.js'
+
+describe('parseLxcLog', () => {
+  const line = (reason: string): string =>
+    `lxc-start bt-1 20261121102402.664 ERROR    start - ../src/lxc/start.c:lxc_spawn:1788 - ${reason}\n`
+
+  for (const [name, text, expected] of [
+    ['empty', '', ''],
+    ['reasons in order, each once', line('a') + line('b') + line('a'), 'a; b'],
+    ['other levels and noise are left out', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
+    ['at most four', ['a', 'b', 'c', 'd', 'e'].map(line).join(''), 'a; b; c; d'],
+  ] as const)
+    it(name, () => expect(parseLxcLog(text)).to.equal(expected))
+})

@@ -1,0 +1,132 @@
+import { readFileSync, readlinkSync, readdirSync } from 'node:fs'
+
+/*
+ * /proc of the host. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, a trip
+ * through the thread pool costs several times that. A process that is gone reads as `undefined` or empty.
+ */
+
+export interface ProcessStat {
+  readonly pid: number
+  readonly command: string
+  /** One letter, proc_pid_stat(5): R running, D uninterruptible, Z zombie … */
+  readonly state: string
+  readonly parentPid: number
+  /** Clock ticks after boot (field 22): tells a reused pid apart. */
+  readonly startTime: number
+}
+
+/** Text of a small kernel file, `undefined` when it, or the process it is about, is gone. */
+export function readKernelFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ESRCH' || code === 'ENODEV' || code === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+/** The command may hold spaces and parentheses, so fields are counted after the last `)`. */
+export function parseProcessStat(text: string): ProcessStat {
+  const open = text.indexOf('(')
+  const close = text.lastIndexOf(')')
+  const fields = text.slice(close + 2).split(' ')
+  return {
+    pid: Number(text.slice(0, open)),
+    command: text.slice(open + 1, close),
+    state: fields[0] ?? '',
+    parentPid: Number(fields[1]),
+    startTime: Number(fields[19]),
+  }
+}
+
+export function findProcess(pid: number): ProcessStat | undefined {
+  const text = readKernelFile(`/proc/${pid}/stat`)
+  return text === undefined ? undefined : parseProcessStat(text)
+}
+
+/** A live process; zombies are dead (PID 1 may take its time to reap them). */
+export function findLiveProcess(pid: number): ProcessStat | undefined {
+  const stat = findProcess(pid)
+  return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined
+}
+
+/** Is it still this very process? */
+export function isSameProcess(pid: number, startTime: number): boolean {
+  return findLiveProcess(pid)?.startTime === startTime
+}
+
+/** Children of all threads (CONFIG_PROC_CHILDREN). */
+export function readChildren(pid: number): number[] {
+  return listDirectory(`/proc/${pid}/task`).flatMap((thread) =>
+    parsePids(readKernelFile(`/proc/${pid}/task/${thread}/children`) ?? ''),
+  )
+}
+
+export function parsePids(text: string): number[] {
+  return text.split(/\s+/).filter(Boolean).map(Number)
+}
+
+/** Signals the process blocks, catches or takes by signalfd, as a bit mask: bit 0 is signal 1. */
+export function readHandledSignals(pid: number): bigint {
+  const status = readKernelFile(`/proc/${pid}/status`) ?? ''
+  const mask = (name: string): bigint =>
+    BigInt('0x' + (new RegExp(`^${name}:\\s*([0-9a-f]+)$`, 'm').exec(status)?.[1] ?? '0'))
+  return mask('SigBlk') | mask('SigCgt')
+}
+
+export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/${kind}`)
+  } catch {
+    return undefined // gone, or a zombie, which has none
+  }
+}
+
+/**
+ * SIGKILL to exactly this process. The check and the signal are two calls: for a pid to be reused between
+ * them, the kernel would have to wrap through the whole pid range in microseconds.
+ */
+export function killExactly(pid: number, startTime: number): void {
+  signalExactly(pid, startTime, 9)
+}
+
+export function signalExactly(pid: number, startTime: number, signal: number): void {
+  if (!isSameProcess(pid, startTime)) return
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+export interface InterfaceBytes {
+  readonly rxBytes: number
+  readonly txBytes: number
+}
+
+/** Counters of every interface from the text of /proc/net/dev. */
+export function parseNetDev(text: string): Map<string, InterfaceBytes> {
+  const interfaces = new Map<string, InterfaceBytes>()
+  for (const line of text.split('\n').slice(2)) {
+    const colon = line.indexOf(':')
+    if (colon < 0) continue
+    const fields = line
+      .slice(colon + 1)
+      .trim()
+      .split(/\s+/)
+      .map(Number)
+    interfaces.set(line.slice(0, colon).trim(), { rxBytes: fields[0] ?? 0, txBytes: fields[8] ?? 0 })
+  }
+  return interfaces
+}
+
+export function listDirectory(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ESRCH' || code === 'ENODEV' || code === 'ENOTDIR') return []
+    throw error
+  }
+}

@@ -1,0 +1,165 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { pino } from 'pino'
+import type { Machine } from '../../agent/drivers/contract.js'
+import type { LxcDisks } from '../../agent/drivers/lxc/disks.js'
+import { createLxcDriver, type LxcDriver } from '../../agent/drivers/lxc/driver.js'
+import { debianRoot } from './debian-root.js'
+import { scratchDirectory } from './scratch.js'
+import { waitFor } from './wait.js'
+
+const mib = 1024 ** 2
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+/** A pool, a bridge and a driver of a test's own, with Debian as the only template. */
+export interface LxcHost {
+  readonly path: string
+  readonly driver: LxcDriver
+  readonly disks: LxcDisks
+  readonly bridge: string
+  /** Another driver on the same state, as after a restart of the agent. */
+  reopen(): Promise<LxcDriver>
+  machine(change?: Partial<Machine>): Machine
+  rootfs(machine: Machine): string
+  /** Output of a command in a running guest. */
+  inside(machine: Machine, ...command: string[]): string
+  close(): Promise<void>
+}
+
+export interface LxcHostOptions {
+  /** Of its own for every test file: scratch directory and bridge. */
+  readonly name: string
+  /** Two to four letters, likewise: guests, interfaces and groups. */
+  readonly prefix: string
+  readonly subnet: string
+  readonly poolGb?: number
+}
+
+export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
+  const { prefix, subnet } = options
+  const bridge = `btest-${prefix}`
+  await killGuests(prefix, `/var/tmp/${options.name}/state/lxc`)
+  const scratch = scratchDirectory(options.name)
+  makePool(scratch.path, options.poolGb ?? 8)
+  spawnSync('ip', ['link', 'delete', bridge])
+  sh('ip', 'link', 'add', bridge, 'type', 'bridge')
+  sh('ip', 'address', 'add', `${subnet}.1/24`, 'dev', bridge)
+  sh('ip', 'link', 'set', bridge, 'up')
+  const disks = testDisks(`${scratch.path}/pool`)
+  const drivers: LxcDriver[] = []
+  const reopen = async (): Promise<LxcDriver> => {
+    const driver = await createLxcDriver({
+      stateDir: `${scratch.path}/state`,
+      runDir: `${scratch.path}/run`,
+      namePrefix: prefix,
+      disks,
+      log: pino({ level: 'warn' }),
+    })
+    drivers.push(driver)
+    return driver
+  }
+  const driver = await reopen()
+  const container = (machine: Machine): string[] => [
+    '-P',
+    `${scratch.path}/state/lxc`,
+    '-n',
+    `${prefix}-${machine.id}`,
+  ]
+  let nextId = 1
+  return {
+    path: scratch.path,
+    driver,
+    disks,
+    bridge,
+    reopen,
+    machine: (change) => testMachine(nextId++, { prefix, bridge, subnet }, change),
+    rootfs: ({ uuid }) => disks.rootfsPath(uuid),
+    inside: (machine, ...command) =>
+      sh('lxc-attach', ...container(machine), '--clear-env', '--', ...command).trim(),
+    close: async () => {
+      for (const open of drivers) open.close()
+      await killGuests(prefix, `${scratch.path}/state/lxc`)
+      spawnSync('ip', ['link', 'delete', bridge])
+      scratch.wipe()
+    },
+  }
+}
+
+function testMachine(
+  id: number,
+  host: { prefix: string; bridge: string; subnet: string },
+  change: Partial<Machine> = {},
+): Machine {
+  return {
+    uuid: randomUUID(),
+    id,
+    hostname: `guest-${id}`,
+    templateId: 'debian-12',
+    limits: {
+      vcpuMilli: 1000,
+      memoryBytes: 512 * mib,
+      swapBytes: 256 * mib,
+      diskBytes: 2048 * mib,
+      pidsMax: 512,
+      ioReadBytesPerSec: 0,
+      ioWriteBytesPerSec: 0,
+    },
+    idmapBase: 2_000_000_000 + id * 65_536,
+    nic: {
+      device: `${host.prefix}${id}`,
+      bridge: host.bridge,
+      mac: `02:bb:00:00:${(id >> 8).toString(16).padStart(2, '0')}:${(id & 255).toString(16).padStart(2, '0')}`,
+      ipv4: `${host.subnet}.${id + 10}`,
+      prefixLength: 24,
+      gateway: `${host.subnet}.1`,
+    },
+    resolvers: ['192.0.2.53', '2001:db8::53'],
+    ...change,
+  }
+}
+
+function makePool(path: string, sizeGb: number): void {
+  sh('truncate', '-s', `${sizeGb}G`, `${path}/pool.img`)
+  sh('mkfs.btrfs', '-q', `${path}/pool.img`)
+  mkdirSync(`${path}/pool`)
+  sh('mount', '-o', 'loop', `${path}/pool.img`, `${path}/pool`)
+  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // as the product's
+  sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
+  sh('cp', '-a', `${debianRoot()}/.`, `${path}/pool/debian-12`)
+}
+
+function testDisks(pool: string): LxcDisks {
+  const pathOf = (uuid: string): string => `${pool}/guests/${uuid}`
+  return {
+    clone: async (uuid, templateId) => {
+      if (!existsSync(pathOf(uuid)))
+        sh('btrfs', 'subvolume', 'snapshot', `${pool}/${templateId}`, pathOf(uuid))
+    },
+    remove: async (uuid) => {
+      if (existsSync(pathOf(uuid))) sh('btrfs', 'subvolume', 'delete', pathOf(uuid))
+    },
+    rootfsPath: pathOf,
+    list: async () => readdirSync(`${pool}/guests`),
+    usage: async () => new Map(),
+  }
+}
+
+/** Guests and groups of this prefix, an earlier run's too; by lxc's tools, not the driver's code. */
+async function killGuests(prefix: string, lxcPath: string): Promise<void> {
+  if (existsSync(lxcPath))
+    for (const name of readdirSync(lxcPath)) spawnSync('lxc-stop', ['-k', '-P', lxcPath, '-n', name])
+  const what = `groups of ${prefix} to be empty`
+  await waitFor(() => removeGroups(prefix), { what })
+}
+
+/** An ending monitor is still in the pivot group for a moment. */
+function removeGroups(prefix: string): boolean {
+  const groups = readdirSync('/sys/fs/cgroup')
+    .map((name) => `/sys/fs/cgroup/${name}/lxc.pivot.${prefix}`)
+    .concat(`/sys/fs/cgroup/lxc.pivot.${prefix}`)
+    .filter((path) => existsSync(path))
+  for (const group of groups) spawnSync('rmdir', [`${group}/lxc.pivot`, group])
+  return !groups.some((path) => existsSync(path))
+}
