@@ -1,0 +1,181 @@
+import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { IdempotencyStore } from '../../gateway/access/idempotency.js'
+import type { IdempotentRequest } from '../../gateway/api/pipeline.js'
+import type { Caller } from '../../gateway/api/route.js'
+import { GatewayInstance } from '../../gateway/store/instance.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+
+const secret = Buffer.alloc(32, 7)
+const request = (key: string, fingerprint = 'f', keyId = 1): IdempotentRequest => ({
+  caller: { keyId } as Caller,
+  key,
+  fingerprint,
+})
+const answer = { status: 201, headers: { 'Content-Type': 'application/json' }, body: '{"password":"geheim"}' }
+
+describe('Idempotency-Key over HTTP', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+
+  const post = (key: string, body: object, apiKey?: string) =>
+    gateway.request('POST', '/api-keys', {
+      body,
+      headers: { 'idempotency-key': key },
+      ...(apiKey === undefined ? {} : { key: apiKey }),
+    })
+
+  it('answers a repeat with the first answer, the secret included', async () => {
+    const [first, second] = [await post('a-1', { name: 'once' }), await post('a-1', { name: 'once' })]
+    expect([second.status, second.text]).to.deep.equal([201, first.text])
+    const { body } = await gateway.request('GET', '/api-keys?name=once')
+    expect(body.data).to.have.length(1)
+  })
+
+  it('keeps the callers apart, and refuses another body', async () => {
+    await post('a-2', { name: 'two' })
+    const other = await post('a-2', { name: 'three' })
+    expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
+    const key = await gateway.makeKey({ scopes: ['apikey:create'] })
+    expect((await post('a-2', { name: 'three', scopes: [] }, key)).status).to.equal(201)
+  })
+
+  it('runs one of fifty at once', async () => {
+    const guest = gateway.fleet.addGuest({ name: 'fifty' })
+    const replies = await Promise.all(
+      Array.from({ length: 50 }, () =>
+        gateway.request('POST', `/containers/${guest.name}/stop`, { headers: { 'idempotency-key': 'a-3' } }),
+      ),
+    )
+    const statuses = replies.map((reply) => reply.status)
+    expect(statuses.filter((status) => status === 202).length).to.be.greaterThan(0)
+    expect(statuses.every((status) => status === 202 || status === 409)).to.equal(true)
+    const operations = gateway.fleet.view
+      .operations()
+      .filter(({ operation }) => operation.guestName === 'fifty')
+    expect(operations).to.have.length(1)
+  })
+
+  it('replays a refusal by the handler too', async () => {
+    const missing = () =>
+      gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
+    const first = await missing()
+    expect(first.status).to.equal(404)
+    gateway.fleet.addGuest({ name: 'none-such' })
+    expect((await missing()).text).to.equal(first.text)
+  })
+
+  it('refuses keys that are no keys', async () => {
+    for (const key of ['x'.repeat(256), 'a b', 'ä'])
+      expect((await post(key, { name: 'x' })).status, key.slice(0, 10)).to.equal(400)
+  })
+
+  it('leaves no secret in the store', async () => {
+    const made = await post('a-5', { name: 'secret holder' })
+    const aof = await gateway.redis.readAof()
+    expect(aof).to.contain('secret holder')
+    for (const key of [made.body.data.key as string, gateway.adminKey]) {
+      expect(aof).not.to.contain(key)
+      expect(aof).not.to.contain(key.slice(15))
+    }
+  })
+})
+
+describe('idempotency store', () => {
+  let redis: TestRedis
+  beforeEach(async () => {
+    redis = await startTestRedis()
+  })
+  afterEach(() => redis.stop())
+
+  const open = async () => {
+    const store = await redis.openStore()
+    return { store, idempotency: new IdempotencyStore(store, new GatewayInstance(store), secret) }
+  }
+  const claimOf = async (idempotency: IdempotencyStore, key: string) => {
+    const begun = await idempotency.begin(request(key))
+    if (!('claim' in begun)) throw new Error('replayed')
+    return begun.claim
+  }
+  const codeOf = (promise: Promise<unknown>) =>
+    promise.then(
+      () => 'ran',
+      (error: { code: string }) => error.code,
+    )
+
+  it('says that the first still runs, here and in another process', async () => {
+    const [one, two] = [await open(), await open()]
+    const claim = await claimOf(one.idempotency, 'k')
+    expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
+    expect(await codeOf(two.idempotency.begin(request('k', 'other')))).to.equal('idempotency_conflict')
+    await one.idempotency.finish(claim, answer)
+    expect(await two.idempotency.begin(request('k'))).to.deep.equal({
+      replay: answer,
+      operationId: claim.operationId,
+    })
+    expect(await redis.readAof()).not.to.contain('geheim')
+  })
+
+  it('runs a released request again, once, with the same operation id', async () => {
+    const [one, two] = [await open(), await open()]
+    for (let round = 0; round < 5; round++) {
+      const claim = await claimOf(one.idempotency, `k${round}`)
+      await one.idempotency.release(claim)
+      const results = await Promise.allSettled(
+        [one, two, one, two].map(({ idempotency }) => claimOf(idempotency, `k${round}`)),
+      )
+      const claims = results.filter((result) => result.status === 'fulfilled').map((result) => result.value)
+      expect(claims).to.deep.equal([claim])
+    }
+  })
+
+  it('runs again after an end that could not be written', async () => {
+    const { store, idempotency } = await open()
+    const claim = await claimOf(idempotency, 'k')
+    process.kill(await redis.pid(), 'SIGKILL')
+    await waitFor(() => !store.ready())
+    expect(await codeOf(idempotency.finish(claim, answer))).to.equal('store_unavailable')
+    await waitFor(() => store.ready())
+    expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
+  })
+
+  it('runs again with the same operation id when its process was killed', async () => {
+    const program = join(redis.stateDir, 'victim.ts')
+    const from = (path: string) => JSON.stringify(new URL(`../../gateway/${path}`, import.meta.url).href)
+    await writeFile(
+      program,
+      `import { IdempotencyStore } from ${from('access/idempotency.ts')}
+       import { GatewayInstance } from ${from('store/instance.ts')}
+       import { Store } from ${from('store/store.ts')}
+       const log = { info() {}, debug() {}, warn() {}, error() {} } as never
+       const store = new Store({ url: ${JSON.stringify(redis.url)}, prefix: 'btest:', log })
+       store.on('up', () => void begin())
+       store.start()
+       async function begin() {
+         const instance = new GatewayInstance(store)
+         instance.start()
+         const idempotency = new IdempotencyStore(store, instance, Buffer.alloc(32, 7))
+         const begun = await idempotency.begin({ caller: { keyId: 1 } as never, key: 'k', fingerprint: 'f' })
+         process.stdout.write('claim' in begun ? begun.claim.operationId : 'replay')
+       }`,
+    )
+    const victim = spawn(process.execPath, ['--import', 'tsx', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      cwd: join(import.meta.dirname, '../..'),
+    })
+    const [operationId] = (await once(victim.stdout, 'data')) as [Buffer]
+    const { idempotency } = await open()
+    expect(await codeOf(idempotency.begin(request('k')))).to.equal('task_running')
+    victim.kill('SIGKILL')
+    await once(victim, 'exit')
+    expect((await claimOf(idempotency, 'k')).operationId).to.equal(operationId.toString())
+  })
+})
