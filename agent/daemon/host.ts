@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
-import { openLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
+import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
 import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
 import type { Network } from '../network/contract.js'
 import { createNetwork } from '../network/network.js'
@@ -32,7 +32,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   const pool = await openPool(config.storage)
   const trash = new Trash(pool, log)
   const disks = new BtrfsDisks(pool, trash)
-  const lxc = await openLxcDriver({
+  const lxc = await createLxcDriver({
     stateDir: config.state_dir,
     runDir: config.run_dir,
     namePrefix: config.network.interface_prefix,

@@ -22,7 +22,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   } finally {
     await closers.run()
   }
-  await removePool(config.storage)
+  await removePool(config.storage, log)
   for (const directory of [config.run_dir, config.state_dir])
     await rm(directory, { recursive: true, force: true })
 }

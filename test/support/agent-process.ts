@@ -1,6 +1,6 @@
 import { credentials as grpcCredentials } from '@grpc/grpc-js'
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -61,6 +61,7 @@ export class AgentProcess {
     program?: string,
   ): Promise<AgentProcess> {
     const directory = mkdtempSync(join(tmpdir(), `btest-${tag}-`))
+    chmodSync(directory, 0o711) // a guest's root looks up its root filesystem
     const authority = await ensureAuthority(join(directory, 'ca'), 30)
     const gateway = await authority.issue({ role: 'gateway' }, dayMs)
     const leaf = await authority.issue({ role: 'agent', hostId: 'test-host' }, dayMs)

@@ -1,0 +1,117 @@
+import { Metadata, status, type CallOptions, type ServiceError } from '@grpc/grpc-js'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  SshAuthMode,
+  Virtualization,
+  type CreateGuestRequest,
+  type CreateGuestResponse,
+  type GuestServiceClient,
+  type GuestSpec,
+} from '../../proto/gen/berth/agent/v1/guest.js'
+import {
+  OperationStatus,
+  type Operation,
+  type OperationServiceClient,
+} from '../../proto/gen/berth/agent/v1/operation.js'
+import { waitFor } from './wait.js'
+
+export const plainSpec: GuestSpec = {
+  virtualization: Virtualization.VIRTUALIZATION_LXC,
+  templateId: 'debian-12',
+  limits: {
+    vcpuMilli: 1000,
+    ramMb: 256,
+    diskGb: 1,
+    networkDownMbps: 0,
+    networkUpMbps: 0,
+    ioReadMbps: 0,
+    ioWriteMbps: 0,
+  },
+  assignNat: true,
+  portMappings: [{ containerPort: 22, hostPort: 0, protocol: 'tcp', description: 'ssh' }],
+  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
+  sshPassword: '',
+  sshPublicKey: '',
+  start: true,
+}
+
+export function createRequest(id: number, name: string, spec: Partial<GuestSpec> = {}): CreateGuestRequest {
+  return {
+    operationId: randomUUID(),
+    id,
+    uuid: randomUUID(),
+    name,
+    spec: { ...plainSpec, ...spec },
+    requestedBy: 'test',
+  }
+}
+
+/** The longest overload of the generated methods: the one TypeScript infers from. */
+type Method<Request, Response> = (
+  request: Request,
+  metadata: Metadata,
+  options: Partial<CallOptions>,
+  callback: (error: ServiceError | null, response: Response) => void,
+) => unknown
+
+/** One call as a promise. */
+export function call<Request, Response>(
+  method: Method<Request, Response>,
+  request: Request,
+): Promise<Response> {
+  return new Promise((done, fail) =>
+    method(request, new Metadata(), {}, (error, response) => (error ? fail(error) : done(response))),
+  )
+}
+
+/** The same call until the agent answers: it may be dead for a while. An answer that is a refusal is thrown. */
+export async function callUntilAnswered<Request, Response>(
+  method: Method<Request, Response>,
+  request: Request,
+  stop: () => boolean = () => false,
+): Promise<Response> {
+  for (;;) {
+    try {
+      return await call(method, request)
+    } catch (error) {
+      const { code } = error as ServiceError
+      if ((code !== status.UNAVAILABLE && code !== status.CANCELLED) || stop()) throw error
+      await delay(50)
+    }
+  }
+}
+
+export function createGuest(
+  client: GuestServiceClient,
+  request: CreateGuestRequest,
+): Promise<CreateGuestResponse> {
+  return call(client.createGuest.bind(client), request)
+}
+
+/** @throws when it did not end within the time, or ended otherwise than done */
+export async function operationDone(
+  client: OperationServiceClient,
+  id: string,
+  timeoutMs = 60_000,
+): Promise<Operation> {
+  const ended = await operationEnded(client, id, timeoutMs)
+  if (ended.status !== OperationStatus.OPERATION_STATUS_DONE)
+    throw new Error(`operation ${ended.action} ended as ${OperationStatus[ended.status]}: ${ended.error}`)
+  return ended
+}
+
+export async function operationEnded(
+  client: OperationServiceClient,
+  id: string,
+  timeoutMs = 60_000,
+): Promise<Operation> {
+  let last: Operation | undefined
+  return waitFor(
+    async () => {
+      last = (await callUntilAnswered(client.getOperation.bind(client), { id })).operation
+      return last && last.finishedAtMs > 0 ? last : undefined
+    },
+    { timeoutMs, what: () => `operation ${id} ended: ${JSON.stringify(last)}` },
+  )
+}

@@ -1,0 +1,228 @@
+import Database from 'better-sqlite3'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/*
+ * What is on the host, and what the journal says should be, both read without a line of the agent's code:
+ * by ip, nft, btrfs, /proc and SQL. The two are compared as sorted lines, so that a difference names itself.
+ */
+
+export interface Instance {
+  readonly stateDir: string
+  readonly pool: string
+  readonly table: string
+  readonly interfacePrefix: string
+}
+
+export interface Inventory {
+  /** Root filesystems in the pool. */
+  readonly subvolumes: string[]
+  /** Quota groups of no subvolume, and disks without a limit. */
+  readonly quotaFaults: string[]
+  /** `id first-uid`, from lxc's configurations. */
+  readonly idmaps: string[]
+  /** `"device" . mac . address` */
+  readonly antiSpoofing: string[]
+  /** `protocol . host port : address . port` */
+  readonly ports: string[]
+  readonly interfaces: string[]
+  /** Names of running guests, by their monitors. */
+  readonly monitors: string[]
+  readonly cgroups: string[]
+  /** Mounts below the pool. */
+  readonly mounts: string[]
+}
+
+/** @param instance names of the agent under test */
+export function readInventory(instance: Instance): Inventory {
+  return {
+    subvolumes: readdirSync(join(instance.pool, 'guests')).sort(),
+    quotaFaults: readQuotaFaults(instance),
+    idmaps: readIdmaps(instance),
+    antiSpoofing: readElements('bridge', instance.table, 'guests'),
+    ports: readElements('ip', instance.table, 'ports'),
+    interfaces: readInterfaces(instance),
+    monitors: readMonitors(instance),
+    cgroups: readCgroups(instance),
+    mounts: readMounts(instance),
+  }
+}
+
+/** What the journal wants the host to look like when no operation is under way. */
+export function readExpected(instance: Instance): Inventory {
+  const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
+  try {
+    return expectedOf(db, instance)
+  } finally {
+    db.close()
+  }
+}
+
+interface GuestRow {
+  uuid: string
+  id: number
+  status: string
+  idmap_slot: number
+  ipv4: string
+  mac: string
+}
+
+function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inventory {
+  const guests = db.prepare<[], GuestRow>('SELECT * FROM guests').all()
+  const running = guests.filter((g) => g.status === 'running')
+  const names = running.map((g) => `${interfacePrefix}-${g.id}`).sort()
+  const ports = db
+    .prepare<[], { line: string }>(
+      `SELECT CASE protocol WHEN 'tcp' THEN 6 ELSE 17 END || ' . ' || host_port || ' : ' || ipv4 || ' . ' || container_port AS line
+       FROM port_mappings JOIN guests ON uuid = guest_uuid`,
+    )
+    .all()
+  return {
+    subvolumes: guests.map((g) => g.uuid).sort(),
+    quotaFaults: [],
+    idmaps: guests.map((g) => `${g.id} ${1_000_000 + g.idmap_slot * 65_536}`).sort(),
+    antiSpoofing: guests.map((g) => `"${interfacePrefix}${g.id}" . ${g.mac} . ${g.ipv4}`).sort(),
+    ports: ports.map(({ line }) => line).sort(),
+    interfaces: running.map((g) => `${interfacePrefix}${g.id}`).sort(),
+    monitors: names,
+    cgroups: names,
+    mounts: [],
+  }
+}
+
+/** Operations of the journal, by status. */
+export function readOperationCounts(instance: Instance): Record<string, number> {
+  const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
+  try {
+    const rows = db
+      .prepare<[], { status: string; n: number }>(
+        'SELECT status, count(*) AS n FROM operations GROUP BY status',
+      )
+      .all()
+    return Object.fromEntries(rows.map(({ status, n }) => [status, n]))
+  } finally {
+    db.close()
+  }
+}
+
+function readQuotaFaults({ pool }: Instance): string[] {
+  const ids = new Map<string, string>()
+  for (const line of command('btrfs', ['subvolume', 'list', pool]).split('\n')) {
+    const [, id, path] = /^ID (\d+) .* path (.*)$/.exec(line) ?? []
+    if (id && path) ids.set(`0/${id}`, path)
+  }
+  const groups = command('btrfs', ['qgroup', 'show', '-re', '--raw', pool]).split('\n').slice(2)
+  return groups.flatMap((line) => {
+    const [group = '', , , limit] = line.trim().split(/\s+/)
+    const path = ids.get(group)
+    if (!/^0\/(?!5$)\d+$/.test(group)) return []
+    if (path === undefined) return [`quota group ${group} without a subvolume`]
+    return path.startsWith('guests/') && limit === 'none' ? [`${path} without a limit`] : []
+  })
+}
+
+function readIdmaps({ stateDir }: Instance): string[] {
+  const root = join(stateDir, 'lxc')
+  if (!existsSync(root)) return []
+  return readdirSync(root)
+    .map((name) => {
+      const config = readFileSync(join(root, name, 'config'), 'utf8')
+      const [, base = '?'] = /^lxc\.idmap = u 0 (\d+) 65536$/m.exec(config) ?? []
+      return `${name.split('-').at(-1)} ${base}`
+    })
+    .sort()
+}
+
+function readElements(family: string, table: string, set: string): string[] {
+  const kind = set === 'ports' ? 'map' : 'set'
+  const text = command('nft', ['-n', 'list', kind, family, table, set])
+  const [, body = ''] = /elements = \{([^}]*)\}/.exec(text) ?? []
+  return body
+    .split(',')
+    .map((element) => element.trim().replace(/\s+/g, ' '))
+    .filter(Boolean)
+    .sort()
+}
+
+function readInterfaces({ interfacePrefix }: Instance): string[] {
+  return readdirSync('/sys/class/net')
+    .filter((name) => new RegExp(`^${interfacePrefix}\\d+$`).test(name))
+    .sort()
+}
+
+function readMonitors({ stateDir }: Instance): string[] {
+  return processes()
+    .flatMap(({ command: line }) => {
+      const [, path, name] = /^\[lxc monitor\] (\S+) (\S+)$/.exec(line) ?? []
+      return path === join(stateDir, 'lxc') && name ? [name] : []
+    })
+    .sort()
+}
+
+function readCgroups({ interfacePrefix }: Instance): string[] {
+  const roots = [
+    '/sys/fs/cgroup',
+    ...readdirSync('/sys/fs/cgroup').map((name) => join('/sys/fs/cgroup', name)),
+  ]
+  const pattern = new RegExp(`^lxc\\.payload\\.(${interfacePrefix}-\\d+)$`)
+  const names = roots.flatMap((root) => {
+    try {
+      return readdirSync(root).flatMap((name) => pattern.exec(name)?.[1] ?? [])
+    } catch {
+      return [] // a file, not a hierarchy
+    }
+  })
+  return [...new Set(names)].sort()
+}
+
+function readMounts({ pool }: Instance): string[] {
+  return readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '')
+    .filter((path) => path.startsWith(`${pool}/`))
+}
+
+export interface HostProcess {
+  pid: number
+  command: string
+  /** Clock ticks after boot: with the pid it is one process for good. */
+  startTime: string
+}
+
+export function processes(): HostProcess[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+        return [
+          {
+            pid: Number(pid),
+            command: line,
+            startTime: stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '',
+          },
+        ]
+      } catch {
+        return [] // it has ended
+      }
+    })
+}
+
+/** `name → pid:startTime` of each running guest's first process, the child of its monitor. */
+export function readInits({ stateDir }: Instance): Map<string, string> {
+  const inits = new Map<string, string>()
+  for (const { pid, command: line } of processes()) {
+    const [, path, name] = /^\[lxc monitor\] (\S+) (\S+)$/.exec(line) ?? []
+    if (path !== join(stateDir, 'lxc') || !name) continue
+    const child = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]
+    const found = child ? processes().find((p) => p.pid === Number(child)) : undefined
+    if (found) inits.set(name, `${found.pid}:${found.startTime}`)
+  }
+  return inits
+}
+
+function command(program: string, args: string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+}
