@@ -4,13 +4,17 @@ import {
   type ServerInterceptingCallInterface,
   type ServerInterceptor,
 } from '@grpc/grpc-js'
+import { watchFile } from 'node:fs'
 import type { SecureContextOptions } from 'node:tls'
+import { BerthError } from '../../shared/errors.js'
 import { toStatus } from '../../shared/grpc-errors.js'
 import { createPeerCheck, type CertificateIdentity } from '../../shared/identity.js'
-import { getIdentity, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
+import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
 
 /** How long a revocation file is trusted unread. */
 const revokedFreshMs = 1000
+/** A new `join` of a running agent is noticed within this. */
+const rejoinNoticedMs = 2000
 
 /** Answers a call without letting it reach its handler, unless the peer is the gateway. */
 type GatewayCheck = (call: ServerInterceptingCallInterface) => CertificateIdentity
@@ -59,15 +63,27 @@ export interface AgentTls {
 export function createServerCredentials(identityDir: string): AgentTls {
   let identity = getIdentity(identityDir)
   const credentials = new AgentServerCredentials(contextOf(identity), [gatewayOnly(identityDir)])
-  return {
-    credentials,
-    identity: () => identity,
-    reload: () => {
-      identity = getIdentity(identityDir)
-      credentials.replace(contextOf(identity))
-      return identity
-    },
+  const reload = (): AgentIdentity => {
+    identity = getIdentity(identityDir)
+    credentials.replace(contextOf(identity))
+    return identity
   }
+  onIdentityReplaced(identityDir, reload)
+  return { credentials, identity: () => identity, reload }
+}
+
+/** `berth-agent join` beside a running agent: the new identity is taken over without a restart. */
+function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): void {
+  const { identity } = identityPaths(identityDir)
+  watchFile(identity, { interval: rejoinNoticedMs, persistent: false }, (now) => {
+    if (now.size === 0) return
+    try {
+      reload()
+    } catch (error) {
+      // Nobody to answer to: the present identity stays in use until a good one is there.
+      if (!(error instanceof BerthError)) throw error
+    }
+  })
 }
 
 /** Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED. Part of the credentials already. */
