@@ -19,8 +19,13 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>
 }
 
-/** @param listen host:port, an IPv6 host in brackets; port 0: any free one */
-export async function startHttpServer(app: Koa, listen: string, log: Logger): Promise<HttpServer> {
+export interface ListenAddress {
+  readonly host: string
+  /** 0: any free one. */
+  readonly port: number
+}
+
+export async function startHttpServer(app: Koa, listen: ListenAddress, log: Logger): Promise<HttpServer> {
   const handle = app.callback()
   // Koa handles its own failures; the promise never rejects.
   const callback = (...[request, response]: Parameters<typeof handle>): void => void handle(request, response)
@@ -45,17 +50,10 @@ export async function startHttpServer(app: Koa, listen: string, log: Logger): Pr
   }
 }
 
-/** @throws {Error} when the text has no port; ranges are checked by the system */
-export function parseListen(listen: string): { host: string; port: number } {
-  const match = /^(.+):(\d{1,5})$/.exec(listen)
-  if (!match) throw new Error(`listen: ${listen} is not host:port`)
-  return { host: (match[1] ?? '').replace(/^\[(.*)\]$/, '$1'), port: Number(match[2]) }
-}
-
-function listenOn(server: Server, listen: string): Promise<void> {
+function listenOn(server: Server, listen: ListenAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen(parseListen(listen), () => {
+    server.listen({ ...listen }, () => {
       server.off('error', reject)
       resolve()
     })

@@ -112,13 +112,16 @@ async function handleWrite(
   ready: Ready,
   operationId: string,
 ): Promise<Handled> {
-  const audited = { target: targetOf(ready.request), detail: '' }
+  const audited: { target: string; detail: string; containerUuid?: string } = {
+    target: targetOf(ready.request),
+    detail: '',
+  }
   const context = contextOf(options, ready, operationId, (entry) => Object.assign(audited, entry))
   try {
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited }
   } catch (error) {
-    return failedHandling(error, audited.target, ready.ctx.state.exchange.requestId)
+    return failedHandling(error, audited, ready.ctx.state.exchange.requestId)
   }
 }
 

@@ -74,7 +74,11 @@ export function sortedById(guests: Iterable<GuestView>): GuestView[] {
   return [...guests].sort((a, b) => a.guest.id - b.guest.id)
 }
 
+/** A string of a packet's size leaves together with its headers in one write; a long one is kept encoded. */
+const longBody = 16_384
+
 function prepare(json: string): Prepared {
-  const body = Buffer.from(envelopeAround(json))
+  const text = envelopeAround(json)
+  const body = text.length > longBody ? Buffer.from(text) : text
   return { body, etag: etagOf(body) }
 }

@@ -42,7 +42,7 @@ export interface Answer<Data> {
   data?: Data
   headers?: Record<string, string>
   /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
-  prepared?: { body: Buffer; etag: string }
+  prepared?: { body: Buffer | string; etag: string }
 }
 
 /**

@@ -26,6 +26,7 @@ export interface Handled {
   readonly reply: Reply
   readonly target: string
   readonly detail: string
+  readonly containerUuid?: string
   readonly error?: unknown
 }
 
@@ -86,8 +87,8 @@ async function runAudited(
 }
 
 function outcomeOf(handled: Handled): AuditOutcome {
-  const { target, detail } = handled
-  return { success: handled.reply.status < 400, target, detail }
+  const { target, detail, containerUuid } = handled
+  return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
 /** What another attempt may turn out better is not kept. */
@@ -116,10 +117,14 @@ function fingerprintOf(write: Write): string {
 }
 
 /** A handler's failure, as its reply and for its audit entry. */
-export function failedHandling(error: unknown, target: string, requestId: string): Handled {
+export function failedHandling(
+  error: unknown,
+  about: { target: string; containerUuid?: string },
+  requestId: string,
+): Handled {
   const reply = errorReply(error, requestId)
   const detail = reply.status >= 500 ? reply.code : `${reply.code}: ${describeError(error).slice(0, 200)}`
-  return { reply: { ...reply, headers: { ...jsonHeaders, ...reply.headers } }, target, detail, error }
+  return { reply: { ...reply, headers: { ...jsonHeaders, ...reply.headers } }, ...about, detail, error }
 }
 
 const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' }

@@ -114,7 +114,8 @@ async function queueAction(
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
   const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
-  context.audit({ target: guest.name, detail: `id ${guest.id}, task ${context.operationId}` })
+  const detail = `id ${guest.id}, task ${context.operationId}`
+  context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
   const order = { operationId: context.operationId, uuid: guest.uuid, requestedBy: context.caller.user }
   const { operation, revision } = await send(fleet.agent(hostId), order)
   await fleet.reached(hostId, revision)
@@ -142,7 +143,8 @@ async function createContainer(
   const creation = await fleet.createGuest({ operationId, name, spec, requestedBy: caller.user, ...hostId })
   await fleet.reached(creation.hostId, creation.response.revision)
   const data = createdRow(creation, operationId)
-  context.audit({ target: name, detail: `id ${data.id}, host ${creation.hostId}, task ${operationId}` })
+  const detail = `id ${data.id}, host ${creation.hostId}, task ${operationId}`
+  context.audit({ target: name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }
 }
 

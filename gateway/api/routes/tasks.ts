@@ -71,7 +71,8 @@ async function endTask(
   context: RequestContext<{ task_id: string }, unknown, unknown>,
 ): Promise<Answer<never>> {
   const found = getVisibleOperation(fleet.view, context.caller, context.params.task_id)
-  context.audit({ detail: `${found.operation.action} ${found.operation.guestName}`.trim() })
+  const { action, guestName, guestUuid } = found.operation
+  context.audit({ detail: `${action} ${guestName}`.trim(), containerUuid: guestUuid })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
       return cancelTask(fleet, found)

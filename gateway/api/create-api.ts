@@ -1,0 +1,70 @@
+import type Koa from 'koa'
+import type { Logger } from 'pino'
+import type { TimeFormat } from '../../shared/time.js'
+import type { Access } from '../access/access.js'
+import type { Fleet } from '../fleet/contract.js'
+import { createMetrics } from '../metrics.js'
+import { createApp } from './app.js'
+import { documentPages } from './docs.js'
+import { createGuestPages } from './guest-pages.js'
+import { healthPages } from './health.js'
+import { buildOpenApi } from './openapi.js'
+import type { Route } from './route.js'
+import { apiKeyRoutes } from './routes/api-keys.js'
+import { auditLogRoutes } from './routes/audit-logs.js'
+import { containerWriteRoutes } from './routes/container-writes.js'
+import { containerRoutes } from './routes/containers.js'
+import { overviewRoutes } from './routes/overview.js'
+import { taskRoutes } from './routes/tasks.js'
+import { templateRoutes } from './routes/templates.js'
+
+export interface ApiOptions {
+  readonly fleet: Fleet
+  readonly access: Access
+  readonly time: TimeFormat
+  readonly maxBodyBytes: number
+  /** Addresses or CIDRs. */
+  readonly trustedProxies: readonly string[]
+  readonly version: string
+  readonly log: Logger
+  /** True once shutdown has begun. */
+  isClosing(): boolean
+}
+
+export interface Api {
+  readonly app: Koa
+  readonly routes: readonly Route[]
+  /** OpenAPI 3.1. */
+  readonly document: object
+}
+
+/** The whole HTTP interface over its parts. */
+export function createApi(options: ApiOptions): Api {
+  const { fleet, access, log } = options
+  const routes = allRoutes(options)
+  const document = buildOpenApi(routes, options.version)
+  const metrics = createMetrics(fleet.view, access.health)
+  const isClosing = () => options.isClosing()
+  const pages = [
+    ...healthPages({ store: access.health, metrics, access, isClosing }),
+    ...documentPages(document),
+  ]
+  const { maxBodyBytes, trustedProxies } = options
+  const app = createApp({ routes, pages, access, maxBodyBytes, trustedProxies, metrics, log })
+  return { app, routes, document }
+}
+
+/** The table. */
+function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
+  const { view } = fleet
+  const pages = createGuestPages(view, time)
+  return [
+    ...overviewRoutes({ view, time }),
+    ...containerRoutes({ fleet, time, pages }),
+    ...containerWriteRoutes({ fleet }),
+    ...taskRoutes({ fleet, time }),
+    ...templateRoutes({ view }),
+    ...apiKeyRoutes({ keys: access.keys, time }),
+    ...auditLogRoutes({ audit: access.audit, time }),
+  ]
+}

@@ -1,0 +1,280 @@
+import { randomUUID } from 'node:crypto'
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import {
+  Guest,
+  GuestStatus,
+  GetGuestUsageResponse,
+  Virtualization,
+} from '../../proto/gen/berth/agent/v1/guest.js'
+import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
+import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { Template } from '../../proto/gen/berth/agent/v1/image.js'
+import type {
+  AgentClient,
+  Fleet,
+  FleetView,
+  GuestCreation,
+  GuestCreationRequest,
+  GuestView,
+  HostAdmin,
+  HostState,
+  HostView,
+  OperationView,
+  TemplateView,
+} from '../../gateway/fleet/contract.js'
+
+interface SimulatedHost {
+  id: string
+  state: HostState
+}
+
+/**
+ * A fleet in memory for tests of HTTP alone: agents that journal at once and end their operations when told to.
+ * Hosts `host-a` and `host-b`, template `debian-12`.
+ */
+export class SimulatedFleet implements Fleet {
+  guestsVersion = 1
+  readonly #hosts = new Map<string, SimulatedHost>()
+  readonly #guests = new Map<string, { hostId: string; guest: Guest }>()
+  readonly #operations = new Map<string, OperationView>()
+  readonly #passwords = new Map<string, string>()
+  #revision = 1
+  #nextId = 101
+  /** Thrown by every agent call while set. */
+  agentFailure: BerthError | undefined
+
+  constructor() {
+    for (const id of ['host-a', 'host-b']) this.#hosts.set(id, { id, state: 'online' })
+  }
+
+  readonly hosts: HostAdmin = {
+    createHost: notSimulated,
+    createJoinToken: notSimulated,
+    updateHost: notSimulated,
+    removeHost: notSimulated,
+  }
+
+  readonly view: FleetView = viewOf(this)
+
+  findHost(id: string): HostView | undefined {
+    const host = this.#hosts.get(id)
+    return host && hostView(host)
+  }
+
+  setHostState(id: string, state: HostState): void {
+    this.#hosts.set(id, { id, state })
+    this.guestsVersion++
+  }
+
+  removeHosts(): void {
+    this.#hosts.clear()
+  }
+
+  *guests(): Iterable<GuestView> {
+    for (const found of this.#guests.values()) yield this.#viewOf(found)
+  }
+
+  findGuest(ref: string): GuestView | undefined {
+    const found =
+      this.#guests.get(ref) ??
+      [...this.#guests.values()].find(({ guest }) => guest.name === ref || String(guest.id) === ref)
+    return found && this.#viewOf(found)
+  }
+
+  hostViews(): HostView[] {
+    return [...this.#hosts.values()].map(hostView)
+  }
+
+  operations(): OperationView[] {
+    return [...this.#operations.values()].toReversed()
+  }
+
+  findOperation(id: string): OperationView | undefined {
+    return this.#operations.get(id)
+  }
+
+  templates(): TemplateView[] {
+    return [...this.#hosts.keys()].map((hostId) => ({ hostId, template: template() }))
+  }
+
+  /** Puts a guest there without any request. */
+  addGuest(change: Partial<Guest> = {}, hostId = 'host-a'): Guest {
+    const id = change.id ?? this.#nextId++
+    const guest = Guest.create({
+      id,
+      uuid: randomUUID(),
+      name: `guest-${id}`,
+      virtualization: Virtualization.VIRTUALIZATION_LXC,
+      templateId: 'debian-12',
+      limits: { vcpuMilli: 500, ramMb: 512, diskGb: 10 },
+      status: GuestStatus.GUEST_STATUS_RUNNING,
+      ipv4: `10.64.${id >> 8}.${id & 255}`,
+      portMappings: [
+        { containerPort: 22, hostPort: 20_000 + (id % 30_000), protocol: 'tcp', description: 'SSH' },
+      ],
+      sshPort: 20_000 + (id % 30_000),
+      hasPassword: true,
+      createdAtMs: Date.UTC(2026, 10, 21, 10),
+      revision: this.#revision++,
+      ...change,
+    })
+    this.#guests.set(guest.uuid, { hostId, guest })
+    this.guestsVersion++
+    return guest
+  }
+
+  async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
+    if (this.agentFailure) throw this.agentFailure
+    const done = this.#operations.get(request.operationId)
+    if (!done && this.findGuest(request.name)) throw conflict('name_conflict', 'the name is taken')
+    const hostId = done?.hostId ?? request.hostId ?? 'host-a'
+    const guest = done ? this.#guests.get(done.operation.guestUuid)!.guest : this.#newGuest(request, hostId)
+    const operation = done?.operation ?? this.#queue('create', hostId, guest, request)
+    const sshPassword = this.#passwords.get(guest.uuid) ?? ''
+    return { hostId, response: { operation, guest, revision: this.#revision, sshPassword } }
+  }
+
+  agent(hostId: string): AgentClient {
+    const host = this.#hosts.get(hostId)
+    if (host?.state !== 'online') throw new BerthError('unavailable', 'host_offline', 'the host is away')
+    if (this.agentFailure) throw this.agentFailure
+    const act =
+      (action: string) => async (order: { operationId: string; uuid: string; requestedBy: string }) => {
+        const { guest } = this.#guests.get(order.uuid)!
+        return { operation: this.#queue(action, hostId, guest, order), revision: this.#revision }
+      }
+    return {
+      createGuest: () => Promise.reject(new Error('through the fleet')),
+      startGuest: act('start'),
+      stopGuest: act('stop'),
+      restartGuest: act('restart'),
+      deleteGuest: act('delete'),
+      getGuestUsage: async () =>
+        GetGuestUsageResponse.create({ cpuUsagePct: 12.5, memoryUsageBytes: 1048576 }),
+      cancelOperation: async (id) => {
+        this.endOperation(id, OperationStatus.OPERATION_STATUS_CANCELED)
+        return { operation: this.#operations.get(id)?.operation, revision: this.#revision }
+      },
+      removeOperation: async (id) => {
+        if (!this.#operations.delete(id)) throw notFound('task')
+        return { revision: this.#revision }
+      },
+    }
+  }
+
+  async reached(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  endOperation(id: string, status = OperationStatus.OPERATION_STATUS_DONE): void {
+    const { hostId, operation } = this.#operations.get(id)!
+    const finishedAtMs = Date.now()
+    this.#operations.set(id, { hostId, operation: { ...operation, status, progress: 100, finishedAtMs } })
+  }
+
+  setOperationStatus(id: string, status: OperationStatus): void {
+    const { hostId, operation } = this.#operations.get(id)!
+    this.#operations.set(id, { hostId, operation: { ...operation, status } })
+  }
+
+  #viewOf(found: { hostId: string; guest: Guest }): GuestView {
+    return { ...found, online: this.#hosts.get(found.hostId)?.state === 'online' }
+  }
+
+  #newGuest({ name, spec }: GuestCreationRequest, hostId: string): Guest {
+    const portMappings = spec.portMappings.map((mapping, index) => ({
+      ...mapping,
+      hostPort: mapping.hostPort || 30_000 + index,
+      containerPort: mapping.containerPort || 30_000 + index,
+    }))
+    const guest = this.addGuest(
+      {
+        name,
+        templateId: spec.templateId,
+        limits: spec.limits,
+        status: GuestStatus.GUEST_STATUS_CREATING,
+        portMappings,
+        sshPort: portMappings.find((m) => m.containerPort === 22)?.hostPort ?? 0,
+        hasPassword: spec.sshPublicKey === '',
+      },
+      hostId,
+    )
+    this.#passwords.set(guest.uuid, spec.sshPublicKey === '' ? spec.sshPassword || 'made4Simulation' : '')
+    return guest
+  }
+
+  #queue(
+    action: string,
+    hostId: string,
+    guest: Guest,
+    order: { operationId: string; requestedBy: string },
+  ): Operation {
+    const operation = Operation.create({
+      id: order.operationId,
+      action,
+      guestUuid: guest.uuid,
+      guestId: guest.id,
+      guestName: guest.name,
+      status: OperationStatus.OPERATION_STATUS_PENDING,
+      createdAtMs: Date.now(),
+      requestedBy: order.requestedBy,
+      revision: this.#revision++,
+    })
+    if (!this.#operations.has(operation.id)) this.#operations.set(operation.id, { hostId, operation })
+    return operation
+  }
+}
+
+function notSimulated(): Promise<never> {
+  return Promise.reject(new Error('not simulated'))
+}
+
+function viewOf(fleet: SimulatedFleet): FleetView {
+  return {
+    get guestsVersion() {
+      return fleet.guestsVersion
+    },
+    guests: () => fleet.guests(),
+    findGuest: (ref) => fleet.findGuest(ref),
+    operations: () => fleet.operations(),
+    findOperation: (id) => fleet.findOperation(id),
+    templates: () => fleet.templates(),
+    hosts: () => fleet.hostViews(),
+    findHost: (id) => fleet.findHost(id),
+  }
+}
+
+function template(): Template {
+  return Template.create({
+    id: 'debian-12',
+    name: 'Debian 12',
+    distro: 'debian',
+    release: 'bookworm',
+    arch: 'amd64',
+    description: 'Debian 12 with systemd and SSH',
+    virtualization: Virtualization.VIRTUALIZATION_LXC,
+    available: true,
+    sizeBytes: 300_000_000,
+  })
+}
+
+function hostView({ id, state }: SimulatedHost): HostView {
+  return {
+    id,
+    name: id,
+    address: '127.0.0.1:7443',
+    state,
+    draining: false,
+    createdAtMs: Date.UTC(2026, 10, 1),
+    lastSeenMs: Date.now(),
+    certificateNotAfterMs: Date.UTC(2027, 10, 1),
+    warnings: [],
+    description: HostDescription.create({
+      hostId: id,
+      hostname: id,
+      kernel: '6.1.0',
+      capacity: { cpuCores: 8, ramTotalMb: 32_768, diskTotalGb: 500 },
+    }),
+    metrics: HostMetrics.create({ cpuUsagePct: 10, ramTotalMb: 32_768, ramUsedMb: 1024, diskTotalGb: 500 }),
+  }
+}

@@ -1,0 +1,153 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { Agent, request as send, type Dispatcher } from 'undici'
+import { createAccess, type Access } from '../../gateway/access/access.js'
+import { createAdminKey } from '../../gateway/access/bootstrap.js'
+import { createApi, type Api } from '../../gateway/api/create-api.js'
+import { startHttpServer, type HttpServer } from '../../gateway/server.js'
+import { Store } from '../../gateway/store/store.js'
+import { readOrCreateKey } from '../../shared/sealing.js'
+import { createTimeFormat } from '../../shared/time.js'
+import { createResponseCheck } from './openapi-check.js'
+import { silentLog, startTestRedis, until, type TestRedis } from './redis.js'
+import { SimulatedFleet } from './simulated-fleet.js'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly text: string
+  /** The parsed body; `undefined` when it is no JSON. */
+  readonly body: Envelope
+}
+
+/** Loose on purpose: tests look into it, the document says what it must be. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
+export type Envelope = any
+
+export interface RequestOptions {
+  /** Default: the administrator's. "" sends none. */
+  key?: string
+  /** Sent as JSON unless a string or Buffer. */
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+/** The real HTTP interface, access control and Redis over a simulated fleet. */
+export interface TestGateway {
+  readonly fleet: SimulatedFleet
+  readonly api: Api
+  readonly access: Access
+  readonly store: Store
+  readonly redis: TestRedis
+  readonly url: string
+  readonly adminKey: string
+  /** `path` is relative to /api/v1 unless it starts with /api or names a page. Checked against the document. */
+  request(method: Dispatcher.HttpMethod, path: string, options?: RequestOptions): Promise<Reply>
+  makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>
+  close(): Promise<void>
+}
+
+export interface TestGatewayOptions {
+  readonly maxBodyBytes?: number
+  readonly trustedProxies?: readonly string[]
+}
+
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const redis = await startTestRedis()
+  const stateDir = await mkdtemp(join(tmpdir(), 'btest-api-'))
+  const keyFile = join(stateDir, 'admin.key')
+  await createAdminKey(stateDir, keyFile)
+  const adminKey = (await readFile(keyFile, 'utf8')).trim()
+  const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
+  const secret = await readOrCreateKey(join(stateDir, 'secret'))
+  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log: silentLog })
+  store.start()
+  access.start()
+  const fleet = new SimulatedFleet()
+  const api = createApi({
+    fleet,
+    access,
+    time: createTimeFormat('UTC'),
+    maxBodyBytes: options.maxBodyBytes ?? 65_536,
+    trustedProxies: options.trustedProxies ?? [],
+    version: '0.0.0-test',
+    log: silentLog,
+    isClosing: () => false,
+  })
+  const server = await startHttpServer(api.app, { host: '127.0.0.1', port: 0 }, silentLog)
+  const client = createClient(server, api, adminKey)
+  await until(async () => (await client.request('GET', '/dashboard')).status === 200, 'the admin key works')
+  return {
+    ...{ fleet, api, access, store, redis, url: server.url, adminKey },
+    request: (...given) => client.request(...given),
+    makeKey: (fields) => makeKey(client, fields),
+    close: async () => {
+      await client.close()
+      await server.close(1000)
+      await access.close()
+      await store.close()
+      await redis.stop()
+      await rm(stateDir, { recursive: true, force: true })
+    },
+  }
+}
+
+type Client = ReturnType<typeof createClient>
+
+function createClient(server: HttpServer, api: Api, adminKey: string) {
+  const agent = new Agent({ connections: 16 })
+  const checkResponse = createResponseCheck(api.document)
+  return {
+    close: () => agent.close(),
+    async request(
+      method: Dispatcher.HttpMethod,
+      path: string,
+      { key = adminKey, body, headers = {} }: RequestOptions = {},
+    ): Promise<Reply> {
+      const raw = typeof body === 'string' || Buffer.isBuffer(body)
+      const response = await send(server.url + fullPath(path), {
+        method,
+        dispatcher: agent,
+        headers: {
+          ...(key === '' ? {} : { 'x-api-key': key }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: raw ? body : JSON.stringify(body) }),
+      })
+      const text = await response.body.text()
+      const reply = {
+        status: response.statusCode,
+        headers: response.headers as Record<string, string>,
+        text,
+        body: parse(text),
+      }
+      expect(reply.headers['x-request-id'], 'X-Request-Id').to.match(/^[A-Za-z0-9._-]{8,64}$/)
+      checkResponse(method, fullPath(path), reply)
+      return reply
+    },
+  }
+}
+
+function fullPath(path: string): string {
+  return /^\/(api|docs|healthz|readyz|metrics)(\/|$|\?)/.test(path) ? path : `/api/v1${path}`
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+let keyCount = 0
+
+async function makeKey(client: Client, fields: object): Promise<string> {
+  const body = { name: `test-${++keyCount}`, ...fields }
+  const { status, body: answer, text } = await client.request('POST', '/api-keys', { body })
+  expect(status, text).to.equal(201)
+  return (answer as { data: { key: string } }).data.key
+}
