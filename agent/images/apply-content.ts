@@ -1,0 +1,26 @@
+import { chmod, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { ContentStep } from './content.js'
+
+/** Works on a tree made by us from signed packages, in a folder that only root can enter. */
+export async function applyContent(root: string, steps: readonly ContentStep[]): Promise<void> {
+  for (const step of steps) await applyStep(root, step)
+}
+
+async function applyStep(root: string, step: ContentStep): Promise<void> {
+  const path = join(root, step.op === 'empty' ? step.directory : step.path)
+  switch (step.op) {
+    case 'write':
+      await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+      await writeFile(path, step.text)
+      return chmod(path, step.mode)
+    case 'link':
+      await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+      await rm(path, { force: true })
+      return symlink(step.target, path)
+    case 'remove':
+      return rm(path, { force: true })
+    case 'empty':
+      for (const name of await readdir(path)) await rm(join(path, name), { recursive: true, force: true })
+  }
+}

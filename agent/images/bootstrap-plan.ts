@@ -1,0 +1,49 @@
+import { packages } from './content.js'
+import type { CatalogEntry } from './catalog.js'
+import type { SourceLines } from './mirror.js'
+
+/**
+ * The command that fills `target`. In namespaces of its own whose first process dies with unshare(1), so
+ * that killing the one process that was started ends all of mmdebstrap, apt and dpkg.
+ */
+export function planBootstrap(entry: CatalogEntry, target: string, sources: SourceLines): string[] {
+  return [
+    ...['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--'],
+    ...['mmdebstrap', '--mode=root', '--variant=minbase', '--format=directory'],
+    `--architectures=${entry.arch}`,
+    `--include=${packages.join(',')}`,
+    // Trusted is what Debian signed, and nothing that the host's own apt trusts besides.
+    '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg',
+    '--dpkgopt=force-unsafe-io', // power loss: the whole tree is thrown away
+    entry.suite,
+    target,
+    ...sources,
+  ]
+}
+
+/** In order; the share of the time that has passed when the line appears. */
+const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: string])[] = [
+  [/^I: running apt-get update/, 0.02, 'reading package lists'],
+  [/^I: downloading packages/, 0.12, 'downloading packages'],
+  [/^I: extracting archives/, 0.3, 'extracting packages'],
+  [/^I: installing essential packages/, 0.4, 'installing essential packages'],
+  [/^I: installing remaining packages/, 0.6, 'installing packages'],
+  [/^I: cleaning package lists/, 0.95, 'cleaning up'],
+]
+
+/** Progress from a line of mmdebstrap's standard error; undefined: says nothing of it. */
+export function parseProgress(line: string): { fraction: number; stage: string } | undefined {
+  const found = stages.find(([pattern]) => pattern.test(line))
+  return found && { fraction: found[1], stage: found[2] }
+}
+
+/** Why mmdebstrap failed, from its standard error. */
+export function parseFailure(stderr: string): 'full' | 'network' | 'signature' | 'other' {
+  if (/No space left on device|Disk quota exceeded/.test(stderr)) return 'full'
+  if (/NO_PUBKEY|is not signed|not valid yet|expired|BADSIG/.test(stderr)) return 'signature'
+  if (
+    /Could not resolve|Failed to fetch|Unable to connect|Connection (failed|refused|timed out)/.test(stderr)
+  )
+    return 'network'
+  return 'other'
+}

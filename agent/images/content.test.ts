@@ -1,0 +1,31 @@
+import { expect } from 'chai'
+import { catalog } from './catalog.js'
+import { planContent } from './content.js'
+
+describe('image content', () => {
+  for (const entry of catalog) {
+    const steps = planContent(entry)
+    const pathOf = (step: (typeof steps)[number]): string =>
+      step.op === 'empty' ? step.directory : step.path
+
+    it(`${entry.id}: stays inside the tree`, () => {
+      for (const step of steps)
+        expect(pathOf(step))
+          .to.match(/^[a-z][A-Za-z0-9@._/-]*$/)
+          .and.not.include('..')
+    })
+
+    it(`${entry.id}: is no newer than its marks, and writes nothing executable or setuid`, () => {
+      expect(pathOf(steps.at(-1)!)).to.equal('var/.updated')
+      for (const step of steps) if (step.op === 'write') expect(step.mode & 0o7133).to.equal(0)
+    })
+
+    it(`${entry.id}: asks Debian's own servers for its own release`, () => {
+      const sources = steps.find((step) => pathOf(step).endsWith('debian.sources'))
+      expect(sources)
+        .to.have.property('text')
+        .that.includes(`Suites: ${entry.suite} ${entry.suite}-updates\n`)
+      expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite}-security\n`)
+    })
+  }
+})

@@ -1,0 +1,147 @@
+import type { CatalogEntry } from './catalog.js'
+
+/*
+ * What makes a plain Debian an image: everything that is the building machine's taken out, everything that each
+ * guest must have for itself left to its first boot, and no unit that cannot work in a container.
+ */
+
+/** One change to the tree; paths are relative to its root. Applying twice is the same as once. */
+export type ContentStep =
+  | { readonly op: 'write'; readonly path: string; readonly text: string; readonly mode: number }
+  | { readonly op: 'link'; readonly path: string; readonly target: string }
+  | { readonly op: 'remove'; readonly path: string }
+  | { readonly op: 'empty'; readonly directory: string }
+
+export const packages: readonly string[] = [
+  ...['systemd-sysv', 'dbus', 'openssh-server', 'iproute2', 'iputils-ping', 'netbase', 'procps'],
+  ...['ca-certificates', 'curl', 'less', 'nano', 'vim-tiny', 'tzdata'],
+]
+
+/**
+ * Cannot work, or have nothing to do, in an unprivileged container: kernel filesystems and modules, devices,
+ * file system maintenance, the audit socket.
+ */
+const maskedUnits: readonly string[] = [
+  ...['dev-hugepages.mount', 'proc-sys-fs-binfmt_misc.automount', 'sys-fs-fuse-connections.mount'],
+  ...['sys-kernel-config.mount', 'sys-kernel-debug.mount', 'sys-kernel-tracing.mount'],
+  ...['kmod-static-nodes.service', 'systemd-modules-load.service', 'systemd-binfmt.service'],
+  ...['systemd-firstboot.service', 'systemd-random-seed.service', 'systemd-repart.service'],
+  ...['systemd-pstore.service', 'systemd-remount-fs.service', 'systemd-tmpfiles-setup-dev.service'],
+  ...['systemd-journald-audit.socket', 'getty-static.service', 'systemd-ask-password-console.path'],
+  ...['e2scrub_reap.service', 'e2scrub_all.timer', 'fstrim.timer'],
+  ...['systemd-networkd.service', 'systemd-networkd.socket', 'systemd-networkd-wait-online.service'],
+]
+
+/** Would wake every guest of a host at the same hours; `systemctl enable` brings them back. */
+const disabledUnits: readonly string[] = [
+  ...['timers.target.wants/apt-daily.timer', 'timers.target.wants/apt-daily-upgrade.timer'],
+  ...['timers.target.wants/dpkg-db-backup.timer', 'getty.target.wants/getty@tty1.service'],
+]
+
+/** Made anew by each guest; two guests with one host key could pass for each other. */
+const hostKeyTypes = ['rsa', 'ecdsa', 'ed25519']
+
+export function planContent(entry: CatalogEntry): ContentStep[] {
+  return [
+    ...planIdentity(),
+    ...planSsh(),
+    ...planUnits(),
+    ...planApt(entry),
+    file('etc/default/locale', 'LANG=C.UTF-8\n'),
+    file('etc/fstab', ''),
+    ...['dev', 'tmp', 'run', 'var/tmp', 'var/cache/apt', 'var/log/apt', 'var/lib/apt/lists'].map(
+      (directory) => ({ op: 'empty', directory }) as const,
+    ),
+    ...planUpToDate(),
+  ]
+}
+
+function planIdentity(): ContentStep[] {
+  return [
+    // Empty, not absent: systemd makes one and stores it, without the presets of a first boot (machine-id(5)).
+    file('etc/machine-id', ''),
+    { op: 'remove', path: 'var/lib/dbus/machine-id' },
+    { op: 'remove', path: 'etc/hostname' },
+    { op: 'remove', path: 'etc/resolv.conf' },
+    file('etc/resolv.conf', ''),
+    file('etc/hosts', '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n'),
+  ]
+}
+
+function planSsh(): ContentStep[] {
+  const files = hostKeyTypes.flatMap((type) => [`ssh_host_${type}_key`, `ssh_host_${type}_key.pub`])
+  return [
+    ...files.map((name) => ({ op: 'remove', path: `etc/ssh/${name}` }) as const),
+    file('etc/ssh/sshd_config.d/10-guest.conf', sshdConfig),
+    file('etc/systemd/system/ssh-host-keys.service', hostKeyUnit),
+    link('etc/systemd/system/ssh.service.wants/ssh-host-keys.service', '../ssh-host-keys.service'),
+  ]
+}
+
+/** No RSA key: making one costs more than all the rest of a boot, and every client since 2014 does without. */
+const sshdConfig = `PermitRootLogin yes
+PasswordAuthentication yes
+HostKey /etc/ssh/ssh_host_ed25519_key
+HostKey /etc/ssh/ssh_host_ecdsa_key
+`
+
+/** Whole or absent: made under another name; an empty file, which a power loss can leave, counts as absent. */
+const makeKey = (type: string): string =>
+  `k=/etc/ssh/ssh_host_${type}_key; test -s $k || { rm -f $k.new $k.new.pub; ` +
+  `ssh-keygen -q -t ${type} -N "" -C "" -f $k.new && mv $k.new.pub $k.pub && mv $k.new $k; }`
+
+const hostKeyUnit = `[Unit]
+Description=SSH host keys of this machine
+Before=ssh.service ssh.socket
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+${['ed25519', 'ecdsa'].map((type) => `ExecStart=/bin/sh -c '${makeKey(type)}'`).join('\n')}
+`
+
+function planUnits(): ContentStep[] {
+  return [
+    ...maskedUnits.map((unit) => link(`etc/systemd/system/${unit}`, '/dev/null')),
+    ...disabledUnits.map((path) => ({ op: 'remove', path: `etc/systemd/system/${path}` }) as const),
+    { op: 'remove', path: 'etc/systemd/system/sysinit.target.wants/systemd-pstore.service' },
+    { op: 'remove', path: 'etc/systemd/system/multi-user.target.wants/e2scrub_reap.service' },
+    link('etc/systemd/system/default.target', '/lib/systemd/system/multi-user.target'),
+    file('etc/systemd/journald.conf.d/10-guest.conf', '[Journal]\nSystemMaxUse=32M\nRuntimeMaxUse=8M\n'),
+    // A tenth of a boot's CPU time, for nothing while no session is registered with it.
+    file('etc/systemd/system/systemd-logind.service.d/10-guest.conf', `[Unit]\n${needsPamSystemd}\n`),
+  ]
+}
+
+const needsPamSystemd = 'ConditionPathExistsGlob=/usr/lib/*/security/pam_systemd.so'
+
+/** Debian's own servers, whatever mirror the image came from. */
+function planApt({ suite }: CatalogEntry): ContentStep[] {
+  const source = (uri: string, suites: string): string =>
+    `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\n` +
+    'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n'
+  return [
+    { op: 'remove', path: 'etc/apt/sources.list' },
+    { op: 'empty', directory: 'etc/apt/sources.list.d' },
+    { op: 'remove', path: 'etc/apt/apt.conf.d/99mmdebstrap' },
+    { op: 'remove', path: 'etc/dpkg/dpkg.cfg.d/99mmdebstrap' },
+    file(
+      'etc/apt/sources.list.d/debian.sources',
+      `${source('http://deb.debian.org/debian', `${suite} ${suite}-updates`)}\n` +
+        source('http://deb.debian.org/debian-security', `${suite}-security`),
+    ),
+  ]
+}
+
+/** Last: newer than /usr, they spare each first boot ldconfig, sysusers and catalogs (systemd-update-done(8)). */
+function planUpToDate(): ContentStep[] {
+  return ['etc/.updated', 'var/.updated'].flatMap((path) => [{ op: 'remove', path }, file(path, '')] as const)
+}
+
+function file(path: string, text: string, mode = 0o644): ContentStep {
+  return { op: 'write', path, text, mode }
+}
+
+function link(path: string, target: string): ContentStep {
+  return { op: 'link', path, target }
+}

@@ -1,0 +1,48 @@
+import type { Report } from './build.js'
+
+/**
+ * One build that several wait for. It is aborted when nobody waits any more; each who waits may go alone.
+ */
+export class Flight {
+  readonly #abort = new AbortController()
+  readonly #reports = new Set<Report>()
+  readonly #result: Promise<void>
+  #last: Parameters<Report> = [0, '']
+
+  constructor(work: (report: Report, signal: AbortSignal) => Promise<void>) {
+    this.#result = work((fraction, stage) => {
+      this.#last = [fraction, stage]
+      for (const report of this.#reports) report(fraction, stage)
+    }, this.#abort.signal)
+    this.#result.catch(() => undefined) // whoever still waits hears of it in join()
+  }
+
+  get abandoned(): boolean {
+    return this.#abort.signal.aborted
+  }
+
+  /** Ended, one way or the other. */
+  async settled(): Promise<void> {
+    await this.#result.catch(() => undefined)
+  }
+
+  async join(report: Report, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    const own: Report = (fraction, stage) => report(fraction, stage)
+    this.#reports.add(own)
+    own(...this.#last)
+    let leave: () => void = () => undefined
+    const left = new Promise<never>((_, reject) => {
+      leave = () => reject(signal.reason as Error)
+      signal.addEventListener('abort', leave, { once: true })
+    })
+    try {
+      await Promise.race([this.#result, left])
+    } finally {
+      signal.removeEventListener('abort', leave)
+      this.#reports.delete(own)
+      if (this.#reports.size === 0) this.#abort.abort(signal.reason)
+      if (signal.aborted) await this.settled()
+    }
+  }
+}

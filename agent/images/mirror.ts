@@ -1,0 +1,54 @@
+import { BerthError } from '../../shared/errors.js'
+import type { CatalogEntry } from './catalog.js'
+
+const timeoutMs = 20_000
+
+/** APT source lines to build from. */
+export type SourceLines = readonly string[]
+
+/**
+ * What the mirror offers of a release: its main archive, and updates and security updates where it, or Debian's
+ * own server, has them.
+ * @param mirror URL of a Debian archive, e.g. http://deb.debian.org/debian
+ * @throws {BerthError} `mirror_unreachable`, or `release_missing` when the mirror is there without the release
+ */
+export async function findSources(
+  entry: CatalogEntry,
+  mirror: string,
+  signal: AbortSignal,
+): Promise<SourceLines> {
+  const base = mirror.replace(/\/+$/, '')
+  const status = await probe(base, entry.suite, signal)
+  if (status !== 200)
+    throw new BerthError('unavailable', 'release_missing', `${base} has no ${entry.suite} (HTTP ${status})`)
+  const lines = [sourceLine(base, entry.suite)]
+  if ((await probe(base, `${entry.suite}-updates`, signal)) === 200)
+    lines.push(sourceLine(base, `${entry.suite}-updates`))
+  const security = await findSecurity(base, `${entry.suite}-security`, signal)
+  return security ? [...lines, sourceLine(security, `${entry.suite}-security`)] : lines
+}
+
+async function findSecurity(base: string, suite: string, signal: AbortSignal): Promise<string | undefined> {
+  for (const candidate of [`${base}-security`, 'http://deb.debian.org/debian-security']) {
+    const status = await probe(candidate, suite, signal).catch(() => 0)
+    if (status === 200) return candidate
+  }
+  return undefined
+}
+
+async function probe(base: string, suite: string, signal: AbortSignal): Promise<number> {
+  try {
+    const response = await fetch(`${base}/dists/${suite}/InRelease`, {
+      method: 'HEAD',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+    })
+    return response.status
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw new BerthError('unavailable', 'mirror_unreachable', `${base} cannot be reached`, { cause })
+  }
+}
+
+function sourceLine(base: string, suite: string): string {
+  return `deb ${base} ${suite} main`
+}
