@@ -29,6 +29,8 @@ export interface Access extends AccessControl {
   readonly audit: AuditStore
   readonly keys: ApiKeys
   readonly health: StoreHealth
+  /** Keys held in memory. */
+  cachedKeys(): number
   /** After `store.start()`. */
   start(): void
   /** Before `store.close()`. */
@@ -50,6 +52,7 @@ export function createAccess({ store, secret, stateDir, auditKeep, log }: Access
     idempotency: new IdempotencyStore(store, instance, secret),
     keys,
     health: { ping: () => store.ping() },
+    cachedKeys: () => cache.size,
     start: () => {
       store.on('up', () => void importKey())
       if (store.ready()) void importKey()

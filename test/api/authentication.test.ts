@@ -1,0 +1,120 @@
+import { expect } from 'chai'
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+
+const root = join(import.meta.dirname, '../..')
+
+/** A second gateway's access control, in a process of its own on the same Redis. */
+async function startOther(
+  gateway: TestGateway,
+): Promise<{ child: ChildProcess; admits: (key: string) => Promise<string> }> {
+  const program = join(gateway.redis.stateDir, 'other.ts')
+  const from = (path: string) => JSON.stringify(new URL(`../../gateway/${path}`, import.meta.url).href)
+  await writeFile(
+    program,
+    `import { createAccess } from ${from('access/access.ts')}
+     import { Store } from ${from('store/store.ts')}
+     const log = { info() {}, debug() {}, warn() {}, error() {} } as never
+     const store = new Store({ url: ${JSON.stringify(gateway.redis.url)}, prefix: 'btest:', log })
+     const access = createAccess({ store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100, log })
+     store.on('up', () => process.send?.('up'))
+     store.start()
+     access.start()
+     process.on('message', (key: string) => {
+       access.authenticator.authenticate({ 'x-api-key': key }, '127.0.0.1').then(
+         () => process.send?.('admitted'),
+         (error: { code: string }) => process.send?.(error.code),
+       )
+     })`,
+  )
+  const child = fork(program, { execArgv: ['--import', 'tsx'], cwd: root })
+  await once(child, 'message')
+  const admits = async (key: string) => {
+    child.send(key)
+    return ((await once(child, 'message')) as [string])[0]
+  }
+  return { child, admits }
+}
+
+describe('authentication', () => {
+  let gateway: TestGateway
+  beforeEach(async () => {
+    gateway = await startTestGateway()
+  })
+  afterEach(() => gateway.close())
+
+  const admits = async (key: string): Promise<string> =>
+    gateway.access.authenticator.authenticate({ 'x-api-key': key }, '127.0.0.1').then(
+      () => 'admitted',
+      (error: { code: string }) => error.code,
+    )
+
+  it('ends with the next request in another process too, each of 200 times', async () => {
+    const { child, admits: otherAdmits } = await startOther(gateway)
+    try {
+      for (let round = 0; round < 200; round++) {
+        const { body } = await gateway.request('POST', '/api-keys', {
+          body: { name: 'x', scopes: ['swap:read'] },
+        })
+        const { id, key } = body.data as { id: number; key: string }
+        expect(await otherAdmits(key)).to.equal('admitted')
+        const disabling = round % 2 === 0
+        if (disabling) await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
+        else await gateway.request('DELETE', `/api-keys/${id}`)
+        expect(await otherAdmits(key), `round ${round}`).to.equal(disabling ? 'key_disabled' : 'unauthorized')
+      }
+    } finally {
+      child.kill('SIGKILL')
+    }
+  })
+
+  it('is not fooled by a change while a key is being looked up', async () => {
+    for (let round = 0; round < 100; round++) {
+      const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
+      const { id, key } = body.data as { id: number; key: string }
+      const early = Array.from({ length: 3 }, () => admits(key))
+      const changed = gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
+      const during = Array.from({ length: 3 }, () => admits(key))
+      await changed
+      expect(await admits(key), `round ${round}`).to.equal('key_disabled')
+      await Promise.all([...early, ...during])
+      expect(await admits(key), `round ${round}`).to.equal('key_disabled')
+    }
+  })
+
+  it('lets nobody in while the store is down, known or not, and everybody soon after', async () => {
+    const key = await gateway.makeKey({ scopes: ['swap:read'] })
+    expect(await admits(key)).to.equal('admitted')
+    process.kill(await gateway.redis.pid(), 'SIGKILL')
+    await waitFor(async () => (await admits(key)) === 'store_unavailable', { timeoutMs: 1000 })
+    expect(await admits('berth_sk_nonsense')).to.be.oneOf(['unauthorized', 'store_unavailable'])
+    await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: 5000 })
+  })
+
+  it('asks the store again after a stall in which it heard nothing', async () => {
+    const { child, admits: otherAdmits } = await startOther(gateway)
+    try {
+      const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
+      const { id, key } = body.data as { id: number; key: string }
+      expect(await otherAdmits(key)).to.equal('admitted')
+      child.kill('SIGSTOP')
+      await gateway.request('DELETE', `/api-keys/${id}`)
+      await new Promise((resolve) => setTimeout(resolve, 2500))
+      const answer = otherAdmits(key)
+      child.kill('SIGCONT')
+      expect(await answer).to.be.oneOf(['unauthorized', 'store_unavailable'])
+    } finally {
+      child.kill('SIGKILL')
+    }
+  })
+
+  it('takes no memory for keys that do not exist', async () => {
+    const { createKeySecret } = await import('../../gateway/access/key-secret.js')
+    for (let i = 0; i < 2000; i++) expect(await admits(createKeySecret())).to.equal('unauthorized')
+    expect(gateway.access.cachedKeys()).to.be.lessThan(3)
+  })
+})
