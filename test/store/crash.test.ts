@@ -1,8 +1,7 @@
 import { expect } from 'chai'
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AuditStore } from '../../gateway/access/audit.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
@@ -11,7 +10,7 @@ import { digestKey } from '../../gateway/access/key-secret.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import type { Acknowledged } from '../support/access-worker.js'
-import { silentLog } from '../support/redis.js'
+import { redisDirectory, silentLog } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
 const kills = 20
@@ -22,7 +21,7 @@ describe('kill -9 of gateway and Redis under load', () => {
   let worker: ChildProcess | undefined
   const acknowledged: Acknowledged[] = []
   before(async () => {
-    stateDir = await mkdtemp(join(tmpdir(), 'btest-crash-'))
+    stateDir = await redisDirectory()
     await createAdminKey(stateDir, join(stateDir, 'admin.key'))
     redis = new RedisProcess({
       program: '/usr/bin/redis-server',

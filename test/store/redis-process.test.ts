@@ -1,10 +1,9 @@
 import { expect } from 'chai'
 import { spawn } from 'node:child_process'
-import { appendFile, chmod, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { appendFile, chmod, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
-import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { redisDirectory, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
 describe('private Redis', () => {
@@ -72,7 +71,7 @@ describe('private Redis', () => {
 
   it('outlives a killed gateway, and its successor keeps it running', async () => {
     const program = join(redis.stateDir, 'owner.ts')
-    const stateDir = await mkdtemp(join(tmpdir(), 'btest-redis-'))
+    const stateDir = await redisDirectory()
     const module = new URL('../../gateway/store/redis-process.ts', import.meta.url).href
     await writeFile(
       program,
@@ -135,7 +134,7 @@ describe('private Redis', () => {
 
   it('waits longer after each failure of a server that cannot start', async function () {
     this.timeout(30_000)
-    const stateDir = await mkdtemp(join(tmpdir(), 'btest-redis-'))
+    const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\necho run >> ${stateDir}/runs\nexit 1\n`)
     await chmod(program, 0o755)

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -5,6 +6,8 @@ import { pino, type Logger } from 'pino'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import { waitFor } from './wait.js'
+
+const program = '/usr/bin/redis-server'
 
 export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
@@ -27,10 +30,10 @@ export interface TestRedis {
 export async function startTestRedis(
   options: { extraConfig?: string[]; stateDir?: string } = {},
 ): Promise<TestRedis> {
-  const stateDir = options.stateDir ?? (await mkdtemp(join(tmpdir(), 'btest-redis-')))
+  const stateDir = options.stateDir ?? (await redisDirectory())
   const runDir = join(stateDir, 'run')
   const server = new RedisProcess({
-    program: '/usr/bin/redis-server',
+    program,
     stateDir,
     runDir,
     log: silentLog,
@@ -62,6 +65,19 @@ export async function startTestRedis(
       await rm(stateDir, { recursive: true, force: true })
     },
   }
+}
+
+/** A new directory for a Redis. What runs of this process's dead predecessors left is ended and removed first. */
+export async function redisDirectory(): Promise<string> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = /^btest-redis-(\d+)-/.exec(name)?.[1]
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue
+    const stateDir = join(tmpdir(), name)
+    const left = new RedisProcess({ program, stateDir, runDir: join(stateDir, 'run'), log: silentLog })
+    await left.stop()
+    await rm(stateDir, { recursive: true, force: true })
+  }
+  return mkdtemp(join(tmpdir(), `btest-redis-${process.pid}-`))
 }
 
 async function readDirectoryText(directory: string): Promise<string> {
