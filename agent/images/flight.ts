@@ -41,8 +41,10 @@ export class Flight {
     } finally {
       signal.removeEventListener('abort', leave)
       this.#reports.delete(own)
-      if (this.#reports.size === 0) this.#abort.abort(signal.reason)
-      if (signal.aborted) await this.settled()
+      if (this.#reports.size === 0) {
+        this.#abort.abort(signal.reason)
+        await this.settled()
+      }
     }
   }
 }

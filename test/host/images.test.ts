@@ -1,0 +1,377 @@
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { createImages, type Images } from '../../agent/images/images.js'
+import { Changes } from '../../agent/state/changes.js'
+import { openDatabase } from '../../agent/state/database.js'
+import { openPool, type Pool } from '../../agent/storage/pool.js'
+import { Trash } from '../../agent/storage/trash.js'
+import { cacheTestImage } from '../support/debian-image.js'
+import { scratchDirectory, testStorage } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+const log = pino({ level: 'silent' })
+const never = new AbortController().signal
+const publicMirror = 'http://deb.debian.org/debian'
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+describe('images', function () {
+  this.timeout(600_000)
+  const scratch = scratchDirectory('btest-images')
+  const config = testStorage(scratch.path, 8)
+  let pool: Pool
+  let changes: Changes
+  let images: Images
+
+  const openImages = (mirror = publicMirror): Promise<Images> =>
+    createImages({
+      pool,
+      trash: new Trash(pool, log),
+      changes,
+      config: { debian_mirror: mirror, prefetch: [] },
+      log,
+    })
+
+  before(async () => {
+    pool = await openPool(config)
+    changes = new Changes(openDatabase(`${scratch.path}/journal.db`))
+    images = await openImages()
+  })
+  after(() => {
+    changes.db.close()
+    scratch.wipe()
+  })
+
+  /** Processes of builds in this test's pool, by the folder for temporary files they were given. */
+  function builders(): string[] {
+    return readdirSync('/proc').filter((pid) => {
+      try {
+        return (
+          /^\d+$/.test(pid) &&
+          readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`TMPDIR=${pool.images}/`)
+        )
+      } catch {
+        return false // ended meanwhile
+      }
+    })
+  }
+
+  async function expectNothingLeft(): Promise<void> {
+    await waitFor(() => builders().length === 0, { what: 'all processes of the build to end' })
+    expect(readdirSync(pool.images).filter((name) => name.startsWith('.'))).to.deep.equal([])
+    expect(readdirSync(pool.trash)).to.deep.equal([])
+  }
+
+  const refusal = (work: Promise<unknown>): Promise<string> =>
+    work.then(
+      () => expect.fail('did not fail'),
+      (error: { code?: string; message: string }) => error.code ?? error.message,
+    )
+
+  describe('a build that does not come to its end', () => {
+    it('has an unreachable mirror', async () => {
+      const away = await openImages('http://127.0.0.1:1/debian')
+      expect(await refusal(away.ensure('debian-12', () => undefined, never))).to.equal('mirror_unreachable')
+      expect(away.has('debian-12')).to.equal(false)
+      await expectNothingLeft()
+    })
+
+    it('has a mirror without the release, or not signed by Debian', async () => {
+      let signed = false
+      const server: Server = createServer((request, response) => {
+        const found = signed && request.url === '/debian/dists/bookworm/InRelease'
+        response.writeHead(found ? 200 : 404).end(found ? 'Origin: Mallory\nSuite: bookworm\n' : '')
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      try {
+        const hostile = await openImages(`http://127.0.0.1:${(server.address() as AddressInfo).port}/debian`)
+        expect(await refusal(hostile.ensure('debian-12', () => undefined, never))).to.equal('release_missing')
+        signed = true
+        expect(await refusal(hostile.ensure('debian-12', () => undefined, never))).to.equal('image_signature')
+      } finally {
+        server.closeAllConnections()
+        await new Promise((resolve) => server.close(resolve))
+      }
+      await expectNothingLeft()
+    })
+
+    it('of a template that is not in the catalogue is none', async () => {
+      for (const id of ['debian-1', '../guests', ''])
+        expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
+    })
+
+    it('is aborted when the last who waits for it goes', async () => {
+      const [first, second] = [new AbortController(), new AbortController()]
+      const stages: string[] = []
+      const waits = [
+        refusal(images.ensure('debian-12', (_, stage) => stages.push(stage), first.signal)),
+        refusal(images.ensure('debian-12', () => undefined, second.signal)),
+      ]
+      await waitFor(() => stages.includes('reading package lists'), { timeoutMs: 60_000, what: 'the build' })
+      first.abort(new Error('first went'))
+      expect(await waits[0]).to.equal('first went')
+      expect(builders()).to.not.deep.equal([])
+      second.abort(new Error('second went'))
+      expect(await waits[1]).to.equal('second went')
+      await expectNothingLeft()
+    })
+
+    it('leaves no process when the agent is killed, and nothing after the next start', async () => {
+      const here = process.cwd()
+      const script = `
+        import { openPool } from '${here}/agent/storage/pool.ts'
+        import { Trash } from '${here}/agent/storage/trash.ts'
+        import { buildImage } from '${here}/agent/images/build.ts'
+        import { findCatalogEntry } from '${here}/agent/images/catalog.ts'
+        const pool = await openPool(${JSON.stringify(config)})
+        const parts = { pool, trash: new Trash(pool, console), mirror: '${publicMirror}' }
+        await buildImage(parts, findCatalogEntry('debian-12'), (_, stage) => console.log(stage), new AbortController().signal)`
+      const child = spawn('node', ['--import=tsx', '--input-type=module', '-e', script], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const ended = new Promise((resolve) => child.once('exit', resolve))
+      let output = ''
+      child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+      await waitFor(() => output.includes('reading package lists'), { timeoutMs: 60_000, what: 'the build' })
+      await waitFor(() => builders().length > 3, { what: 'mmdebstrap and apt' })
+      child.kill('SIGKILL')
+      await ended
+      await waitFor(() => builders().length === 0, { what: 'all processes of the build to end' })
+      expect(readdirSync(pool.images)).to.not.deep.equal([])
+      images = await openImages()
+      await expectNothingLeft()
+      expect(images.templates().map(({ available }) => available)).to.deep.equal([false, false])
+    })
+  })
+
+  describe('debian-12', () => {
+    const image = (path: string): string => `${pool.images}/debian-12/${path}`
+
+    it('is built once for all who wait, with progress', async () => {
+      const fractions: number[] = []
+      const before = changes.revision
+      await Promise.all([
+        images.ensure('debian-12', (fraction) => fractions.push(fraction), never),
+        images.ensure('debian-12', () => undefined, never),
+      ])
+      expect(fractions).to.deep.equal([...fractions].sort((a, b) => a - b))
+      expect(fractions.length).to.be.above(6)
+      const record = images.find('debian-12')
+      expect(record).to.include({ id: 'debian-12', distro: 'debian', release: '12', available: true })
+      expect(record?.sizeBytes).to.be.within(100e6, 400e6)
+      expect(record?.revision).to.be.above(before)
+      await expectNothingLeft()
+      await cacheTestImage(pool)
+    })
+
+    it('is there at once the next time, and found again by a new journal', async () => {
+      await images.ensure('debian-12', () => undefined, never)
+      const other = new Changes(openDatabase(`${scratch.path}/other.db`))
+      const again = await createImages({
+        pool,
+        trash: new Trash(pool, log),
+        changes: other,
+        config: { debian_mirror: 'http://127.0.0.1:1/debian', prefetch: [] },
+        log,
+      })
+      expect(again.has('debian-12')).to.equal(true)
+      other.db.close()
+    })
+
+    it('cannot be written to', () => {
+      expect(() => writeFileSync(image('etc/x'), '')).to.throw(/EROFS/)
+      expect(statSync(pool.images).mode & 0o777).to.equal(0o700)
+    })
+
+    it('holds nothing of the machine it was built on', () => {
+      for (const path of ['etc/machine-id', 'etc/resolv.conf', 'etc/fstab']) {
+        expect(lstatSync(image(path)).isFile(), path).to.equal(true)
+        expect(readFileSync(image(path), 'utf8'), path).to.equal('')
+      }
+      expect(existsSync(image('etc/hostname'))).to.equal(false)
+      expect(readdirSync(image('etc/ssh')).filter((name) => name.includes('host'))).to.deep.equal([])
+      for (const directory of ['dev', 'tmp', 'run', 'var/lib/apt/lists', 'var/cache/apt'])
+        expect(readdirSync(image(directory)), directory).to.deep.equal([])
+      expect(readdirSync(image('etc/apt/apt.conf.d')).sort()).to.deep.equal(['01autoremove', '70debconf'])
+      expect(existsSync(image('etc/apt/sources.list'))).to.equal(false)
+      const uris = readFileSync(image('etc/apt/sources.list.d/debian.sources'), 'utf8').match(/^URIs: .*/gm)
+      expect(uris).to.deep.equal([
+        'URIs: http://deb.debian.org/debian',
+        'URIs: http://deb.debian.org/debian-security',
+      ])
+      expect(readFileSync(image('etc/shadow'), 'utf8')).to.match(/^root:[*!]+:/m)
+    })
+
+    it('has no owners, modes or devices but Debian’s', () => {
+      const setuid = sh('find', image(''), '-xdev', '-type', 'f', '-perm', '/6000', '-printf', '%P %U %m\n')
+      expect(setuid.trim().split('\n').sort()).to.deep.equal(debianSetuid)
+      expect(sh('find', image(''), '-xdev', '(', '-type', 'b', '-o', '-type', 'c', ')')).to.equal('')
+      expect(sh('find', image(''), '-xdev', '-uid', '+0')).to.equal('')
+      expect(
+        sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000'),
+      ).to.equal('')
+    })
+
+    it('boots, as two guests that share no identity', async () => {
+      const guests = ['btest-images-a', 'btest-images-b'].map(
+        (name) => new HandmadeGuest(name, pool, scratch.path),
+      )
+      try {
+        for (const guest of guests) guest.start()
+        for (const guest of guests) {
+          await waitFor(() => guest.isUp(), { what: 'systemd to answer' })
+          expect(guest.attach('systemctl', 'is-system-running', '--wait').trim()).to.equal('running')
+          expect(guest.attach('systemctl', '--failed', '--no-legend').trim()).to.equal('')
+        }
+        const of = (...command: string[]): string[] => guests.map((guest) => guest.attach(...command))
+        for (const path of [
+          '/etc/machine-id',
+          '/etc/ssh/ssh_host_ed25519_key.pub',
+          '/etc/ssh/ssh_host_ecdsa_key.pub',
+        ]) {
+          const [a, b] = of('cat', path)
+          expect(a?.length, path).to.be.above(30)
+          expect(a, path).to.not.equal(b)
+        }
+        expect(of('date', '+%Z')).to.deep.equal(['UTC\n', 'UTC\n'])
+        expect(of('systemctl', 'is-active', 'ssh', 'dbus.socket', 'console-getty')[0]).to.equal(
+          'active\nactive\nactive\n',
+        )
+        loginBySsh(guests[0]!, scratch.path)
+      } finally {
+        for (const guest of guests) guest.remove()
+      }
+    })
+
+    it('is not available any more when it vanished from the pool', async () => {
+      sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
+      const seen: string[] = []
+      const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))
+      images = await openImages()
+      stop()
+      expect(images.has('debian-12')).to.equal(false)
+      expect(images.find('debian-12')).to.include({ available: false, sizeBytes: 0 })
+      expect(seen).to.deep.equal(['template debian-12 false'])
+    })
+  })
+})
+
+const debianSetuid = [
+  'usr/bin/chage 0 2755',
+  'usr/bin/chfn 0 4755',
+  'usr/bin/chsh 0 4755',
+  'usr/bin/expiry 0 2755',
+  'usr/bin/gpasswd 0 4755',
+  'usr/bin/mount 0 4755',
+  'usr/bin/newgrp 0 4755',
+  'usr/bin/passwd 0 4755',
+  'usr/bin/ssh-agent 0 2755',
+  'usr/bin/su 0 4755',
+  'usr/bin/umount 0 4755',
+  'usr/lib/dbus-1.0/dbus-daemon-launch-helper 0 4754',
+  'usr/lib/openssh/ssh-keysign 0 4755',
+  'usr/sbin/unix_chkpwd 0 2755',
+]
+
+/** An unprivileged container of a clone, by lxc's tools alone. */
+class HandmadeGuest {
+  readonly #lxcPath: string
+  readonly #root: string
+
+  constructor(
+    readonly name: string,
+    pool: Pool,
+    directory: string,
+  ) {
+    this.#lxcPath = `${directory}/lxc`
+    this.#root = `${pool.guests}/${name}`
+    this.#stop()
+    sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/debian-12`, this.#root)
+    mkdirSync(`${this.#lxcPath}/${name}`, { recursive: true })
+    const lines = [
+      `lxc.uts.name = ${name}`,
+      'lxc.idmap = u 0 1900000000 65536',
+      'lxc.idmap = g 0 1900000000 65536',
+      `lxc.rootfs.path = dir:${this.#root}`,
+      'lxc.rootfs.options = idmap=container,nodev',
+      'lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio',
+      'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
+      'lxc.cgroup.relative = 0',
+      'lxc.net.0.type = empty',
+      'lxc.tty.max = 1',
+    ]
+    writeFileSync(`${this.#lxcPath}/${name}/config`, `${lines.join('\n')}\n`)
+  }
+
+  start(): void {
+    execFileSync('/usr/bin/lxc-start', ['-P', this.#lxcPath, '-n', this.name], {
+      env: { PATH: '/usr/sbin:/sbin' },
+    })
+  }
+
+  attach(...command: string[]): string {
+    return sh('lxc-attach', '-P', this.#lxcPath, '-n', this.name, '--clear-env', '--', ...command)
+  }
+
+  isUp(): boolean {
+    return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes || echo no').trim() === 'yes'
+  }
+
+  pid(): string {
+    return sh('lxc-info', '-P', this.#lxcPath, '-n', this.name, '-p', '-H').trim()
+  }
+
+  #stop(): void {
+    if (existsSync(`${this.#lxcPath}/${this.name}`))
+      sh('lxc-stop', '-k', '-P', this.#lxcPath, '-n', this.name)
+  }
+
+  remove(): void {
+    this.#stop()
+    sh('btrfs', '-q', 'subvolume', 'delete', this.#root)
+    rmSync(`${this.#lxcPath}/${this.name}`, { recursive: true })
+  }
+}
+
+/** From within the guest's network, where nothing but its loopback is. */
+function loginBySsh(guest: HandmadeGuest, directory: string): void {
+  const askpass = `${directory}/askpass`
+  writeFileSync(askpass, '#!/bin/sh\necho s3cret-word\n', { mode: 0o700 })
+  guest.attach('sh', '-c', 'echo root:s3cret-word | chpasswd')
+  const options = [
+    'StrictHostKeyChecking=no',
+    `UserKnownHostsFile=${directory}/known`,
+    'PubkeyAuthentication=no',
+  ]
+  const output = execFileSync(
+    'nsenter',
+    [
+      '-t',
+      guest.pid(),
+      '-n',
+      'setsid',
+      'ssh',
+      ...options.flatMap((option) => ['-o', option]),
+      'root@127.0.0.1',
+      'hostname',
+    ],
+    {
+      env: { PATH: '/usr/sbin:/usr/bin', SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force', DISPLAY: ':0' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
+  expect(output.toString().trim()).to.equal(guest.name)
+}
