@@ -1,7 +1,6 @@
 import { credentials as grpcCredentials } from '@grpc/grpc-js'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { writeIdentity } from '../../agent/enrollment/identity.js'
@@ -10,6 +9,7 @@ import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName } from '../../shared/identity.js'
+import { freePort } from './ports.js'
 import { waitFor } from './wait.js'
 
 const dayMs = 24 * 3600 * 1000
@@ -165,15 +165,5 @@ export class AgentProcess {
 function reachable(client: OperationServiceClient): Promise<boolean> {
   return new Promise((done) => {
     client.getOperation({ id: 'none' }, (error) => done(error?.metadata.get('berth-code')[0] === 'not_found'))
-  })
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const server = createServer().once('error', fail)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => done(port))
-    })
   })
 }

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs'
+import { Agent, request } from 'undici'
+import { parse } from 'yaml'
+import { waitFor } from '../support/wait.js'
+
+interface Envelope {
+  success: boolean
+  message?: string
+  data?: unknown
+}
+
+/** The API of the instance named bench, as scripts/up left it. */
+export class BerthApi {
+  readonly #http = new Agent({ connections: 32 })
+  readonly #key: string
+  readonly url: string
+
+  constructor(configDirectory = '/etc/berth-bench') {
+    this.#key = readFileSync(`${configDirectory}/admin.key`, 'utf8').trim()
+    const config = parse(readFileSync(`${configDirectory}/gateway.yaml`, 'utf8')) as { listen?: string }
+    this.url = `http://${config.listen ?? '127.0.0.1:8080'}`
+  }
+
+  get key(): string {
+    return this.#key
+  }
+
+  async call<T>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<T> {
+    const answer = await request(`${this.url}/api/v1${path}`, {
+      method,
+      dispatcher: this.#http,
+      headers: { 'x-api-key': this.#key, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const envelope = (await answer.body.json()) as Envelope
+    if (!envelope.success) throw new Error(`${method} ${path}: ${answer.statusCode} ${envelope.message}`)
+    return envelope.data as T
+  }
+
+  create(name: string): Promise<{ task_id: string }> {
+    return this.call('POST', '/containers', {
+      name,
+      virtualization: 'lxc',
+      template_id: 'debian-12',
+      vcpu: 1,
+      ram_mb: 256,
+      disk_gb: 2,
+      assign_nat: true,
+    })
+  }
+
+  async status(name: string): Promise<string> {
+    return (await this.call<{ status: string }>('GET', `/containers/${name}`)).status
+  }
+
+  async untilStatus(name: string, status: string, timeoutMs = 60_000): Promise<void> {
+    await waitFor(async () => (await this.status(name)) === status, {
+      timeoutMs,
+      intervalMs: 2,
+      what: `${name} ${status}`,
+    })
+  }
+
+  async untilGone(name: string): Promise<void> {
+    await waitFor(async () => !(await this.#exists(name)), { intervalMs: 2, what: `${name} gone` })
+  }
+
+  async untilDone(taskId: string): Promise<void> {
+    await waitFor(
+      async () => {
+        const task = await this.call<{ status: string; error: string }>('GET', `/tasks/${taskId}`)
+        if (task.status === 'failed') throw new Error(task.error)
+        return task.status === 'done'
+      },
+      { timeoutMs: 120_000, intervalMs: 2 },
+    )
+  }
+
+  async #exists(name: string): Promise<boolean> {
+    const answer = await request(`${this.url}/api/v1/containers/${name}`, {
+      dispatcher: this.#http,
+      headers: { 'x-api-key': this.#key },
+    })
+    await answer.body.dump()
+    return answer.statusCode !== 404
+  }
+
+  close(): Promise<void> {
+    return this.#http.close()
+  }
+}

@@ -1,0 +1,49 @@
+/** One line of the report. */
+export interface Figure {
+  readonly name: string
+  readonly unit: string
+  /** By system, in the order they are shown: `Berth`, `raw tools`, `LXD`, `bare Koa`. */
+  readonly values: ReadonlyMap<string, number>
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const [low = NaN, high = NaN] = [sorted[middle - 1] ?? sorted[middle], sorted[middle]]
+  return sorted.length % 2 === 1 ? high : (low + high) / 2
+}
+
+/** Milliseconds of one run. */
+export async function timed(work: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now()
+  await work()
+  return performance.now() - begun
+}
+
+export function figure(name: string, unit: string, values: Record<string, number | undefined>): Figure {
+  const known = Object.entries(values).filter((entry): entry is [string, number] => entry[1] !== undefined)
+  return { name, unit, values: new Map(known) }
+}
+
+/** A Markdown table: Berth, each other system, and Berth's part of it. */
+export function printFigures(title: string, figures: readonly Figure[]): void {
+  const others = [...new Set(figures.flatMap((f) => [...f.values.keys()]))].filter((name) => name !== 'Berth')
+  console.log(`\n### ${title}\n`)
+  console.log(
+    `| | Berth | ${others.map((name) => `${name} | Berth / ${name}`).join(' | ')}${others.length > 0 ? ' |' : ''}`,
+  )
+  console.log(`|---|---|${others.map(() => '---|---|').join('')}`)
+  for (const { name, unit, values } of figures) {
+    const own = values.get('Berth')
+    const cells = others.flatMap((other) => {
+      const value = values.get(other)
+      if (value === undefined) return ['', '']
+      return [`${round(value)} ${unit}`, own === undefined ? '' : round(own / value)]
+    })
+    console.log(`| ${[name, own === undefined ? '' : `${round(own)} ${unit}`, ...cells].join(' | ')} |`)
+  }
+}
+
+function round(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)
+}

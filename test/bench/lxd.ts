@@ -1,0 +1,160 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { Agent, request } from 'undici'
+import { parse } from 'yaml'
+import { waitFor } from '../support/wait.js'
+
+const run = promisify(execFile)
+const socketPath = '/var/lib/lxd/unix.socket'
+const image = 'berth-bench'
+
+const preseed = `
+storage_pools: [{ name: berthbench, driver: btrfs, config: { size: 20GiB } }]
+networks: [{ name: lxdbench0, type: bridge, config: { ipv4.address: 10.231.0.1/20, ipv4.nat: "false", ipv6.address: none } }]
+profiles:
+  - name: default
+    devices:
+      root: { type: disk, path: /, pool: berthbench }
+      eth0: { type: nic, network: lxdbench0 }
+`
+
+interface Operation {
+  type: string
+  status_code: number
+  operation?: string
+  error?: string
+  metadata: { status?: string; status_code?: number; err?: string } | null
+}
+
+/** LXD from Debian's packages, through its own REST API, with the same image. */
+export class Lxd {
+  readonly #http = new Agent({ connect: { socketPath }, connections: 32, headersTimeout: 0, bodyTimeout: 0 })
+  #daemon: ChildProcess | undefined
+
+  /** Undefined where LXD is not installed. */
+  static async open(configDirectory = '/etc/berth-bench'): Promise<Lxd | undefined> {
+    if (!existsSync('/usr/sbin/lxd') && !existsSync('/usr/bin/lxd')) return undefined
+    const lxd = new Lxd()
+    await lxd.#start()
+    await lxd.#importImage(configDirectory)
+    return lxd
+  }
+
+  async create(name: string): Promise<void> {
+    await this.#operation('POST', '/1.0/instances', {
+      name,
+      type: 'container',
+      source: { type: 'image', alias: image },
+      config: { 'limits.cpu.allowance': '100ms/100ms', 'limits.memory': '256MiB' },
+    })
+  }
+
+  start(name: string): Promise<void> {
+    return this.#operation('PUT', `/1.0/instances/${name}/state`, { action: 'start', timeout: 60 })
+  }
+
+  kill(name: string): Promise<void> {
+    return this.#operation('PUT', `/1.0/instances/${name}/state`, {
+      action: 'stop',
+      force: true,
+      timeout: 60,
+    })
+  }
+
+  delete(name: string): Promise<void> {
+    return this.#operation('DELETE', `/1.0/instances/${name}`)
+  }
+
+  async list(): Promise<{ name: string; status: string }[]> {
+    const answer = await this.#call('GET', '/1.0/instances?recursion=1')
+    return answer.metadata as unknown as { name: string; status: string }[]
+  }
+
+  /** Removes guests, image, pool and network, and ends the daemon. */
+  async close(): Promise<void> {
+    for (const { name } of await this.list()) {
+      await this.kill(name).catch(() => undefined)
+      await this.delete(name).catch(() => undefined)
+    }
+    await run('lxc', ['image', 'delete', image]).catch(() => undefined)
+    await run('sh', ['-c', 'printf "config: {}\\ndevices: {}\\n" | lxc profile edit default']).catch(
+      () => undefined,
+    )
+    await run('lxc', ['storage', 'delete', 'berthbench']).catch(() => undefined)
+    await run('lxc', ['network', 'delete', 'lxdbench0']).catch(() => undefined)
+    await this.#http.close()
+    if (!this.#daemon) return
+    await run('lxd', ['shutdown', '--timeout', '60']).catch(() => undefined)
+    this.#daemon.kill()
+  }
+
+  async #start(): Promise<void> {
+    if (!(await this.#answers())) {
+      this.#daemon = spawn('lxd', ['--group', 'root'], { stdio: 'ignore' })
+      await waitFor(() => this.#answers(), { timeoutMs: 60_000, intervalMs: 200, what: 'lxd' })
+    }
+    const child = execFile('lxd', ['init', '--preseed'])
+    child.stdin?.end(preseed)
+    const code = await new Promise<number | null>((done) => child.once('exit', done))
+    if (code !== 0) throw new Error(`lxd init: ${code}`)
+  }
+
+  async #answers(): Promise<boolean> {
+    try {
+      await this.#call('GET', '/1.0')
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  async #importImage(configDirectory: string): Promise<void> {
+    const config = parse(readFileSync(join(configDirectory, 'agent.yaml'), 'utf8')) as {
+      storage?: { pool?: string }
+    }
+    const rootfs = join(config.storage?.pool ?? '/var/lib/berth/pool', 'images/debian-12')
+    const directory = mkdtempSync(join(tmpdir(), 'bench-lxd-'))
+    try {
+      writeFileSync(
+        join(directory, 'metadata.yaml'),
+        JSON.stringify({
+          architecture: 'x86_64',
+          creation_date: 1,
+          properties: { os: 'debian', release: 'bookworm' },
+        }),
+      )
+      await run('tar', ['-C', directory, '-cf', join(directory, 'metadata.tar'), 'metadata.yaml'])
+      await run('tar', ['-C', rootfs, '--numeric-owner', '-cf', join(directory, 'rootfs.tar'), '.'])
+      await run('lxc', ['image', 'delete', image]).catch(() => undefined)
+      await run('lxc', [
+        'image',
+        'import',
+        join(directory, 'metadata.tar'),
+        join(directory, 'rootfs.tar'),
+        '--alias',
+        image,
+      ])
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  }
+
+  async #operation(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<void> {
+    const begun = await this.#call(method, path, body)
+    if (begun.type !== 'async' || !begun.operation) throw new Error(`${method} ${path}: ${begun.error}`)
+    const ended = await this.#call('GET', `${begun.operation}/wait`)
+    if (ended.metadata?.status_code !== 200) throw new Error(`${method} ${path}: ${ended.metadata?.err}`)
+  }
+
+  async #call(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<Operation> {
+    const answer = await request(`http://lxd${path}`, {
+      method,
+      dispatcher: this.#http,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return (await answer.body.json()) as Operation
+  }
+}

@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { waitFor } from '../support/wait.js'
+import type { BerthApi } from './berth-api.js'
+import { figure, timed, type Figure } from './figures.js'
+import type { Lxd } from './lxd.js'
+
+const run = promisify(execFile)
+const guests = 100
+const lxdAtOnce = 16
+const names = Array.from({ length: guests }, (_, i) => `storm-${i}`)
+
+export interface StormOptions {
+  /** Where the bench instance keeps lxc's configurations, to look inside guests. */
+  lxcPath: string
+  /** `<prefix>-<id>` of a container's id. */
+  lxcName: (id: number) => string
+  /** Called while all guests run and nothing else is done. */
+  whileIdle: () => Promise<Figure[]>
+}
+
+/** 100 Debian guests with systemd asked for at once: until all run, and until systemd is up in all of them. */
+export async function benchStorm(
+  api: BerthApi,
+  lxd: Lxd | undefined,
+  options: StormOptions,
+): Promise<Figure[]> {
+  const own = await stormBerth(api, options)
+  const peer = lxd ? await stormLxd(lxd) : undefined
+  return [
+    figure(`${guests} creates at once until all that can run do`, 's', {
+      Berth: own.runningSeconds,
+      LXD: peer?.seconds,
+    }),
+    figure('of these failed', '', { Berth: own.failed, LXD: peer?.failed }),
+    figure('until systemd is up in all', 's', { Berth: own.bootedSeconds }),
+    figure('guests whose systemd is `running`', '', { Berth: own.booted }),
+    ...own.idle,
+  ]
+}
+
+interface BerthStorm {
+  runningSeconds: number
+  bootedSeconds: number
+  failed: number
+  booted: number
+  idle: Figure[]
+}
+
+async function stormBerth(api: BerthApi, options: StormOptions): Promise<BerthStorm> {
+  const begun = performance.now()
+  const seconds = (): number => (performance.now() - begun) / 1000
+  const tasks = await Promise.all(names.map((name) => api.create(name)))
+  const ended = await Promise.allSettled(tasks.map(({ task_id }) => api.untilDone(task_id)))
+  const runningSeconds = seconds()
+  const failed = ended.filter(({ status }) => status === 'rejected').length
+  const list = await api.call<{ id: number; name: string; status: string }[]>('GET', '/containers')
+  const running = list.filter(({ name, status }) => name.startsWith('storm-') && status === 'running')
+  let booted = 0
+  for (const { id } of running) if (await isBooted(options, id)) booted += 1
+  const bootedSeconds = seconds()
+  const idle = await options.whileIdle()
+  await Promise.all(
+    running.map(async ({ name }) => {
+      await api.call('DELETE', `/containers/${name}/delete`)
+      await api.untilGone(name)
+    }),
+  )
+  return { runningSeconds, bootedSeconds, failed, booted, idle }
+}
+
+/** `systemctl is-system-running --wait` inside. */
+async function isBooted({ lxcPath, lxcName }: StormOptions, id: number): Promise<boolean> {
+  const attach = ['-P', lxcPath, '-n', lxcName(id), '--clear-env', '--', 'systemctl', 'is-system-running']
+  return waitFor(
+    async () => {
+      const state = await run('lxc-attach', attach).then(
+        ({ stdout }) => stdout.trim(),
+        (error: { stdout?: string }) => error.stdout?.trim() ?? '',
+      )
+      return state === 'running' ? 'yes' : state === 'degraded' ? 'no' : undefined
+    },
+    { timeoutMs: 180_000, intervalMs: 250 },
+  ).then(
+    (answer) => answer === 'yes',
+    () => false,
+  )
+}
+
+/** As its own client does it: create and start, some at a time. */
+async function stormLxd(lxd: Lxd): Promise<{ seconds: number; failed: number }> {
+  const queue = [...names]
+  let failed = 0
+  const worker = async (): Promise<void> => {
+    for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
+      try {
+        await lxd.create(name)
+        await lxd.start(name)
+      } catch {
+        failed += 1
+      }
+    }
+  }
+  const taken = await timed(() => Promise.all(Array.from({ length: lxdAtOnce }, worker)))
+  for (const name of names) {
+    await lxd.kill(name).catch(() => undefined)
+    await lxd.delete(name).catch(() => undefined)
+  }
+  return { seconds: taken / 1000, failed }
+}
