@@ -2,63 +2,15 @@ import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { BerthError, conflict } from '../../shared/errors.js'
-import type { Changes } from '../state/changes.js'
 import { commitEnd, commitEndAnyway, type Ending } from './ending.js'
 import { Execution } from './execution.js'
 import { hashRequest } from './request-hash.js'
 import { defaultRetry, Interrupted, planBackoffMs, systemClock } from './retry.js'
 import { Scheduler, type Task } from './scheduler.js'
 import { OperationStore, type JournaledOperation, type OperationError } from './store.js'
-import type {
-  Clock,
-  OperationDefinition,
-  OperationOutcome,
-  OperationRecord,
-  RetryPolicy,
-  StepObserver,
-} from './types.js'
-
-export interface EngineOptions {
-  changes: Changes
-  definitions: readonly OperationDefinition<unknown>[]
-  /** Operations that run at once. */
-  parallel: number
-  log: Logger
-  clock?: Clock
-  retry?: RetryPolicy
-  observer?: StepObserver
-}
-
-export interface Submission {
-  /** Chosen by who asks: the same id again is the same operation. */
-  id: string
-  action: string
-  /** Empty: about no guest. */
-  guestUuid: string
-  guestId: number
-  guestName: string
-  /** Plain JSON; what the steps see. */
-  input: unknown
-  /** What tells a repetition from another request; default `input`. */
-  hashOf?: unknown
-  requestedBy: string
-  /** Writes of the domain in the same transaction; what it throws refuses the operation. */
-  reserve?: () => void
-}
-
-export interface EngineStats {
-  running: number
-  pending: number
-  /** Since the engine was made. */
-  done: number
-  failed: number
-  canceled: number
-}
-
-interface Waiter {
-  resolve: (record: OperationRecord) => void
-  reject: (error: Error) => void
-}
+import type { EngineOptions, EngineStats, Submission } from './submission.js'
+import type { Clock, OperationDefinition, OperationOutcome, OperationRecord, RetryPolicy } from './types.js'
+import { Waiters } from './waiters.js'
 
 const dayMs = 86_400_000
 const prunedAtOnce = 200
@@ -73,7 +25,7 @@ export class OperationEngine {
   readonly #shutdown = new AbortController()
   /** Pending and running ones. */
   readonly #open = new Map<string, Task>()
-  readonly #waiters = new Map<string, Waiter[]>()
+  readonly #waiters = new Waiters()
   readonly #counts = { done: 0, failed: 0, canceled: 0 }
   #recovered = false
 
@@ -173,10 +125,7 @@ export class OperationEngine {
    */
   async wait(id: string): Promise<OperationRecord> {
     const record = this.store.get(id)
-    if (!this.#open.has(id)) return record
-    return new Promise((resolve, reject) => {
-      this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), { resolve, reject }])
-    })
+    return this.#open.has(id) ? this.#waiters.wait(id) : record
   }
 
   /** An operation of the guest is pending or running. */
@@ -203,8 +152,7 @@ export class OperationEngine {
     )
     const inTime = await Promise.race([stopped, late])
     given.abort()
-    for (const { reject } of [...this.#waiters.values()].flat()) reject(offline())
-    this.#waiters.clear()
+    this.#waiters.rejectAll(offline())
     return inTime
   }
 
@@ -304,9 +252,7 @@ export class OperationEngine {
     this.#open.delete(id)
     const record = this.store.get(id)
     this.#count(record)
-    const waiters = this.#waiters.get(id) ?? []
-    this.#waiters.delete(id)
-    for (const { resolve } of waiters) resolve(record)
+    this.#waiters.resolve(record)
   }
 
   #count({ id, action, guestUuid, status, startedAtMs, finishedAtMs, error }: OperationRecord): void {

@@ -1,0 +1,40 @@
+import type { Logger } from 'pino'
+import type { Changes } from '../state/changes.js'
+import type { Clock, OperationDefinition, RetryPolicy, StepObserver } from './types.js'
+
+export interface EngineOptions {
+  changes: Changes
+  definitions: readonly OperationDefinition<unknown>[]
+  /** Operations that run at once. */
+  parallel: number
+  log: Logger
+  clock?: Clock
+  retry?: RetryPolicy
+  observer?: StepObserver
+}
+
+export interface Submission {
+  /** Chosen by who asks: the same id again is the same operation. */
+  id: string
+  action: string
+  /** Empty: about no guest. */
+  guestUuid: string
+  guestId: number
+  guestName: string
+  /** Plain JSON; what the steps see. */
+  input: unknown
+  /** What tells a repetition from another request; default `input`. */
+  hashOf?: unknown
+  requestedBy: string
+  /** Writes of the domain in the same transaction; what it throws refuses the operation. */
+  reserve?: () => void
+}
+
+export interface EngineStats {
+  running: number
+  pending: number
+  /** Since the engine was made. */
+  done: number
+  failed: number
+  canceled: number
+}

@@ -1,0 +1,31 @@
+import type { OperationRecord } from './types.js'
+
+interface Waiter {
+  resolve: (record: OperationRecord) => void
+  reject: (error: Error) => void
+}
+
+/** Who waits for the end of which operation. */
+export class Waiters {
+  readonly #byId = new Map<string, Waiter[]>()
+
+  wait(id: string): Promise<OperationRecord> {
+    return new Promise((resolve, reject) => {
+      const waiting = this.#byId.get(id)
+      if (waiting) waiting.push({ resolve, reject })
+      else this.#byId.set(id, [{ resolve, reject }])
+    })
+  }
+
+  resolve(record: OperationRecord): void {
+    const waiting = this.#byId.get(record.id) ?? []
+    this.#byId.delete(record.id)
+    for (const { resolve } of waiting) resolve(record)
+  }
+
+  rejectAll(error: Error): void {
+    const waiting = [...this.#byId.values()].flat()
+    this.#byId.clear()
+    for (const { reject } of waiting) reject(error)
+  }
+}
