@@ -51,7 +51,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const definitions = Object.values(guestDefinitions(context)) as OperationDefinition<unknown>[]
   const engine = new OperationEngine({
     changes,
-    definitions: [...definitions, imageBuildDefinition(images) as OperationDefinition<unknown>],
+    definitions: [...definitions, imageBuildDefinition(images)],
     parallel: config.operations.parallel,
     log,
     ...(options.observer ? { observer: options.observer } : {}),

@@ -55,7 +55,8 @@ export function attachStep(context: GuestContext, options: { undo: boolean }): G
     name: 'network',
     run: withGuest(context, (record) => context.network.attach(networkOf(record, context.deviceOf))),
   }
-  return options.undo ? { ...attach, undo: detachStep(context).run } : attach
+  const detach = detachStep(context)
+  return options.undo ? { ...attach, undo: (step) => detach.run(step) } : attach
 }
 
 export function detachStep(context: GuestContext): GuestStep {

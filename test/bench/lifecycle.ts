@@ -34,7 +34,7 @@ export async function benchLifecycle(
   ])
   if (lxd) systems.set('LXD', lxdSystem(lxd))
   const times = new Map(
-    [...systems.keys()].map((name) => [name, { create: [], stop: [], start: [], delete: [] } as Times]),
+    [...systems.keys()].map((name) => [name, { create: [], stop: [], start: [], delete: [] }]),
   )
   for (let round = -1; round < rounds; round++)
     for (const [name, system] of systems)

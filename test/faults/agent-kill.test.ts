@@ -53,11 +53,20 @@ class Customer {
       return
     }
     const order = { operationId: randomUUID(), uuid: this.#uuid, requestedBy: 'test', force: true }
-    const methods = [client.startGuest, client.stopGuest, client.restartGuest, client.deleteGuest] as const
-    const method = methods[randomInt(methods.length)] as typeof client.stopGuest
-    const { operation } = await callUntilAnswered(method.bind(client), order, stopped)
+    const { operation } = await callUntilAnswered(this.#randomMethod(), order, stopped)
     this.#note(operation)
     if (operation?.action === 'delete') this.#uuid = undefined
+  }
+
+  #randomMethod() {
+    const { client } = this
+    const methods = [
+      client.startGuest.bind(client),
+      client.stopGuest.bind(client),
+      client.restartGuest.bind(client),
+      client.deleteGuest.bind(client),
+    ] as const
+    return methods[randomInt(methods.length)] as (typeof methods)[1]
   }
 
   #note(operation: Operation | undefined): void {
