@@ -36,11 +36,11 @@ run_logged() {
 show_progress() {
   local last
   if [ -t 1 ]; then
-    last=$(tail -n 1 "$2" 2>/dev/null | tr -d '\r\e' | cut -c 1-70) || true
+    last=$(tail -n 1 "$2" 2>/dev/null | sed -E 's|\x1b\[[0-9;?]*[A-Za-z]||g; s|\r||g' | cut -c 1-70) || true
     printf '\r\e[K    %s%4ds  %s%s' "$1 " "$3" "$dim$last" "$plain"
   elif [ $(($3 / 10)) -gt "${shown:-0}" ]; then
     shown=$(($3 / 10))
-    last=$(tail -n 1 "$2" 2>/dev/null | tr -d '\r\e' | cut -c 1-90) || true
+    last=$(tail -n 1 "$2" 2>/dev/null | sed -E 's|\x1b\[[0-9;?]*[A-Za-z]||g; s|\r||g' | cut -c 1-90) || true
     note "$1: $3 s, $last"
   fi
 }
