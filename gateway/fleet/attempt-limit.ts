@@ -6,7 +6,7 @@ interface Window {
 /** Addresses remembered at once; beyond it the oldest are forgotten. */
 const maxAddresses = 10_000
 
-/** So many attempts per address and minute. */
+/** So many failed attempts per address and minute. */
 export class AttemptLimit {
   readonly #windows = new Map<string, Window>()
 
@@ -23,6 +23,12 @@ export class AttemptLimit {
     }
     window.left -= 1
     return window.left >= 0
+  }
+
+  /** An attempt that succeeded does not count. */
+  giveBack(address: string): void {
+    const window = this.#windows.get(address)
+    if (window) window.left += 1
   }
 
   #forget(): void {

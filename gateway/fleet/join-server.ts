@@ -116,7 +116,9 @@ export class JoinServer {
       throw new BerthError('not_found', 'not_found', 'there is nothing here')
     if (!this.#limit.take(limitedBy(address)))
       throw new BerthError('exhausted', 'rate_limited', 'too many attempts; wait a minute')
-    return this.options.join(parseRequest(await readBody(request)))
+    const answer = await this.options.join(parseRequest(await readBody(request)))
+    this.#limit.giveBack(limitedBy(address))
+    return answer
   }
 }
 

@@ -1,0 +1,178 @@
+import { expect } from 'chai'
+import jwt from 'jsonwebtoken'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
+import { getIdentity } from '../../agent/enrollment/identity.js'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import { ensureAuthority } from '../../gateway/pki/authority.js'
+import { joinPath, parseJoinToken } from '../../shared/join-token.js'
+import { describeError } from '../../shared/errors.js'
+import { SimulatedAgent } from '../support/simulated-agent.js'
+import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+describe('joining', function () {
+  this.timeout(30_000)
+  let test: TestFleet
+  let hostId: string
+  let count = 0
+  afterEach(() => test.close())
+  beforeEach(async () => {
+    test = await startTestFleet()
+    hostId = (await test.fleet.hosts.createHost({ name: `host-${++count}`, address: '127.0.0.1:1' })).id
+  })
+
+  const directory = (): string => join(test.directory, `identity-${count}`)
+  const newToken = async (): Promise<string> => (await test.fleet.hosts.createJoinToken(hostId)).token
+
+  async function joinError(token: string): Promise<string> {
+    try {
+      await joinGateway(token, directory())
+      return 'joined'
+    } catch (error) {
+      return describeError(error)
+    }
+  }
+
+  /** The endpoint without the agent's code. */
+  function post(body: string, path = joinPath): Promise<{ status: number; text: string }> {
+    const [host, port] = test.fleet.joinAddress.split(':')
+    return new Promise((resolve, reject) => {
+      const call = request(
+        { host, port, path, method: 'POST', rejectUnauthorized: false, agent: false },
+        (answer) => {
+          let text = ''
+          answer.on('data', (chunk: Buffer) => (text += chunk.toString()))
+          answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
+        },
+      )
+      call.on('error', reject)
+      call.end(body)
+    })
+  }
+
+  it('gives a certificate for the host, stored for root only', async () => {
+    const identity = await joinGateway(await newToken(), directory())
+    expect(identity.hostId).to.equal(hostId)
+    expect(getIdentity(directory()).serial).to.equal(identity.serial)
+    expect(statSync(directory()).mode & 0o777).to.equal(0o700)
+    expect(statSync(join(directory(), 'identity.pem')).mode & 0o777).to.equal(0o600)
+    expect(test.fleet.view.findHost(hostId)?.certificateNotAfterMs).to.equal(identity.notAfterMs)
+    expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
+  })
+
+  it('a token works once, also for twenty at a time', async () => {
+    const token = await newToken()
+    const results = await Promise.all(Array.from({ length: 20 }, () => joinError(token)))
+    expect(results.filter((result) => result === 'joined')).to.have.length(1)
+    expect(await joinError(token)).to.contain('used already')
+  })
+
+  it('a new token voids the earlier one, removing the host voids all', async () => {
+    const [first, second] = [await newToken(), await newToken()]
+    expect(await joinError(first)).to.contain('replaced by a newer one')
+    await test.fleet.hosts.removeHost(hostId, { force: false })
+    expect(await joinError(second)).to.contain('used already or replaced')
+    expect(existsSync(directory())).to.equal(false)
+  })
+
+  it('a forged, changed or expired token is refused', async () => {
+    const token = await newToken()
+    const { address, caFingerprint } = parseJoinToken(token)
+    const payload = { ca: caFingerprint, address }
+    const { authority } = await startOtherAuthority()
+    const options = {
+      ...{ algorithm: 'ES256' as const, issuer: 'berth-gateway', audience: 'berth-join', subject: hostId },
+      ...{ jwtid: 'x', expiresIn: 60 },
+    } satisfies jwt.SignOptions
+    const forged = jwt.sign(payload, authority.privateKeyPem, options)
+    expect(await joinError(`berth_jt_${forged}`)).to.contain('not genuine')
+    const own = readFileSync(join(test.directory, 'pki/authority.pem'), 'utf8')
+    const expired = jwt.sign(payload, own, { ...options, expiresIn: -10 })
+    expect(await joinError(`berth_jt_${expired}`)).to.contain('has expired')
+    expect((await post(JSON.stringify({ token: `berth_jt_${expired}`, csr: '' }))).text).to.contain(
+      'has expired',
+    )
+    const otherAudience = jwt.sign(payload, own, { ...options, audience: 'other' })
+    expect(await joinError(`berth_jt_${otherAudience}`)).to.contain('not genuine')
+    const [head = '', , tail = ''] = token.split('.')
+    const none = Buffer.from(JSON.stringify({ alg: 'none', typ: 'JWT' })).toString('base64url')
+    expect(await joinError(`berth_jt_${none}.${token.split('.')[1]}.x`)).to.contain('not genuine')
+    const changed = Buffer.from(JSON.stringify({ ...payload, sub: 'h-other', exp: 9e9 })).toString(
+      'base64url',
+    )
+    expect(await joinError(`${head}.${changed}.${tail}`)).to.contain('not genuine')
+    expect(await joinError('berth_jt_junk')).to.contain('join token')
+    expect(await joinError(token)).to.equal('joined')
+  })
+
+  it('another gateway in between is found out before anything is sent', async () => {
+    const token = await newToken()
+    const content = parseJoinToken(token)
+    const [head, , tail] = token.split('.')
+    const payload = {
+      sub: hostId,
+      ca: '0'.repeat(64),
+      address: content.address,
+      exp: content.expiresAtMs / 1000,
+    }
+    const other = `${head}.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.${tail}`
+    expect(await joinError(other)).to.contain('is not the gateway that made this token')
+    expect(await joinError(token)).to.equal('joined')
+  })
+
+  it('a bad request does not cost the token; sizes and paths are limited', async () => {
+    const token = await newToken()
+    expect(await post(JSON.stringify({ token, csr: 'junk' }))).to.include({ status: 400 })
+    expect((await post('{')).text).to.contain('invalid_json')
+    expect((await post('null')).text).to.contain('missing_field')
+    expect((await post(JSON.stringify({ token, csr: 7 }))).text).to.contain('missing_field')
+    expect(await post('', '/other')).to.include({ status: 404 })
+    expect((await post('x'.repeat(100_000)).catch(() => ({ text: 'payload_too_large' }))).text).to.contain(
+      'payload_too_large',
+    )
+    const csr = (await createCsrPem(createPrivateKeyPem())).replace(/.{20}\n/, (part) => part.toLowerCase())
+    expect(await post(JSON.stringify({ token, csr }))).to.include({ status: 400 })
+    expect(await joinError(token)).to.equal('joined')
+  })
+
+  it('a gateway that is not there is said so', async () => {
+    const content = { sub: hostId, ca: '0'.repeat(64), address: '127.0.0.1:1', exp: 9e9 }
+    const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
+    expect(await joinError(token))
+      .to.contain('join through 127.0.0.1:1')
+      .and.to.contain('ECONNREFUSED')
+  })
+
+  it('joining again voids the certificate of before; the running agent takes the new one over', async () => {
+    const { hostId: id, agent } = await test.addHost('again')
+    const identityDir = join(test.directory, 'agent-again')
+    const before = readFileSync(join(identityDir, 'identity.pem'))
+    const first = getIdentity(identityDir)
+    const { token } = await test.fleet.hosts.createJoinToken(id)
+    const second = await joinGateway(token, identityDir)
+    expect(second.serial).not.to.equal(first.serial)
+    await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline', {
+      what: 'old certificate refused',
+    })
+    await waitFor(() => test.fleet.view.findHost(id)?.state === 'online', { what: 'new certificate in use' })
+    agent.stop()
+    writeFileSync(join(identityDir, 'identity.pem'), before)
+    const old = await SimulatedAgent.start({ identityDir, host: agent.host, listen: agent.address })
+    await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline')
+    await new Promise((resolve) => setTimeout(resolve, 1500))
+    expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
+    old.stop()
+  })
+
+  it('attempts are limited per address', async () => {
+    const answers = await Promise.all(Array.from({ length: 60 }, () => post('{}')))
+    expect(answers.filter(({ status }) => status === 429).length).to.be.greaterThan(20)
+  })
+
+  async function startOtherAuthority() {
+    return { authority: await ensureAuthority(join(test.directory, 'other-pki'), 1) }
+  }
+})
