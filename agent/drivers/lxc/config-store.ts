@@ -36,6 +36,12 @@ export class ConfigStore {
     return uuid
   }
 
+  /** The host's end of the guest's network. */
+  findDevice(name: string): string | undefined {
+    const text = readKernelFile(this.paths.configOf(name)) ?? ''
+    return /^lxc\.net\.0\.veth\.pair = (\S+)$/m.exec(text)?.[1]
+  }
+
   listNames(): string[] {
     return listDirectory(this.paths.lxcPath).filter((name) => this.#names.test(name))
   }

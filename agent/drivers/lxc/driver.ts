@@ -27,7 +27,8 @@ import { planConfig, type ConfigFacts } from './plan-config.js'
 import { resizeGroups } from './resize.js'
 import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
-import { killGuest, stopGuest } from './stop.js'
+import { removeAll } from './remove-all.js'
+import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
 import { ensureSupportFiles } from './support-files.js'
 import { UsageReader } from './usage.js'
@@ -59,7 +60,7 @@ export class LxcDriver implements Driver {
     private readonly paths: LxcPaths,
     private readonly facts: LxcHostFacts,
   ) {
-    this.#runtime = new RuntimeReader(facts.cgroups)
+    this.#runtime = new RuntimeReader(facts.cgroups, paths)
     this.#configs = new ConfigStore(paths, options.namePrefix)
     this.#usage = new UsageReader(facts.cgroups)
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
@@ -114,23 +115,20 @@ export class LxcDriver implements Driver {
   }
 
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
-    return this.#ending(machine, () =>
-      stopGuest({ paths: this.paths, runtime: this.#runtime }, machine, options),
-    )
+    return this.#ending(machine, (target) => stopGuest(this.#context, target, options))
   }
 
   kill(machine: Machine): Promise<void> {
-    return this.#ending(machine, () => killGuest({ paths: this.paths, runtime: this.#runtime }, machine))
+    return this.#ending(machine, (target) => killGuest(this.#context, target))
   }
 
   delete(machine: Machine): Promise<void> {
-    const name = this.#name(machine)
-    return this.#ending(machine, async () => {
-      if (this.#runtime.read(name).state !== 'stopped')
-        throw conflict('guest_running', `${name} has processes: it is not deleted`)
-      await removeLeftovers(this.#runtime, name, machine.nic.device)
+    return this.#ending(machine, async (target) => {
+      if (this.#runtime.read(target.name).state !== 'stopped')
+        throw conflict('guest_running', `${target.name} has processes: it is not deleted`)
+      await removeLeftovers(this.#runtime, target)
       await this.options.disks.remove(machine.uuid)
-      await this.#configs.remove(name)
+      await this.#configs.remove(target.name)
     })
   }
 
@@ -176,31 +174,33 @@ export class LxcDriver implements Driver {
     return openConsole(this.#container(machine))
   }
 
-  /** Kills and removes every guest of this prefix, known to a journal or not. */
-  async removeAll(): Promise<void> {
-    const { namePrefix, disks } = this.options
-    const names = new Set([...this.#runtime.listNames(namePrefix), ...this.#configs.listNames()])
-    for (const name of names) {
-      const id = Number(name.slice(namePrefix.length + 1))
-      const context = { paths: this.paths, runtime: this.#runtime }
-      await killGuest(context, { id, nic: { device: `${namePrefix}${id}` } })
-      await this.#configs.remove(name)
-    }
-    for (const uuid of await disks.list()) await disks.remove(uuid)
-  }
-
   /** Ends watching; guests are untouched. */
   close(): void {
     this.#events.close()
   }
 
-  #ending(machine: Machine, act: () => Promise<void>): Promise<void> {
+  /**
+   * Kills every guest of this prefix, known to a journal or not, and removes all that the driver ever made
+   * on the host; it is of no use afterwards.
+   */
+  async removeAll(): Promise<void> {
+    const { namePrefix, disks } = this.options
+    this.close()
+    await removeAll(this.#context, this.#configs, namePrefix)
+    for (const uuid of await disks.list()) await disks.remove(uuid)
+  }
+
+  #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
-      await act()
+      await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
       await this.#events.forget(name)
     })
+  }
+
+  get #context(): StopContext {
+    return { paths: this.paths, runtime: this.#runtime }
   }
 
   #name(machine: Machine): string {

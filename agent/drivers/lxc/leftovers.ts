@@ -22,7 +22,10 @@ export function findLeftovers(cgroups: CgroupLayout, name: string, device: strin
  * Removes what a killed monitor left behind: the guest's processes, groups and interface. Nothing there:
  * costs a few stat(2). The caller has made sure that no monitor runs.
  */
-export async function removeLeftovers(runtime: RuntimeReader, name: string, device: string): Promise<void> {
+export async function removeLeftovers(
+  runtime: RuntimeReader,
+  { name, device }: { name: string; device: string },
+): Promise<void> {
   const found = findLeftovers(runtime.cgroups, name, device)
   if (found.groups.length > 0) {
     await killPayload(runtime, name)

@@ -5,9 +5,11 @@ import {
   findNamespace,
   listDirectory,
   readChildren,
+  readKernelFile,
   type ProcessStat,
 } from '../../host/proc.js'
 import type { ObservedState } from '../contract.js'
+import type { LxcPaths } from './paths.js'
 
 /** What runs of a guest, as the kernel tells. */
 export interface Runtime {
@@ -27,7 +29,10 @@ export class RuntimeReader {
   readonly #hierarchy: string
   readonly #ownPidNamespace = findNamespace(process.pid, 'pid')
 
-  constructor(readonly cgroups: CgroupLayout) {
+  constructor(
+    readonly cgroups: CgroupLayout,
+    private readonly paths: Pick<LxcPaths, 'lxcPath' | 'pivotGroup'>,
+  ) {
     this.#hierarchy = cgroups.controllers.get('pids') ?? cgroups.hierarchies[0] ?? '/sys/fs/cgroup'
   }
 
@@ -40,6 +45,8 @@ export class RuntimeReader {
 
   read(name: string): Runtime {
     const monitor = this.#findMonitor(name)
+    const ending = monitor ? undefined : this.#findEndingMonitor(name)
+    if (ending) return { state: 'stopping', monitor: ending }
     if (!monitor) {
       const orphans = this.payloadPids(name)
       return { state: orphans.length > 0 ? 'stopping' : 'stopped' }
@@ -60,6 +67,18 @@ export class RuntimeReader {
       .map(findLiveProcess)
       .filter((stat) => stat !== undefined)
     return stats.find((stat) => !stats.some((other) => other.pid === stat.parentPid))
+  }
+
+  /**
+   * A monitor leaves its group to remove it, and only then runs the hook and ends. Where it goes to only
+   * monitors are, so their titles can be believed.
+   */
+  #findEndingMonitor(name: string): ProcessStat | undefined {
+    for (const pid of readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`)) {
+      const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
+      if (title.includes(name) && title.includes(this.paths.lxcPath)) return findLiveProcess(pid)
+    }
+    return undefined
   }
 
   /** The monitor's child in another pid namespace: hooks are children in ours. */

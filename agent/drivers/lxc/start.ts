@@ -29,7 +29,7 @@ export async function startGuest(
   const name = context.paths.nameOf(machine.id)
   const settled = await settle(context, name, signal)
   if (settled.state === 'running') return settled
-  await removeLeftovers(context.runtime, name, machine.nic.device)
+  await removeLeftovers(context.runtime, { name, device: machine.nic.device })
   await context.clearMark(name)
   await rm(context.paths.logOf(name), { force: true })
   return launch(context, name, signal)

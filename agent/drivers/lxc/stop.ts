@@ -1,11 +1,17 @@
 import { writeGroupFile } from '../../host/cgroup.js'
 import { killExactly, readHandledSignals, signalExactly } from '../../host/proc.js'
 import { hasCommandSocket } from '../../host/lxc.js'
-import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
 import type { RuntimeReader } from './runtime.js'
 import { isSoWithin, waitUntil } from './wait.js'
+
+/** What of a guest is on the host. */
+export interface StopTarget {
+  readonly name: string
+  /** The host's end of its network. */
+  readonly device: string
+}
 
 export interface StopContext {
   readonly paths: LxcPaths
@@ -16,12 +22,6 @@ export interface StopContext {
 const systemdHalt = 34 + 3
 /** What BusyBox init, OpenRC and sysvinit power off at. */
 const sigPwr = 30
-/** Host-side names of a guest are all that ending it takes. */
-export interface Stoppable {
-  readonly id: number
-  readonly nic: { readonly device: string }
-}
-
 /** systemd takes a repeated halt for the same; a lost one would cost the whole time limit. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
@@ -32,16 +32,15 @@ const killTimeoutMs = 30_000
  */
 export async function stopGuest(
   context: StopContext,
-  machine: Machine,
+  target: StopTarget,
   options: { timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {
-  const name = context.paths.nameOf(machine.id)
-  const ask = askToHalt(context.runtime, name)
+  const ask = askToHalt(context.runtime, target.name)
   const ended = (): boolean => ask() === 'ended'
   const { timeoutMs, signal } = options
   if (timeoutMs > 0 && (await isSoWithin(ended, { timeoutMs, signal })))
-    return removeLeftovers(context.runtime, name, machine.nic.device)
-  await killGuest(context, machine)
+    return removeLeftovers(context.runtime, target)
+  await killGuest(context, target)
 }
 
 /**
@@ -71,9 +70,9 @@ function findHaltSignal(initPid: number): number | undefined {
 }
 
 /** Kills the guest's first process, which takes the others along, and waits for the monitor's clean-up. */
-export async function killGuest(context: StopContext, machine: Stoppable): Promise<void> {
+export async function killGuest(context: StopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
-  const name = context.paths.nameOf(machine.id)
+  const { name } = target
   liftQuota(runtime, name)
   const ended = (): boolean => {
     const { monitor, init } = runtime.read(name)
@@ -85,7 +84,7 @@ export async function killGuest(context: StopContext, machine: Stoppable): Promi
     if (monitor) killExactly(monitor.pid, monitor.startTime)
     await waitUntil(ended, { timeoutMs: killTimeoutMs / 2, what: `${name} to die` })
   }
-  await removeLeftovers(runtime, name, machine.nic.device)
+  await removeLeftovers(runtime, target)
 }
 
 /** Dying takes processor time as well: a throttled guest would die slowly. Its group goes with it. */

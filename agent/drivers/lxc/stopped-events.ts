@@ -108,6 +108,8 @@ export class StoppedEvents {
 
   /** The mark comes shortly before the monitor's end, and an init that is gone may be a reboot's. */
   async #report(name: string): Promise<void> {
+    // Removing a mark is an event as well.
+    if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)
     let now = this.options.runtime.read(name)

@@ -1,0 +1,37 @@
+import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { removeGroupTree } from '../../host/cgroup.js'
+import type { ConfigStore } from './config-store.js'
+import { killGuest, type StopContext } from './stop.js'
+import { waitUntil } from './wait.js'
+
+/**
+ * Kills every guest of this instance, known or not, and removes what the driver ever made on the host; disks
+ * go with the pool.
+ */
+export async function removeAll(
+  context: StopContext,
+  configs: ConfigStore,
+  namePrefix: string,
+): Promise<void> {
+  const { paths, runtime } = context
+  const names = new Set([...configs.listNames(), ...runtime.listNames(namePrefix)])
+  for (const name of names) {
+    const device = configs.findDevice(name) ?? name.replace('-', '')
+    await killGuest(context, { name, device })
+  }
+  for (const path of [paths.lxcPath, paths.support, paths.marks])
+    await rm(path, { recursive: true, force: true })
+  const groups = runtime.cgroups.hierarchies.map((path) => `${path}/${paths.pivotGroup}`)
+  await waitUntil(() => groups.every(removeIfEmpty), { timeoutMs: 15_000, what: 'the last monitor to end' })
+}
+
+/** A zombie keeps its group until its parent, process 1 of the host, takes note of it. */
+function removeIfEmpty(group: string): boolean {
+  try {
+    removeGroupTree(group)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
+  }
+  return !existsSync(group)
+}
