@@ -317,7 +317,20 @@ describe('lxc driver', function () {
       })
       await booted(machine)
       sh('ping', '-c1', '-W5', machine.nic.ipv4)
+      expect(host.inside(machine, 'grep', '-w', '/', '/proc/self/mountinfo')).to.match(/nodev.*idmapped/)
       expect(told).to.deep.equal([])
+    })
+
+    it('a stop during a reboot is a stop', async () => {
+      const machine = await prepared()
+      replaceInit(machine, 'sleep 0.3; reboot -ff')
+      await host.driver.start(machine, signal)
+      const first = await observed(machine)
+      await waitFor(async () => (await host.driver.observe())[0]?.pid !== first.pid, { intervalMs: 1 })
+      await host.driver.stop(machine, { timeoutMs: 5000, signal })
+      expect(await host.driver.observe()).to.deep.equal([])
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      expect(await host.driver.observe()).to.deep.equal([])
     })
   })
 

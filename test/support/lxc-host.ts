@@ -125,7 +125,7 @@ function makePool(path: string, sizeGb: number): void {
   sh('mkfs.btrfs', '-q', `${path}/pool.img`)
   mkdirSync(`${path}/pool`)
   sh('mount', '-o', 'loop', `${path}/pool.img`, `${path}/pool`)
-  mkdirSync(`${path}/pool/guests`, { mode: 0o711 })
+  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // as the product's
   sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
   sh('cp', '-a', `${debianRoot()}/.`, `${path}/pool/debian-12`)
 }

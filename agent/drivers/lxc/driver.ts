@@ -225,6 +225,7 @@ export class LxcDriver implements Driver {
       seccompProfile: this.paths.seccompProfile,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
+      lxcPath: this.paths.lxcPath,
       pivotGroup: this.paths.pivotGroup,
       apparmor: this.facts.apparmor,
       openFilesMax: this.facts.openFilesMax,

@@ -39,6 +39,7 @@ const facts: ConfigFacts = {
   seccompProfile: '/state/seccomp',
   stoppedHook: '/state/hook',
   marksDir: '/run/marks',
+  lxcPath: '/state/lxc',
   pivotGroup: 'lxc.pivot.bt',
   apparmor: false,
   openFilesMax: 524_288,
@@ -100,7 +101,7 @@ describe('planConfig', () => {
       'lxc.cgroup.cpu.shares = 512',
       'lxc.cgroup.pids.max = 1024',
       'lxc.hook.version = 1',
-      'lxc.hook.post-stop = /state/hook /run/marks',
+      'lxc.hook.post-stop = /state/hook /run/marks /state/lxc',
     ])
   })
 

@@ -12,6 +12,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly seccompProfile: string
   readonly stoppedHook: string
   readonly marksDir: string
+  readonly lxcPath: string
   /** Group that monitors leave for while their own is removed; one for all guests of this agent. */
   readonly pivotGroup: string
   readonly apparmor: boolean
@@ -130,7 +131,7 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 function planHooks(facts: ConfigFacts): string[] {
   return [
     'lxc.hook.version = 1',
-    `lxc.hook.post-stop = ${check('path', facts.stoppedHook)} ${check('path', facts.marksDir)}`,
+    `lxc.hook.post-stop = ${[facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path)).join(' ')}`,
   ]
 }
 

@@ -17,6 +17,13 @@ export interface Runtime {
   readonly monitor?: ProcessStat
   /** The guest's first process. */
   readonly init?: ProcessStat
+  /** Between two runs: what will start the guest again (support-files.ts). */
+  readonly restarters: readonly ProcessStat[]
+}
+
+/** Nothing on the host will change the guest's state any more. */
+export function isGone({ monitor, restarters }: Runtime): boolean {
+  return monitor === undefined && restarters.length === 0
 }
 
 const monitorYoungTicks = 1000 // 10 s at the kernel's 100 Hz for user space
@@ -36,24 +43,31 @@ export class RuntimeReader {
     this.#hierarchy = cgroups.controllers.get('pids') ?? cgroups.hierarchies[0] ?? '/sys/fs/cgroup'
   }
 
-  /** Names of all guests with a group of their own, running or left over. */
+  /** Names of all guests with a group of their own, running or left over, or between two runs. */
   listNames(prefix: string): string[] {
     const pattern = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
     const names = listDirectory(this.#hierarchy).flatMap((entry) => pattern.exec(entry)?.[1] ?? [])
-    return [...new Set(names)]
+    const name = new RegExp(`^${prefix}-\\d+$`)
+    const passing = this.#listPassing().flatMap(({ title }) => title.filter((part) => name.test(part)))
+    return [...new Set([...names, ...passing])]
   }
 
   read(name: string): Runtime {
     const monitor = this.#findMonitor(name)
-    const ending = monitor ? undefined : this.#findEndingMonitor(name)
-    if (ending) return { state: 'stopping', monitor: ending }
-    if (!monitor) {
-      const orphans = this.payloadPids(name)
-      return { state: orphans.length > 0 ? 'stopping' : 'stopped' }
-    }
+    if (monitor) return this.#readMonitored(monitor)
+    const passing = this.#listPassing().filter(({ title }) => title.includes(name))
+    const ending = passing.find(({ title }) => title[0] === '[lxc')?.stat
+    const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
+    if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
+    if (ending) return { state: 'stopping', monitor: ending, restarters }
+    return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
+  }
+
+  #readMonitored(monitor: ProcessStat): Runtime {
     const init = this.#findInit(monitor)
-    if (!init) return { state: isYoung(monitor) ? 'starting' : 'stopping', monitor }
-    return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init }
+    const restarters: ProcessStat[] = []
+    if (!init) return { state: isYoung(monitor) ? 'starting' : 'stopping', monitor, restarters }
+    return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init, restarters }
   }
 
   /** Every process of the guest: what survived its monitor, too. */
@@ -70,15 +84,15 @@ export class RuntimeReader {
   }
 
   /**
-   * A monitor leaves its group to remove it, and only then runs the hook and ends. Where it goes to only
-   * monitors are, so their titles can be believed.
+   * A monitor leaves its group to remove it, and only then runs the hook, which may leave a restarter, and
+   * ends. Only these are in the group it goes to, so their command lines can be believed.
    */
-  #findEndingMonitor(name: string): ProcessStat | undefined {
-    for (const pid of readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`)) {
+  #listPassing(): { stat: ProcessStat; title: string[] }[] {
+    return readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`).flatMap((pid) => {
       const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
-      if (title.includes(name) && title.includes(this.paths.lxcPath)) return findLiveProcess(pid)
-    }
-    return undefined
+      const stat = title.includes(this.paths.lxcPath) ? findLiveProcess(pid) : undefined
+      return stat ? [{ stat, title }] : []
+    })
   }
 
   /** The monitor's child in another pid namespace: hooks are children in ours. */

@@ -4,7 +4,7 @@ import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
 import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
-import type { Runtime, RuntimeReader } from './runtime.js'
+import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { waitUntil } from './wait.js'
 
 export interface StartContext {
@@ -39,9 +39,8 @@ export async function startGuest(
 async function settle(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
   const { paths, runtime } = context
   const settled = (): boolean => {
-    const { state, monitor } = runtime.read(name)
-    if (state === 'running') return true
-    return !monitor && !hasCommandSocket({ lxcPath: paths.lxcPath, name })
+    const now = runtime.read(name)
+    return now.state === 'running' || (isGone(now) && !hasCommandSocket({ lxcPath: paths.lxcPath, name }))
   }
   await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to come up or end`, signal })
   return runtime.read(name)

@@ -3,7 +3,7 @@ import { killExactly, readHandledSignals, signalExactly } from '../../host/proc.
 import { hasCommandSocket } from '../../host/lxc.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
-import type { RuntimeReader } from './runtime.js'
+import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { isSoWithin, waitUntil } from './wait.js'
 
 /** What of a guest is on the host. */
@@ -51,8 +51,10 @@ export async function stopGuest(
 function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
   return () => {
-    const { monitor, init } = runtime.read(name)
-    if (!monitor) return 'ended'
+    const now = runtime.read(name)
+    const { init } = now
+    cancelRestart(now)
+    if (isGone(now)) return 'ended'
     if (!init) return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     const signal = due ? findHaltSignal(init.pid) : undefined
@@ -75,9 +77,10 @@ export async function killGuest(context: StopContext, target: StopTarget): Promi
   const { name } = target
   liftQuota(runtime, name)
   const ended = (): boolean => {
-    const { monitor, init } = runtime.read(name)
-    if (init) killExactly(init.pid, init.startTime)
-    return !monitor && !hasCommandSocket({ lxcPath: context.paths.lxcPath, name })
+    const now = runtime.read(name)
+    cancelRestart(now)
+    if (now.init) killExactly(now.init.pid, now.init.startTime)
+    return isGone(now) && !hasCommandSocket({ lxcPath: context.paths.lxcPath, name })
   }
   if (!(await isSoWithin(ended, { timeoutMs: killTimeoutMs / 2 }))) {
     const { monitor } = runtime.read(name)
@@ -85,6 +88,10 @@ export async function killGuest(context: StopContext, target: StopTarget): Promi
     await waitUntil(ended, { timeoutMs: killTimeoutMs / 2, what: `${name} to die` })
   }
   await removeLeftovers(runtime, target)
+}
+
+function cancelRestart({ restarters }: Runtime): void {
+  for (const { pid, startTime } of restarters) killExactly(pid, startTime)
 }
 
 /** Dying takes processor time as well: a throttled guest would die slowly. Its group goes with it. */

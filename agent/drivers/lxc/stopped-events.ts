@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { isSameProcess, listDirectory } from '../../host/proc.js'
 import type { StopCause } from '../contract.js'
-import type { Runtime, RuntimeReader } from './runtime.js'
+import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { isSoWithin } from './wait.js'
 
 interface Known {
@@ -40,7 +40,7 @@ export class StoppedEvents {
 
   constructor(private readonly options: StoppedEventsOptions) {
     this.#watcher = watch(options.marksDir, { persistent: false }, (_event, name) => {
-      if (name) void this.#check(name)
+      if (name && !name.includes('.')) void this.#check(name)
     })
     this.#watcher.on('error', (err) => options.log.warn({ err }, 'watch marks of ended guests'))
     this.#timer = setInterval(() => this.#look(), lookIntervalMs)
@@ -76,7 +76,8 @@ export class StoppedEvents {
   }
 
   async clearMark(name: string): Promise<void> {
-    await rm(join(this.options.marksDir, name), { force: true })
+    for (const mark of [name, `${name}.rebooted`])
+      await rm(join(this.options.marksDir, mark), { force: true })
   }
 
   close(): void {
@@ -85,7 +86,7 @@ export class StoppedEvents {
   }
 
   #listMarks(): string[] {
-    return listDirectory(this.options.marksDir)
+    return listDirectory(this.options.marksDir).filter((name) => !name.includes('.'))
   }
 
   #look(): void {
@@ -116,12 +117,12 @@ export class StoppedEvents {
     await isSoWithin(
       () => {
         now = this.options.runtime.read(name)
-        return now.state === 'running' || now.monitor === undefined
+        return now.state === 'running' || isGone(now)
       },
       { timeoutMs: monitorEndTimeoutMs },
     )
     if (this.#busy.has(name)) return
-    if (now.monitor) return this.track(name, uuid, now)
+    if (!isGone(now)) return this.track(name, uuid, now)
     const cause = this.#listMarks().includes(name) ? 'guest' : 'crash'
     await this.forget(name)
     for (const listener of this.#listeners) listener(uuid, cause)

@@ -1,24 +1,53 @@
 import { chmod, mkdir } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 import type { LxcPaths } from './paths.js'
 
 /**
- * Run by lxc, as root on the host, once a guest has ended and its groups and interface are gone. It leaves
- * an empty file with the guest's name for the agent, whether that runs or not. A failing hook would make
- * lxc give up a guest's own reboot, so it never fails; it keeps the log of a guest that reboots for ever
- * from growing.
+ * Run by lxc, as root on the host, once a guest has ended and its groups and interface are gone. A guest that
+ * powered off gets a mark, an empty file with its name, for the agent, whether that runs or not.
+ *
+ * A guest that reboots is started anew by a process of its own, and lxc told not to (a failing hook makes it
+ * stop): lxc 5.0.2 forgets lxc.rootfs.options when it reboots a guest, and with them idmap and nodev.
  */
 const stoppedHook = `#!/bin/sh
+# marks-directory lxc-path
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 if [ "$LXC_TARGET" = reboot ]; then
-  log="\${LXC_CONFIG_FILE%/*}/log"
-  if [ -n "$(find "$log" -size +64k 2>/dev/null)" ]; then : >"$log"; fi
-else
-  : >"$1/$LXC_NAME"
+  setsid "\${0%/*}/restart" "$1" "$2" "$LXC_NAME" </dev/null >/dev/null 2>&1 &
+  exit 1
 fi
+: >"$1/$LXC_NAME"
 exit 0
 `
+
+/**
+ * Starts a guest again, as the agent does. A guest that reboots all the time waits longer: each start costs
+ * the host processor time that no limit of the guest's counts. The first attempts may meet the old monitor.
+ */
+const restart = `#!/bin/sh
+# marks-directory lxc-path name
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+last="$1/$3.rebooted"
+if [ -n "$(find "$last" -newermt '10 seconds ago' 2>/dev/null)" ]; then sleep 5; fi
+: >"$last"
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  : >"$2/$3/log"
+  # Without newuidmap(1): see the agent's host/lxc.ts.
+  if PATH=/usr/sbin:/sbin /usr/bin/lxc-start -P "$2" -n "$3" -o "$2/$3/log" -l ERROR; then exit 0; fi
+  sleep 0.2
+done
+: >"$1/$3"
+`
+
+/**
+ * BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). A subvolume made inside the
+ * guest's own has no bound: root in the guest would write past its disk's size. Only the low half of the
+ * argument counts for the kernel, so only that is compared. ENOTTY: what a file system without subvolumes says.
+ */
+const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
+  .map((request) => `ioctl errno 25 [1,${request},SCMP_CMP_MASKED_EQ,0xffffffff]\n`)
+  .join('')
 
 /**
  * lxc's own list (common.seccomp) and what an unprivileged guest has no need of: bpf, perf, userfaultfd
@@ -44,7 +73,7 @@ io_uring_register errno 38
 add_key errno 38
 request_key errno 38
 keyctl errno 38
-`
+${subvolumeCalls}`
 
 /**
  * Directories, hook and seccomp profile; replaces what an older version wrote. lxc insists that a guest's
@@ -58,5 +87,6 @@ export async function ensureSupportFiles(paths: LxcPaths): Promise<void> {
   await mkdir(paths.support, { recursive: true, mode: 0o700 })
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
+  await replaceFile(join(paths.support, 'restart'), restart, 0o700)
   await replaceFile(paths.seccompProfile, seccompProfile, 0o600)
 }
