@@ -1,0 +1,38 @@
+import { expect } from 'chai'
+import { planClaims, type Claim, type Reservation } from './plan-claims.js'
+
+const claim = (uuid: string, id: number, name = `name-${uuid}`): Claim => ({ uuid, id, name })
+const held = (reservations: readonly (Claim & { hostId: string })[]) => ({
+  byUuid: new Map(
+    reservations.map((one): [string, Reservation] => [
+      one.uuid,
+      { ...one, operationId: '', reservedAtMs: 0 },
+    ]),
+  ),
+  byName: new Map(reservations.map((one) => [one.name.toLowerCase(), one.uuid])),
+  byId: new Map(reservations.map((one) => [one.id, one.uuid])),
+})
+
+describe('planClaims', () => {
+  for (const [name, claims, reserved, add, refused] of [
+    ['nothing', [], [], [], []],
+    ['unknown guests are registered', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],
+    ['known ones are left', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
+    ["another host's is refused", [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
+    [
+      'a taken name is refused, case aside',
+      [claim('u1', 1, 'WEB')],
+      [{ ...claim('u2', 2, 'web'), hostId: 'a' }],
+      [],
+      ['u1'],
+    ],
+    ['a taken id is refused', [claim('u1', 2)], [{ ...claim('u2', 2), hostId: 'b' }], [], ['u1']],
+    ['twice the name within one host', [claim('u1', 1, 'web'), claim('u2', 2, 'Web')], [], ['u1'], ['u2']],
+    ['twice the id within one host', [claim('u1', 1), claim('u2', 1)], [], ['u1'], ['u2']],
+  ] as const)
+    it(name, () => {
+      const plan = planClaims('a', claims, held(reserved))
+      expect(plan.add.map(({ uuid }) => uuid)).to.deep.equal(add)
+      expect([...plan.refused.keys()]).to.deep.equal(refused)
+    })
+})

@@ -1,0 +1,64 @@
+import { Metadata, status, type ServiceError } from '@grpc/grpc-js'
+import { expect } from 'chai'
+import { BerthError, conflict, invalidField, notFound, type ErrorKind } from './errors.js'
+import { fromServiceError, toServiceError, toStatus } from './grpc-errors.js'
+
+function received(code: status, metadata: Record<string, string> = {}): ServiceError {
+  const entries = new Metadata()
+  for (const [key, value] of Object.entries(metadata)) entries.set(key, value)
+  return Object.assign(new Error('x'), { code, details: 'x', metadata: entries })
+}
+
+describe('errors over gRPC', () => {
+  for (const [error, code] of [
+    [invalidField('name', 'name: too long'), status.INVALID_ARGUMENT],
+    [notFound('guest'), status.NOT_FOUND],
+    [conflict('task_running', 'it runs'), status.FAILED_PRECONDITION],
+    [conflict('operation_conflict', 'another request'), status.ABORTED],
+    [new BerthError('exhausted', 'resource_exhausted', 'no port left'), status.RESOURCE_EXHAUSTED],
+    [new BerthError('unavailable', 'pool_busy', 'again later'), status.UNAVAILABLE],
+  ] as const)
+    it(`${error.code} comes out as it went in`, () => {
+      const sent = toServiceError(error)
+      expect(sent.code).to.equal(code)
+      const got = fromServiceError(sent, 'step')
+      expect([got.kind, got.code, got.message, got.field]).to.deep.equal([
+        error.kind,
+        error.code,
+        error.message,
+        error.field,
+      ])
+    })
+
+  it('what is no BerthError tells nothing of its insides', () => {
+    const sent = toStatus(new Error('secret path /etc/shadow'))
+    expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
+  })
+
+  for (const [name, error, kind, code] of [
+    ['no connection', received(status.UNAVAILABLE), 'unavailable', 'host_offline'],
+    ['cut off', received(status.CANCELLED), 'unavailable', 'host_offline'],
+    ['no answer', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
+    ['its bug', received(status.INTERNAL, { 'berth-code': 'internal_error' }), 'internal', 'agent_error'],
+    ['unknown method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
+    [
+      'it refuses us',
+      received(status.UNAUTHENTICATED, { 'berth-code': 'unauthorized' }),
+      'internal',
+      'agent_error',
+    ],
+    [
+      'it forbids',
+      received(status.PERMISSION_DENIED, { 'berth-code': 'insufficient_scope' }),
+      'internal',
+      'agent_error',
+    ],
+    ['a refusal without code', received(status.NOT_FOUND), 'internal', 'agent_error'],
+    ['a malformed code', received(status.NOT_FOUND, { 'berth-code': 'Bad Code' }), 'internal', 'agent_error'],
+    ['no gRPC error', new Error('x'), 'internal', 'agent_error'],
+  ] satisfies [string, Error, ErrorKind, string][])
+    it(`${name}: ${code}`, () => {
+      const got = fromServiceError(error, 'step')
+      expect([got.kind, got.code]).to.deep.equal([kind, code])
+    })
+})

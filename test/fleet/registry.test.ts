@@ -1,0 +1,101 @@
+import { expect } from 'chai'
+import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
+import type { Store } from '../../gateway/store/store.js'
+import { BerthError } from '../../shared/errors.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
+
+const nobody = (): boolean => false
+
+describe('reservations of guests', function () {
+  this.timeout(20_000)
+  let redis: TestRedis
+  let stores: Store[]
+  before(async () => {
+    redis = await startTestRedis()
+  })
+  after(() => redis.stop())
+
+  let registries: GuestRegistry[]
+  let run = 0
+  beforeEach(async () => {
+    const prefix = `btest${++run}:`
+    stores = [await redis.openStore(prefix), await redis.openStore(prefix)]
+    registries = stores.map((store) => new GuestRegistry(store))
+  })
+
+  async function attempt(name: string, operationId: string, gateway = 0): Promise<string | number> {
+    try {
+      const request = { name, operationId, hostId: 'a' }
+      return (await registries[gateway]!.reserve(request, nobody)).reservation.id
+    } catch (error) {
+      return error instanceof BerthError ? error.code : String(error)
+    }
+  }
+
+  /** No key but the counter is left. */
+  async function keysLeft(): Promise<string[]> {
+    const keys = await stores[0]!.client.sendCommand<string[]>([
+      'SCAN',
+      '0',
+      'MATCH',
+      `btest${run}:*`,
+      'COUNT',
+      '10000',
+    ])
+    return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
+  }
+
+  it('50 of one name at two gateways: one gets it; 50 names: 50 ids', async () => {
+    const same = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)),
+    )
+    expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
+    expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
+    const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(`n${n}`, `p${n}`, n % 2)))
+    expect(new Set(ids).size).to.equal(50)
+  })
+
+  it('one operation 50 times at once: one reservation', async () => {
+    const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
+    expect(new Set(ids)).to.deep.equal(new Set([1]))
+    expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
+  })
+
+  it('release frees all of it, but not for another host', async () => {
+    const { reservation } = await registries[0]!.reserve(
+      { name: 'web', operationId: 'o', hostId: 'a' },
+      nobody,
+    )
+    await registries[0]!.release('b', reservation.uuid)
+    expect(await attempt('web', 'p')).to.equal('name_conflict')
+    await registries[0]!.release('a', reservation.uuid)
+    await registries[0]!.release('a', reservation.uuid)
+    expect(await keysLeft()).to.deep.equal([])
+    expect(await attempt('web', 'p')).to.equal(2)
+  })
+
+  it('guests of agents are registered, counted above, and keep their owner', async () => {
+    const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
+    expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
+    expect((await registries[1]!.claim('a', claims)).size).to.equal(0)
+    expect((await registries[1]!.claim('b', claims)).size).to.equal(450)
+    expect(await attempt('sim-3', 'o')).to.equal('name_conflict')
+    expect(await attempt('new', 'p')).to.equal(460)
+    const again = await Promise.all([
+      registries[0]!.claim('a', [{ uuid: 'x', id: 900, name: 'race' }]),
+      registries[1]!.claim('b', [{ uuid: 'y', id: 901, name: 'race' }]),
+    ])
+    expect(again.map(({ size }) => size).toSorted()).to.deep.equal([0, 1])
+  })
+
+  it('the sweep frees what is old and nobody has', async () => {
+    for (const name of ['kept', 'lost', 'young']) await attempt(name, name)
+    const soon = Date.now() + 1000
+    expect(await registries[0]!.sweep(({ name }) => name !== 'lost', 0)).to.deep.equal([])
+    const freed = await registries[0]!.sweep(({ name }) => name !== 'lost', soon)
+    expect(freed.map(({ name }) => name)).to.deep.equal(['lost'])
+    expect(await attempt('lost', 'again')).to.be.a('number')
+    await registries[0]!.releaseHost('a')
+    expect(await keysLeft()).to.deep.equal([])
+  })
+})
