@@ -1,0 +1,81 @@
+import { parseIpv4 } from '../../agent/network/subnet.js'
+
+/** Ethernet frames in hex, with a marker that `sniff` of packets.py finds again. */
+
+export interface Ethernet {
+  readonly from: string
+  readonly to: string
+}
+
+const broadcast = 'ff:ff:ff:ff:ff:ff'
+
+export function ipv4Frame(
+  link: Ethernet,
+  ip: { from: string; to: string; sport?: number },
+  marker: string,
+): string {
+  const payload = marked(marker)
+  const udp = Buffer.concat([u16(ip.sport ?? 4000, 9, 8 + payload.length, 0), payload])
+  const head = Buffer.concat([
+    Buffer.from([0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0]),
+    address(ip.from),
+    address(ip.to),
+  ])
+  head.writeUInt16BE(head.length + udp.length, 2)
+  head.writeUInt16BE(checksum(head), 10)
+  return frame(link, 0x0800, Buffer.concat([head, udp]))
+}
+
+export interface Arp {
+  readonly mac: string
+  readonly ipv4: string
+  readonly target: string
+  readonly operation?: number
+}
+
+export function arpFrame(from: string, arp: Arp, marker: string): string {
+  const body = Buffer.concat([
+    u16(1, 0x0800, 0x0604, arp.operation ?? 1),
+    mac(arp.mac),
+    address(arp.ipv4),
+    Buffer.alloc(6),
+    address(arp.target),
+    marked(marker),
+  ])
+  return frame({ from, to: broadcast }, 0x0806, body)
+}
+
+export function rawFrame(link: Ethernet, etherType: number, marker: string, lead = ''): string {
+  return frame(link, etherType, Buffer.concat([Buffer.from(lead, 'hex'), marked(marker)]))
+}
+
+/** The frame inside a VLAN tag. */
+export function tagged(hex: string, tagType = 0x8100): string {
+  return hex.slice(0, 24) + u16(tagType, 5).toString('hex') + hex.slice(24)
+}
+
+function frame(link: Ethernet, etherType: number, body: Buffer): string {
+  return Buffer.concat([mac(link.to), mac(link.from), u16(etherType), body]).toString('hex')
+}
+
+const marked = (marker: string): Buffer => Buffer.from(`<<${marker}>>`.padEnd(46, '.'))
+const mac = (text: string): Buffer => Buffer.from(text.replaceAll(':', ''), 'hex')
+
+function address(text: string): Buffer {
+  const buffer = Buffer.alloc(4)
+  buffer.writeUInt32BE(parseIpv4(text) ?? 0)
+  return buffer
+}
+
+function u16(...values: number[]): Buffer {
+  const buffer = Buffer.alloc(values.length * 2)
+  values.forEach((value, index) => buffer.writeUInt16BE(value, index * 2))
+  return buffer
+}
+
+function checksum(head: Buffer): number {
+  let sum = 0
+  for (let at = 0; at < head.length; at += 2) sum += head.readUInt16BE(at)
+  sum = (sum >>> 16) + (sum & 0xffff)
+  return ~(sum + (sum >>> 16)) & 0xffff
+}

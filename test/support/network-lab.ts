@@ -1,0 +1,205 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { createInterface, type Interface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { AgentConfig } from '../../agent/config.js'
+import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
+import { formatIpv4, macOf, parseIpv4 } from '../../agent/network/subnet.js'
+
+const packets = fileURLToPath(new URL('packets.py', import.meta.url))
+const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.url))
+
+/** Addresses of the public segment between host and client (RFC 5737). */
+export const hostAddress = '198.51.100.1'
+export const clientAddress = '198.51.100.2'
+
+/**
+ * A host, a client outside and guests, each a network namespace: no LXC, only what the network sees of
+ * guests. Names start with a prefix of the test's own.
+ */
+export class NetworkLab {
+  readonly #children: ChildProcess[] = []
+  readonly config: AgentConfig['network']
+  readonly host: string
+  readonly client: string
+
+  constructor(private readonly prefix: string) {
+    this.host = `${prefix}-host`
+    this.client = `${prefix}-client`
+    this.config = {
+      bridge: 'berth0',
+      table: 'berth',
+      interface_prefix: 'bt',
+      subnet: '10.77.0.0/24',
+      nat_ports: { start: 20000, end: 29999 },
+      resolvers: [],
+    }
+    this.remove()
+  }
+
+  build(): void {
+    for (const name of [this.host, this.client]) this.#addNamespace(name)
+    this.in(
+      this.host,
+      'ip',
+      'link',
+      'add',
+      'up0',
+      'type',
+      'veth',
+      'peer',
+      'name',
+      'eth0',
+      'netns',
+      this.client,
+    )
+    for (const [name, device, address] of [
+      [this.host, 'up0', hostAddress],
+      [this.client, 'eth0', clientAddress],
+    ] as const) {
+      this.in(name, 'ip', 'address', 'add', `${address}/24`, 'dev', device)
+      this.in(name, 'ip', 'link', 'set', device, 'up')
+    }
+    this.in(this.host, 'ip', 'route', 'add', 'default', 'via', clientAddress)
+  }
+
+  /** Ends all processes in the namespaces, also those of an earlier run, and removes them. */
+  remove(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+    const names = execFileSync('ip', ['netns', 'list']).toString().split('\n')
+    for (const name of names.map((line) => line.split(' ')[0] ?? '')) {
+      if (!name.startsWith(`${this.prefix}-`)) continue
+      for (const pid of execFileSync('ip', ['netns', 'pids', name]).toString().split('\n').filter(Boolean))
+        process.kill(Number(pid), 'SIGKILL')
+      execFileSync('ip', ['netns', 'delete', name])
+    }
+  }
+
+  /** A guest as the agent knows it; `index` gives id and address. */
+  guest(index: number, portMappings: readonly NatMapping[] = []): GuestNetwork {
+    const ipv4 = formatIpv4((parseIpv4('10.77.0.0') ?? 0) + index)
+    return { uuid: `guest-${index}`, device: `bt${index}`, mac: macOf(ipv4), ipv4, portMappings }
+  }
+
+  namespaceOf(guest: GuestNetwork): string {
+    return `${this.prefix}-${guest.device}`
+  }
+
+  /** Its namespace and veth, as the driver would make them. */
+  plug(guest: GuestNetwork): void {
+    const name = this.namespaceOf(guest)
+    this.#addNamespace(name)
+    this.in(
+      this.host,
+      'ip',
+      'link',
+      'add',
+      guest.device,
+      'type',
+      'veth',
+      'peer',
+      'name',
+      'eth0',
+      'netns',
+      name,
+    )
+    this.in(name, 'ip', 'link', 'set', 'eth0', 'address', guest.mac, 'up')
+    this.in(name, 'ip', 'address', 'add', `${guest.ipv4}/24`, 'dev', 'eth0')
+    this.in(name, 'ip', 'route', 'add', 'default', 'via', '10.77.0.1')
+    this.in(this.host, 'ip', 'link', 'set', guest.device, 'master', this.config.bridge, 'up')
+  }
+
+  unplug(guest: GuestNetwork): void {
+    const name = this.namespaceOf(guest)
+    for (const pid of execFileSync('ip', ['netns', 'pids', name]).toString().split('\n').filter(Boolean))
+      process.kill(Number(pid), 'SIGKILL')
+    this.in(this.host, 'ip', 'link', 'delete', guest.device)
+    execFileSync('ip', ['netns', 'delete', name])
+  }
+
+  /** Output of a command inside a namespace. */
+  in(name: string, program: string, ...args: string[]): string {
+    return execFileSync('ip', ['netns', 'exec', name, program, ...args], { stdio: 'pipe' }).toString()
+  }
+
+  /** Output of one of packets.py's tools. */
+  tool(name: string, ...args: string[]): string {
+    return this.in(name, '/usr/bin/python3', packets, ...args).trim()
+  }
+
+  /** Answer to a request: "name-of-the-server address-it-saw", or empty. */
+  ask(name: string, target: string, options: { sport?: number; timeoutSeconds?: number } = {}): string {
+    const [protocol = '', host = '', port = ''] = target.split(':')
+    const { sport = 0, timeoutSeconds = 1 } = options
+    return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
+  }
+
+  /** A server that runs until the lab is removed or its namespace is. */
+  async serve(namespace: string, name: string, ...ports: string[]): Promise<void> {
+    await this.#lines(namespace, 'serve', name, ...ports)
+  }
+
+  /** Collects markers in frames that come in at a device. */
+  async sniff(namespace: string, device: string): Promise<Set<string>> {
+    const seen = new Set<string>()
+    const lines = await this.#lines(namespace, 'sniff', device)
+    lines.on('line', (line) => seen.add(line))
+    return seen
+  }
+
+  /** The agent's network inside the host's namespace. */
+  agent(): AgentNetwork {
+    const script = ['--import', 'tsx', networkProcess, JSON.stringify(this.config)]
+    const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    this.#children.push(child)
+    return new AgentNetwork(child)
+  }
+
+  #addNamespace(name: string): void {
+    execFileSync('ip', ['netns', 'add', name])
+    this.in(name, 'ip', 'link', 'set', 'lo', 'up')
+  }
+
+  /** Resolves once the tool has said that it is ready. */
+  async #lines(namespace: string, ...args: string[]): Promise<Interface> {
+    const command = ['netns', 'exec', namespace, '/usr/bin/python3', packets, ...args]
+    const child = spawn('ip', command, { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#children.push(child)
+    const lines = createInterface({ input: child.stdout })
+    await new Promise((resolve, reject) => {
+      lines.once('line', resolve)
+      child.once('exit', () => reject(new Error(`${args.join(' ')} ended`)))
+    })
+    return lines
+  }
+}
+
+/** Speaks with network-process.ts; one call at a time. */
+export class AgentNetwork {
+  readonly #answers: AsyncIterator<string>
+
+  constructor(readonly child: ChildProcess) {
+    this.#answers = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
+  }
+
+  async call(method: string, argument?: unknown): Promise<unknown> {
+    this.child.stdin!.write(`${JSON.stringify({ method, argument })}\n`)
+    const answer = await this.#answers.next()
+    if (answer.done) throw new Error('the process ended')
+    const { result, error } = JSON.parse(answer.value) as { result?: unknown; error?: string }
+    if (error !== undefined) throw new Error(error)
+    return result
+  }
+
+  ensure(guests: readonly GuestNetwork[]): Promise<string[]> {
+    return this.call('ensure', guests) as Promise<string[]>
+  }
+
+  async end(): Promise<void> {
+    await this.call('close')
+    const ended = new Promise((resolve) => this.child.once('exit', resolve))
+    this.child.stdin!.end()
+    await ended
+  }
+}

@@ -1,0 +1,21 @@
+import { createInterface } from 'node:readline'
+import { createNetwork } from '../../agent/network/network.js'
+import { describeError } from '../../shared/errors.js'
+
+/*
+ * The network of an agent as a process of its own, so that a test can run it inside a network namespace.
+ * Argument: the configuration in JSON. Lines in: {method, argument}; lines out: {result} or {error}.
+ */
+
+type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close'
+
+const network = createNetwork(JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0])
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { method, argument } = JSON.parse(line) as { method: Method; argument: never }
+  const answer = await network[method](argument).then(
+    (result) => ({ result: result ?? null }),
+    (error: unknown) => ({ error: describeError(error) }),
+  )
+  process.stdout.write(`${JSON.stringify(answer)}\n`)
+}
