@@ -32,7 +32,7 @@ const secretPaths = [...secretNames, '["x-api-key"]'].flatMap((name) => {
 })
 
 /** Keys and join tokens inside free text, such as a quoted header in an error message. */
-const secretText = /\b(berth_(?:sk|jt)_)[A-Za-z0-9_-]{4,}/g
+const secretText = /\b(berth_(?:sk|jt)_)[A-Za-z0-9_.-]{4,}/g
 
 /** JSON lines with ISO times on stderr, secrets removed, an error's whole chain of causes printed. */
 export function createLogger(options: LogOptions): Logger {
