@@ -14,6 +14,7 @@ import { apiKeyRoutes } from './routes/api-keys.js'
 import { auditLogRoutes } from './routes/audit-logs.js'
 import { containerWriteRoutes } from './routes/container-writes.js'
 import { containerRoutes } from './routes/containers.js'
+import { hostRoutes } from './routes/hosts.js'
 import { overviewRoutes } from './routes/overview.js'
 import { taskRoutes } from './routes/tasks.js'
 import { templateRoutes } from './routes/templates.js'
@@ -63,6 +64,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...containerRoutes({ fleet, time, pages }),
     ...containerWriteRoutes({ fleet }),
     ...taskRoutes({ fleet, time }),
+    ...hostRoutes({ fleet, time }),
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),

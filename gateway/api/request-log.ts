@@ -1,9 +1,9 @@
 import type { Context } from 'koa'
 import type { Logger } from 'pino'
-import { BerthError } from '../../shared/errors.js'
+import { BerthError, describeError } from '../../shared/errors.js'
 import type { Exchange } from './exchange.js'
 
-/** Writes and refusals at info, our own failures at error, plain reads at debug. */
+/** Writes and refusals at info, what may be better later at warn, our own failures at error, reads at debug. */
 export function logRequest(log: Logger, ctx: Context, status: number, seconds: number): void {
   const level = levelOf(ctx.method, status)
   if (!log.isLevelEnabled(level)) return
@@ -24,14 +24,16 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
   )
 }
 
-function levelOf(method: string, status: number): 'debug' | 'info' | 'error' {
-  if (status >= 500) return 'error'
-  return status >= 400 || (method !== 'GET' && method !== 'HEAD') ? 'info' : 'debug'
+const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
+  if (status >= 500) return status === 503 ? 'warn' : 'error'
+  return status >= 400 || !reads.has(method) ? 'info' : 'debug'
 }
 
 /** The whole chain where the fault is ours, the code where it is the caller's. */
 function problemOf(error: unknown, status: number): object {
   if (error === undefined) return {}
-  if (status >= 500) return { err: error }
-  return error instanceof BerthError ? { code: error.code } : {}
+  if (status >= 500 && status !== 503) return { err: error }
+  return error instanceof BerthError ? { code: error.code, reason: describeError(error) } : {}
 }

@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { readOrCreateKey } from '../shared/sealing.js'
+import { splitHostPort } from '../shared/join-token.js'
+import { createTimeFormat } from '../shared/time.js'
+import { createAccess } from './access/access.js'
+import { createApi } from './api/create-api.js'
+import type { GatewayConfig } from './config.js'
+import { GatewayFleet } from './fleet/fleet.js'
+import { startHttpServer } from './server.js'
+import { RedisProcess } from './store/redis-process.js'
+import { Store } from './store/store.js'
+
+/** Requests in flight get this long at shutdown. */
+const graceMs = 10_000
+
+export interface GatewayOptions {
+  readonly config: GatewayConfig
+  /** BERTH_REDIS_URL; overrides the configuration. "": not set. */
+  readonly redisUrl: string
+  readonly version: string
+  readonly log: Logger
+}
+
+type Close = () => Promise<void>
+
+/**
+ * Starts everything. A store that is down does not keep it from starting: it answers 503 until it is there.
+ * @returns ends it: no more connections, requests in flight finish, then the rest in reverse order
+ */
+export async function startGateway(options: GatewayOptions): Promise<Close> {
+  const closers: Close[] = []
+  const closeAll: Close = async () => {
+    for (const close of closers.splice(0).toReversed())
+      await close().catch((err: unknown) => options.log.error({ err }, 'close'))
+  }
+  try {
+    await startParts(options, (close) => closers.push(close))
+    return closeAll
+  } catch (error) {
+    await closeAll()
+    throw error
+  }
+}
+
+async function startParts(
+  { config, redisUrl, version, log }: GatewayOptions,
+  onClose: (close: Close) => void,
+): Promise<void> {
+  const time = createTimeFormat(config.time_zone)
+  const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
+  const url = redisUrl || config.redis.url || startPrivateRedis(config, log, onClose)
+  const store = new Store({ url, prefix: config.redis.prefix, log })
+  const auditKeep = config.audit.keep
+  const access = createAccess({ store, secret, stateDir: config.state_dir, auditKeep, log })
+  store.start()
+  onClose(() => store.close())
+  access.start()
+  onClose(() => access.close())
+  const fleet = await GatewayFleet.start({ store, config, log })
+  onClose(() => fleet.close())
+  let closing = false
+  const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies } = config.http
+  const isClosing = () => closing
+  const { app } = createApi({ fleet, access, time, maxBodyBytes, trustedProxies, version, log, isClosing })
+  const server = await startHttpServer(app, splitHostPort(config.listen), log)
+  onClose(async () => {
+    closing = true
+    await server.close(graceMs)
+  })
+  log.info({ url: server.url, version }, 'gateway started')
+}
+
+/** @returns its address; the server is kept running in the background */
+function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): string {
+  const { state_dir: stateDir, run_dir: runDir } = config
+  const redis = new RedisProcess({ program: config.redis.program, stateDir, runDir, log })
+  redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))
+  onClose(() => redis.stop())
+  return redis.url
+}

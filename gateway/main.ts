@@ -1,0 +1,81 @@
+#!/usr/bin/env node
+import { access } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Command } from 'commander'
+import { ConfigError, readConfig } from '../shared/config.js'
+import { BerthError, describeError } from '../shared/errors.js'
+import { createLogger } from '../shared/logging.js'
+import { version } from '../shared/version.js'
+import { GatewayConfigSchema, type GatewayConfig } from './config.js'
+
+const defaultConfig = '/etc/berth/gateway.yaml'
+
+/** Modules are loaded by the command that needs them. */
+const program = new Command('berth-gateway')
+  .description('Berth’s HTTP API in front of all hosts')
+  .version(version)
+  .showHelpAfterError()
+
+interface Options {
+  config: string
+}
+
+command('serve', 'run the gateway').action(({ config }: Options) => main(config, serve))
+command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
+  main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
+)
+command('init', 'make the certificate authority, the secret and an administrator’s key; keeps what is there')
+  .requiredOption('--admin-key-file <file>', 'gets the key, mode 0600; an existing file is kept')
+  .action(({ config, adminKeyFile }: Options & { adminKeyFile: string }) =>
+    main(config, (parsed) => init(parsed, adminKeyFile)),
+  )
+
+function command(name: string, description: string): Command {
+  return program
+    .command(name)
+    .description(description)
+    .option('-c, --config <file>', 'configuration file', defaultConfig)
+}
+
+/** Runs one command; what fails is one line on stderr and exit code 1, 2 for a bad configuration. */
+async function main(configPath: string, run: (config: GatewayConfig) => Promise<void>): Promise<void> {
+  try {
+    await run(readConfig(GatewayConfigSchema, configPath))
+  } catch (error) {
+    console.error(`berth-gateway: ${describeError(error)}`)
+    process.exitCode = error instanceof ConfigError ? 2 : 1
+    if (!(error instanceof BerthError || error instanceof ConfigError)) console.error(error)
+  }
+}
+
+async function serve(config: GatewayConfig): Promise<void> {
+  const { startGateway } = await import('./gateway.js')
+  const log = createLogger({ name: 'berth-gateway', level: config.log_level })
+  const redisUrl = process.env['BERTH_REDIS_URL'] ?? ''
+  const close = await startGateway({ config, redisUrl, version, log })
+  await new Promise<void>((stop) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
+  })
+  log.info('stopping')
+  await close()
+}
+
+async function init(config: GatewayConfig, adminKeyFile: string): Promise<void> {
+  const { ensureAuthority } = await import('./pki/authority.js')
+  const { createAdminKey } = await import('./access/bootstrap.js')
+  const { readOrCreateKey } = await import('../shared/sealing.js')
+  await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
+  await readOrCreateKey(join(config.state_dir, 'secret'))
+  if (await exists(adminKeyFile)) return console.log(`${adminKeyFile} is there already`)
+  await createAdminKey(config.state_dir, adminKeyFile)
+  console.log(`${adminKeyFile} written`)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+await program.parseAsync()

@@ -1,0 +1,38 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+describe('the OpenAPI document', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+
+  it('is served without a key, on both prefixes, with an ETag', async () => {
+    const { status, body, headers } = await gateway.request('GET', '/openapi.json', { key: '' })
+    expect([status, body.openapi]).to.deep.equal([200, '3.1.0'])
+    expect(body).to.deep.equal(gateway.api.document)
+    expect((await gateway.request('GET', '/api/openapi.json', { key: '' })).text).to.equal(
+      JSON.stringify(body),
+    )
+    const again = { key: '', headers: { 'if-none-match': headers['etag'] ?? '' } }
+    expect((await gateway.request('GET', '/openapi.json', again)).status).to.equal(304)
+  })
+
+  it('is valid', async () => {
+    const { valid, errors } = await new Validator().validate(
+      structuredClone(gateway.api.document) as Record<string, unknown>,
+    )
+    expect(valid, JSON.stringify(errors)).to.equal(true)
+  })
+
+  it('describes every route once, with an operation id of its own', () => {
+    const { paths } = gateway.api.document as {
+      paths: Record<string, Record<string, { operationId: string }>>
+    }
+    const operations = Object.values(paths).flatMap((methods) => Object.values(methods))
+    expect(operations).to.have.length(gateway.api.routes.length)
+    expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
+  })
+})

@@ -1,0 +1,329 @@
+import { connect } from 'node:net'
+import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
+import { createApp } from '../../gateway/api/app.js'
+import { route, type Route } from '../../gateway/api/route.js'
+import { silentLog } from '../support/redis.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+const maxBodyBytes = 4096
+
+describe('the HTTP protocol', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway({ maxBodyBytes })
+  })
+  after(() => gateway.close())
+
+  const create = { name: 'proto', template_id: 'debian-12' }
+
+  it('answers unknown paths with 404 and known ones with 405 and Allow', async () => {
+    expect((await gateway.request('GET', '/nothing', { key: '' })).body).to.include({
+      success: false,
+      code: 'not_found',
+    })
+    const { status, headers, body } = await gateway.request('PUT', '/containers', { key: '' })
+    expect([status, body.code, headers['allow']]).to.deep.equal([
+      405,
+      'method_not_allowed',
+      'GET, HEAD, OPTIONS, POST',
+    ])
+    const options = await gateway.request('OPTIONS', '/containers', { key: '' })
+    expect([options.status, options.headers['allow']]).to.deep.equal([204, 'GET, HEAD, OPTIONS, POST'])
+    expect((await gateway.request('OPTIONS', '/nothing')).status).to.equal(404)
+  })
+
+  it('answers HEAD like GET, without the body', async () => {
+    const get = await gateway.request('GET', '/dashboard')
+    const head = await gateway.request('HEAD', '/dashboard')
+    expect([head.status, head.text, head.headers['etag']]).to.deep.equal([200, '', get.headers['etag']])
+    expect(head.headers['content-length']).to.equal(String(get.text.length))
+  })
+
+  it('takes a client’s request id where it is sane', async () => {
+    const ask = async (id: string) =>
+      (await gateway.request('GET', '/dashboard', { headers: { 'x-request-id': id } })).headers[
+        'x-request-id'
+      ]
+    expect(await ask('client-id.0001')).to.equal('client-id.0001')
+    for (const id of ['short', 'has blanks in it', '<script>alert(1)</script>', 'x'.repeat(65)])
+      expect(await ask(id)).to.match(/^[0-9a-f-]{36}$/)
+  })
+
+  it('reads either key header, and refuses none, wrong and contradicting ones', async () => {
+    const ask = (headers: Record<string, string>) =>
+      gateway.request('GET', '/dashboard', { key: '', headers })
+    const bearer = `Bearer ${gateway.adminKey}`
+    expect((await ask({ authorization: bearer })).status).to.equal(200)
+    expect((await ask({ authorization: bearer, 'x-api-key': gateway.adminKey })).status).to.equal(200)
+    for (const headers of [
+      {},
+      { 'x-api-key': 'berth_sk_wrong' },
+      { authorization: bearer, 'x-api-key': 'other' },
+    ]) {
+      const { status, body, headers: sent } = await ask(headers)
+      expect([status, body.code, sent['www-authenticate']]).to.deep.equal([401, 'unauthorized', 'Bearer'])
+    }
+  })
+
+  it('lets a GET have a JSON content type without a body', async () =>
+    expect(
+      (await gateway.request('GET', '/dashboard', { headers: { 'content-type': 'application/json' } }))
+        .status,
+    ).to.equal(200))
+
+  it('ignores unknown fields, and a body where none belongs', async () => {
+    const body = { ...create, cpu_percent: 5, extra_ports: 3, nonsense: { deep: [] } }
+    expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
+    for (const ignored of ['[]', '', '{"a":1}', 'no json at all', '[1,2,3]'])
+      expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(
+        202,
+      )
+  })
+
+  for (const [name, body, status, code, headers] of [
+    ['broken JSON', '{"name":', 400, 'invalid_json', {}],
+    ['a list', '[1]', 400, 'invalid_json', {}],
+    ['null', 'null', 400, 'invalid_json', {}],
+    ['a string', '"x"', 400, 'invalid_json', {}],
+    ['bytes that are not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 400, 'invalid_json', {}],
+    ['deep nesting', `{"name":${'['.repeat(1000)}${']'.repeat(1000)}}`, 400, 'invalid_json', {}],
+    ['no body', undefined, 400, 'missing_field', {}],
+    ['an empty list', '[]', 400, 'missing_field', {}],
+    [
+      'another type',
+      'name=x',
+      415,
+      'unsupported_media_type',
+      { 'content-type': 'application/x-www-form-urlencoded' },
+    ],
+    [
+      'another charset',
+      '{}',
+      415,
+      'unsupported_media_type',
+      { 'content-type': 'application/json; charset=utf-16' },
+    ],
+    ['a compressed body', '{}', 415, 'unsupported_media_type', { 'content-encoding': 'gzip' }],
+    ['more than the limit', JSON.stringify({ name: 'x'.repeat(maxBodyBytes) }), 413, 'payload_too_large', {}],
+    ['far more than the limit', 'x'.repeat(40 * maxBodyBytes), 413, 'payload_too_large', {}],
+  ] as [string, string | Buffer | undefined, number, string, Record<string, string>][])
+    it(`refuses ${name}`, async () => {
+      const options = { headers, ...(body === undefined ? {} : { body }) }
+      const reply = await gateway.request('POST', '/containers', options)
+      expect([reply.status, reply.body.code]).to.deep.equal([status, code])
+    })
+
+  it('keeps to the limit when the length is not announced', async () => {
+    const reply = await exchange(
+      gateway,
+      'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +
+        `X-API-Key: ${gateway.adminKey}\r\nTransfer-Encoding: chunked\r\n\r\n` +
+        `2000\r\n${' '.repeat(0x2000)}\r\n0\r\n\r\n`,
+    )
+    expect(reply)
+      .to.match(/^HTTP\/1.1 413 /)
+      .and.to.include('payload_too_large')
+  })
+
+  it('names the field it refuses', async () => {
+    for (const [change, code, field] of [
+      [{ name: undefined }, 'missing_field', 'name'],
+      [{ ram_mb: '512' }, 'invalid_field', 'ram_mb'],
+      [{ ram_mb: 512.5 }, 'invalid_field', 'ram_mb'],
+      [{ virtualization: 'docker' }, 'invalid_field', 'virtualization'],
+      [
+        { nat_port_mappings: [{ container_port: 70000 }] },
+        'invalid_field',
+        'nat_port_mappings.0.container_port',
+      ],
+      [{ public_ipv4s: ['1.2.3'] }, 'invalid_field', 'public_ipv4s.0'],
+      [{ template_id: '../etc' }, 'invalid_field', 'template_id'],
+    ] as const) {
+      const { status, body } = await gateway.request('POST', '/containers', {
+        body: { ...create, name: 'n1', ...change },
+      })
+      expect([status, body.code, body.details.field]).to.deep.equal([400, code, field])
+    }
+  })
+
+  it('is not polluted by __proto__ members', async () => {
+    const body =
+      '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"name":"p1","template_id":"debian-12"}'
+    expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
+    expect(({} as Record<string, unknown>)['polluted']).to.equal(undefined)
+  })
+
+  describe('Idempotency-Key', () => {
+    const post = (name: string, key: string) =>
+      gateway.request('POST', '/containers', {
+        body: { ...create, name },
+        headers: { 'idempotency-key': key },
+      })
+
+    it('replays the first answer, password included, and refuses another body', async () => {
+      const first = await post('idem-1', 'order-4711')
+      const again = await post('idem-1', 'order-4711')
+      expect([again.status, again.text]).to.deep.equal([202, first.text])
+      expect(again.headers['idempotency-replayed']).to.equal('true')
+      const other = await post('idem-2', 'order-4711')
+      expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
+      expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
+    })
+
+    it('makes one of many at once', async () => {
+      const replies = await Promise.all(Array.from({ length: 20 }, () => post('idem-many', 'order-4712')))
+      const ids = replies
+        .filter((r) => r.status === 202)
+        .map((r) => (r.body as { data: { id: number } }).data.id)
+      expect(new Set(ids).size).to.equal(1)
+      for (const reply of replies) expect([202, 409]).to.include(reply.status)
+    })
+
+    it('runs again, as the same operation, after a failure that may pass', async () => {
+      gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
+      expect((await post('idem-3', 'order-4713')).status).to.equal(504)
+      gateway.fleet.agentFailure = undefined
+      expect((await post('idem-3', 'order-4713')).status).to.equal(202)
+    })
+
+    it('refuses a key that is none', async () => {
+      for (const key of ['x'.repeat(256), 'has blank'])
+        expect((await post('idem-4', key)).body.details.field).to.equal('Idempotency-Key')
+    })
+  })
+
+  describe('raw requests', () => {
+    for (const [name, line] of [
+      ['a path that climbs', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
+      ['encoded slashes', 'GET /api/v1/containers/..%2f..%2fetc%2fpasswd HTTP/1.1'],
+      ['broken percent encoding', 'GET /api/v1/containers/%zz%c3%28 HTTP/1.1'],
+      ['a NUL', 'GET /api/v1/containers/%00 HTTP/1.1'],
+      ['two slashes', 'GET //api/v1/containers HTTP/1.1'],
+      ['a backslash', 'GET /api/v1\\containers HTTP/1.1'],
+      ['an absolute target', 'GET http://other.example/nothing HTTP/1.1'],
+      ['a target with a bad port', 'GET http://other.example:99999/api HTTP/1.1'],
+      ['a target that is no URL', 'GET http://[bad HTTP/1.1'],
+      ['an asterisk', 'OPTIONS * HTTP/1.1'],
+      ['an unknown method', 'PROPFIND /api/v1/containers HTTP/1.1'],
+      ['__proto__', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
+      ['a query of junk', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
+    ] as const)
+      for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
+        it(`${name}, Host ${host}`, async () => {
+          const reply = await exchange(
+            gateway,
+            `${line}\r\nHost: ${host}\r\nX-API-Key: ${gateway.adminKey}\r\nConnection: close\r\n\r\n`,
+          )
+          expect(reply).to.match(/^HTTP\/1.1 4\d\d /)
+          expect(reply)
+            .to.match(/X-Request-Id: /i)
+            .and.to.include('"success":false')
+        })
+
+    for (const [name, text, status] of [
+      ['no HTTP', 'hello\r\n\r\n', 400],
+      ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400],
+      ['headers of 1 MB', `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(1_000_000)}\r\n\r\n`, 431],
+      [
+        'two lengths',
+        'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
+        400,
+      ],
+      [
+        'smuggling',
+        'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx',
+        400,
+      ],
+    ] as const)
+      it(`${name}`, async () =>
+        expect(await exchange(gateway, text)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
+  })
+
+  it('is healthy, ready and measured', async () => {
+    expect((await gateway.request('GET', '/healthz', { key: '' })).text).to.equal('ok\n')
+    expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
+    const { text, status } = await gateway.request('GET', '/metrics', { key: '' })
+    expect(status).to.equal(200)
+    expect(text)
+      .to.match(/^berth_guests\{status="\w+"\} \d+$/m)
+      .and.to.include('berth_host_up{host="host-a"} 1')
+    expect(text)
+      .to.include('berth_http_request_duration_seconds_bucket')
+      .and.to.include('route="/containers/{id}/start"')
+    expect(text).to.include('berth_store_up 1')
+  })
+
+  it('shows metrics through a proxy only to a key that may read hosts', async () => {
+    const ask = (key: string) =>
+      gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
+    expect((await ask('')).status).to.equal(401)
+    expect((await ask(await gateway.makeKey({ scopes: ['container:read'] }))).status).to.equal(403)
+    expect((await ask(gateway.adminKey)).status).to.equal(200)
+  })
+
+  it('serves its documents without a key, and nothing of another host', async () => {
+    const { text, headers } = await gateway.request('GET', '/docs', { key: '' })
+    expect(headers['content-security-policy']).to.include("default-src 'none'").and.not.to.include('http')
+    expect(text).not.to.match(/https?:/)
+    for (const [, path = ''] of text.matchAll(/(?:src|href)="([^"]+)"/g))
+      expect((await gateway.request('GET', path, { key: '' })).status, path).to.equal(200)
+    expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
+  })
+})
+
+describe('the table', () => {
+  const handle = () => ({})
+  const good = {
+    method: 'POST',
+    path: '/things',
+    scope: 'thing:make',
+    audit: 'thing.make',
+    summary: '',
+    tag: '',
+    handle,
+  }
+  for (const [name, change] of [
+    ['no scope', { scope: undefined }],
+    ['an empty scope', { scope: '' }],
+    ['no audit action', { audit: undefined }],
+    ['an empty audit action', { audit: '' }],
+    ['a bad path', { path: 'things' }],
+  ] as const)
+    it(`does not start with a route that has ${name}`, () => {
+      const broken = { ...good, ...change } as unknown as Route
+      const start = (routes: Route[]) => () =>
+        createApp({
+          routes,
+          pages: [],
+          access: {},
+          maxBodyBytes: 1,
+          trustedProxies: [],
+          metrics: {},
+          log: silentLog,
+        } as never)
+      expect(start([route(good as never)])).not.to.throw()
+      expect(start([broken])).to.throw(/route POST/)
+      expect(start([route(good as never), route({ ...good, path: '/things' } as never)])).to.throw(/twice/)
+    })
+})
+
+/** Sends bytes as they are; resolves with all that comes back. */
+function exchange(gateway: TestGateway, text: string): Promise<string> {
+  const { hostname, port } = new URL(gateway.url)
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    let answer = ''
+    const done = () => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.setTimeout(5000, () => reject(new Error(`no answer to ${text.slice(0, 60)}: ${answer}`)))
+    socket.on('data', (chunk) => {
+      answer += chunk.toString('latin1')
+      if (/\r\n\r\n[^]*\}$/.test(answer)) done()
+    })
+    socket.on('close', done)
+    socket.on('error', () => (answer === '' ? reject(new Error('reset without an answer')) : done()))
+  })
+}
