@@ -27,7 +27,8 @@ const maskedUnits: readonly string[] = [
   ...['kmod-static-nodes.service', 'systemd-modules-load.service', 'systemd-binfmt.service'],
   ...['systemd-firstboot.service', 'systemd-random-seed.service', 'systemd-repart.service'],
   ...['systemd-pstore.service', 'systemd-remount-fs.service', 'systemd-tmpfiles-setup-dev.service'],
-  ...['systemd-journald-audit.socket', 'getty-static.service', 'systemd-ask-password-console.path'],
+  ...['systemd-tmpfiles-setup-dev-early.service', 'sshd-keygen.service', 'systemd-journald-audit.socket'],
+  ...['getty-static.service', 'systemd-ask-password-console.path'],
   ...['e2scrub_reap.service', 'e2scrub_all.timer', 'fstrim.timer'],
   ...['systemd-networkd.service', 'systemd-networkd.socket', 'systemd-networkd-wait-online.service'],
 ]

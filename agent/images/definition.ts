@@ -5,7 +5,11 @@ export interface ImageBuildInput {
 }
 
 interface Builder {
-  ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
+  ensure(
+    templateId: string,
+    report: (fraction: number, stage: string) => void,
+    signal: AbortSignal,
+  ): Promise<void>
 }
 
 /** Building an image ahead of its first use, as a task of its own. */

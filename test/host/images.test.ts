@@ -1,14 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
@@ -19,6 +10,7 @@ import { openDatabase } from '../../agent/state/database.js'
 import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { Trash } from '../../agent/storage/trash.js'
 import { cacheTestImage } from '../support/debian-image.js'
+import { HandmadeGuest } from '../support/handmade-guest.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -285,66 +277,6 @@ const debianSetuid = [
   'usr/lib/openssh/ssh-keysign 0 4755',
   'usr/sbin/unix_chkpwd 0 2755',
 ]
-
-/** An unprivileged container of a clone, by lxc's tools alone. */
-class HandmadeGuest {
-  readonly #lxcPath: string
-  readonly #root: string
-
-  constructor(
-    readonly name: string,
-    pool: Pool,
-    directory: string,
-  ) {
-    this.#lxcPath = `${directory}/lxc`
-    this.#root = `${pool.guests}/${name}`
-    this.#stop()
-    sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/debian-12`, this.#root)
-    mkdirSync(`${this.#lxcPath}/${name}`, { recursive: true })
-    const lines = [
-      `lxc.uts.name = ${name}`,
-      'lxc.idmap = u 0 1900000000 65536',
-      'lxc.idmap = g 0 1900000000 65536',
-      `lxc.rootfs.path = dir:${this.#root}`,
-      'lxc.rootfs.options = idmap=container,nodev',
-      'lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio',
-      'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
-      'lxc.cgroup.relative = 0',
-      'lxc.net.0.type = empty',
-      'lxc.tty.max = 1',
-    ]
-    writeFileSync(`${this.#lxcPath}/${name}/config`, `${lines.join('\n')}\n`)
-  }
-
-  start(): void {
-    execFileSync('/usr/bin/lxc-start', ['-P', this.#lxcPath, '-n', this.name], {
-      env: { PATH: '/usr/sbin:/sbin' },
-    })
-  }
-
-  attach(...command: string[]): string {
-    return sh('lxc-attach', '-P', this.#lxcPath, '-n', this.name, '--clear-env', '--', ...command)
-  }
-
-  isUp(): boolean {
-    return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes || echo no').trim() === 'yes'
-  }
-
-  pid(): string {
-    return sh('lxc-info', '-P', this.#lxcPath, '-n', this.name, '-p', '-H').trim()
-  }
-
-  #stop(): void {
-    if (existsSync(`${this.#lxcPath}/${this.name}`))
-      sh('lxc-stop', '-k', '-P', this.#lxcPath, '-n', this.name)
-  }
-
-  remove(): void {
-    this.#stop()
-    sh('btrfs', '-q', 'subvolume', 'delete', this.#root)
-    rmSync(`${this.#lxcPath}/${this.name}`, { recursive: true })
-  }
-}
 
 /** From within the guest's network, where nothing but its loopback is. */
 function loginBySsh(guest: HandmadeGuest, directory: string): void {

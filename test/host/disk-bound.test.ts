@@ -1,0 +1,61 @@
+import { execFileSync } from 'node:child_process'
+import { statSync } from 'node:fs'
+import { expect } from 'chai'
+import { lxcPaths } from '../../agent/drivers/lxc/paths.js'
+import { ensureSupportFiles } from '../../agent/drivers/lxc/support-files.js'
+import { openPool, type Pool } from '../../agent/storage/pool.js'
+import { ensureTestImage } from '../support/debian-image.js'
+import { HandmadeGuest } from '../support/handmade-guest.js'
+import { scratchDirectory, testStorage } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+const mib = 1024 ** 2
+const createSubvolume = '0x5000940e'
+const requests = [createSubvolume, '0x50009418', '0x50009401', '0x50009417']
+/** Each request as it is, and with bits above the 32 that the kernel looks at. */
+const script = `open(D, "<", "/root");
+  for my $high (0, 1) { my $a = pack("qZ4088", fileno(D), "nest");
+    print syscall(16, fileno(D), hex($ARGV[0]) + ($high << 32), $a) == 0 ? "made " : "$! "; }`
+
+describe('disk of a guest', function () {
+  this.timeout(300_000)
+  const scratch = scratchDirectory('btest-bound')
+  let pool: Pool
+  let guest: HandmadeGuest
+
+  before(async () => {
+    pool = await openPool(testStorage(scratch.path))
+    await ensureTestImage(pool)
+    const paths = lxcPaths({
+      stateDir: `${scratch.path}/st`,
+      runDir: `${scratch.path}/run`,
+      namePrefix: 'btest',
+    })
+    await ensureSupportFiles(paths)
+    guest = new HandmadeGuest('btest-bound-a', pool, scratch.path, [
+      `lxc.seccomp.profile = ${paths.seccompProfile}`,
+    ])
+    execFileSync('btrfs', ['qgroup', 'limit', String(64 * mib), guest.root])
+    guest.start()
+    await waitFor(() => guest.isUp(), { what: 'systemd to answer' })
+  })
+  after(() => {
+    guest.remove()
+    scratch.wipe()
+  })
+
+  it('gets no subvolumes inside, which would have no bound', () => {
+    for (const request of requests)
+      expect(guest.attach('perl', '-e', script, request), request).to.match(
+        /^(Inappropriate ioctl for device ){2}$/,
+      )
+    expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')
+  })
+
+  it('ends where it should, and works again after something is deleted', () => {
+    const fill = 'dd if=/dev/zero of=/big bs=1M count=128 conv=fsync 2>&1; true'
+    expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
+    expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)
+    expect(guest.attach('sh', '-c', 'rm /big && echo word >/small && sync && cat /small')).to.equal('word\n')
+  })
+})
