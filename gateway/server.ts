@@ -5,12 +5,21 @@ import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 
-/** A client that is slower than this is hung up on. */
-const headersTimeoutMs = 10_000
-const requestTimeoutMs = 30_000
-/** Longer than usual proxies keep theirs, so that it is not we who close under a request. */
-const keepAliveTimeoutMs = 65_000
-const checkIntervalMs = 2_000
+export interface HttpTimeouts {
+  /** A client that is slower than this is hung up on. */
+  readonly headersMs: number
+  readonly requestMs: number
+  readonly keepAliveMs: number
+  readonly checkEveryMs: number
+}
+
+const defaultTimeouts: HttpTimeouts = {
+  headersMs: 10_000,
+  requestMs: 30_000,
+  // Longer than usual proxies keep theirs, so that it is not we who close under a request.
+  keepAliveMs: 65_000,
+  checkEveryMs: 2_000,
+}
 
 export interface HttpServer {
   /** http://host:port */
@@ -25,16 +34,21 @@ export interface ListenAddress {
   readonly port: number
 }
 
-export async function startHttpServer(app: Koa, listen: ListenAddress, log: Logger): Promise<HttpServer> {
+export async function startHttpServer(
+  app: Koa,
+  listen: ListenAddress,
+  log: Logger,
+  timeouts: HttpTimeouts = defaultTimeouts,
+): Promise<HttpServer> {
   const handle = app.callback()
   // Koa handles its own failures; the promise never rejects.
   const callback = (...[request, response]: Parameters<typeof handle>): void => void handle(request, response)
   const server = createServer(
     {
-      headersTimeout: headersTimeoutMs,
-      requestTimeout: requestTimeoutMs,
-      keepAliveTimeout: keepAliveTimeoutMs,
-      connectionsCheckingInterval: checkIntervalMs,
+      headersTimeout: timeouts.headersMs,
+      requestTimeout: timeouts.requestMs,
+      keepAliveTimeout: timeouts.keepAliveMs,
+      connectionsCheckingInterval: timeouts.checkEveryMs,
       maxHeaderSize: 16_384,
       noDelay: true,
     },
@@ -60,14 +74,18 @@ function listenOn(server: Server, listen: ListenAddress): Promise<void> {
   })
 }
 
+const idleCheckMs = 50
+
 function closeServer(server: Server, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+    // A connection whose last answer has gone out stays open for another request, which must not come.
+    const sweep = setInterval(() => server.closeIdleConnections(), idleCheckMs)
     server.close(() => {
       clearTimeout(cut)
+      clearInterval(sweep)
       resolve()
     })
-    server.closeIdleConnections()
   })
 }
 

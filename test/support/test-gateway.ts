@@ -2,11 +2,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import type { Logger } from 'pino'
 import { Agent, request as send, type Dispatcher } from 'undici'
 import { createAccess, type Access } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { createApi, type Api } from '../../gateway/api/create-api.js'
-import { startHttpServer, type HttpServer } from '../../gateway/server.js'
+import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../gateway/server.js'
 import { Store } from '../../gateway/store/store.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import { createTimeFormat } from '../../shared/time.js'
@@ -46,15 +47,20 @@ export interface TestGateway {
   /** `path` is relative to /api/v1 unless it starts with /api or names a page. Checked against the document. */
   request(method: Dispatcher.HttpMethod, path: string, options?: RequestOptions): Promise<Reply>
   makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>
+  /** The HTTP server alone, as at shutdown. */
+  closeServer(graceMs: number): Promise<void>
   close(): Promise<void>
 }
 
 export interface TestGatewayOptions {
   readonly maxBodyBytes?: number
   readonly trustedProxies?: readonly string[]
+  readonly timeouts?: HttpTimeouts
+  readonly log?: Logger
 }
 
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const log = options.log ?? silentLog
   const redis = await startTestRedis()
   const stateDir = await mkdtemp(join(tmpdir(), 'btest-api-'))
   const keyFile = join(stateDir, 'admin.key')
@@ -62,7 +68,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const adminKey = (await readFile(keyFile, 'utf8')).trim()
   const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
   const secret = await readOrCreateKey(join(stateDir, 'secret'))
-  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log: silentLog })
+  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log })
   store.start()
   access.start()
   const fleet = new SimulatedFleet()
@@ -73,16 +79,17 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
     trustedProxies: options.trustedProxies ?? [],
     version: '0.0.0-test',
-    log: silentLog,
+    log,
     isClosing: () => false,
   })
-  const server = await startHttpServer(api.app, { host: '127.0.0.1', port: 0 }, silentLog)
+  const server = await startHttpServer(api.app, { host: '127.0.0.1', port: 0 }, log, options.timeouts)
   const client = createClient(server, api, adminKey)
   await until(async () => (await client.request('GET', '/dashboard')).status === 200, 'the admin key works')
   return {
     ...{ fleet, api, access, store, redis, url: server.url, adminKey },
     request: (...given) => client.request(...given),
     makeKey: (fields) => makeKey(client, fields),
+    closeServer: (graceMs) => server.close(graceMs),
     close: async () => {
       await client.close()
       await server.close(1000)
