@@ -15,7 +15,7 @@ json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 gateway_ready() { [ "$(curl -s -o /dev/null --max-time 5 -w '%{http_code}' "$(api_url)/readyz")" = 200 ]; }
 
 # The state of this host as the gateway sees it: pending, online, offline or nothing.
-host_state() { api GET /hosts 2>/dev/null | json '.data[] | select(.id == $id) | .state // .status' --arg id "$1"; }
+host_state() { api GET /hosts 2>/dev/null | json '.data[] | select(.id == $id) | .status' --arg id "$1"; }
 
 # Waits for a condition while a daemon runs. wait_for DAEMON SECONDS LABEL COMMAND...
 wait_for() {

@@ -126,7 +126,8 @@ start_in_background() {
   [ "$1" != gateway ] || as=("${as_berth[@]}")
   # fd 9 is this script's lock. BERTH_REDIS_URL is the one variable that a daemon reads.
   (
-    cd / && ulimit -n 65536
+    cd /
+    ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
     # shellcheck disable=SC1090 # the operator's
     [ ! -r "$etc_dir/$1.env" ] || { set -a && . "$etc_dir/$1.env" && set +a; }
     exec 9>&- </dev/null >>"$log" 2>&1
