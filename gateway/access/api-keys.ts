@@ -1,9 +1,9 @@
 import { notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { KeyCache } from './key-cache.js'
-import { encodeRecord, type KeyRecord } from './key-record.js'
+import { effectiveRights, encodeRecord, type KeyRecord } from './key-record.js'
 import { createKeySecret, digestKey, shownPrefix } from './key-secret.js'
-import { insertKey, keyNames, readAllKeys, type KeyNames } from './key-store.js'
+import { insertKey, keyNames, readAllKeys, readChain, type KeyNames } from './key-store.js'
 import type { KeyUsage, KeyUse } from './key-usage.js'
 import {
   checkChainLength,
@@ -57,10 +57,10 @@ export class ApiKeys {
     callerId: number,
     fields: KeyFields & { name: string },
   ): Promise<{ record: KeyRecord; key: string }> {
-    const keys = await this.readAll()
-    const maker = getKey(keys, callerId)
-    checkChainLength(keys, maker)
-    const grant = planNewKey(fields, rightsOf(keys, maker))
+    const maker = await this.store.run('read an API key', (client) => readChain(client, this.names, callerId))
+    if (!maker) throw notFound('API key')
+    checkChainLength(maker)
+    const grant = planNewKey(fields, effectiveRights(maker))
     const key = createKeySecret()
     const record = await this.store.run('make an API key', async (client) => {
       const id = await client.incr(this.names.nextId)

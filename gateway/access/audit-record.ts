@@ -15,28 +15,19 @@ export interface AuditRecord {
 
 type Fields = Readonly<Record<string, string>>
 
-/** @param id of the stream entry: its time, a dash, a number */
-export function parseStart(id: string, fields: Fields): AuditRecord {
+/**
+ * An entry from what was written before the action and after it.
+ * @param id of the stream entry: its time, a dash, a number
+ * @param outcome absent while it runs, and for ever when the gateway died meanwhile
+ */
+export function parseEntry(id: string, start: Fields, outcome: Fields | undefined): AuditRecord {
+  const { action = '', user = '', address = '', request_id: requestId = '' } = start
+  const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   return {
-    timeMs: Number(id.split('-')[0]),
-    action: fields['action'] ?? '',
-    target: fields['target'] ?? '',
-    detail: 'outcome unknown',
-    user: fields['user'] ?? '',
-    success: false,
-    address: fields['address'] ?? '',
-    requestId: fields['request_id'] ?? '',
-    containerUuid: '',
-  }
-}
-
-/** What the outcome says better than the beginning did. */
-export function parseOutcome(fields: Fields | undefined): Partial<AuditRecord> {
-  if (!fields) return {}
-  return {
-    success: fields['success'] === '1',
-    detail: fields['detail'] ?? '',
-    containerUuid: fields['container'] ?? '',
-    ...(fields['target'] ? { target: fields['target'] } : {}),
+    ...{ action, user, address, requestId, containerUuid },
+    timeMs: Number(id.slice(0, id.indexOf('-'))),
+    target: outcome?.['target'] || (start['target'] ?? ''),
+    detail: outcome ? detail : 'outcome unknown',
+    success: success === '1',
   }
 }

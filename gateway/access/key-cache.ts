@@ -1,14 +1,8 @@
+import { timingSafeEqual } from 'node:crypto'
 import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
-import {
-  chainOf,
-  decodeRecord,
-  effectiveRights,
-  maxChain,
-  type KeyChain,
-  type KeyRecord,
-} from './key-record.js'
-import { keyNames, type KeyNames } from './key-store.js'
+import { effectiveRights, type KeyChain, type KeyRecord } from './key-record.js'
+import { keyNames, readChain, type KeyNames } from './key-store.js'
 import type { Rights } from './rights.js'
 
 /** A key with what it may do, ready for checking requests. */
@@ -18,7 +12,8 @@ export interface ResolvedKey {
   readonly complete: boolean
   readonly rights: Rights
   readonly containerUuids: ReadonlySet<string>
-  readonly addressSets: readonly AddressSet[]
+  /** Whether it may be used from an address. */
+  readonly admits: (address: string) => boolean
 }
 
 /** Stands in for "no container at all" where an empty set would mean "all" (RFC 9562, 5.9). */
@@ -101,18 +96,9 @@ export class KeyCache {
   }
 
   private async read(client: StoreClient, digest: string, load: Load): Promise<ResolvedKey | undefined> {
-    const found = new Map<number, KeyRecord>()
-    let id = Number((await client.get(this.names.digest(digest))) ?? 0)
-    for (let depth = 0; id !== 0 && depth <= maxChain; depth++) {
-      load.ids.add(id)
-      const text = await client.get(this.names.record(id))
-      if (text === null) break
-      const record = decodeRecord(text)
-      found.set(id, record)
-      id = record.parentId
-    }
-    const [first] = found.values()
-    return first && resolveKey(chainOf(first, (parent) => found.get(parent)))
+    const id = Number((await client.get(this.names.digest(digest))) ?? 0)
+    const chain = await readChain(client, this.names, id, (read) => load.ids.add(read))
+    return chain && sameDigest(chain.records[0]?.digest, digest) ? resolveKey(chain) : undefined
   }
 
   private keep(digest: string, resolved: ResolvedKey, ids: ReadonlySet<number>): void {
@@ -125,6 +111,11 @@ export class KeyCache {
   }
 }
 
+/** The store is trusted to find the right record, but not blindly. */
+function sameDigest(a: string | undefined, b: string): boolean {
+  return a?.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
+}
+
 function resolveKey(chain: KeyChain): ResolvedKey | undefined {
   const [record] = chain.records
   if (!record) return undefined
@@ -135,6 +126,22 @@ function resolveKey(chain: KeyChain): ResolvedKey | undefined {
     complete: chain.complete,
     rights,
     containerUuids: new Set(containers === 'all' ? [] : containers.length === 0 ? [noContainer] : containers),
-    addressSets: rights.addresses.map((list) => new AddressSet(list)),
+    admits: rememberVerdicts(rights.addresses.map((list) => new AddressSet(list))),
+  }
+}
+
+const maxVerdicts = 100
+
+/** Callers come from few addresses; a look-up in a block list costs some 1.5 µs for each of its entries. */
+function rememberVerdicts(sets: readonly AddressSet[]): (address: string) => boolean {
+  if (sets.length === 0) return () => true
+  const verdicts = new Map<string, boolean>()
+  return (address) => {
+    const known = verdicts.get(address)
+    if (known !== undefined) return known
+    if (verdicts.size >= maxVerdicts) verdicts.clear()
+    const verdict = sets.every((set) => set.has(address))
+    verdicts.set(address, verdict)
+    return verdict
   }
 }

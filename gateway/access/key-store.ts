@@ -1,5 +1,5 @@
 import type { Store, StoreClient } from '../store/store.js'
-import { decodeRecord, encodeRecord, type KeyRecord } from './key-record.js'
+import { chainOf, decodeRecord, encodeRecord, maxChain, type KeyChain, type KeyRecord } from './key-record.js'
 
 /** Where keys are in the store. Only the records are watched for changes; their digests never change. */
 export function keyNames(store: Store) {
@@ -27,6 +27,29 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
   const texts = await client.mGet(ids.map((id) => names.record(id)))
   const records = texts.filter((text) => text !== null).map((text) => decodeRecord(text))
   return new Map(records.map((record) => [record.id, record]))
+}
+
+/**
+ * A key and those that made it; `undefined` where there is no such key.
+ * @param onRead told of every id before it is read
+ */
+export async function readChain(
+  client: StoreClient,
+  names: KeyNames,
+  id: number,
+  onRead: (id: number) => void = () => undefined,
+): Promise<KeyChain | undefined> {
+  const found = new Map<number, KeyRecord>()
+  for (let next = id, depth = 0; next !== 0 && depth <= maxChain; depth++) {
+    onRead(next)
+    const text = await client.get(names.record(next))
+    if (text === null) break
+    const record = decodeRecord(text)
+    found.set(next, record)
+    next = record.parentId
+  }
+  const first = found.get(id)
+  return first && chainOf(first, (parent) => found.get(parent))
 }
 
 /**

@@ -1,5 +1,5 @@
 import { BerthError, conflict } from '../../shared/errors.js'
-import { chainOf, effectiveRights, maxChain, ownRights, type KeyRecord } from './key-record.js'
+import { chainOf, effectiveRights, maxChain, ownRights, type KeyChain, type KeyRecord } from './key-record.js'
 import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, type Rights } from './rights.js'
 import { coversScope, defaultScopes } from './scopes.js'
 
@@ -70,8 +70,8 @@ const blank: KeyRecord = {
 }
 
 /** @throws {BerthError} `invalid_state` where the line of makers is as long as it may be */
-export function checkChainLength(keys: Keys, maker: KeyRecord): void {
-  if (chainOf(maker, (id) => keys.get(id)).records.length >= maxChain)
+export function checkChainLength(maker: KeyChain): void {
+  if (maker.records.length >= maxChain)
     throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
 }
 

@@ -23,8 +23,8 @@ export interface StoreOptions {
 
 type InvalidationListener = (key: string | null) => void
 
-const pingEveryMs = 500
-const pingTimeoutMs = 1000
+const pingEveryMs = 400
+const pingTimeoutMs = 1400
 const retryMaxMs = 1000
 const transactionAttempts = 25
 
