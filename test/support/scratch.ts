@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import type { StorageConfig } from '../../agent/storage/pool.js'
 
 /**
@@ -10,6 +10,8 @@ import type { StorageConfig } from '../../agent/storage/pool.js'
 export function scratchDirectory(name: string): { path: string; wipe: () => void } {
   const path = `/var/tmp/${name}`
   const wipe = (): void => {
+    for (const { lxcPath, name } of containersBelow(path))
+      execFileSync('lxc-stop', ['-k', '-P', lxcPath, '-n', name])
     for (const target of mountsBelow(path)) execFileSync('umount', ['--', target])
     for (const device of loopsBelow(path)) execFileSync('losetup', ['--detach', device])
     rmSync(path, { recursive: true, force: true })
@@ -40,4 +42,21 @@ export function loopsBelow(directory: string): string[] {
   const text = execFileSync('losetup', ['--list', '--noheadings', '--raw', '--output', 'NAME,BACK-FILE'])
   const rows = text.toString().trim().split('\n')
   return rows.filter((row) => row.includes(` ${directory}/`)).map((row) => row.split(' ')[0] ?? '')
+}
+
+/** Found by the titles that lxc gives its monitors: `[lxc monitor] path name`. */
+function containersBelow(directory: string): { lxcPath: string; name: string }[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    const title = /^\d+$/.test(pid) ? readTitle(pid) : ''
+    const [, lxcPath = '', name = ''] = /^\[lxc monitor\] (\S+) (\S+)/.exec(title) ?? []
+    return lxcPath.startsWith(`${directory}/`) ? [{ lxcPath, name }] : []
+  })
+}
+
+function readTitle(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+  } catch {
+    return '' // ended meanwhile
+  }
 }
