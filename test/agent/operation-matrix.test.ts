@@ -85,7 +85,7 @@ function engineOf(world: FileWorld): OperationEngine {
 }
 
 describe('operation matrix: the process killed', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let directory: string
 
   beforeEach(() => (directory = makeDirectory()))

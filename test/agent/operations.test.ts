@@ -458,6 +458,27 @@ describe('operations', () => {
       expect((await second.wait('1')).status).to.equal('done')
     })
 
+    it('does not fail what has no undo either, where it is interrupted', async () => {
+      const run = step('x', ({ signal, repeated }) => (repeated ? undefined : aborted(signal)))
+      const first = start([define('a', [run])])
+      first.submit(order('1', 'a', 'g'))
+      await waitFor(() => first.get('1').status === 'running')
+      await first.close()
+      expect(first.get('1').status).to.equal('running')
+      expect((await start([define('a', [run])]).wait('1')).status).to.equal('done')
+    })
+
+    it('closes while the next attempt waits for its turn', async () => {
+      const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
+      const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
+      const engine = start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })
+      engine.submit(order('1', 'delete', 'g'))
+      engine.submit(order('2', 'busy', 'h'))
+      await waitFor(() => engine.get('2').status === 'running')
+      await new Promise((done) => setTimeout(done, 20)) // the attempt is due, its place taken
+      expect(await engine.close(2000)).to.equal(true)
+    })
+
     it('resumes what was begun before what waits, within the limit', async () => {
       const gates = Array.from({ length: 4 }, () => new Gate())
       const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
