@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { BerthError, notFound } from '../../shared/errors.js'
@@ -10,10 +9,10 @@ import { GrpcAgentClient } from './agent-client.js'
 import { connectAgent, type AgentConnection } from './agent-connection.js'
 import { CertificateKeeper, isConnectionGood } from './certificates.js'
 import type { AgentClient, Fleet, GuestCreation, GuestCreationRequest } from './contract.js'
+import { GuestCache } from './guest-cache.js'
 import { GuestCreator } from './creation.js'
 import { GuestRegistry } from './guest-registry.js'
 import { StoredHostAdmin } from './host-admin.js'
-import type { HostRecord } from './host-record.js'
 import type { HostState } from './host-state.js'
 import { HostStore } from './host-store.js'
 import { HostWatcher } from './host-watcher.js'
@@ -22,10 +21,13 @@ import { JoinTokens } from './join-tokens.js'
 import type { Claim } from './plan-claims.js'
 import { Waiters } from './waiters.js'
 import { FleetState } from './view.js'
+import { WatchedHosts } from './watched-hosts.js'
 
 const hourMs = 3_600_000
 /** Another gateway's changes to hosts are noticed within this. */
 const pollHostsMs = 2000
+/** How long a start waits for the hosts. */
+const settleMs = 2000
 const sweepEveryMs = 30_000
 /** A reservation younger than this may belong to a creation that is under way. */
 const reservationGraceMs = 120_000
@@ -38,18 +40,17 @@ export interface FleetOptions {
 
 /** The gateway's side of all hosts: their records, connections and what they report. */
 export class GatewayFleet implements Fleet {
-  readonly view = new FleetState()
+  readonly view: FleetState
   readonly hosts: StoredHostAdmin
-  readonly #hostStore: HostStore
+  readonly #watched: WatchedHosts
+  readonly #cache: GuestCache
   readonly #registry: GuestRegistry
   readonly #creator: GuestCreator
   readonly #keeper: CertificateKeeper
-  readonly #watchers = new Map<string, HostWatcher>()
   readonly #clients = new WeakMap<AgentConnection, GrpcAgentClient>()
   readonly #waiters = new Waiters()
   readonly #timers: NodeJS.Timeout[] = []
   #joinServer: JoinServer | undefined
-  #polled = false
 
   private constructor(
     private readonly options: FleetOptions,
@@ -58,15 +59,25 @@ export class GatewayFleet implements Fleet {
   ) {
     const { store, config, log } = options
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
-    this.#hostStore = new HostStore(store)
+    this.view = new FleetState((hostId, uuid) => this.#cache.note(hostId, uuid))
+    this.#cache = new GuestCache(
+      store,
+      log,
+      (hostId, uuid) => this.view.findState(hostId)?.guests.get(uuid)?.guest,
+    )
+    const hostStore = new HostStore(store)
+    this.#watched = new WatchedHosts({
+      ...{ view: this.view, store: hostStore, cache: this.#cache, log },
+      createWatcher: (host) => this.#createWatcher(host),
+    })
     this.#registry = new GuestRegistry(store)
     this.hosts = new StoredHostAdmin({
-      ...{ view: this.view, store: this.#hostStore, registry: this.#registry, authority, leafLifetimeMs },
+      ...{ view: this.view, store: hostStore, registry: this.#registry, authority, leafLifetimeMs },
       tokens: new JoinTokens(store, authority),
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
-      adopt: (record) => this.#adopt(record),
-      forget: (hostId) => this.#forget(hostId),
+      adopt: (record) => this.#watched.adopt(record),
+      forget: (hostId) => this.#watched.forget(hostId),
     })
     const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
     this.#creator = new GuestCreator({
@@ -76,14 +87,15 @@ export class GatewayFleet implements Fleet {
     })
     this.#keeper = new CertificateKeeper({
       ...{ authority, leaf, leafLifetimeMs, log, callTimeoutMs: config.agents.call_timeout_ms },
-      hosts: () => this.#watched(),
-      updateRecord: async (hostId, change) => this.#adopt(await this.#hostStore.update(hostId, change)),
+      hosts: () => this.#watched.entries(),
+      updateRecord: async (hostId, change) => this.#watched.adopt(await hostStore.update(hostId, change)),
     })
   }
 
   /**
-   * Makes the CA if there is none, opens the join endpoint and begins watching all hosts. A store that is
-   * down is waited for in the background.
+   * Makes the CA if there is none, opens the join endpoint and begins watching all hosts. Resolves when each
+   * host has been heard of or could not be reached, or after 2 s; a store that is down is waited for in the
+   * background.
    */
   static async start(options: FleetOptions): Promise<GatewayFleet> {
     const { config, log } = options
@@ -94,10 +106,11 @@ export class GatewayFleet implements Fleet {
       ...{ authority, leafLifetimeMs, log },
       join: (request) => fleet.hosts.join(request),
     })
-    await fleet.#pollHosts()
+    await fleet.#watched.settle(settleMs)
     fleet.#keeper.start()
+    fleet.#cache.start()
     fleet.#timers.push(
-      setInterval(() => void fleet.#pollHosts(), pollHostsMs),
+      setInterval(() => void fleet.#watched.poll(), pollHostsMs),
       setInterval(() => void fleet.#sweep(), sweepEveryMs),
     )
     return fleet
@@ -106,7 +119,8 @@ export class GatewayFleet implements Fleet {
   async close(): Promise<void> {
     this.#keeper.stop()
     this.#timers.forEach((timer) => clearInterval(timer))
-    for (const watcher of this.#watchers.values()) watcher.stop()
+    this.#watched.stop()
+    await this.#cache.stop()
     this.#waiters.releaseAll()
     await this.#joinServer?.close()
   }
@@ -121,7 +135,7 @@ export class GatewayFleet implements Fleet {
   agent(hostId: string): AgentClient {
     const host = this.view.findState(hostId)
     if (!host) throw notFound('host')
-    const connection = this.#watchers.get(hostId)?.connection
+    const connection = this.#watched.findWatcher(hostId)?.connection
     if (!connection || !isConnectionGood(host, connection))
       throw new BerthError('unavailable', 'host_offline', `host ${host.record.name} is not connected`)
     let client = this.#clients.get(connection)
@@ -142,48 +156,14 @@ export class GatewayFleet implements Fleet {
     await this.#waiters.wait(hostId, revision, this.options.config.agents.call_timeout_ms)
   }
 
-  async #pollHosts(): Promise<void> {
-    let records: HostRecord[]
-    try {
-      records = await this.#hostStore.list()
-    } catch (error) {
-      if (!this.#polled) this.options.log.warn({ error }, 'hosts not read yet')
-      return
-    }
-    this.#polled = true
-    const ids = new Set(records.map(({ id }) => id))
-    for (const { record } of [...this.view.states()]) if (!ids.has(record.id)) this.#forget(record.id)
-    for (const record of records) this.#adopt(record)
-  }
-
-  /** Takes over a record as it is in the store. */
-  #adopt(record: HostRecord): void {
-    const before = this.view.findState(record.id)?.record
-    if (before && isDeepStrictEqual(before, record)) return
-    const host = this.view.setHost(record)
-    const watcher = this.#watchers.get(record.id) ?? this.#watch(host)
-    if (record.serials.length === 0) return
-    const { connection } = watcher
-    if (!connection || before?.address !== record.address) watcher.restart()
-    else if (!isConnectionGood(host, connection)) watcher.restart()
-  }
-
-  #forget(hostId: string): void {
-    this.#watchers.get(hostId)?.stop()
-    this.#watchers.delete(hostId)
-    this.view.removeHost(hostId)
-  }
-
-  #watch(host: HostState): HostWatcher {
-    const watcher = new HostWatcher({
+  #createWatcher(host: HostState): HostWatcher {
+    return new HostWatcher({
       ...{ host, view: this.view, log: this.options.log },
       connect: () => this.#connect(host),
       checkOwners: (_host, guests) => this.#checkOwners(host, guests),
       guestChanged: (_host, message) => void this.#guestChanged(host, message),
       advanced: () => this.#waiters.advance(host.record.id, host.revision),
     })
-    this.#watchers.set(host.record.id, watcher)
-    return watcher
   }
 
   #connect(host: HostState): AgentConnection {
@@ -195,13 +175,6 @@ export class GatewayFleet implements Fleet {
       isRevoked: (serial) => !host.record.serials.includes(serial),
       silenceMs: this.options.config.agents.silence_ms,
     })
-  }
-
-  *#watched(): Iterable<{ host: HostState; watcher: HostWatcher }> {
-    for (const host of this.view.states()) {
-      const watcher = this.#watchers.get(host.record.id)
-      if (watcher) yield { host, watcher }
-    }
   }
 
   async #checkOwners(host: HostState, guests: readonly Claim[]): Promise<void> {
@@ -227,7 +200,7 @@ export class GatewayFleet implements Fleet {
 
   async #sweep(): Promise<void> {
     const { log, config } = this.options
-    if (!this.#polled) return
+    if (!this.#watched.isComplete) return
     try {
       const madeBeforeMs = Date.now() - reservationGraceMs - config.agents.call_timeout_ms
       const freed = await this.#registry.sweep(({ hostId, uuid }) => {

@@ -33,7 +33,7 @@ export class StoredHostAdmin implements HostAdmin {
   async createHost(host: { name: string; address: string }): Promise<HostView> {
     checkHost(host)
     const record: HostRecord = {
-      ...{ id: `h-${randomBytes(5).toString('hex')}`, name: host.name, address: host.address },
+      ...{ id: `h-${randomBytes(5).toString('hex')}`, version: 1, name: host.name, address: host.address },
       ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
     }
     await this.options.store.create(record)

@@ -1,6 +1,8 @@
 /** A host as the store keeps it: what the administrator said, and which certificates were given to it. */
 export interface HostRecord {
   readonly id: string
+  /** Grows with every change: of two readings the higher is the later. */
+  readonly version: number
   readonly name: string
   /** host:port. */
   readonly address: string

@@ -24,7 +24,7 @@ export class HostStore {
     return this.#change('change host', (hosts) => {
       const before = hosts.get(hostId)
       if (!before) throw notFound('host')
-      const after = change(before)
+      const after = { ...change(before), version: before.version + 1 }
       checkName(hosts, after)
       return after
     })

@@ -37,12 +37,18 @@ export class HostWatcher {
   #offlineTimer: NodeJS.Timeout | undefined
   #stopped = false
   #lastProblem = ''
+  #settled = false
 
   constructor(private readonly options: WatcherOptions) {}
 
   /** The connection that calls should use; undefined while the host is away. */
   get connection(): AgentConnection | undefined {
     return this.#live?.connection
+  }
+
+  /** It has been in step once, or failed to. */
+  get settled(): boolean {
+    return this.#settled
   }
 
   start(): void {
@@ -135,6 +141,7 @@ export class HostWatcher {
     if (wasLive) this.#live = undefined
     if (session === this.#next) this.#next = undefined
     if (this.#stopped) return
+    this.#settled = true
     this.#note(reason)
     if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), offlineGraceMs)
     // A failed replacement is tried again by whoever wanted it.
@@ -154,6 +161,7 @@ export class HostWatcher {
     this.#offlineTimer = undefined
     this.#failures = 0
     this.#lastProblem = ''
+    this.#settled = true
     host.lastSeenMs = Date.now()
     if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'host online')
     view.setOnline(host, true)

@@ -42,7 +42,7 @@ type StepOf = typeof steps extends fc.Arbitrary<infer T> ? T : never
 
 function record(id: string) {
   return {
-    ...{ id, name: id, address: `${id}:1`, draining: false, createdAtMs: 0, serials: ['1'] },
+    ...{ id, version: 1, name: id, address: `${id}:1`, draining: false, createdAtMs: 0, serials: ['1'] },
     certificateNotAfterMs: 1,
   }
 }

@@ -22,6 +22,9 @@ export class FleetState implements FleetView {
   readonly #operations = new OperationList()
   #guestsVersion = 0
 
+  /** @param noteGuest told of every guest that changed or is gone */
+  constructor(private readonly noteGuest: (hostId: string, uuid: string) => void = () => undefined) {}
+
   get guestsVersion(): number {
     return this.#guestsVersion
   }
@@ -129,12 +132,14 @@ export class FleetState implements FleetView {
     if (!known && host.guests.size + host.conflicts.size >= hostLimits.guests)
       return void (host.refused = `the agent reported more than ${hostLimits.guests} guests`)
     this.#guests.set(host, guest)
+    this.noteGuest(host.record.id, guest.uuid)
     this.#guestsVersion++
   }
 
   #deleteGuest(host: HostState, uuid: string): void {
     this.#guests.delete(host, uuid)
     host.disowned.delete(uuid)
+    this.noteGuest(host.record.id, uuid)
     this.#guestsVersion++
   }
 

@@ -195,6 +195,62 @@ describe('fleet', function () {
     await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
   })
 
+  it('a gateway that starts while a host is away shows its guests as unknown, never as gone', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 300 })
+    agent.host.deleteGuest([...agent.host.guests.keys()][0]!)
+    agent.host.setGuest({ uuid: [...agent.host.guests.keys()][0]!, statusReason: 'last known' })
+    await test.fleet.reached(hostId, agent.host.changes.revision)
+    agent.stop()
+    await test.fleet.close()
+    const next = await test.startGateway()
+    const guests = [...next.view.guests()]
+    expect(guests).to.have.length(299)
+    expect(guests.some((guest) => guest.online)).to.equal(false)
+    expect(next.view.findGuest('sim-2')?.guest.statusReason).to.equal('last known')
+    agent.host.deleteGuest([...agent.host.guests.keys()][0]!)
+    const back = await agent.restart()
+    await waitFor(() => next.view.findHost(hostId)?.state === 'online')
+    expect([...next.view.guests()]).to.have.length(298)
+    back.stop()
+    await next.hosts.removeHost(hostId, { force: true })
+    expect([...(await test.startGateway()).view.guests()]).to.deep.equal([])
+  })
+
+  it('a start resolves with the fleet as it is', async () => {
+    const { hostId } = await test.addHost('one', { guests: 1000 })
+    const begun = Date.now()
+    const other = await test.startGateway()
+    expect(Date.now() - begun).to.be.lessThan(2000)
+    expect(other.view.findHost(hostId)?.state).to.equal('online')
+    expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
+  })
+
+  it('an address that changes is dialled at once; a draining host gets no new guests', async () => {
+    const { hostId, agent } = await test.addHost('one')
+    const moved = await agent.restart({ listen: '127.0.0.1:0' })
+    await test.fleet.hosts.updateHost(hostId, { address: moved.address })
+    await waitFor(() => test.fleet.view.findHost(hostId)?.state === 'online', { timeoutMs: 1000 })
+    await test.fleet.hosts.updateHost(hostId, { draining: true })
+    expect(await codeOf(test.fleet.createGuest(request('web')))).to.equal('invalid_state')
+    for (const address of ['', 'x', 'x:0', 'x:70000', 'unix:/run/x.sock', 'http://x:1', 'x y:1', '[::1]'])
+      expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address })), address).to.equal(
+        'invalid_field',
+      )
+    moved.stop()
+  })
+
+  it('the store away: the view and calls go on, creations say so', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 2 })
+    await test.redis.process.stop()
+    await waitFor(() => !test.store.ready())
+    expect(await codeOf(test.fleet.createGuest(request('web')))).to.equal('store_unavailable')
+    const uuid = [...agent.host.guests.keys()][0]!
+    expect(await codeOf(test.fleet.agent(hostId).getGuestUsage(uuid))).to.equal('ok')
+    agent.host.deleteGuest(uuid)
+    await test.fleet.reached(hostId, agent.host.changes.revision)
+    expect([...test.fleet.view.guests()]).to.have.length(1)
+  })
+
   it('ids and names come back from the agents when the store is empty', async () => {
     const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
     expect((await test.fleet.createGuest(request('next'))).response.guest?.id).to.equal(501)

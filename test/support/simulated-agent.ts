@@ -90,7 +90,7 @@ export class SimulatedAgent {
   /** A new server on the same address with the same state. */
   async restart(options: Partial<SimulatedAgentOptions> = {}): Promise<SimulatedAgent> {
     this.stop()
-    return SimulatedAgent.start({ ...this.options, ...options, host: this.host, listen: this.address })
+    return SimulatedAgent.start({ ...this.options, listen: this.address, ...options, host: this.host })
   }
 
   #guestService(): GuestServiceServer {

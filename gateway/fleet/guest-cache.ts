@@ -1,0 +1,81 @@
+import type { Logger } from 'pino'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Store } from '../store/store.js'
+
+const flushEveryMs = 1000
+
+/**
+ * What was last known of each host's guests, in the store, so that a gateway that starts while a host is away
+ * shows its guests as unknown rather than not at all. Written behind, at most once a second.
+ *
+ * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
+ */
+export class GuestCache {
+  readonly #changed = new Map<string, Set<string>>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(
+    private readonly store: Store,
+    private readonly log: Logger,
+    private readonly findGuest: (hostId: string, uuid: string) => Guest | undefined,
+  ) {}
+
+  start(): void {
+    this.#timer = setInterval(() => void this.flush(), flushEveryMs)
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.flush()
+  }
+
+  note(hostId: string, uuid: string): void {
+    const uuids = this.#changed.get(hostId)
+    if (uuids) uuids.add(uuid)
+    else this.#changed.set(hostId, new Set([uuid]))
+  }
+
+  async load(hostId: string): Promise<Guest[]> {
+    const all = await this.store.run('read known guests', (client) => client.hVals(this.#key(hostId)))
+    return all.map((text) => Guest.decode(Buffer.from(text, 'base64')))
+  }
+
+  async forget(hostId: string): Promise<void> {
+    this.#changed.delete(hostId)
+    await this.store.run('forget known guests', (client) => client.del(this.#key(hostId)))
+  }
+
+  async flush(): Promise<void> {
+    for (const [hostId, uuids] of this.#changed) {
+      this.#changed.delete(hostId)
+      try {
+        await this.#write(hostId, uuids)
+      } catch (error) {
+        this.log.debug({ host: hostId, error }, 'known guests not kept yet')
+        for (const uuid of uuids) this.note(hostId, uuid)
+        return
+      }
+    }
+  }
+
+  async #write(hostId: string, uuids: ReadonlySet<string>): Promise<void> {
+    const key = this.#key(hostId)
+    const known = [...uuids].map((uuid) => [uuid, this.findGuest(hostId, uuid)] as const)
+    const gone = known.filter(([, guest]) => !guest).map(([uuid]) => uuid)
+    const kept = known.flatMap(([uuid, guest]) => (guest ? [[uuid, encode(guest)] as const] : []))
+    await this.store.run('keep known guests', async (client) => {
+      const steps = client.multi()
+      if (gone.length > 0) steps.hDel(key, gone)
+      if (kept.length > 0) steps.hSet(key, Object.fromEntries(kept))
+      await steps.exec()
+    })
+  }
+
+  #key(hostId: string): string {
+    return this.store.key('shown-guests', hostId)
+  }
+}
+
+function encode(guest: Guest): string {
+  return Buffer.from(Guest.encode(guest).finish()).toString('base64')
+}

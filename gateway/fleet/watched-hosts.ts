@@ -1,0 +1,129 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { isConnectionGood } from './certificates.js'
+import type { GuestCache } from './guest-cache.js'
+import type { HostRecord } from './host-record.js'
+import type { HostState } from './host-state.js'
+import type { HostStore } from './host-store.js'
+import type { HostWatcher } from './host-watcher.js'
+import type { FleetState } from './view.js'
+
+export interface WatchedHostsOptions {
+  readonly view: FleetState
+  readonly store: HostStore
+  readonly cache: GuestCache
+  readonly log: Logger
+  readonly createWatcher: (host: HostState) => HostWatcher
+}
+
+/** The hosts in the store, each with its watcher; follows what this and other gateways change there. */
+export class WatchedHosts {
+  readonly #watchers = new Map<string, HostWatcher>()
+  /** Hosts that were in the store when it was read last: only such can be found to be removed. */
+  readonly #seen = new Set<string>()
+  /** Hosts this gateway removed: a reading that began before does not bring them back. */
+  readonly #removed = new Set<string>()
+  #complete = false
+  #polling = false
+
+  constructor(private readonly options: WatchedHostsOptions) {}
+
+  /** The store has been read. */
+  get isComplete(): boolean {
+    return this.#complete
+  }
+
+  findWatcher(hostId: string): HostWatcher | undefined {
+    return this.#watchers.get(hostId)
+  }
+
+  *entries(): Iterable<{ host: HostState; watcher: HostWatcher }> {
+    for (const host of this.options.view.states()) {
+      const watcher = this.#watchers.get(host.record.id)
+      if (watcher) yield { host, watcher }
+    }
+  }
+
+  stop(): void {
+    for (const watcher of this.#watchers.values()) watcher.stop()
+  }
+
+  /** Resolves when each joined host has been heard of or could not be reached, or after `timeoutMs`. */
+  async settle(timeoutMs: number): Promise<void> {
+    for (const until = Date.now() + timeoutMs; Date.now() < until; await delay(20)) {
+      if (!this.#complete) await this.poll()
+      const joined = [...this.entries()].filter(({ host }) => host.record.serials.length > 0)
+      if (this.#complete && joined.every(({ watcher }) => watcher.settled)) return
+    }
+  }
+
+  async poll(): Promise<void> {
+    if (this.#polling) return
+    this.#polling = true
+    try {
+      const records = await this.options.store.list()
+      this.#takeOver(records, await this.#loadKnown(records))
+      this.#complete = true
+    } catch (error) {
+      this.options.log.debug({ error }, 'hosts not read')
+    } finally {
+      this.#polling = false
+    }
+  }
+
+  /**
+   * Takes over a record as it is in the store.
+   * @param known guests an earlier gateway knew of, shown until the host is heard of
+   */
+  adopt(record: HostRecord, known: readonly Guest[] = []): void {
+    const { view } = this.options
+    const before = view.findState(record.id)?.record
+    if (this.#removed.has(record.id) || (before && before.version >= record.version)) return
+    const host = view.setHost(record)
+    if (!before) for (const value of known) view.apply(host, { $case: 'guest', value })
+    if (record.serials.length > 0) this.#connect(host, before)
+  }
+
+  forget(hostId: string): void {
+    const { view, cache, log } = this.options
+    this.#removed.add(hostId)
+    this.#seen.delete(hostId)
+    this.#watchers.get(hostId)?.stop()
+    this.#watchers.delete(hostId)
+    view.removeHost(hostId)
+    cache
+      .forget(hostId)
+      .catch((error: unknown) => log.debug({ host: hostId, error }, 'known guests not forgotten'))
+  }
+
+  #connect(host: HostState, before: HostRecord | undefined): void {
+    const { id, address } = host.record
+    let watcher = this.#watchers.get(id)
+    if (!watcher) {
+      watcher = this.options.createWatcher(host)
+      this.#watchers.set(id, watcher)
+      return watcher.start()
+    }
+    const { connection } = watcher
+    const moved = before !== undefined && before.address !== address
+    if (moved || !connection || !isConnectionGood(host, connection)) watcher.restart()
+  }
+
+  /** What an earlier gateway knew of the guests of hosts that are new to this one. */
+  async #loadKnown(records: readonly HostRecord[]): Promise<Map<string, Guest[]>> {
+    const known = new Map<string, Guest[]>()
+    for (const { id } of records)
+      if (!this.options.view.findState(id)) known.set(id, await this.options.cache.load(id))
+    return known
+  }
+
+  #takeOver(records: readonly HostRecord[], known: ReadonlyMap<string, Guest[]>): void {
+    const listed = new Set(records.map(({ id }) => id))
+    for (const id of this.#seen) if (!listed.has(id)) this.forget(id)
+    for (const record of records) {
+      this.adopt(record, known.get(record.id))
+      this.#seen.add(record.id)
+    }
+  }
+}
