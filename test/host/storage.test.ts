@@ -298,6 +298,33 @@ describe('storage', function () {
       expect(await disks.list()).to.deep.equal([])
     })
   })
+
+  it('that is full fails with a reason, still deletes, and heals', async () => {
+    const small = { ...config, loop_size_gb: 1 }
+    const pool = await openPool(small)
+    const disks = new BtrfsDisks(pool, new Trash(pool, log))
+    const guest = randomUUID()
+    sh('btrfs', '-q', 'subvolume', 'create', `${pool.images}/small-1`)
+    await disks.clone(guest, 'small-1', 2 * gib)
+    const fill = [
+      '-c',
+      `head -c 2G /dev/zero >big; mkdir m; cd m; for i in $(seq 30); do mkdir d$i && head -c 2000 /dev/urandom >d$i/f; done`,
+    ]
+    expect(() => execFileSync('sh', fill, { cwd: disks.rootfsPath(guest), stdio: 'pipe' })).to.throw(
+      /No space left/,
+    )
+    const { totalBytes, usedBytes } = await readCapacity(pool, small)
+    expect(usedBytes / totalBytes).to.be.above(0.95)
+    await disks.clone(randomUUID(), 'small-1', gib).catch((error: { code: string }) => {
+      expect(error.code).to.equal('storage_full')
+    })
+    await disks.remove(guest)
+    expect(readdirSync(pool.trash)).to.deep.equal([])
+    sh('btrfs', 'filesystem', 'sync', pool.path)
+    await waitFor(async () => (await readCapacity(pool, small)).usedBytes < totalBytes / 2, { what: 'space' })
+    await disks.clone(guest, 'small-1', gib)
+    await removePool(small, log)
+  })
 })
 
 /** Directories inside each other, more than a path can name. */
