@@ -9,7 +9,7 @@ export interface ParsedTable {
 }
 
 const variableSet =
-  /^\t(?:set|map) (?<name>guests|ports|pings|outbound|inbound) \{\n(?<head>[^}]*?)(?:\t\telements = \{(?<body>[^}]*)\}\n)?\t\}$/gm
+  /^\t(?:set|map) (?<name>guests|ports|pings|(?:out|in)bound(?:_full)?) \{\n(?<head>[^}]*?)(?:\t\telements = \{(?<body>[^}]*)\}\n)?\t\}$/gm
 
 /** The output of `nft -n -s list table`. */
 export function parseTable(text: string): ParsedTable {

@@ -7,8 +7,13 @@ export interface RulesetPlan {
   readonly gateway: string
 }
 
-/** Tracked connections of one guest, each way: none can fill the host's table (262,144 by default). */
+/**
+ * Tracked connections of one guest, each way: none can fill the host's table (262,144 by default).
+ * `ct count` walks all it counts for each new one, milliseconds of every packet at this many. So one in
+ * `sampling` is counted, and a guest found over its limit opens none for a second.
+ */
 const connectionsPerGuest = 16_384
+const sampling = 16
 
 /*
  * Rules are the same however many guests there are; guests are elements:
@@ -70,12 +75,12 @@ function planBridgeTable({ table, interfacePrefix }: RulesetPlan): string[] {
  * replies and mapped ports only.
  */
 function planFilterTable({ table, bridge, gateway, subnet }: RulesetPlan): string[] {
-  const counted = (name: string, key: string): string =>
-    `ct state new add @${name} { ip ${key} ct count over ${connectionsPerGuest} } drop`
   return inTable('inet', table, [
     set('pings', 'type ipv4_addr; size 65535; flags dynamic,timeout; timeout 10s;'),
-    set('outbound', 'type ipv4_addr; size 65535; flags dynamic;'),
-    set('inbound', 'type ipv4_addr; size 65535; flags dynamic;'),
+    ...['outbound', 'inbound'].flatMap((way) => [
+      set(way, 'type ipv4_addr; size 65535; flags dynamic;'),
+      set(`${way}_full`, 'type ipv4_addr; size 65535; flags dynamic,timeout; timeout 1s;'),
+    ]),
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
@@ -97,13 +102,39 @@ function planFilterTable({ table, bridge, gateway, subnet }: RulesetPlan): strin
     rule('from_guest', 'ct state invalid drop'),
     rule('from_guest', `ip saddr != ${subnet} drop`),
     rule('from_guest', 'meta nfproto ipv6 drop'),
-    rule('from_guest', counted('outbound', 'saddr')),
+    ...limitConnections({ chain: 'from_guest', match: 'ct state new', way: 'outbound', key: 'saddr' }),
     rule('to_guest', 'ct state established,related accept'),
     rule('to_guest', 'ct state invalid drop'),
-    rule('to_guest', counted('inbound', 'daddr')),
+    ...limitConnections({
+      chain: 'to_guest',
+      match: 'ct state new ct status dnat',
+      way: 'inbound',
+      key: 'daddr',
+    }),
     rule('to_guest', 'ct status dnat accept'),
     rule('to_guest', 'drop'),
   ])
+}
+
+interface Limit {
+  readonly chain: string
+  /** Which packets open a connection. */
+  readonly match: string
+  readonly way: 'outbound' | 'inbound'
+  /** Where the guest's address is. */
+  readonly key: 'saddr' | 'daddr'
+}
+
+function limitConnections({ chain, match, way, key }: Limit): Item[] {
+  const count = `ct count over ${connectionsPerGuest / sampling}`
+  return [
+    rule(chain, `${match} ip ${key} @${way}_full drop`),
+    rule(
+      chain,
+      `${match} numgen random mod ${sampling} 0 ` +
+        `add @${way} { ip ${key} ${count} } update @${way}_full { ip ${key} } drop`,
+    ),
+  ]
 }
 
 /*

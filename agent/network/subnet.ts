@@ -15,10 +15,10 @@ export interface Subnet {
  * @throws {BerthError} `invalid_field` when it is no subnet, host bits are set, or fewer than two guests fit
  */
 export function parseSubnet(cidr: string): Subnet {
-  const [address = '', length = ''] = cidr.split('/')
+  const [, address = '', length = ''] = /^([\d.]+)\/(\d{1,2})$/.exec(cidr) ?? []
   const base = parseIpv4(address)
   const prefixLength = Number(length)
-  if (base === undefined || !/^\d{1,2}$/.test(length) || prefixLength < 8 || prefixLength > 29)
+  if (base === undefined || prefixLength < 8 || prefixLength > 29)
     throw invalid(cidr, 'must be an IPv4 subnet with a prefix length of 8 to 29')
   const size = 2 ** (32 - prefixLength)
   if (base % size !== 0) throw invalid(cidr, 'has bits set beyond its prefix')

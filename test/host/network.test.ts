@@ -388,6 +388,45 @@ describe('network', function () {
     }
   })
 
+  describe('a guest that opens flows without end', () => {
+    it('does not fill the table of the host', () => {
+      lab.tool(inA, 'flood', clientAddress, '40000')
+      const flows = Number(lab.in(lab.host, 'cat', '/proc/sys/net/netfilter/nf_conntrack_count'))
+      expect(flows).to.be.within(15_000, 18_000)
+      expect(lab.ask(inA, `udp:${clientAddress}:53`, { timeoutSeconds: 0.5 })).to.equal('')
+      expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+    })
+  })
+
+  describe('a second agent on the host', () => {
+    const second = new NetworkLab('btestnet', {
+      bridge: 'berth1',
+      table: 'berth_2',
+      interface_prefix: 'bx',
+      subnet: '10.78.0.0/24',
+      nat_ports: { start: 30000, end: 39999 },
+    })
+    const x = second.guest(11, [tcp(30001)])
+
+    it('works beside the first', async () => {
+      const other = second.agent()
+      await other.ensure([x])
+      second.plug(x)
+      await second.serve(second.namespaceOf(x), x.device, 'tcp:22')
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:30001`)).to.equal(`bx11 ${clientAddress}`)
+      expect(lab.ask(inB, `tcp:${hostAddress}:30001`)).to.match(/^bx11 /)
+      expect(lab.ask(second.namespaceOf(x), `tcp:${hostAddress}:20001`)).to.match(/^bt11 /)
+      expect(lab.ask(inB, `tcp:${x.ipv4}:22`)).to.equal('')
+      expect(await agent.ensure(all)).to.deep.equal([])
+      expect(await other.ensure([x])).to.deep.equal([])
+      await other.call('remove')
+      expect(await agent.ensure(all)).to.deep.equal([])
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+      await other.end()
+    })
+  })
+
   describe('removal', () => {
     it('removes what it made and nothing else', async () => {
       await agent.call('remove')

@@ -3,7 +3,8 @@ import { createInterface, type Interface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { AgentConfig } from '../../agent/config.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
-import { formatIpv4, macOf, parseIpv4 } from '../../agent/network/subnet.js'
+import { deviceName } from '../../agent/network/allocation.js'
+import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../agent/network/subnet.js'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.url))
@@ -22,7 +23,13 @@ export class NetworkLab {
   readonly host: string
   readonly client: string
 
-  constructor(private readonly prefix: string) {
+  readonly #subnet: Subnet
+
+  /** @param other what a second agent on the same host has of its own; it does not call `build` */
+  constructor(
+    private readonly prefix: string,
+    other: Partial<AgentConfig['network']> = {},
+  ) {
     this.host = `${prefix}-host`
     this.client = `${prefix}-client`
     this.config = {
@@ -32,11 +39,13 @@ export class NetworkLab {
       subnet: '10.77.0.0/24',
       nat_ports: { start: 20000, end: 29999 },
       resolvers: [],
+      ...other,
     }
-    this.remove()
+    this.#subnet = parseSubnet(this.config.subnet)
   }
 
   build(): void {
+    this.remove()
     for (const name of [this.host, this.client]) this.#addNamespace(name)
     this.in(
       this.host,
@@ -76,8 +85,9 @@ export class NetworkLab {
 
   /** A guest as the agent knows it; `index` gives id and address. */
   guest(index: number, portMappings: readonly NatMapping[] = []): GuestNetwork {
-    const ipv4 = formatIpv4((parseIpv4('10.77.0.0') ?? 0) + index)
-    return { uuid: `guest-${index}`, device: `bt${index}`, mac: macOf(ipv4), ipv4, portMappings }
+    const ipv4 = formatIpv4(this.#subnet.first - 2 + index)
+    const device = deviceName(this.config.interface_prefix, index)
+    return { uuid: `guest-${index}`, device, mac: macOf(ipv4), ipv4, portMappings }
   }
 
   namespaceOf(guest: GuestNetwork): string {
@@ -104,7 +114,7 @@ export class NetworkLab {
     )
     this.in(name, 'ip', 'link', 'set', 'eth0', 'address', guest.mac, 'up')
     this.in(name, 'ip', 'address', 'add', `${guest.ipv4}/24`, 'dev', 'eth0')
-    this.in(name, 'ip', 'route', 'add', 'default', 'via', '10.77.0.1')
+    this.in(name, 'ip', 'route', 'add', 'default', 'via', this.#subnet.gateway)
     this.in(this.host, 'ip', 'link', 'set', guest.device, 'master', this.config.bridge, 'up')
   }
 

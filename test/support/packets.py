@@ -70,6 +70,18 @@ def sniff(dev):
         print(data[data.index(b"<<") + 2 : data.index(b">>")].decode(), flush=True)
 
 
+def flood(target, count):
+    """Opens that many datagram flows; prints the seconds it took."""
+    begin = time.time()
+    socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
+    for index in range(int(count)):
+        try:
+            socks[index % 4].sendto(b"x", (target, 1024 + index // 4))
+        except OSError:  # dropped: the kernel may say so
+            pass
+    print(time.time() - begin)
+
+
 def checksum(data):
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total >> 16) + (total & 0xFFFF)

@@ -1,0 +1,109 @@
+import { expect } from 'chai'
+import { Nft } from '../../agent/host/nft.js'
+import { Ip } from '../../agent/host/ip.js'
+import { CommandError } from '../../agent/host/process.js'
+
+/* In the host's own namespace, in a table of its own that no packet meets. */
+const table = 'btest_nft'
+
+describe('nft and ip on a pipe', () => {
+  const nft = new Nft()
+  const ip = new Ip()
+  const failure = (work: Promise<unknown>): Promise<unknown> =>
+    work.then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+
+  before(async () => {
+    if (await ip.findInterface('btest-ip0')) await ip.run(['link delete dev btest-ip0'])
+    await nft.apply([`add table ip ${table}`, `delete table ip ${table}`, `add table ip ${table}`])
+  })
+  after(async () => {
+    await nft.apply([`delete table ip ${table}`])
+    await nft.close()
+    await ip.close()
+  })
+
+  it('applies all of a transaction or nothing', async () => {
+    const commands = [
+      `add chain ip ${table} one`,
+      `add chain ip ${table} two`,
+      `delete chain ip ${table} three`,
+    ]
+    const error = await failure(nft.apply(commands))
+    expect(error).to.be.instanceOf(CommandError)
+    expect((error as Error).message).to.match(/No such file or directory/)
+    expect(await nft.readTable('ip', table)).to.not.contain('chain')
+    await nft.apply(commands.slice(0, 2))
+    expect(await nft.readTable('ip', table))
+      .to.contain('chain one')
+      .and.contain('chain two')
+  })
+
+  it('says which call failed when many run at once', async () => {
+    const calls = Array.from({ length: 200 }, (_, i) =>
+      failure(nft.apply([i % 3 === 0 ? `delete chain ip ${table} none${i}` : `add chain ip ${table} c${i}`])),
+    )
+    const failed = (await Promise.all(calls)).map((error) => error !== undefined)
+    expect(failed).to.deep.equal(failed.map((_, i) => i % 3 === 0))
+  })
+
+  it('knows a table that is not there', async () => {
+    expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
+  })
+
+  it('takes 20,000 elements in one transaction', async () => {
+    const ports = Array.from({ length: 20_000 }, (_, i) => `6 . ${i + 1} : 10.0.0.1 . 22`)
+    const type = 'type inet_proto . inet_service : ipv4_addr . inet_service;'
+    await nft.apply([
+      `add map ip ${table} m { ${type} }`,
+      `add element ip ${table} m { ${ports.join(', ')} }`,
+    ])
+    expect(await nft.readTable('ip', table)).to.contain('6 . 20000 : 10.0.0.1 . 22')
+    const error = await failure(
+      nft.apply([`add element ip ${table} m { ${ports.join(', ')}, 6 . 1 : 10.0.0.2 . 1 }`]),
+    )
+    expect((error as Error).message.length).to.be.lessThan(1000)
+  })
+
+  it('starts again when killed, before a command and during one', async () => {
+    process.kill(nft.pid!, 'SIGKILL')
+    await failure(nft.apply([`add chain ip ${table} again`]))
+    await nft.apply([`add chain ip ${table} again`])
+    const during = failure(nft.apply([`add chain ip ${table} during`]))
+    await Promise.resolve()
+    process.kill(nft.pid!, 'SIGKILL')
+    await during
+    await nft.apply([`add chain ip ${table} during`])
+    expect(await nft.readTable('ip', table))
+      .to.contain('chain again')
+      .and.contain('chain during')
+  })
+
+  for (const text of [
+    'add chain ip x y\nflush ruleset',
+    'include /etc/shadow',
+    'add table ip $x',
+    'add table ip `id`',
+    "add table ip 'x'",
+    'add table ip x # comment',
+    'add table ip x\\',
+    'add table ip \u2028x',
+  ])
+    it(`refuses ${JSON.stringify(text)}`, async () => {
+      expect(((await failure(nft.apply([text]))) as Error).message).to.contain('planned text')
+    })
+
+  it('ip: reads an interface, tells that there is none, repeats what ip says', async () => {
+    expect(await ip.findInterface('btest-none')).to.equal(undefined)
+    await ip.run(['link add name btest-ip0 type bridge', 'address add 10.99.99.1/24 dev btest-ip0'])
+    const { addr_info } = (await ip.findInterface('btest-ip0')) as { addr_info: { local: string }[] }
+    expect(addr_info.map(({ local }) => local)).to.deep.equal(['10.99.99.1'])
+    await ip.run(['link delete dev btest-ip0'])
+    const error = await failure(ip.run(['link set dev btest-none up']))
+    expect((error as Error).message).to.contain('Cannot find device')
+    const refused = await failure(ip.run(['link set dev lo up\nlink delete dev lo']))
+    expect((refused as Error).message).to.contain('planned text')
+  })
+})
