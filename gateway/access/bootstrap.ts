@@ -39,8 +39,9 @@ export async function createAdminKey(stateDir: string, keyFile: string): Promise
     prefix: shownPrefix(key),
     createdAtMs: Date.now(),
   }
-  await writeFileAtomic(keyFile, `${key}\n`)
+  // In this order: a key file that is there is a key that works.
   await writeFileAtomic(adminKeyFile(stateDir), `${JSON.stringify(file)}\n`)
+  await writeFileAtomic(keyFile, `${key}\n`)
 }
 
 /**

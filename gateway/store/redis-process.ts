@@ -86,7 +86,7 @@ export class RedisProcess {
     if (pid !== undefined) {
       const running = await readFile(this.paths.config, 'utf8').catch(() => '')
       if (running === this.config && (await this.accepts())) return
-      this.options.log.info({ pid }, 'redis-server: ending one with another configuration')
+      this.options.log.info({ redisPid: pid }, 'redis-server: ending one with another configuration')
       await this.end(pid)
     }
     await writeFileAtomic(this.paths.config, this.config)
@@ -110,7 +110,7 @@ export class RedisProcess {
     if (code !== lockTakenCode) return signal === null ? `exit code ${code}` : `signal ${signal}`
     const pid = await this.waitForPid()
     if (pid === undefined) return 'its directory is locked, but no server runs there'
-    this.options.log.info({ pid }, 'redis-server: adopted the running one')
+    this.options.log.info({ redisPid: pid }, 'redis-server: adopted the running one')
     while (!this.stopping.signal.aborted && (await this.isServer(pid))) await delay(pollMs)
     return 'the adopted one is gone'
   }
@@ -132,13 +132,14 @@ export class RedisProcess {
     })
   }
 
-  /** Lines of the server as `pid:role date level message`; `#` is its warning level. */
+  /** Lines of the server as `pid:role date level message`; `#` marks what it deems important. */
   private forwardLog(child: ChildProcess): void {
     for (const stream of [child.stdout, child.stderr]) {
       if (!stream) continue
       createInterface({ input: stream }).on('line', (line) => {
         const text = line.replace(/^\d+:\w \d+ \w+ \d+ [\d:.]+ /, '')
-        if (text.startsWith('#')) this.options.log.warn(`redis-server: ${text.slice(2)}`)
+        if (/^# .*(warning|error|fail|fatal|can't|cannot|bad)/i.test(text))
+          this.options.log.warn(`redis-server: ${text.slice(2)}`)
         else if (text.trim() !== '') this.options.log.debug(`redis-server: ${text}`)
       })
     }
@@ -175,7 +176,7 @@ export class RedisProcess {
       sendSignal(target, signal)
       for (const deadline = Date.now() + stopTimeoutMs; Date.now() < deadline; await delay(20))
         if (!(await this.isServer(target))) return
-      this.options.log.error({ pid: target, signal }, 'redis-server: did not end')
+      this.options.log.error({ redisPid: target, signal }, 'redis-server: did not end')
     }
   }
 
