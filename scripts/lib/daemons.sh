@@ -82,7 +82,9 @@ ensure_user() {
 ensure_directories() {
   install -d -m 755 "$var_dir" "$run_base"
   install -d -m 750 "$log_dir"
-  install -d -m 700 "$(agent_state_dir)" "$(agent_run_dir)"
+  # Guests' root users pass through it to what is theirs (x only); what is secret is so by its own mode.
+  install -d -m 711 "$(agent_state_dir)"
+  install -d -m 700 "$(agent_run_dir)"
   install -d -m 700 -o "$berth_user" -g "$berth_user" "$(gateway_state_dir)" "$(gateway_run_dir)"
 }
 
@@ -127,6 +129,7 @@ start_in_background() {
   # fd 9 is this script's lock. BERTH_REDIS_URL is the one variable that a daemon reads.
   (
     cd /
+    umask 077
     ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
     # shellcheck disable=SC1090 # the operator's
     [ ! -r "$etc_dir/$1.env" ] || { set -a && . "$etc_dir/$1.env" && set +a; }

@@ -32,7 +32,8 @@ const pidOf = (program: 'agent' | 'gateway'): number =>
 async function api<T>(path: string, init: { method?: string; body?: unknown } = {}): Promise<T> {
   const response = await fetch(`${apiUrl()}/api/v1${path}`, {
     method: init.method ?? 'GET',
-    headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json' },
+    // Kept connections would be those of a gateway that was restarted meanwhile.
+    headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json', Connection: 'close' },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
   })
   const answer = (await response.json()) as { success: boolean; data: T; message?: string }
