@@ -24,6 +24,8 @@ export interface AuditPage {
 
 /** Entries asked for at once. */
 const maxChunk = 1000
+/** Late outcomes of entries that are gone must not push out those of entries that are kept. */
+const spareOutcomes = 1000
 /** An outcome is written this long after its entry at most; no handler runs longer. */
 const outcomeDelayMs = 3_600_000
 
@@ -47,13 +49,13 @@ export class AuditStore implements AuditLog {
   async begin(start: AuditStart): Promise<AuditEntry> {
     const { action, caller, requestId, target } = start
     const entry = { action, target, user: caller.user, address: caller.address, request_id: requestId }
-    return { id: await this.append('audit', { key_id: String(caller.keyId), ...entry }) }
+    return { id: await this.append('audit', this.keep, { key_id: String(caller.keyId), ...entry }) }
   }
 
   async finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void> {
     const { success, target, detail, containerUuid = '' } = outcome
     const fields = { of: entry.id, success: success ? '1' : '0', target, detail, container: containerUuid }
-    await this.append('audit-outcome', fields)
+    await this.append('audit-outcome', this.keep + spareOutcomes, fields)
   }
 
   /**
@@ -126,8 +128,8 @@ export class AuditStore implements AuditLog {
     }
   }
 
-  private async append(stream: string, fields: Fields): Promise<string> {
-    const trim = { strategy: 'MAXLEN', strategyModifier: '=', threshold: this.keep } as const
+  private async append(stream: string, keep: number, fields: Fields): Promise<string> {
+    const trim = { strategy: 'MAXLEN', strategyModifier: '=', threshold: keep } as const
     return this.store.run('write an audit entry', (client) =>
       client.xAdd(this.store.key(stream), '*', { e: JSON.stringify(fields) }, { TRIM: trim }),
     )

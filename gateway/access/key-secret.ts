@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /*
@@ -24,7 +24,7 @@ export function isKeySecret(text: string): boolean {
 
 /** SHA-256, hex. A fast digest is right here: there is nothing to guess in 256 random bits. */
 export function digestKey(key: string): string {
-  return createHash('sha256').update(key).digest('hex')
+  return hash('sha256', key, 'hex')
 }
 
 /** What lists show of a key. */

@@ -112,6 +112,14 @@ describe('authentication', () => {
     }
   })
 
+  it('writes the uses of a key together, at the end at the latest', async () => {
+    const key = await gateway.makeKey({ scopes: ['swap:read'] })
+    for (let i = 0; i < 50; i++) await admits(key)
+    const uses = () => gateway.store.client.hGetAll(gateway.store.key('apikey-used'))
+    await gateway.access.close()
+    expect((await uses())['2']).to.match(/^\d{13} 127\.0\.0\.1$/)
+  })
+
   it('takes no memory for keys that do not exist', async () => {
     const { createKeySecret } = await import('../../gateway/access/key-secret.js')
     for (let i = 0; i < 2000; i++) expect(await admits(createKeySecret())).to.equal('unauthorized')

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { appendFile, chmod, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
@@ -146,6 +146,42 @@ describe('private Redis', () => {
     await failing.stop()
     await started
     await rm(stateDir, { recursive: true })
+  })
+
+  it('refuses writes on a full disk, loses none it took, and goes on when there is room', async function () {
+    this.timeout(60_000)
+    const stateDir = await redisDirectory()
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
+    const small = await startTestRedis({ stateDir })
+    try {
+      const store = await small.openStore()
+      const taken: string[] = []
+      await writeFile(join(stateDir, 'ballast'), Buffer.alloc(8 << 20)).catch(() => undefined)
+      const write = async (i: number) => {
+        await store.run('write', (client) => client.set(`btest:${i}`, 'x'.repeat(1000)))
+        taken.push(`btest:${i}`)
+      }
+      let failure: unknown
+      for (let i = 0; failure === undefined && i < 5000; i++)
+        failure = await write(i).catch((error: unknown) => error)
+      expect(failure).to.have.property('code', 'store_unavailable')
+      await rm(join(stateDir, 'ballast'))
+      await waitFor(
+        async () =>
+          store.ready() &&
+          (await write(9999).then(
+            () => true,
+            () => false,
+          )),
+        { timeoutMs: 15_000 },
+      )
+      for (const key of taken)
+        expect(await store.run('read', (client) => client.get(key)), key).to.have.length(1000)
+    } finally {
+      await small.process.stop()
+      execFileSync('umount', ['-l', stateDir])
+      await small.stop()
+    }
   })
 })
 

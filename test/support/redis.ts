@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -75,6 +76,7 @@ export async function redisDirectory(): Promise<string> {
     const stateDir = join(tmpdir(), name)
     const left = new RedisProcess({ program, stateDir, runDir: join(stateDir, 'run'), log: silentLog })
     await left.stop()
+    spawnSync('umount', ['--lazy', stateDir]) // a test puts it on a small file system of its own
     await rm(stateDir, { recursive: true, force: true })
   }
   return mkdtemp(join(tmpdir(), `btest-redis-${process.pid}-`))
