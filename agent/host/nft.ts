@@ -30,6 +30,11 @@ export class Nft {
     return this.#pipe.pid
   }
 
+  /** Whether a process is or was this pipe's. */
+  isOwn(pid: number): boolean {
+    return this.#pipe.pids.has(pid)
+  }
+
   /**
    * Applies commands as one transaction; none: does nothing.
    * @throws {CommandError} with nft's own words; code null when it died and the outcome is unknown

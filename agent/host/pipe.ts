@@ -32,6 +32,8 @@ type Child = ReturnType<typeof start>
 export class ToolPipe {
   #child: Child | undefined
   #used = 0
+  /** Pids of this pipe's tools, the last few: for those who see what a tool did after it ended. */
+  readonly pids = new Set<number>()
   #queue: Promise<unknown> = Promise.resolve()
   #idle: NodeJS.Timeout | undefined
 
@@ -68,6 +70,8 @@ export class ToolPipe {
   #start(): Child {
     const child = start(this.tool.program, this.tool.args)
     this.#used = 1
+    if (child.pid !== undefined) this.pids.add(child.pid)
+    for (const pid of [...this.pids].slice(0, -4)) this.pids.delete(pid)
     child.stdout.setEncoding('utf8')
     child.stderr.setEncoding('utf8')
     child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects what waits

@@ -22,6 +22,8 @@ export interface Network {
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
+  /** Calls back after another program changed the tables, so that `ensure` need not wait for its turn. */
+  onForeignChange(listener: () => void): void
   /** Removes tables, bridge and pipes' processes; for `down --purge`. */
   remove(): Promise<void>
   /** Ends the pipes; the host keeps its rules. */

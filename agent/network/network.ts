@@ -3,6 +3,7 @@ import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
 import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
+import { NftMonitor } from '../host/nft-monitor.js'
 import type { GuestNetwork, Network } from './contract.js'
 import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
@@ -11,6 +12,9 @@ import type { StaleFlows } from './plan-purge.js'
 import { purgeStaleFlows } from './purge.js'
 import { parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
+
+/** Whoever changes tables changes several: they are looked at once that long after the first. */
+const settleMs = 500
 
 /**
  * The host's network for guests.
@@ -26,6 +30,9 @@ class HostNetwork implements Network {
   readonly #tables: Tables
   /** Guests that should be on the network, as far as told. */
   #known = new Map<string, GuestNetwork>()
+  /** Guests that were detached but are still in the journal: being deleted. */
+  readonly #detached = new Set<string>()
+  #monitor: NftMonitor | undefined
   #queue: Promise<unknown> = Promise.resolve()
 
   constructor(
@@ -41,8 +48,9 @@ class HostNetwork implements Network {
     })
   }
 
-  async ensure(guests: readonly GuestNetwork[]): Promise<string[]> {
+  async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
     const { repairs, stale } = await this.#inTurn('ensure the network', async () => {
+      const guests = this.#withoutDetached(journaled)
       this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
       // The tables come before the bridge: no guest is ever on it without them.
       const { repairs, stale } = await this.#tables.ensure(guests)
@@ -56,6 +64,7 @@ class HostNetwork implements Network {
 
   async attach(guest: GuestNetwork): Promise<void> {
     const stale = await this.#inTurn(`attach ${guest.device}`, () => {
+      this.#detached.delete(guest.uuid)
       this.#known.set(guest.uuid, guest)
       return this.#change((index) => index.planAttach(guest))
     })
@@ -64,12 +73,22 @@ class HostNetwork implements Network {
 
   async detach(guest: GuestNetwork): Promise<void> {
     const stale = await this.#inTurn(`detach ${guest.device}`, () => {
+      this.#detached.add(guest.uuid)
       this.#known.delete(guest.uuid)
       return this.#change((index) => index.planDetach(guest))
     })
     // An earlier attempt may have ended between the elements and their flows.
     const addresses = new Set([...stale.addresses, guest.ipv4])
     await this.#purge({ ...stale, addresses: [...addresses] })
+  }
+
+  onForeignChange(listener: () => void): void {
+    let waiting: NodeJS.Timeout | undefined
+    const settle = (): void => {
+      waiting ??= setTimeout(() => ((waiting = undefined), listener()), settleMs).unref()
+    }
+    this.#monitor?.close()
+    this.#monitor = new NftMonitor(this.config.table, (pid) => this.#nft.isOwn(pid), settle)
   }
 
   remove(): Promise<void> {
@@ -97,7 +116,14 @@ class HostNetwork implements Network {
     }
   }
 
+  #withoutDetached(journaled: readonly GuestNetwork[]): GuestNetwork[] {
+    const uuids = new Set(journaled.map(({ uuid }) => uuid))
+    for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)
+    return journaled.filter(({ uuid }) => !this.#detached.has(uuid))
+  }
+
   async #end(): Promise<void> {
+    this.#monitor?.close()
     await Promise.all([this.#nft.close(), this.#ip.close()])
   }
 

@@ -330,6 +330,33 @@ describe('network', function () {
       expect(await agent.ensure(all)).to.deep.equal([])
     })
 
+    it('repairs by itself what others change, at once', async () => {
+      await agent.end()
+      agent = lab.agent(true)
+      await agent.ensure(all)
+      const mended = (): boolean => sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join() === right
+      const right = sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join()
+      for (const by of [
+        'delete element ip berth ports { tcp . 20001 }',
+        'insert rule inet berth guest_to_host accept',
+        'delete table bridge berth',
+      ]) {
+        lab.in(lab.host, 'nft', by)
+        expect(mended()).to.equal(false)
+        await waitFor(mended, { timeoutMs: 5000, what: `repair after ${by}` })
+      }
+    })
+
+    it('does not bring back a guest that is being deleted', async () => {
+      const c = lab.guest(13, [tcp(20003)])
+      await agent.call('attach', c)
+      await agent.call('detach', c)
+      expect(await agent.ensure([...all, c])).to.deep.equal([])
+      expect(await agent.ensure(all)).to.deep.equal([])
+      expect(await agent.ensure([...all, c])).to.deep.equal(['2 nft elements added'])
+      await agent.ensure(all)
+    })
+
     it('leaves foreign tables alone', () => {
       expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'foreign')).to.include('chain keep')
     })

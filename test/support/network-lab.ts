@@ -156,9 +156,9 @@ export class NetworkLab {
     return seen
   }
 
-  /** The agent's network inside the host's namespace. */
-  agent(): AgentNetwork {
-    const script = ['--import', 'tsx', networkProcess, JSON.stringify(this.config)]
+  /** The agent's network inside the host's namespace; `watch`: it repairs what others change by itself. */
+  agent(watch = false): AgentNetwork {
+    const script = ['--import', 'tsx', networkProcess, JSON.stringify(this.config), watch ? 'watch' : '']
     const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })

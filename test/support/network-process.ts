@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import { createNetwork } from '../../agent/network/network.js'
+import type { GuestNetwork } from '../../agent/network/contract.js'
 import { describeError } from '../../shared/errors.js'
 
 /*
@@ -11,8 +12,13 @@ type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close'
 
 const network = createNetwork(JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0])
 
+// Argument 2: repair by itself, with the guests of the last ensure.
+let guests: GuestNetwork[] = []
+if (process.argv[3] === 'watch') network.onForeignChange(() => void network.ensure(guests))
+
 for await (const line of createInterface({ input: process.stdin })) {
   const { method, argument } = JSON.parse(line) as { method: Method; argument: never }
+  if (method === 'ensure') guests = argument
   const answer = await network[method](argument).then(
     (result) => ({ result: result ?? null }),
     (error: unknown) => ({ error: describeError(error) }),
