@@ -39,7 +39,10 @@ export function createDispatcher(
     const caller = await authenticator.authenticate(ctx.req.headers, exchange.address)
     exchange.user = caller.user
     authorize(caller, route.scope)
-    const request = await readRequest(route, checks, ctx, options.maxBodyBytes)
+    const request =
+      route.method === 'GET'
+        ? readTarget(checks, ctx)
+        : await readRequest(route, checks, ctx, options.maxBodyBytes)
     exchange.reply = isWrite(route)
       ? await answerWrite(route, options, { ctx, caller, request })
       : await answerRead(route, options, { ctx, caller, request })
@@ -56,21 +59,26 @@ function isWrite(route: Route): boolean {
   return route.method !== 'GET' && route.audit !== false
 }
 
+/** Everything but the body. */
+function readTarget(checks: RouteChecks, ctx: ExchangeContext): ValidRequest {
+  const params = { ...(ctx.params as Record<string, string>) }
+  checks.params(params)
+  const query = parseQuery(ctx.querystring)
+  checks.query(query)
+  return { params, query, body: {}, bodyBytes: empty }
+}
+
 async function readRequest(
   route: Route,
   checks: RouteChecks,
   ctx: ExchangeContext,
   maxBodyBytes: number,
 ): Promise<ValidRequest> {
-  const params = { ...(ctx.params as Record<string, string>) }
-  checks.params(params)
-  const query = parseQuery(ctx.querystring)
-  checks.query(query)
-  if (route.method === 'GET') return { params, query, body: {}, bodyBytes: empty }
+  const target = readTarget(checks, ctx)
   const bodyBytes = await readBody(ctx.req, maxBodyBytes)
   const body = route.body ? parseBody(bodyBytes, ctx.req.headers['content-type']) : {}
   checks.body(body)
-  return { params, query, body, bodyBytes }
+  return { ...target, body, bodyBytes }
 }
 
 const empty = Buffer.alloc(0)

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Answer } from './route.js'
 
@@ -12,14 +12,14 @@ export interface Reply {
 const jsonType = 'application/json; charset=utf-8'
 
 /** On everything that is not a page: a browser neither guesses its type nor runs or frames it. */
-const constantHeaders = {
-  'X-Content-Type-Options': 'nosniff',
-  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
-}
+const constantHeaders = [
+  ...['X-Content-Type-Options', 'nosniff'],
+  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
+]
 
 /** Strong validator of a body. */
 export function etagOf(body: Buffer | string): string {
-  return `"${createHash('sha1').update(body).digest('base64url')}"`
+  return `"${hash('sha1', body, 'base64url')}"`
 }
 
 /** The success envelope around data that is JSON already. */
@@ -31,28 +31,33 @@ export function envelopeAround(json: string): string {
 export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
   const status = answer.status ?? 200
   const body = answer.prepared?.body ?? envelope(answer)
-  const headers = { 'Content-Type': jsonType, ...answer.headers }
-  if (request.method !== 'GET' && request.method !== 'HEAD')
-    return { status, headers: { ...headers, 'Cache-Control': 'no-store' }, body }
+  const headers: Record<string, string> = { 'Content-Type': jsonType, 'Cache-Control': 'no-store' }
+  if (answer.headers !== undefined) Object.assign(headers, answer.headers)
+  if (request.method !== 'GET' && request.method !== 'HEAD') return { status, headers, body }
   const etag = answer.prepared?.etag ?? etagOf(body)
-  const cached = { ...headers, ETag: etag, 'Cache-Control': 'private, no-cache' }
+  headers['ETag'] = etag
+  headers['Cache-Control'] = 'private, no-cache'
   const known = status === 200 && matchesEtag(request.headers['if-none-match'], etag)
-  return known ? { status: 304, headers: cached, body: '' } : { status, headers: cached, body }
+  return known ? { status: 304, headers, body: '' } : { status, headers, body }
 }
 
 /** Sends it, with the headers that every response carries. */
 export function sendReply(response: ServerResponse, reply: Reply, requestId: string): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
-  const length = bodiless ? {} : { 'Content-Length': String(Buffer.byteLength(reply.body)) }
-  response.writeHead(reply.status, {
-    ...constantHeaders,
-    ...reply.headers,
-    ...length,
-    'X-Request-Id': requestId,
-  })
+  response.writeHead(reply.status, headerList(reply, requestId, bodiless))
   // Node leaves the body out where the method is HEAD.
   response.end(bodiless ? undefined : reply.body)
+}
+
+/** Names and values in turn: Node takes them as they are, which is half the cost of merged objects. */
+function headerList({ headers, body }: Reply, requestId: string, bodiless: boolean): string[] {
+  const list = constantHeaders.slice()
+  if (headers['content-security-policy'] !== undefined) list.length = 0
+  for (const name in headers) list.push(name, headers[name] ?? '')
+  if (!bodiless) list.push('Content-Length', String(Buffer.byteLength(body)))
+  list.push('X-Request-Id', requestId)
+  return list
 }
 
 function envelope(answer: Answer<unknown>): string {

@@ -80,7 +80,8 @@ describe('HTTP under faults', function () {
       const wrong = await gateway.request('GET', '/containers', { key: 'berth_sk_' + 'a'.repeat(43) })
       expect([401, 503]).to.include(wrong.status)
       const ready = await gateway.request('GET', '/readyz', { key: '' })
-      expect([ready.status, ready.text]).to.deep.equal([503, ready.text.replace(/^(?!store: ).*/, '')])
+      expect(ready.status).to.equal(503)
+      expect(ready.text).to.match(/^store: ./)
       expect((await gateway.request('GET', '/healthz', { key: '' })).status).to.equal(200)
     } finally {
       process.kill(pid, 'SIGCONT')
