@@ -6,6 +6,8 @@ import type { Guests } from './guests.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import { networkOf, type GuestRecord } from './record.js'
 
+/** Changes come in groups: one look answers them all. */
+const lookDelayMs = 100
 const restartWindowMs = 600_000
 const restartsInWindow = 5
 
@@ -14,6 +16,8 @@ export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
   readonly #restarts = new Map<string, number[]>()
   #timer: NodeJS.Timeout | undefined
+  #look: NodeJS.Timeout | undefined
+  #unlisten: (() => void) | undefined
   #running: Promise<void> | undefined
   #again = false
   #repairs = 0
@@ -36,12 +40,16 @@ export class Reconciler {
     return this.#warnings
   }
 
+  /** Follows what guests do by themselves, and each change of a guest in the journal. */
   listen(): void {
+    this.#unlisten = this.context.store.changes.onChange(({ kind }) => {
+      if (kind === 'guest') this.#lookSoon()
+    })
     for (const driver of Object.values(this.context.drivers))
       driver?.onStopped((uuid, cause) => {
         if (this.engine.busy(uuid)) return // the operation knows
         this.#ended.set(uuid, cause)
-        void this.pass()
+        this.#lookSoon()
       })
   }
 
@@ -50,7 +58,9 @@ export class Reconciler {
   }
 
   async close(): Promise<void> {
+    this.#unlisten?.()
     clearInterval(this.#timer)
+    clearTimeout(this.#look)
     await this.#running
   }
 
@@ -64,10 +74,19 @@ export class Reconciler {
     return this.#running
   }
 
+  /** Guests alone, without reading the network back: it costs little however many there are. */
+  #lookSoon(): void {
+    this.#look ??= setTimeout(() => {
+      this.#look = undefined
+      void this.#guard('guests', () => this.#compareGuests())
+    }, lookDelayMs)
+  }
+
   async #passes(): Promise<void> {
     do {
       this.#again = false
       await this.#guard('guests', () => this.#compareGuests())
+      await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
       await this.#guard('network', () => this.compareNetwork())
     } while (this.#again)
   }
@@ -97,7 +116,6 @@ export class Reconciler {
       .filter((record) => this.#unchanged(record))
       .map((record) => this.#compare(record, observed))
     for (const repair of planReconcile(comparisons)) this.#apply(repair)
-    this.#warnings = await this.#findStrays()
   }
 
   /** What looks like a guest's but is in no journal is shown, never removed: the journal may be an old one. */

@@ -1,0 +1,128 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
+import { call, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+import { installBusyboxImage } from '../support/busybox-image.js'
+import { processes, readExpected, readInits, readInventory, type Instance } from '../support/inventory.js'
+import { waitFor } from '../support/wait.js'
+import { WatchedHost } from '../support/watched-host.js'
+
+describe('guests that end without an order', function () {
+  this.timeout(120_000)
+  let agent: AgentProcess
+  let instance: Instance
+  let watched: WatchedHost
+
+  before(async () => {
+    agent = await AgentProcess.create('e', { reconcile_interval_seconds: 3600 })
+    instance = {
+      stateDir: join(agent.directory, 'state'),
+      pool: join(agent.directory, 'pool'),
+      table: 'btest_e',
+      interfacePrefix: 'xe',
+    }
+    await agent.start()
+    await agent.ready()
+    await agent.kill('SIGTERM')
+    await installBusyboxImage(instance.pool, 'debian-12')
+    await agent.start()
+    await agent.ready()
+    const [client, operations] = [agent.guests(), agent.operations()]
+    for (const id of [1, 2, 3]) {
+      const { operation } = await createGuest(client, createRequest(id, `guest-${id}`))
+      await operationDone(operations, operation!.id)
+    }
+    client.close()
+    operations.close()
+  })
+
+  beforeEach(() => {
+    watched = new WatchedHost(agent.watch())
+  })
+
+  afterEach(() => watched.close())
+
+  after(() => agent?.destroy())
+
+  const lxc = (id: number, ...command: string[]): void =>
+    void execFileSync('lxc-attach', [
+      '-P',
+      join(instance.stateDir, 'lxc'),
+      '-n',
+      `xe-${id}`,
+      '--clear-env',
+      '--',
+      ...command,
+    ])
+  const untilStatus = (id: number, status: GuestStatus): Promise<Guest> =>
+    waitFor(() => watched.guests().find((g) => g.id === id && g.status === status), {
+      what: () =>
+        `guest ${id} ${GuestStatus[status]}: ${JSON.stringify(watched.guests().map((g) => [g.id, GuestStatus[g.status]]))}`,
+    })
+
+  it('powered off from inside: stays stopped', async () => {
+    lxc(1, 'poweroff', '-f')
+    const { statusReason } = await untilStatus(1, GuestStatus.GUEST_STATUS_STOPPED)
+    expect(statusReason).to.equal('shut down from inside')
+    expect(readInits(instance).has('xe-1')).to.equal(false)
+  })
+
+  it('monitor killed: started again', async () => {
+    const before = readInits(instance).get('xe-2')
+    const monitor = processes().find(
+      (p) => p.command === `[lxc monitor] ${join(instance.stateDir, 'lxc')} xe-2`,
+    )
+    process.kill(monitor!.pid, 'SIGKILL')
+    await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-2')), {
+      what: 'a new init',
+    })
+    await untilStatus(2, GuestStatus.GUEST_STATUS_RUNNING)
+  })
+
+  it('the host rebooted: what ran runs again, with its rules before it', async () => {
+    await agent.kill('SIGKILL')
+    hostGoesDown(instance)
+    await agent.start()
+    await agent.ready()
+    watched.close()
+    watched = new WatchedHost(agent.watch())
+    for (const id of [2, 3]) await untilStatus(id, GuestStatus.GUEST_STATUS_RUNNING)
+    await untilStatus(1, GuestStatus.GUEST_STATUS_STOPPED)
+    await waitFor(() => readInits(instance).size === 2, { what: 'both guests' })
+    expect(readInventory(instance)).to.deep.equal(readExpected(instance))
+  })
+
+  it('what runs after a start has figures soon', async () => {
+    const client = agent.guests()
+    const { uuid } = await untilStatus(3, GuestStatus.GUEST_STATUS_RUNNING)
+    const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
+    const operations = agent.operations()
+    const { operation } = await call(client.restartGuest.bind(client), order)
+    await operationDone(operations, operation!.id)
+    await waitFor(
+      async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
+      {
+        timeoutMs: 3000,
+        what: 'usage',
+      },
+    )
+    client.close()
+    operations.close()
+  })
+})
+
+/** What a reboot takes: processes, interfaces, rules, mounts and what lies in /run. */
+function hostGoesDown(instance: Instance): void {
+  for (const { pid, command } of processes())
+    if (command.startsWith(`[lxc monitor] ${join(instance.stateDir, 'lxc')} `)) process.kill(pid, 'SIGKILL')
+  for (const family of ['ip', 'inet', 'bridge'])
+    execFileSync('nft', ['delete', 'table', family, instance.table])
+  execFileSync('ip', ['link', 'delete', 'btest-e'])
+  rmSync(join(instance.stateDir, '../run'), { recursive: true })
+  execFileSync('umount', [instance.pool])
+}
