@@ -1,0 +1,110 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { until } from '../support/redis.js'
+
+/** The program as it is started, with a private Redis and no host. */
+describe('berth-gateway', function () {
+  this.timeout(90_000)
+  let directory: string
+  let port: number
+  const children: ChildProcess[] = []
+
+  before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'btest-gateway-'))
+    port = await freePort()
+    const config = {
+      state_dir: `${directory}/state`,
+      run_dir: `${directory}/run`,
+      listen: `127.0.0.1:${port}`,
+    }
+    await writeConfig('gateway.yaml', { ...config, join_listen: `127.0.0.1:${await freePort()}` })
+  })
+  after(async () => {
+    for (const child of children) if (child.exitCode === null) child.kill('SIGKILL')
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  const writeConfig = (name: string, config: object) =>
+    writeFile(join(directory, name), JSON.stringify(config))
+
+  function run(...args: string[]): {
+    child: ChildProcess
+    output: () => string
+    ended: Promise<number | null>
+  } {
+    const child = spawn(process.execPath, ['--import', 'tsx', 'gateway/main.ts', ...args], {
+      env: { PATH: process.env['PATH'] },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    children.push(child)
+    let output = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    const ended = once(child, 'close').then(([code]) => code as number | null)
+    return { child, output: () => output, ended }
+  }
+
+  it('refuses a configuration with an unknown key, naming it', async () => {
+    await writeConfig('wrong.yaml', { listenn: '127.0.0.1:1' })
+    const { ended, output } = run('check-config', '--config', join(directory, 'wrong.yaml'))
+    expect([await ended, output()]).to.deep.equal([2, output()])
+    expect(output()).to.include('listenn')
+  })
+
+  it('shows the configuration with its defaults', async () => {
+    const { ended, output } = run('check-config', '--config', join(directory, 'gateway.yaml'))
+    expect(await ended, output()).to.equal(0)
+    expect(JSON.parse(output())).to.have.nested.property('http.max_body_bytes', 1048576)
+  })
+
+  it('makes its secrets once, for its owner alone', async () => {
+    const keyFile = join(directory, 'admin.key')
+    const init = async () =>
+      run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
+    expect(await init()).to.equal(0)
+    const key = await readFile(keyFile, 'utf8')
+    expect(key).to.match(/^berth_sk_\w+\n$/)
+    for (const path of ['admin.key', 'state/secret', 'state/pki/authority.pem'])
+      expect((await stat(join(directory, path))).mode & 0o777, path).to.equal(0o600)
+    expect(await init()).to.equal(0)
+    expect(await readFile(keyFile, 'utf8')).to.equal(key)
+  })
+
+  it('serves, ends in order on SIGTERM, and has its keys when it is back', async () => {
+    const key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
+    for (let round = 0; round < 2; round++) {
+      const { child, output, ended } = run('serve', '--config', join(directory, 'gateway.yaml'))
+      const get = (path: string, headers = {}) =>
+        fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: 'close', ...headers } })
+      await until(async () => (await get('/readyz').catch(() => undefined))?.status === 200, 'ready')
+      const answers = () => get('/api/v1/api-keys', { 'x-api-key': key })
+      await until(async () => (await answers()).status === 200, 'the admin key works')
+      expect(await (await answers()).json()).to.have.nested.property('data[0].name', 'admin')
+      child.kill('SIGTERM')
+      expect(await ended, output()).to.equal(0)
+      expect(output()).not.to.include(key)
+      await expectGone(join(directory, 'run/redis.sock'))
+    }
+  })
+})
+
+async function expectGone(path: string): Promise<void> {
+  const found = await stat(path).then(
+    () => path,
+    () => '',
+  )
+  expect(found).to.equal('')
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
