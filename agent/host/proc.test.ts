@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { parseNetDev, parseProcessStat } from './proc.js'
+import { parseHandledSignals, parseNetDev, parseProcessStat } from './proc.js'
 
 describe('parseProcessStat', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
@@ -19,4 +19,17 @@ describe('parseNetDev', () => {
     const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
     expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])
   })
+})
+
+describe('parseHandledSignals', () => {
+  for (const [name, blocked, caught, expected] of [
+    ['systemd takes them by signalfd', '7be3c0fe28014a03', '00000000000004ec', 0x7be3c0fe28014eefn],
+    ['a shell catches', '0000000000000000', '0000000020010002', 0x20010002n],
+    ['a shell that forks blocks all', 'fffffffe7ffbfeff', '0000000020010002', 0x20010002n],
+    ['nothing yet', '0000000000000000', '0000000000000000', 0n],
+  ] as const)
+    it(name, () => {
+      const status = `Name:\tinit\nSigBlk:\t${blocked}\nSigIgn:\t0000000000000000\nSigCgt:\t${caught}\n`
+      expect(parseHandledSignals(status)).to.equal(expected)
+    })
 })

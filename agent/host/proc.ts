@@ -67,12 +67,21 @@ export function parsePids(text: string): number[] {
   return text.split(/\s+/).filter(Boolean).map(Number)
 }
 
-/** Signals the process blocks, catches or takes by signalfd, as a bit mask: bit 0 is signal 1. */
-export function readHandledSignals(pid: number): bigint {
-  const status = readKernelFile(`/proc/${pid}/status`) ?? ''
+const sigSegvBit = 1n << 10n
+
+/**
+ * Signals the process catches, or blocks to take them by signalfd or sigwait; bit 0 is signal 1. libc blocks
+ * everything around a fork: that, told by SIGSEGV, says nothing.
+ */
+export function parseHandledSignals(status: string): bigint {
   const mask = (name: string): bigint =>
     BigInt('0x' + (new RegExp(`^${name}:\\s*([0-9a-f]+)$`, 'm').exec(status)?.[1] ?? '0'))
-  return mask('SigBlk') | mask('SigCgt')
+  const blocked = mask('SigBlk')
+  return mask('SigCgt') | (blocked & sigSegvBit ? 0n : blocked)
+}
+
+export function readHandledSignals(pid: number): bigint {
+  return parseHandledSignals(readKernelFile(`/proc/${pid}/status`) ?? '')
 }
 
 export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefined {

@@ -28,7 +28,7 @@ describe('lxc driver', function () {
   const signal = new AbortController().signal
 
   before(async () => {
-    host = await openLxcHost({ name: 'btest-lxc-driver', prefix, subnet: '10.214.8' })
+    host = await openLxcHost({ name: 'btest-lxc-driver', prefix, subnet: '10.214.8', lxcfs: true })
     host.driver.onStopped((uuid, cause) => ends.push({ uuid, cause }))
   })
   after(() => host.close())
@@ -117,7 +117,8 @@ describe('lxc driver', function () {
       )
       expect(host.inside(machine, 'ip', 'route')).to.contain(`default via ${machine.nic.gateway}`)
       expect(host.inside(machine, 'cat', '/sys/class/net/eth0/address')).to.equal(machine.nic.mac)
-      if (!host.driver.hasLxcfs()) return
+      expect(host.driver.hasLxcfs()).to.equal(true)
+      expect(host.inside(machine, 'cat', '/sys/devices/system/cpu/online')).to.equal('0')
       expect(host.inside(machine, 'cat', '/proc/meminfo')).to.match(/^MemTotal: +524288 kB/)
       expect(host.inside(machine, 'grep', '-c', '^processor', '/proc/cpuinfo')).to.equal('1')
       expect(Number(host.inside(machine, 'cut', '-d.', '-f1', '/proc/uptime'))).to.be.below(120)
@@ -532,7 +533,7 @@ describe('lxc driver', function () {
     it('refuses less memory than is in use', async () => {
       const machine = await started()
       await booted(machine)
-      const fill = attach(machine, '/bin/sh', '-c', 'head -c 200m /dev/zero | tail & sleep 30')
+      const fill = attach(machine, '/bin/sh', '-c', 'head -c 200m /dev/zero | tail | sleep 30')
       const child = spawn('lxc-attach', fill, { stdio: 'ignore' })
       try {
         const usage = async (): Promise<number> =>
@@ -603,6 +604,7 @@ describe('lxc driver', function () {
     it('leaves nothing of guests that run or did, nor of the driver', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
+        expect(other.driver.hasLxcfs(), 'it does without lxcfs').to.equal(false)
         for (const start of [true, false]) {
           const machine = other.machine()
           await other.driver.createDisk(machine)

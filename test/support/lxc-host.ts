@@ -6,6 +6,7 @@ import type { Machine } from '../../agent/drivers/contract.js'
 import type { LxcDisks } from '../../agent/drivers/lxc/disks.js'
 import { createLxcDriver, type LxcDriver } from '../../agent/drivers/lxc/driver.js'
 import { debianRoot } from './debian-root.js'
+import { startLxcfs } from './lxcfs.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
 
@@ -35,6 +36,8 @@ export interface LxcHostOptions {
   readonly prefix: string
   readonly subnet: string
   readonly poolGb?: number
+  /** Has an lxcfs of its own. */
+  readonly lxcfs?: boolean
 }
 
 export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
@@ -48,6 +51,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
   sh('ip', 'address', 'add', `${subnet}.1/24`, 'dev', bridge)
   sh('ip', 'link', 'set', bridge, 'up')
   const disks = testDisks(`${scratch.path}/pool`)
+  const stopLxcfs = options.lxcfs ? await startLxcfs(`${scratch.path}/lxcfs`) : undefined
   const drivers: LxcDriver[] = []
   const reopen = async (): Promise<LxcDriver> => {
     const driver = await createLxcDriver({
@@ -55,6 +59,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
       runDir: `${scratch.path}/run`,
       namePrefix: prefix,
       disks,
+      lxcfsDir: `${scratch.path}/lxcfs`,
       log: pino({ level: 'warn' }),
     })
     drivers.push(driver)
@@ -82,6 +87,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
       for (const open of drivers) open.close()
       await killGuests(prefix, `${scratch.path}/state/lxc`)
       spawnSync('ip', ['link', 'delete', bridge])
+      await stopLxcfs?.()
       scratch.wipe()
     },
   }

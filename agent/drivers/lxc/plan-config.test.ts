@@ -101,7 +101,7 @@ describe('planConfig', () => {
       'lxc.cgroup.cpu.shares = 512',
       'lxc.cgroup.pids.max = 1024',
       'lxc.hook.version = 1',
-      'lxc.hook.post-stop = /state/hook /run/marks /state/lxc',
+      'lxc.hook.post-stop = /state/hook /run/marks /state/lxc bt-17',
     ])
   })
 

@@ -128,11 +128,10 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
+/** The name is among the arguments so that the hook's processes can be told apart (runtime.ts). */
 function planHooks(facts: ConfigFacts): string[] {
-  return [
-    'lxc.hook.version = 1',
-    `lxc.hook.post-stop = ${[facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path)).join(' ')}`,
-  ]
+  const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
+  return ['lxc.hook.version = 1', `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`]
 }
 
 function checkLimits({ limits }: Machine): Machine['limits'] {

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
 import { conflict } from '../../../shared/errors.js'
 import type { MachineLimits } from '../contract.js'
@@ -26,8 +27,9 @@ export function resizeGroups(
   for (const value of values) {
     const group = groupOf(value.controller)
     if (value.controller === 'memory') continue
-    if (group === undefined) refuseIoLimit(value, limits)
-    else writeGroupFile(group, value.file, value.value)
+    if (group !== undefined && existsSync(`${group}/${value.file}`))
+      writeGroupFile(group, value.file, value.value)
+    else refuseMissing(value, limits)
   }
 }
 
@@ -56,8 +58,10 @@ function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes
   }
 }
 
-function refuseIoLimit({ controller }: GroupValue, limits: MachineLimits): void {
-  if (limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)
+/** A host may lack the I/O controller; a guest without such a limit does not miss it. */
+function refuseMissing({ controller }: GroupValue, limits: MachineLimits): void {
+  const isIo = controller === 'io' || controller === 'blkio'
+  if (!isIo || limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)
 }
 
 function memoryInUse(): Error {

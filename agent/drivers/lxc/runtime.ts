@@ -1,4 +1,4 @@
-import { readlinkSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { readGroupPids, readTreePids, type CgroupLayout } from '../../host/cgroup.js'
 import {
   findLiveProcess,
@@ -34,6 +34,7 @@ const monitorYoungTicks = 1000 // 10 s at the kernel's 100 Hz for user space
  */
 export class RuntimeReader {
   readonly #hierarchy: string
+  readonly #running = new Map<string, Runtime>()
   readonly #ownPidNamespace = findNamespace(process.pid, 'pid')
 
   constructor(
@@ -52,7 +53,20 @@ export class RuntimeReader {
     return [...new Set([...names, ...passing])]
   }
 
+  /** A guest seen running costs one file: its first process, still the same, still its monitor's child. */
   read(name: string): Runtime {
+    const known = this.#running.get(name)
+    if (known?.init && known.monitor) {
+      const init = findLiveProcess(known.init.pid)
+      if (init?.startTime === known.init.startTime && init.parentPid === known.monitor.pid) return known
+      this.#running.delete(name)
+    }
+    const found = this.#readGroups(name)
+    if (found.state === 'running') this.#running.set(name, found)
+    return found
+  }
+
+  #readGroups(name: string): Runtime {
     const monitor = this.#findMonitor(name)
     if (monitor) return this.#readMonitored(monitor)
     const passing = this.#listPassing().filter(({ title }) => title.includes(name))
@@ -111,12 +125,10 @@ function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   return findProgram(init.pid) !== findProgram(monitor.pid)
 }
 
+/** By inode: the path would be told as seen from different roots. */
 function findProgram(pid: number): string | undefined {
-  try {
-    return readlinkSync(`/proc/${pid}/exe`)
-  } catch {
-    return undefined
-  }
+  const file = statSync(`/proc/${pid}/exe`, { throwIfNoEntry: false })
+  return file && `${file.dev}:${file.ino}`
 }
 
 /** Field 22 counts from boot, as does the monotonic clock that hrtime reads. */

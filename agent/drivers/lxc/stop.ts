@@ -55,7 +55,8 @@ function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended
     const { init } = now
     cancelRestart(now)
     if (isGone(now)) return 'ended'
-    if (!init) return 'asked'
+    // Before it runs the guest's init, the process still is lxc with all signals blocked.
+    if (!init || now.state !== 'running') return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     const signal = due ? findHaltSignal(init.pid) : undefined
     if (signal !== undefined) {

@@ -11,13 +11,13 @@ import type { LxcPaths } from './paths.js'
  * stop): lxc 5.0.2 forgets lxc.rootfs.options when it reboots a guest, and with them idmap and nodev.
  */
 const stoppedHook = `#!/bin/sh
-# marks-directory lxc-path
+# marks-directory lxc-path name
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 if [ "$LXC_TARGET" = reboot ]; then
-  setsid "\${0%/*}/restart" "$1" "$2" "$LXC_NAME" </dev/null >/dev/null 2>&1 &
+  setsid "\${0%/*}/restart" "$1" "$2" "$3" </dev/null >/dev/null 2>&1 &
   exit 1
 fi
-: >"$1/$LXC_NAME"
+: >"$1/$3"
 exit 0
 `
 

@@ -60,7 +60,7 @@ export class UsageReader {
     const last = this.#last.get(name)
     const atMs = performance.now()
     this.#last.set(name, { pid, cpuUsec, atMs })
-    if (last?.pid !== pid) return true
+    if (last?.pid !== pid) return false // a first sample has nothing to compare with
     return (cpuUsec - last.cpuUsec) / Math.max(1, atMs - last.atMs) >= 2
   }
 
