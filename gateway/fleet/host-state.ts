@@ -23,6 +23,8 @@ export class HostState {
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** Guests that the store says are not this host's: why, by uuid. */
   readonly disowned = new Map<string, string>()
+  /** Port mappings of all its guests. */
+  mappings = 0
   /** Data that was refused, newest reason. */
   refused = ''
   online = false

@@ -91,5 +91,6 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
 }
 
 function shorten(text: string, max = maxTextChars): string {
-  return text.length > max ? text.slice(0, max) : text
+  // A slice keeps the whole text alive in V8; a copy does not.
+  return text.length > max ? Buffer.from(text.slice(0, max)).toString() : text
 }

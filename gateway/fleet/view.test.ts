@@ -146,16 +146,29 @@ describe('FleetState', () => {
   it('bounds what one host can fill', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
-    for (let n = 0; n < 20_100; n++)
+    for (let n = 0; n < 5100; n++)
       view.apply(host, { $case: 'operation', value: Operation.fromPartial({ id: `o${n}`, createdAtMs: n }) })
-    expect(view.operations()).to.have.length(20_000)
-    expect(view.operations()[0]?.operation.id).to.equal('o20099')
+    expect(view.operations()).to.have.length(5000)
+    expect(view.operations()[0]?.operation.id).to.equal('o5099')
     const long = Guest.fromPartial({ uuid: uuidOf(1), id: 1, name: 'web', statusReason: 'x'.repeat(10_000) })
     view.apply(host, { $case: 'guest', value: long })
     expect(view.findGuest('web')?.guest.statusReason).to.have.length(1000)
     for (const name of ['', '../x', '12', '-x', 'a b', '__proto__'])
       view.apply(host, { $case: 'guest', value: Guest.fromPartial({ uuid: uuidOf(2), id: 2, name }) })
     expect([...view.guests()]).to.have.length(1)
+    const portMappings = Array.from({ length: 1000 }, (_, n) => ({
+      containerPort: 1,
+      hostPort: n,
+      protocol: 'tcp',
+    }))
+    for (let n = 10; n < 200; n++) {
+      const value = Guest.fromPartial({ uuid: uuidOf(n), id: n, name: `g${n}`, portMappings })
+      view.apply(host, { $case: 'guest', value })
+      view.apply(host, { $case: 'guest', value })
+    }
+    expect([...view.guests()]).to.have.length(132)
+    for (let n = 10; n < 200; n++) view.apply(host, { $case: 'guestRemoved', value: { uuid: uuidOf(n) } })
+    expect(host.mappings).to.equal(0)
     expect(view.findHost('a')?.warnings).to.have.length(1)
   })
 })

@@ -11,7 +11,7 @@ import { OperationList } from './operation-list.js'
 import { parseDescription, parseGuest, parseMetrics, parseOperation, parseTemplate } from './parse-events.js'
 
 /** What one host may fill the gateway's memory with. */
-const hostLimits = { guests: 20_000, operations: 20_000, templates: 1000 } as const
+const hostLimits = { guests: 10_000, operations: 5000, templates: 1000, mappings: 2 * 65_535 } as const
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
@@ -128,15 +128,20 @@ export class FleetState implements FleetView {
   #setGuest(host: HostState, raw: Guest): void {
     const guest = parseGuest(raw)
     if (!guest) return void (host.refused = 'the agent reported a guest without valid uuid, id or name')
-    const known = host.guests.has(guest.uuid) || host.conflicts.has(guest.uuid)
-    if (!known && host.guests.size + host.conflicts.size >= hostLimits.guests)
+    const before = findReported(host, guest.uuid)
+    const mappings = host.mappings - (before?.portMappings.length ?? 0) + guest.portMappings.length
+    if (!before && host.guests.size + host.conflicts.size >= hostLimits.guests)
       return void (host.refused = `the agent reported more than ${hostLimits.guests} guests`)
+    if (mappings > hostLimits.mappings)
+      return void (host.refused = 'the agent reported more port mappings than there are ports')
+    host.mappings = mappings
     this.#guests.set(host, guest)
     this.noteGuest(host.record.id, guest.uuid)
     this.#guestsVersion++
   }
 
   #deleteGuest(host: HostState, uuid: string): void {
+    host.mappings -= findReported(host, uuid)?.portMappings.length ?? 0
     this.#guests.delete(host, uuid)
     host.disowned.delete(uuid)
     this.noteGuest(host.record.id, uuid)
@@ -170,4 +175,9 @@ export class FleetState implements FleetView {
       return void (host.refused = 'the agent reported templates without valid id or too many')
     host.templates.set(template.id, { hostId: host.record.id, template })
   }
+}
+
+/** A guest as the host reported it last, shown or not. */
+function findReported(host: HostState, uuid: string): Guest | undefined {
+  return host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
 }

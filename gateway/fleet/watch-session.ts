@@ -19,8 +19,8 @@ export interface WatchHandlers {
   ended(reason: unknown): void
 }
 
-/** Beyond this rate a host's events wait: no agent takes the gateway's time from the others. */
-const maxEventsPerSecond = 20_000
+/** Beyond this rate a host's events wait: no agent takes the gateway's time from the others. In small portions. */
+const maxEvents = { count: 1500, windowMs: 100 } as const
 /** What a stream may send before `synced`. */
 const maxUnsynced = 200_000
 
@@ -31,6 +31,8 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
+  /** The state is being made visible: changes wait. */
+  #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
@@ -88,9 +90,13 @@ export class WatchSession {
     const state: SyncedState = snapshot
       ? { kind: 'all', snapshot, epoch, revision }
       : { kind: 'changes', changes, epoch, revision }
+    this.#holding = true
     this.#stream.pause()
     this.handlers.synced(state).then(
-      () => this.#ended || this.#stream.resume(),
+      () => {
+        this.#holding = false
+        this.#resume()
+      },
       (error: unknown) => this.#end(error),
     )
   }
@@ -104,10 +110,15 @@ export class WatchSession {
 
   #throttle(): void {
     const now = performance.now()
-    if (now - this.#rate.windowStart > 1000) Object.assign(this.#rate, { windowStart: now, events: 0 })
-    if (++this.#rate.events !== maxEventsPerSecond) return
+    if (now - this.#rate.windowStart > maxEvents.windowMs)
+      Object.assign(this.#rate, { windowStart: now, events: 0 })
+    if (++this.#rate.events !== maxEvents.count) return
     this.#stream.pause()
-    setTimeout(() => this.#ended || this.#stream.resume(), 1000).unref()
+    setTimeout(() => this.#resume(), maxEvents.windowMs)
+  }
+
+  #resume(): void {
+    if (!this.#ended && !this.#holding) this.#stream.resume()
   }
 
   #end(reason: unknown): void {

@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { findIdentity } from '../../agent/enrollment/identity.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
+import { rogueWatch } from './rogue-agent.js'
 import { SimulatedAgent } from './simulated-agent.js'
 import { SimulatedHost } from './simulated-host.js'
 
@@ -22,6 +23,7 @@ interface Options {
   guests: number
   firstId: number
   operationMs: number
+  flood?: boolean
 }
 
 const command = new Command('simulated-agent')
@@ -31,6 +33,7 @@ const command = new Command('simulated-agent')
   .option('--guests <count>', 'guests there at the start', parseCount, 0)
   .option('--first-id <id>', 'id of the first of them', parseCount, 1)
   .option('--operation-ms <ms>', 'how long an operation runs', parseCount, 20)
+  .option('--flood', 'send changes without end')
   .action(async (options: Options) => {
     if (options.join !== undefined) await joinGateway(options.join, options.identity)
     const identity = findIdentity(options.identity)
@@ -38,7 +41,11 @@ const command = new Command('simulated-agent')
     const host = new SimulatedHost(identity.hostId)
     host.seed(options.guests, options.firstId)
     const { listen, operationMs } = options
-    const agent = await SimulatedAgent.start({ identityDir: options.identity, host, listen, operationMs })
+    const rogue = options.flood ? { watch: rogueWatch([], { flood: true }) } : {}
+    const agent = await SimulatedAgent.start({
+      ...{ identityDir: options.identity, host, listen, operationMs },
+      ...rogue,
+    })
     process.stdout.write(`${JSON.stringify({ address: agent.address, host_id: identity.hostId })}\n`)
     process.once('SIGTERM', () => {
       agent.stop()
