@@ -18,12 +18,6 @@ export interface Subvolume {
   readonly path: string
 }
 
-export interface Qgroup {
-  readonly referencedBytes: number
-  /** 0: not limited. */
-  readonly limitBytes: number
-}
-
 /** Never forced: mkfs.btrfs refuses what it recognises as used. */
 export async function format(path: string, label: string): Promise<void> {
   await run('mkfs.btrfs', ['--quiet', '--label', label, path], { timeoutMs: 600_000 })
@@ -31,10 +25,6 @@ export async function format(path: string, label: string): Promise<void> {
 
 export async function createSubvolume(path: string): Promise<void> {
   await run('btrfs', ['--quiet', 'subvolume', 'create', path])
-}
-
-export async function snapshotSubvolume(source: string, target: string): Promise<void> {
-  await run('btrfs', ['--quiet', 'subvolume', 'snapshot', source, target])
 }
 
 /** Gone from the tree at once; the commit comes later (after a power loss it may be back), the space too. */
@@ -77,13 +67,8 @@ export async function clearStaleQgroups(path: string): Promise<void> {
   await run('btrfs', ['qgroup', 'clear-stale', path], { okCodes: [0, 1] }) // 1: the cleaner still uses some
 }
 
-/** btrfs-progs ask for simple quotas since 6.7 only; perl-base is on every Debian. linux/btrfs.h: BTRFS_IOC_QUOTA_CTL */
-const enableSimple =
-  'my $control = pack("QQ", 4, 0); open(D, "<", $ARGV[0]) && ioctl(D, 0xC0109428, $control) or die "$!\\n"'
-
-export async function enableQuota(path: string, mode: 'classic' | 'simple'): Promise<void> {
-  if (mode === 'simple') await run('perl', ['-e', enableSimple, path])
-  else await run('btrfs', ['quota', 'enable', path])
+export async function enableClassicQuotas(path: string): Promise<void> {
+  await run('btrfs', ['quota', 'enable', path])
 }
 
 export async function startRescan(path: string): Promise<void> {
@@ -133,16 +118,19 @@ export class BtrfsView {
     if (await exists(file)) await writeFile(file, '8')
   }
 
-  /** @returns undefined when the subvolume has no qgroup (any more) */
-  async qgroup(subvolumeId: number): Promise<Qgroup | undefined> {
-    const [referenced, flags, limit] = await Promise.all(
-      ['referenced', 'limit_flags', 'max_referenced'].map((name) =>
-        this.#read(`qgroups/0_${subvolumeId}/${name}`),
-      ),
+  /** Bytes that count for the subvolume's bound; undefined when it has no qgroup (any more). */
+  async referencedBytes(subvolumeId: number): Promise<number | undefined> {
+    const text = await this.#read(`qgroups/0_${subvolumeId}/referenced`)
+    return text === undefined ? undefined : Number(text)
+  }
+
+  /** 0: not bounded; undefined when the subvolume has no qgroup (any more). */
+  async limitBytes(subvolumeId: number): Promise<number | undefined> {
+    const [flags, limit] = await Promise.all(
+      ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/0_${subvolumeId}/${name}`)),
     )
-    if (referenced === undefined) return undefined
-    const limited = (Number(flags) & 1) !== 0 // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER
-    return { referencedBytes: Number(referenced), limitBytes: limited ? Number(limit) : 0 }
+    if (flags === undefined) return undefined
+    return (Number(flags) & 1) === 0 ? 0 : Number(limit) // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER
   }
 
   async #read(name: string): Promise<string | undefined> {

@@ -19,8 +19,12 @@ export function imageBuildDefinition(images: Builder): OperationDefinition<Image
     steps: [
       {
         name: 'image',
-        run: ({ input, report, signal }) =>
-          images.ensure(input.templateId, (fraction, stage) => report(fraction, stage), signal),
+        run: (step) =>
+          images.ensure(
+            step.input.templateId,
+            (fraction, stage) => step.report(fraction, stage),
+            step.signal,
+          ),
       },
     ],
   }

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import type { LxcDisks } from '../drivers/lxc/disks.js'
-import { listSubvolumes, setLimit, snapshotSubvolume, type Qgroup } from '../host/btrfs.js'
+import { listSubvolumes, setLimit } from '../host/btrfs.js'
+import { snapshotWithLimit } from '../host/btrfs-ioctl.js'
 import { exists } from '../host/mount.js'
 import { storageError } from './errors.js'
 import type { Pool } from './pool.js'
@@ -33,18 +34,20 @@ export class BtrfsDisks implements LxcDisks {
   async clone(guest: string, templateId: string, diskBytes: number): Promise<void> {
     const target = this.rootfsPath(guest)
     try {
-      if (!(await exists(target))) await this.#snapshot(templateId, target)
-      await setLimit(target, diskBytes)
+      const repeated = await exists(target)
+      if (!repeated) await this.#snapshot(guest, templateId, diskBytes)
+      // With classic quotas a snapshot gets the bounds of its source, whatever it is told (btrfs_qgroup_inherit()).
+      if (repeated || this.#pool.quota === 'classic') await setLimit(target, diskBytes)
     } catch (error) {
       throw storageError(error, `clone ${templateId} for ${guest}`)
     }
   }
 
-  async #snapshot(templateId: string, target: string): Promise<void> {
+  async #snapshot(guest: string, templateId: string, diskBytes: number): Promise<void> {
     const source = join(this.#pool.images, templateId)
     if (!template.test(templateId) || !(await exists(source)))
       throw new BerthError('conflict', 'image_missing', `no image of template ${templateId} on this host`)
-    await snapshotSubvolume(source, target)
+    await snapshotWithLimit(source, { directory: this.#pool.guests, name: guest }, diskBytes)
   }
 
   /** Bounds an existing disk anew. */
@@ -64,39 +67,34 @@ export class BtrfsDisks implements LxcDisks {
   }
 
   async usage(): Promise<Map<string, number>> {
-    return this.#figures('referencedBytes')
+    return this.#figures((id) => this.#pool.view.referencedBytes(id))
   }
 
   /**
-   * Sets every disk's bound that is not as told: a bound set right before a power loss may be gone while the
-   * clone is there. Converged, it starts no process.
+   * Sets every disk's bound that is not as told: one changed right before a power loss may be the old one.
+   * Converged, it starts no process.
    * @returns the guests whose bound was wrong
    */
   async ensureLimits(limits: ReadonlyMap<string, number>): Promise<string[]> {
-    const found = await this.#figures('limitBytes')
+    const found = await this.#figures((id) => this.#pool.view.limitBytes(id))
     const wrong = [...limits].filter(([guest, bytes]) => found.has(guest) && found.get(guest) !== bytes)
     for (const [guest, bytes] of wrong) await this.resize(guest, bytes)
     return wrong.map(([guest]) => guest)
   }
 
-  async #figures(key: keyof Qgroup): Promise<Map<string, number>> {
+  async #figures(read: (subvolumeId: number) => Promise<number | undefined>): Promise<Map<string, number>> {
     const guests = await this.list()
     if (guests.some((guest) => !this.#subvolumeIds.has(guest))) await this.#readIds()
     const figures = new Map<string, number>()
     await Promise.all(
       guests.map(async (guest) => {
-        const qgroup = await this.#qgroup(guest)
-        if (qgroup) figures.set(guest, qgroup[key])
+        const id = this.#subvolumeIds.get(guest)
+        const figure = id === undefined ? undefined : await read(id)
+        if (figure !== undefined) figures.set(guest, figure)
+        else this.#subvolumeIds.delete(guest) // removed or made anew meanwhile: the next call looks again
       }),
     )
     return figures
-  }
-
-  async #qgroup(guest: string): Promise<Qgroup | undefined> {
-    const id = this.#subvolumeIds.get(guest)
-    const qgroup = id === undefined ? undefined : await this.#pool.view.qgroup(id)
-    if (!qgroup) this.#subvolumeIds.delete(guest) // removed or made anew meanwhile: the next call looks again
-    return qgroup
   }
 
   async #readIds(): Promise<void> {

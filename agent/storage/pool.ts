@@ -6,7 +6,7 @@ import { BtrfsView, format } from '../host/btrfs.js'
 import { findLoops, readBackingFile, useDirectIo } from '../host/loop.js'
 import { exists, findMount, mount, readSignatures } from '../host/mount.js'
 import { planPool, type PoolHave, type PoolStep, type PoolWant } from './plan.js'
-import { ensureQuota, poolLabel } from './quota.js'
+import { ensureQuota, poolLabel, type Quota } from './quota.js'
 
 export type StorageConfig = AgentConfig['storage']
 
@@ -20,6 +20,7 @@ export interface Pool {
   /** Subvolumes on their way out. */
   readonly trash: string
   readonly view: BtrfsView
+  readonly quota: Quota
 }
 
 export interface PoolCapacity {
@@ -133,10 +134,10 @@ async function preparePool(path: string): Promise<Pool> {
   const mounted = await findMount(path)
   const view = mounted && (await BtrfsView.find(mounted.source))
   if (!view) throw unusable(`${path} does not show up as a mounted btrfs`)
-  await ensureQuota(path, view)
   const pool = {
     path,
     view,
+    quota: await ensureQuota(path, view),
     images: join(path, 'images'),
     guests: join(path, 'guests'),
     trash: join(path, 'trash'),

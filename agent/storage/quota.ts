@@ -1,4 +1,8 @@
-import { enableQuota, kernelHasSimpleQuota, startRescan, type BtrfsView } from '../host/btrfs.js'
+import { enableClassicQuotas, kernelHasSimpleQuota, startRescan, type BtrfsView } from '../host/btrfs.js'
+import { enableSimpleQuotas } from '../host/btrfs-ioctl.js'
+
+/** Simple: counts what a subvolume wrote itself. Classic: all that it references, its image as well. */
+export type Quota = 'simple' | 'classic'
 
 /** Label of filesystems made by us: only these get features that older kernels cannot mount. */
 export const poolLabel = 'berth-pool'
@@ -8,12 +12,14 @@ export const poolLabel = 'berth-pool'
  * all references of every shared extent when a clone is dropped (100 clones: 112 s of one core, against 0.6 s).
  * A mode that is on already stays.
  */
-export async function ensureQuota(path: string, view: BtrfsView): Promise<void> {
+export async function ensureQuota(path: string, view: BtrfsView): Promise<Quota> {
   if ((await view.quotaMode()) === 'off') {
     const ours = (await view.label()) === poolLabel
-    await enableQuota(path, ours && (await kernelHasSimpleQuota()) ? 'simple' : 'classic')
+    const enable = ours && (await kernelHasSimpleQuota()) ? enableSimpleQuotas : enableClassicQuotas
+    await enable(path)
   }
-  if ((await view.quotaMode()) !== 'classic') return
+  if ((await view.quotaMode()) === 'simple') return 'simple'
   await view.accountEverySubtree()
   if (await view.quotaInconsistent()) await startRescan(path)
+  return 'classic'
 }

@@ -241,6 +241,25 @@ describe('storage', function () {
       expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
     })
 
+    it('are bounded from their first moment, by classic quotas too', async () => {
+      const guest = randomUUID()
+      await disks.clone(guest, 'small-1', gib)
+      expect(await disks.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
+      const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
+      writeFileSync(theirs.loop_file, '')
+      truncateSync(theirs.loop_file, gib)
+      sh('mkfs.btrfs', '-q', theirs.loop_file)
+      const classic = await openPool(theirs)
+      expect(await classic.view.quotaMode()).to.equal('classic')
+      const classicDisks = new BtrfsDisks(classic, new Trash(classic, log))
+      sh('btrfs', '-q', 'subvolume', 'create', `${classic.images}/small-1`)
+      await classicDisks.clone(guest, 'small-1', 64 * mib)
+      expect(await classicDisks.ensureLimits(new Map([[guest, 64 * mib]]))).to.deep.equal([])
+      expect(() => write(`${classicDisks.rootfsPath(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
+      expect(await classic.view.quotaInconsistent()).to.equal(false)
+      await removePool(theirs, log)
+    })
+
     it('get a bound that was lost', async () => {
       const guest = randomUUID()
       sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, disks.rootfsPath(guest))
