@@ -79,7 +79,8 @@ export async function startTestFleet(overrides: Record<string, unknown> = {}): P
   }
 }
 
-async function freePort(): Promise<number> {
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
   const { createServer } = await import('node:net')
   return new Promise((resolve, reject) => {
     const server = createServer()

@@ -1,0 +1,171 @@
+import { expect } from 'chai'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { request } from 'undici'
+import { GatewayConfigSchema } from '../../gateway/config.js'
+import { createAdminKey } from '../../gateway/access/bootstrap.js'
+import { startGateway } from '../../gateway/gateway.js'
+import { validateConfig } from '../../shared/config.js'
+import { parseJoinToken } from '../../shared/join-token.js'
+import { freePort } from '../support/test-fleet.js'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import { silentLog } from '../support/redis.js'
+import { SimulatedAgent } from '../support/simulated-agent.js'
+import { SimulatedHost } from '../support/simulated-host.js'
+import { waitFor } from '../support/wait.js'
+
+/* The whole gateway, as berth-gateway starts it, and an agent that joins it over the API alone. */
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
+type Body = any
+
+describe('/hosts', function () {
+  this.timeout(30_000)
+  let directory: string
+  let close: () => Promise<void>
+  let key: string
+  let base: string
+  let identityDir: string
+  let agent: SimulatedAgent | undefined
+
+  before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'btest-hosts-'))
+    identityDir = join(directory, 'identity')
+    const stateDir = join(directory, 'state')
+    const [http, joinPort] = [await freePort(), await freePort()]
+    await createAdminKey(stateDir, join(directory, 'admin.key'))
+    key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
+    const config = validateConfig(
+      GatewayConfigSchema,
+      {
+        ...{ state_dir: stateDir, run_dir: join(directory, 'run'), listen: `127.0.0.1:${http}` },
+        join_listen: `127.0.0.1:${joinPort}`,
+      },
+      'test',
+    )
+    base = `http://127.0.0.1:${http}/api/v1`
+    close = await startGateway({ config, redisUrl: '', version: '0.0.0', log: silentLog })
+    await waitFor(async () => (await call('GET', '/hosts')).status === 200)
+  })
+  after(async () => {
+    agent?.stop()
+    await close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function call(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: unknown,
+    withKey = key,
+  ): Promise<{ status: number; body: Body }> {
+    const answer = await request(base + path, {
+      method,
+      headers: { 'x-api-key': withKey, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return { status: answer.statusCode, body: (await answer.body.json()) as Body }
+  }
+
+  let hostId: string
+
+  it('a host is added, joins with the token, and is online', async () => {
+    const address = `127.0.0.1:${await freePort()}`
+    const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
+    expect(added.status).to.equal(201)
+    const { host, join_token: token, command, expires_at: expires } = added.body.data
+    expect(host).to.include({ name: 'one', address, status: 'pending', draining: false, containers: 0 })
+    expect(command).to.equal(`berth-agent join ${token}`)
+    expect(expires).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
+    expect(parseJoinToken(token).hostId).to.equal(host.id)
+    hostId = host.id
+    await joinGateway(token, identityDir)
+    const state = new SimulatedHost(hostId)
+    state.seed(2)
+    agent = await SimulatedAgent.start({ identityDir, host: state, listen: address })
+    await waitFor(async () => (await call('GET', `/hosts/${hostId}`)).body.data.status === 'online')
+    const { body } = await call('GET', '/hosts')
+    expect(body.data).to.have.length(1)
+    expect(body.data[0]).to.include({ id: hostId, containers: 2, lxc: true, hostname: `sim-${hostId}` })
+    expect(body.data[0].certificate_expires_at).not.to.equal('')
+  })
+
+  it('bad input, unknown hosts and names that are taken', async () => {
+    for (const [body, field] of [
+      [{ name: 'two' }, 'address'],
+      [{ address: 'a:1' }, 'name'],
+      [{ name: 'two', address: 'nowhere' }, 'address'],
+      [{ name: 'two', address: 'unix:/run/x' }, 'address'],
+      [{ name: '../x', address: 'a:1' }, 'name'],
+      [{ name: 'x\ny', address: 'a:1' }, 'name'],
+      [{ name: 7, address: 'a:1' }, 'name'],
+    ] as const) {
+      const answer = await call('POST', '/hosts', body)
+      expect(answer.status, JSON.stringify(body)).to.equal(400)
+      expect(answer.body.details.field).to.equal(field)
+    }
+    expect((await call('POST', '/hosts', { name: 'ONE', address: 'a:1' })).body.code).to.equal(
+      'name_conflict',
+    )
+    for (const [method, path] of [
+      ['GET', '/hosts/h-none'],
+      ['PATCH', '/hosts/h-none'],
+      ['DELETE', '/hosts/h-none'],
+      ['POST', '/hosts/h-none/join-token'],
+    ] as const)
+      expect(
+        (await call(method, path, method === 'GET' ? undefined : {})).status,
+        `${method} ${path}`,
+      ).to.equal(404)
+  })
+
+  it('name and draining change; only the fields sent', async () => {
+    const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
+    expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
+    const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
+    expect(draining.body.data).to.include({ name: 'uno', draining: true })
+    const refused = await call('POST', '/containers', {
+      name: 'web',
+      template_id: 'debian-12',
+      vcpu: 1,
+      ram_mb: 128,
+      disk_gb: 1,
+    })
+    expect(refused.body.code).to.equal('invalid_state')
+    await call('PATCH', `/hosts/${hostId}`, { draining: false })
+  })
+
+  it('a key without host:manage reads only; one bound to containers manages nothing', async () => {
+    const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
+    expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)
+    for (const [method, path] of [
+      ['POST', '/hosts'],
+      ['PATCH', `/hosts/${hostId}`],
+      ['DELETE', `/hosts/${hostId}`],
+      ['POST', `/hosts/${hostId}/join-token`],
+    ] as const) {
+      const answer = await call(method, path, { name: 'x', address: 'a:1' }, reader)
+      expect(answer.body.code, `${method} ${path}`).to.equal('insufficient_scope')
+    }
+    const uuid = [...agent!.host.guests.keys()][0]
+    const bound = await call('POST', '/api-keys', { name: 'bound', scopes: ['*'], container_uuids: [uuid] })
+    const answer = await call('DELETE', `/hosts/${hostId}?force=true`, undefined, bound.body.data.key)
+    expect(answer.body.code).to.equal('insufficient_scope')
+  })
+
+  it('join tokens are in no log of what was done', async () => {
+    const made = await call('POST', `/hosts/${hostId}/join-token`, {})
+    expect(made.status).to.equal(201)
+    const log = JSON.stringify((await call('GET', '/audit-logs')).body)
+    expect(log).to.contain('host.join_token').and.to.contain('host.create')
+    expect(log).not.to.contain('berth_jt_')
+  })
+
+  it('a host with containers is removed only by force', async () => {
+    expect((await call('DELETE', `/hosts/${hostId}`)).body).to.include({ code: 'invalid_state' })
+    expect((await call('DELETE', `/hosts/${hostId}?force=true`)).status).to.equal(200)
+    expect((await call('GET', '/hosts')).body.data).to.deep.equal([])
+    expect((await call('GET', '/containers')).body.data).to.deep.equal([])
+  })
+})
