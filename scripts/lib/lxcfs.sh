@@ -38,7 +38,11 @@ guests_of_others() { pgrep -f '^\[lxc monitor\]' >/dev/null; }
 start_lxcfs() {
   mkdir -p "$lxcfs_mount"
   umount -l "$lxcfs_mount" 2>/dev/null || true # a dead one leaves its mount behind
-  (exec 9>&- && setsid lxcfs "${lxcfs_flags[@]}" -p "$lxcfs_pid_file" "$lxcfs_mount" >>"$log_dir/lxcfs.log" 2>&1 </dev/null &)
+  # Nothing of ours stays open in it: neither the lock (9) nor a pipe that somebody reads to its end.
+  (
+    exec 9>&- </dev/null >>"$log_dir/lxcfs.log" 2>&1
+    setsid lxcfs "${lxcfs_flags[@]}" -p "$lxcfs_pid_file" "$lxcfs_mount" &
+  )
   for _ in $(seq 50); do
     lxcfs_mounted && return 0
     sleep 0.1
