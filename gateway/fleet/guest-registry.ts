@@ -36,7 +36,7 @@ export class GuestRegistry {
   ): Promise<{ reservation: Reservation; repeated: boolean }> {
     const uuid = randomUUID()
     return this.store.transact('reserve guest', async (client) => {
-      await client.watch([this.#name(request.name), this.#operation(request.operationId)])
+      await client.watch([this.#name(request.name), this.#operation(request.operationId), this.#nextIdKey])
       const earlier = await this.#findByOperation(client, request.operationId)
       if (earlier) {
         await client.unwatch()
@@ -46,7 +46,7 @@ export class GuestRegistry {
         throw conflict('name_conflict', `a container named ${request.name} exists`)
       const id = await this.#nextId(client)
       const reservation = { ...request, uuid, id, reservedAtMs: Date.now() }
-      await this.#write(client, [reservation]).exec()
+      await this.#write(client, [reservation]).set(this.#nextIdKey, String(id)).exec()
       return { reservation, repeated: false }
     })
   }
@@ -153,10 +153,8 @@ export class GuestRegistry {
 
   /** Ids that guests brought along are skipped, should the counter be behind them. */
   async #nextId(client: StoreClient): Promise<number> {
-    for (;;) {
-      const id = await client.incr(this.#nextIdKey)
+    for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
       if (!(await client.hExists(this.#ids, String(id)))) return id
-    }
   }
 
   async #findByOperation(client: StoreClient, operationId: string): Promise<Reservation | undefined> {
