@@ -11,11 +11,11 @@ async function applyStep(root: string, step: ContentStep): Promise<void> {
   const path = join(root, step.op === 'empty' ? step.directory : step.path)
   switch (step.op) {
     case 'write':
-      await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+      await ensureDirectory(dirname(path))
       await writeFile(path, step.text)
       return chmod(path, step.mode)
     case 'link':
-      await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+      await ensureDirectory(dirname(path))
       await rm(path, { force: true })
       return symlink(step.target, path)
     case 'remove':
@@ -23,4 +23,10 @@ async function applyStep(root: string, step: ContentStep): Promise<void> {
     case 'empty':
       for (const name of await readdir(path)) await rm(join(path, name), { recursive: true, force: true })
   }
+}
+
+/** Readable for all, whatever the agent's umask; one that is there stays as it is. */
+async function ensureDirectory(path: string): Promise<void> {
+  const made = await mkdir(path, { recursive: true })
+  if (made !== undefined) await chmod(made, 0o755)
 }

@@ -155,10 +155,11 @@ describe('images', function () {
     it('is built once for all who wait, with progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
+      const umask = process.umask(0o077) // as in the agent's unit
       await Promise.all([
         images.ensure('debian-12', (fraction) => fractions.push(fraction), never),
         images.ensure('debian-12', () => undefined, never),
-      ])
+      ]).finally(() => process.umask(umask))
       expect(fractions).to.deep.equal([...fractions].sort((a, b) => a - b))
       expect(fractions.length).to.be.above(6)
       const record = images.find('debian-12')
@@ -217,6 +218,11 @@ describe('images', function () {
       ).to.equal('')
     })
 
+    it('can be read where Debian’s can', () => {
+      const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
+      expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
+    })
+
     it('boots, as two guests that share no identity', async () => {
       const guests = ['btest-images-a', 'btest-images-b'].map(
         (name) => new HandmadeGuest(name, pool, scratch.path),
@@ -260,6 +266,16 @@ describe('images', function () {
     })
   })
 })
+
+const debianClosed = [
+  'etc/ssl/private',
+  'root',
+  'root/.ssh',
+  'var/cache/ldconfig',
+  'var/cache/private',
+  'var/lib/private',
+  'var/log/private',
+]
 
 const debianSetuid = [
   'usr/bin/chage 0 2755',
