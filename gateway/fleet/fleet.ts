@@ -106,6 +106,11 @@ export class GatewayFleet implements Fleet {
       ...{ authority, leafLifetimeMs, log },
       join: (request) => fleet.hosts.join(request),
     })
+    if (/^(0\.0\.0\.0|\[::\]):/.test(fleet.joinAddress))
+      log.warn(
+        { address: fleet.joinAddress },
+        'join_address is not set: only agents on this machine can join',
+      )
     await fleet.#watched.settle(settleMs)
     fleet.#keeper.start()
     fleet.#cache.start()

@@ -336,6 +336,27 @@ describe('fleet', function () {
     expect(view.findHost(good.hostId)?.warnings).to.deep.equal([])
   })
 
+  it('an agent that stands still is away within the allowed silence, and back when it goes on', async () => {
+    const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
+    const { token } = await test.fleet.hosts.createJoinToken(id)
+    const identity = `${test.directory}/still`
+    const agent = await startAgentProcess(['--join', token, '--identity', identity, '--guests', '5'])
+    const isOnline = (): boolean => test.fleet.view.findHost(id)?.state === 'online'
+    try {
+      await test.fleet.hosts.updateHost(id, { address: agent.address })
+      await waitFor(isOnline)
+      agent.signal('SIGSTOP')
+      // Silence of 3 s, a second of grace, and what a busy machine adds.
+      await waitFor(() => !isOnline(), { timeoutMs: 5500, what: 'its silence noticed' })
+      expect([...test.fleet.view.guests()].map(({ online }) => online)).to.deep.equal(Array(5).fill(false))
+      agent.signal('SIGCONT')
+      await waitFor(isOnline, { what: 'back' })
+      expect([...test.fleet.view.guests()].map(({ online }) => online)).to.deep.equal(Array(5).fill(true))
+    } finally {
+      agent.stop()
+    }
+  })
+
   it('an agent that floods hurts only itself', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const uuid = [...good.agent.host.guests.keys()][0]!

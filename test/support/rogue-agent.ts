@@ -29,10 +29,14 @@ export function rogueWatch(events: readonly Event[], options: { flood?: boolean 
   }
 }
 
+export interface AgentProcess {
+  readonly address: string
+  signal(signal: NodeJS.Signals): void
+  stop(): void
+}
+
 /** A simulated agent as a process of its own. @param args see simulated-agent-main.ts */
-export async function startAgentProcess(
-  args: readonly string[],
-): Promise<{ address: string; stop: () => void }> {
+export async function startAgentProcess(args: readonly string[]): Promise<AgentProcess> {
   const program = resolve(import.meta.dirname, 'simulated-agent-main.ts')
   const child = spawn(process.execPath, ['--import=tsx', program, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -44,5 +48,9 @@ export async function startAgentProcess(
     }),
   ])) as [Buffer]
   const { address } = JSON.parse(line.toString()) as { address: string }
-  return { address, stop: () => void child.kill('SIGKILL') }
+  return {
+    address,
+    signal: (signal) => void child.kill(signal),
+    stop: () => void child.kill('SIGKILL'),
+  }
 }
