@@ -80,8 +80,7 @@ async function replyTo(ctx: ExchangeContext, next: () => Promise<unknown>): Prom
     return exchange.reply ?? unmatched(ctx)
   } catch (error) {
     exchange.error = error
-    const reply = errorReply(error, exchange.requestId)
-    return { ...reply, headers: { 'Content-Type': 'application/json; charset=utf-8', ...reply.headers } }
+    return errorReply(error, exchange.requestId)
   }
 }
 
@@ -104,8 +103,5 @@ function unmatched(ctx: ExchangeContext): Reply {
   if (ctx.method === 'OPTIONS') return { status: 204, headers: allow, body: '' }
   const refusal = new BerthError('invalid', 'method_not_allowed', `${ctx.method} is not allowed here`)
   const reply = errorReply(refusal, ctx.state.exchange.requestId)
-  return {
-    ...reply,
-    headers: { 'Content-Type': 'application/json; charset=utf-8', ...reply.headers, ...allow },
-  }
+  return { ...reply, headers: { ...reply.headers, ...allow } }
 }

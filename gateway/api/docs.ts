@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import helmet from 'koa-helmet'
 import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
-import { etagOf, type Reply } from './reply.js'
+import { etagOf, jsonType, type Reply } from './reply.js'
 
 /** Nothing but what this server sends: no inline script, no other host. */
 const securityHeaders = helmet({
@@ -57,7 +57,7 @@ export function documentPages(document: object): Page[] {
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   const file = (name: string): Buffer => readFileSync(join(assets, name))
   return [
-    { path: '/api{/v1}/openapi.json', handle: fixed(() => json, 'application/json; charset=utf-8') },
+    { path: '/api{/v1}/openapi.json', handle: fixed(() => json, jsonType) },
     page('/docs', () => html, 'text/html; charset=utf-8'),
     page('/docs/start.js', () => start, 'text/javascript; charset=utf-8'),
     page('/docs/swagger-ui-bundle.js', () => file('swagger-ui-bundle.js'), 'text/javascript; charset=utf-8'),

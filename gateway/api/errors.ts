@@ -1,4 +1,5 @@
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
+import { jsonType } from './reply.js'
 
 const statusByKind: Record<ErrorKind, number> = {
   invalid: 400,
@@ -51,7 +52,8 @@ function hideInternal(): BerthError {
 }
 
 function headersOf(status: number): Record<string, string> {
-  if (status === 401) return { 'WWW-Authenticate': 'Bearer' }
-  if (status === 503 || status === 429) return { 'Retry-After': retryAfterSeconds }
-  return {}
+  const headers: Record<string, string> = { 'Content-Type': jsonType }
+  if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
+  if (status === 503 || status === 429) headers['Retry-After'] = retryAfterSeconds
+  return headers
 }

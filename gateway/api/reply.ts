@@ -9,7 +9,7 @@ export interface Reply {
   readonly body: Buffer | string
 }
 
-const jsonType = 'application/json; charset=utf-8'
+export const jsonType = 'application/json; charset=utf-8'
 
 /** On everything that is not a page: a browser neither guesses its type nor runs or frames it. */
 const constantHeaders = [

@@ -124,7 +124,5 @@ export function failedHandling(
 ): Handled {
   const reply = errorReply(error, requestId)
   const detail = reply.status >= 500 ? reply.code : `${reply.code}: ${describeError(error).slice(0, 200)}`
-  return { reply: { ...reply, headers: { ...jsonHeaders, ...reply.headers } }, ...about, detail, error }
+  return { reply, ...about, detail, error }
 }
-
-const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' }

@@ -1,0 +1,116 @@
+import { expect } from 'chai'
+import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
+import { OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+describe('overview, templates and tasks over HTTP', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+    gateway.fleet.addGuest({ name: 'runs' })
+    gateway.fleet.addGuest({ name: 'stopped', status: GuestStatus.GUEST_STATUS_STOPPED })
+    gateway.fleet.addGuest({ name: 'elsewhere' }, 'host-b')
+  })
+  after(() => gateway.close())
+
+  const data = async (path: string) => (await gateway.request('GET', path)).body.data as never
+
+  it('counts the fleet, or one host', async () => {
+    const all = { running: 2, stopped: 1, total_containers: 3, unknown: 0, hosts: 2, hosts_online: 2 }
+    expect(await data('/dashboard')).to.deep.equal(all)
+    expect(await data('/dashboard?host_id=host-b')).to.include({ running: 1, stopped: 0, hosts: 1 })
+    gateway.fleet.setHostState('host-b', 'offline')
+    expect(await data('/dashboard')).to.include({
+      running: 1,
+      unknown: 1,
+      total_containers: 3,
+      hosts_online: 1,
+    })
+    gateway.fleet.setHostState('host-b', 'online')
+  })
+
+  it('tells of a host that is named, else of the first, and names it', async () => {
+    expect(await data('/host-info')).to.deep.include({
+      host_id: 'host-a',
+      online: true,
+      cpu: { cores: 8, usage_pct: 10 },
+    })
+    expect(await data('/host-info')).to.deep.include({
+      ram: { total_mb: 32768, used_mb: 1024, free_mb: 31744 },
+    })
+    expect(await data('/host-info?host_id=host-b')).to.include({ host_id: 'host-b' })
+    expect(await data('/host-report')).to.deep.include({
+      host_id: 'host-a',
+      host: { hostname: 'host-a', kernel: '6.1.0' },
+    })
+    expect(await data('/host-report')).to.deep.include({ summary: { status: 'ok', warnings: 0 } })
+    const unknown = await gateway.request('GET', '/host-info?host_id=nowhere')
+    expect([unknown.status, unknown.body.details.field]).to.deep.equal([400, 'host_id'])
+    gateway.fleet.setHostState('host-a', 'offline')
+    expect(await data('/host-info')).to.include({ host_id: 'host-b' })
+    expect(await data('/host-report?host_id=host-a')).to.deep.include({
+      summary: { status: 'offline', warnings: 0 },
+    })
+    gateway.fleet.setHostState('host-a', 'online')
+  })
+
+  it('lists a template once, whichever hosts have it', async () => {
+    const [template, ...others] = (await data('/templates')) as object[]
+    expect(others).to.deep.equal([])
+    expect(template).to.include({
+      id: 'debian-12',
+      distro: 'debian',
+      arch: 'amd64',
+      type: 'lxc',
+      available: true,
+    })
+    expect(await data('/templates?distro=alpine')).to.deep.equal([])
+  })
+
+  it('lists tasks newest first, and filters them', async () => {
+    const post = async (path: string) => (await gateway.request('POST', path)).body.data.task_id as string
+    const first = await post('/containers/runs/stop')
+    const second = await post('/containers/stopped/start')
+    const tasks = (await data('/tasks')) as { task_id: string; id: string; type: string }[]
+    expect(tasks.map((task) => task.task_id)).to.deep.equal([second, first])
+    expect(tasks[0]).to.include({
+      id: second,
+      type: 'start',
+      container_name: 'stopped',
+      progress: 0,
+      error: '',
+    })
+    expect(tasks[0]).to.include({ started_at: '', user: 'api:admin', host_id: 'host-a' })
+    const filtered = (await data('/tasks?action=stop&container_name=runs')) as { task_id: string }[]
+    expect(filtered.map((task) => task.task_id)).to.deep.equal([first])
+    expect(((await data('/tasks?status=done')) as object[]).length).to.equal(0)
+    expect((await gateway.request('GET', '/tasks?status=nonsense')).status).to.equal(400)
+  })
+
+  it('cancels a pending task, keeps a running one, removes an ended one', async () => {
+    const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
+    gateway.fleet.setOperationStatus(id, OperationStatus.OPERATION_STATUS_RUNNING)
+    const running = await gateway.request('DELETE', `/tasks/${id}`)
+    expect([running.status, running.body.code]).to.deep.equal([409, 'task_running'])
+    gateway.fleet.setOperationStatus(id, OperationStatus.OPERATION_STATUS_PENDING)
+    expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({
+      success: true,
+      message: 'task canceled',
+    })
+    expect(await data(`/tasks/${id}`)).to.include({ status: 'canceled' })
+    expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({ message: 'task removed' })
+    expect((await gateway.request('GET', `/tasks/${id}`)).status).to.equal(404)
+    expect((await gateway.request('DELETE', `/tasks/${id}`)).status).to.equal(404)
+  })
+
+  it('says so when there is no host at all', async () => {
+    const other = await startTestGateway()
+    other.fleet.removeHosts()
+    expect((await other.request('GET', '/dashboard')).body.data).to.include({ hosts: 0, total_containers: 0 })
+    for (const path of ['/host-info', '/host-report']) {
+      const { status, body } = await other.request('GET', path)
+      expect([status, body.code]).to.deep.equal([503, 'host_offline'])
+    }
+    await other.close()
+  })
+})
