@@ -77,6 +77,7 @@ describe('planning a container from its request', () => {
   for (const [name, body, code, field] of [
     ['a name of digits', { name: '123' }, 'invalid_field', 'name'],
     ['a name with a slash', { name: 'a/b' }, 'invalid_field', 'name'],
+    ['a name that is a path', { name: 'list' }, 'invalid_field', 'name'],
     ['keep', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
     ['password mode without one', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
     [

@@ -13,7 +13,7 @@ import type { CreateBody } from './create-body.js'
  * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that asks for what does not exist yet
  */
 export function planCreate(body: CreateBody): { name: string; spec: GuestSpec } {
-  checkGuestName(body.name)
+  checkName(body.name)
   const login = planLogin(body)
   refuseUnsupported(body)
   const assignNat = body.assign_nat ?? true
@@ -37,6 +37,14 @@ export function planCreate(body: CreateBody): { name: string; spec: GuestSpec } 
       start: body.start ?? true,
     },
   }
+}
+
+/** A container of this name could not be read by it: the path is taken. */
+const takenPaths = ['list']
+
+function checkName(name: string): void {
+  checkGuestName(name)
+  if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
 type Login = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
