@@ -35,6 +35,7 @@ module.exports = {
       from: { path: '(^|/)plan[^/]*\\.ts$', pathNot: 'test\\.ts$' },
       to: {
         path: '(^(node:)?(fs|child_process|net|http|os|timers|crypto)|^agent/host/)',
+        dependencyTypesNot: ['type-only'],
         pathNot: '^shared/',
       },
     },

@@ -66,7 +66,6 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { engine, images, reconciler } = domain
-  await host.trash.sweep()
   await images.sweep()
   await reconciler.compareNetwork()
   reconciler.listen()

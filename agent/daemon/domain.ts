@@ -63,7 +63,15 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   const sampler = new GuestSampler(context)
   closers.add(() => sampler.close())
-  const reconciler = new Reconciler(context, guests, engine, (observed) => sampler.observed(observed))
+  const reconciler = new Reconciler({
+    guests,
+    engine,
+    onObserved: (observed) => sampler.observed(observed),
+    repairStorage: async (diskBytes) => {
+      await host.trash.sweep()
+      return host.disks.ensureLimits(diskBytes)
+    },
+  })
   closers.add(() => reconciler.close())
   return { changes, context, engine, guests, images, reconciler, sampler }
 }

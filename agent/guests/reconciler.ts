@@ -11,6 +11,15 @@ const lookDelayMs = 100
 const restartWindowMs = 600_000
 const restartsInWindow = 5
 
+export interface ReconcilerParts {
+  readonly guests: Guests
+  readonly engine: OperationEngine
+  /** Told what runs, each time that was looked at. */
+  readonly onObserved: (observed: readonly Observed[]) => void
+  /** Empties the trash and bounds disks anew; returns what it repaired. @param diskBytes by uuid */
+  readonly repairStorage: (diskBytes: ReadonlyMap<string, number>) => Promise<string[]>
+}
+
 /** Compares the host with the journal: on events at once, in full every `intervalMs`. */
 export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
@@ -23,12 +32,13 @@ export class Reconciler {
   #repairs = 0
   #warnings: readonly string[] = []
 
-  constructor(
-    private readonly context: GuestContext,
-    private readonly guests: Guests,
-    private readonly engine: OperationEngine,
-    private readonly onObserved: (observed: readonly Observed[]) => void,
-  ) {}
+  readonly #context: GuestContext
+  readonly #engine: OperationEngine
+
+  constructor(private readonly parts: ReconcilerParts) {
+    this.#context = parts.guests.context
+    this.#engine = parts.engine
+  }
 
   /** Differences found and repaired since the agent started. */
   get repairs(): number {
@@ -42,12 +52,12 @@ export class Reconciler {
 
   /** Follows what guests do by themselves, and each change of a guest in the journal. */
   listen(): void {
-    this.#unlisten = this.context.store.changes.onChange(({ kind }) => {
+    this.#unlisten = this.#context.store.changes.onChange(({ kind }) => {
       if (kind === 'guest') this.#lookSoon()
     })
-    for (const driver of Object.values(this.context.drivers))
+    for (const driver of Object.values(this.#context.drivers))
       driver?.onStopped((uuid, cause) => {
-        if (this.engine.busy(uuid)) return // the operation knows
+        if (this.#engine.busy(uuid)) return // the operation knows
         this.#ended.set(uuid, cause)
         this.#lookSoon()
       })
@@ -88,6 +98,7 @@ export class Reconciler {
       await this.#guard('guests', () => this.#compareGuests())
       await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
       await this.#guard('network', () => this.compareNetwork())
+      await this.#guard('storage', () => this.#compareStorage())
     } while (this.#again)
   }
 
@@ -95,23 +106,33 @@ export class Reconciler {
     try {
       await work()
     } catch (err) {
-      this.context.log.error({ err }, `compare ${what}`)
+      this.#context.log.error({ err }, `compare ${what}`)
     }
   }
 
   /** Rules and bridge as the journal has them. @throws what the host refused */
   async compareNetwork(): Promise<void> {
-    const repaired = await this.context.network.ensure(
-      this.context.store.list().map((record) => networkOf(record, this.context.deviceOf)),
+    const repaired = await this.#context.network.ensure(
+      this.#context.store.list().map((record) => networkOf(record, this.#context.deviceOf)),
     )
+    this.#noteRepairs('network', repaired)
+  }
+
+  async #compareStorage(): Promise<void> {
+    const { store, machineOf } = this.#context
+    const bounds = store.list().map((record) => [record.uuid, machineOf(record).limits.diskBytes] as const)
+    this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
+  }
+
+  #noteRepairs(what: string, repaired: readonly string[]): void {
     this.#repairs += repaired.length
-    if (repaired.length > 0) this.context.log.warn({ repaired }, 'network repaired')
+    if (repaired.length > 0) this.#context.log.warn({ repaired }, `${what} repaired`)
   }
 
   async #compareGuests(): Promise<void> {
-    const idle = this.context.store.list().filter(({ uuid }) => !this.engine.busy(uuid))
+    const idle = this.#context.store.list().filter(({ uuid }) => !this.#engine.busy(uuid))
     const observed = await this.#observe()
-    this.onObserved([...observed.values()])
+    this.parts.onObserved([...observed.values()])
     const comparisons = idle
       .filter((record) => this.#unchanged(record))
       .map((record) => this.#compare(record, observed))
@@ -120,15 +141,15 @@ export class Reconciler {
 
   /** What looks like a guest's but is in no journal is shown, never removed: the journal may be an old one. */
   async #findStrays(): Promise<string[]> {
-    const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
+    const drivers = Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
     const traces = (await Promise.all(drivers.map((driver) => driver.listTraces()))).flat()
     return traces
-      .filter((uuid) => !this.context.store.find(uuid) && !this.engine.busy(uuid))
+      .filter((uuid) => !this.#context.store.find(uuid) && !this.#engine.busy(uuid))
       .map((uuid) => `guest ${uuid} is on the host but not in the journal`)
   }
 
   async #observe(): Promise<Map<string, Observed>> {
-    const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
+    const drivers = Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
     const lists = await Promise.all(drivers.map((driver) => driver.observe()))
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
@@ -136,7 +157,7 @@ export class Reconciler {
   /** What was observed while an operation began or ended says nothing. */
   #unchanged(record: GuestRecord): boolean {
     return (
-      !this.engine.busy(record.uuid) && this.context.store.find(record.uuid)?.revision === record.revision
+      !this.#engine.busy(record.uuid) && this.#context.store.find(record.uuid)?.revision === record.revision
     )
   }
 
@@ -152,17 +173,17 @@ export class Reconciler {
   }
 
   #recentRestarts(uuid: string): number[] {
-    return (this.#restarts.get(uuid) ?? []).filter((at) => at > this.context.now() - restartWindowMs)
+    return (this.#restarts.get(uuid) ?? []).filter((at) => at > this.#context.now() - restartWindowMs)
   }
 
   #apply(repair: Repair): void {
     const { uuid } = repair
     const cause = this.#ended.get(uuid)
     this.#ended.delete(uuid)
-    if (repair.kind === 'update') return this.context.store.update(uuid, repair.update)
-    this.context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
+    if (repair.kind === 'update') return this.#context.store.update(uuid, repair.update)
+    this.#context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
     this.#repairs += 1
-    if (cause === 'crash') this.#restarts.set(uuid, [...this.#recentRestarts(uuid), this.context.now()])
-    this.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system' })
+    if (cause === 'crash') this.#restarts.set(uuid, [...this.#recentRestarts(uuid), this.#context.now()])
+    this.parts.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system' })
   }
 }

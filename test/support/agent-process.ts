@@ -39,18 +39,29 @@ export function agentConfig(
   }
 }
 
+interface AgentProcessParts {
+  directory: string
+  config: Record<string, unknown>
+  authority: Authority
+  gateway: { certificatePem: string; privateKeyPem: string }
+  /** Arguments to node. */
+  entry: readonly string[]
+}
+
 /** A real agent of its own, as a process, and a gateway's certificate to speak to it. */
 export class AgentProcess {
   #child: ChildProcess | undefined
   port = 0
 
-  private constructor(
-    readonly directory: string,
-    readonly config: Record<string, unknown>,
-    readonly authority: Authority,
-    private readonly gateway: { certificatePem: string; privateKeyPem: string },
-    private readonly program: readonly string[],
-  ) {}
+  readonly directory: string
+  readonly config: Record<string, unknown>
+  readonly authority: Authority
+
+  private constructor(private readonly parts: AgentProcessParts) {
+    this.directory = parts.directory
+    this.config = parts.config
+    this.authority = parts.authority
+  }
 
   readonly hostId = 'test-host'
 
@@ -68,7 +79,7 @@ export class AgentProcess {
     await writeIdentity(join(directory, 'state', 'identity'), { ...leaf, caPem: authority.caPem })
     const config = agentConfig(directory, tag, overrides)
     const entry = program ? ['--import', 'tsx', program] : [agentProgram]
-    return new AgentProcess(directory, config, authority, gateway, entry)
+    return new AgentProcess({ directory, config, authority, gateway, entry })
   }
 
   get pid(): number {
@@ -88,7 +99,7 @@ export class AgentProcess {
     mkdirSync(this.directory, { recursive: true })
     writeFileSync(this.configPath, JSON.stringify({ ...this.config, listen: `127.0.0.1:${this.port}` }))
     const log = openSync(this.logPath, 'a')
-    this.#child = spawn(process.execPath, [...this.program, 'serve', '--config', this.configPath], {
+    this.#child = spawn(process.execPath, [...this.parts.entry, 'serve', '--config', this.configPath], {
       stdio: ['ignore', log, log],
       env: { ...process.env, ...environment },
     })
@@ -154,8 +165,8 @@ export class AgentProcess {
   #target(): [string, ReturnType<typeof grpcCredentials.createSsl>, Record<string, string>] {
     const credentials = grpcCredentials.createSsl(
       Buffer.from(this.authority.caPem),
-      Buffer.from(this.gateway.privateKeyPem),
-      Buffer.from(this.gateway.certificatePem),
+      Buffer.from(this.parts.gateway.privateKeyPem),
+      Buffer.from(this.parts.gateway.certificatePem),
     )
     const name = identityDnsName({ role: 'agent', hostId: this.hostId })
     return [`127.0.0.1:${this.port}`, credentials, { 'grpc.ssl_target_name_override': name }]
