@@ -25,7 +25,7 @@ config_of() { echo "$etc_dir/$1.yaml"; }
 log_of() { echo "$log_dir/$1.log"; }
 pid_file_of() { echo "$run_base/$1.pid"; }
 # Digest of the code and configuration that the daemon was started with.
-started_file_of() { echo "$run_base/$1.started"; }
+started_file_of() { echo "$var_dir/.$1-started"; }
 
 runs_systemd() { [ -d /run/systemd/system ]; }
 
