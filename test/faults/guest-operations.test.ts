@@ -1,0 +1,62 @@
+import { expect } from 'chai'
+import type { GuestDefinitions } from '../../agent/guests/definitions.js'
+import { GuestMatrixHost, type GuestBefore } from '../support/guest-matrix.js'
+import { describeOperationMatrix, type MatrixOptions } from '../support/operation-matrix.js'
+
+/*
+ * Every step of every guest operation against real LXC, btrfs and nft: failing, with the agent gone before
+ * and after it, run twice, undone twice. After each case the host is what the journal says, by other means
+ * than the agent's.
+ */
+
+interface MatrixCase extends Pick<MatrixOptions, 'steps' | 'undone' | 'checkFailed'> {
+  action: keyof GuestDefinitions
+  before: GuestBefore
+}
+
+const boot = ['configure', 'network', 'start', 'initialize']
+
+const cases: MatrixCase[] = [
+  {
+    action: 'create',
+    before: 'absent',
+    steps: ['image', 'disk', ...boot],
+    undone: ['disk', 'network', 'start'],
+  },
+  { action: 'start', before: 'stopped', steps: ['mark', ...boot], undone: ['start'] },
+  { action: 'stop', before: 'running', steps: ['mark', 'stop'], undone: [], checkFailed: isConsistent },
+  {
+    action: 'restart',
+    before: 'running',
+    steps: ['mark', 'stop', ...boot],
+    undone: ['start'],
+    checkFailed: isConsistent,
+  },
+  { action: 'delete', before: 'running', steps: ['mark', 'kill', 'network', 'remove'], undone: [] },
+]
+
+describe('guest operations', () => {
+  let host: GuestMatrixHost
+
+  before(async function () {
+    this.timeout(60_000)
+    host = await GuestMatrixHost.open('m')
+  })
+  after(async function () {
+    this.timeout(60_000)
+    await host?.close()
+  })
+
+  for (const { action, before: state, ...options } of cases)
+    describeOperationMatrix(`${action}, ${state} before`, {
+      ...options,
+      prepare: () => host.prepare(action, state),
+    })
+})
+
+/** A stop is not taken back: the guest runs still or is stopped, and is wanted to be what it is. */
+function isConsistent(after: unknown): void {
+  const { guests } = after as { guests: { status: string; wanted: string }[] }
+  expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
+  expect(guests.map(({ wanted }) => wanted)).to.deep.equal(guests.map(({ status }) => status))
+}

@@ -1,0 +1,149 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
+import { Closers } from '../../agent/daemon/closers.js'
+import { openDomain, type Domain } from '../../agent/daemon/domain.js'
+import { openHost, type Host } from '../../agent/daemon/host.js'
+import { purge } from '../../agent/daemon/purge.js'
+import { guestDefinitions, type GuestDefinitions } from '../../agent/guests/definitions.js'
+import { Guests } from '../../agent/guests/guests.js'
+import { parseCreate } from '../../agent/guests/parse-create.js'
+import type { GuestRecord } from '../../agent/guests/record.js'
+import type { OperationEngine } from '../../agent/operations/engine.js'
+import type { OperationDefinition, OperationRecord } from '../../agent/operations/types.js'
+import { validateConfig } from '../../shared/config.js'
+import { createRequest } from './agent-calls.js'
+import { agentConfig } from './agent-process.js'
+import { installBusyboxImage } from './busybox-image.js'
+import { readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
+import type { MatrixSubject } from './operation-matrix.js'
+import { scratchDirectory } from './scratch.js'
+import { waitFor } from './wait.js'
+
+const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
+const guestUuid = '00000000-0000-4000-8000-00000000b001'
+const capacity = { cpuCores: 2, ramTotalMb: 4096 }
+
+/** What the guest is before the operation under test. */
+export type GuestBefore = 'absent' | 'stopped' | 'running'
+
+/** A host made ready as the agent does it, on which each subject has a journal of its own. */
+export class GuestMatrixHost {
+  private constructor(
+    private readonly config: AgentConfig,
+    private readonly host: Host,
+    readonly instance: Instance,
+    private readonly closers: Closers,
+    private readonly wipe: () => void,
+  ) {}
+
+  /** @param tag as for `agentConfig` */
+  static async open(tag: string): Promise<GuestMatrixHost> {
+    const { path, wipe } = scratchDirectory(`btest-${tag}-matrix`)
+    const config = validateConfig(AgentConfigSchema, agentConfig(path, tag), 'test')
+    const makeDirectories = (): void => {
+      for (const directory of [config.state_dir, config.run_dir]) mkdirSync(directory, { recursive: true })
+    }
+    makeDirectories()
+    await purge(config, log) // interfaces and rules of a crashed run
+    makeDirectories()
+    const closers = new Closers()
+    const host = await openHost(config, log, closers)
+    await installBusyboxImage(config.storage.pool, 'debian-12')
+    const { table, interface_prefix: interfacePrefix } = config.network
+    const instance = { stateDir: config.state_dir, pool: config.storage.pool, table, interfacePrefix }
+    return new GuestMatrixHost(config, host, instance, closers, wipe)
+  }
+
+  async close(): Promise<void> {
+    await this.closers.run()
+    await purge(this.config, log)
+    this.wipe()
+  }
+
+  async prepare(action: keyof GuestDefinitions, before: GuestBefore): Promise<MatrixSubject> {
+    const closers = new Closers()
+    const domain = await openDomain(this.host, { config: this.config, log }, closers)
+    await domain.images.sweep()
+    await domain.reconciler.compareNetwork()
+    domain.engine.recover()
+    if (before !== 'absent') await order(domain, domain.engine, 'create', before === 'running')
+    return {
+      changes: domain.changes,
+      definition: guestDefinitions(domain.context)[action],
+      submit: (engine) => submit(domain, engine, action),
+      inventory: () => this.#inventory(domain),
+      destroy: () => this.#destroy(domain, closers),
+    }
+  }
+
+  /** After one comparison of the host with the journal, as a running agent makes them all the time. */
+  async #inventory(domain: Domain): Promise<unknown> {
+    await domain.reconciler.pass()
+    await this.#finishDeletions()
+    await waitFor(() => this.#isConsistent(), { timeoutMs: 5000 }).catch(() => undefined)
+    const host = readInventory(this.instance)
+    expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.instance))
+    const guests = domain.context.store.list()
+    const rows = guests.map(({ uuid, status, wanted }) => ({ uuid, status, wanted }))
+    return { host: withoutAddresses(host, guests), guests: rows }
+  }
+
+  /** btrfs deletes in the background; quota groups go with what they counted, or with the next sweep. */
+  async #finishDeletions(): Promise<void> {
+    const { pool } = this.instance
+    execFileSync('btrfs', ['filesystem', 'sync', pool])
+    execFileSync('btrfs', ['subvolume', 'sync', pool])
+    await this.host.trash.sweep()
+  }
+
+  #isConsistent(): boolean {
+    return JSON.stringify(readInventory(this.instance)) === JSON.stringify(readExpected(this.instance))
+  }
+
+  /** What a failed case left is in the way of the next. */
+  async #destroy(domain: Domain, closers: Closers): Promise<void> {
+    if (domain.context.store.find(guestUuid)) await order(domain, domain.engine, 'delete')
+    await closers.run()
+    for (const suffix of ['', '-wal', '-shm'])
+      rmSync(join(this.config.state_dir, `journal.db${suffix}`), { force: true })
+  }
+}
+
+/** Addresses are picked at random; equal states are to look equal. */
+function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]): unknown {
+  let text = JSON.stringify(inventory)
+  for (const { ipv4, mac } of guests) text = text.replaceAll(ipv4, 'ADDRESS').replaceAll(mac, 'MAC')
+  return JSON.parse(text)
+}
+
+async function order(
+  domain: Domain,
+  engine: OperationEngine,
+  action: keyof GuestDefinitions,
+  start = true,
+): Promise<void> {
+  const { id } = await submit(domain, engine, action, start)
+  const { status, error } = await engine.wait(id)
+  expect(status, error).to.equal('done')
+}
+
+/** The same guest each time: name, id, address, port. Power is taken at once: the guest knows no shutdown. */
+async function submit(
+  domain: Domain,
+  engine: OperationEngine,
+  action: keyof GuestDefinitions,
+  start = true,
+): Promise<OperationRecord> {
+  const guests = new Guests(domain.context, engine, capacity)
+  const request = createRequest(1, 'matrix', { start, portMappings: [mapping] })
+  if (action === 'create')
+    return (await guests.create(parseCreate({ ...request, uuid: guestUuid }))).operation
+  const { operationId, requestedBy } = request
+  return guests[action]({ operationId, uuid: guestUuid, requestedBy, force: true })
+}
+
+const mapping = { containerPort: 22, hostPort: 33_022, protocol: 'tcp', description: 'ssh' }
