@@ -5,6 +5,9 @@ import { CommandError, run } from './process.js'
  * delivered to its next owner.
  */
 
+/** A line for each flow, also of those deleted; the kernel's table is bounded, and so is this. */
+const maxOutputBytes = 256 * 1024 * 1024
+
 /** Forgets all flows from and to a guest's address. */
 export async function purgeAddress(ipv4: string): Promise<void> {
   await Promise.all([purge(['--orig-src', ipv4]), purge(['--reply-src', ipv4])])
@@ -24,12 +27,17 @@ export async function purgeDatagrams(hostAddress: string, port?: number): Promis
   await purge(['--proto', 'udp', '--orig-dst', hostAddress, ...atPort])
 }
 
+/** Every address in any flow. */
+export async function readTrackedAddresses(): Promise<Set<string>> {
+  const { stdout } = await run('conntrack', ['-L', '-f', 'ipv4'], { maxOutputBytes })
+  return new Set([...stdout.matchAll(/\b(?:src|dst)=([\d.]+)/g)].map(([, address]) => address ?? ''))
+}
+
 /** Exit code 1 with this message means that nothing matched. */
 const nothingMatched = /\b0 flow entries have been deleted/
 
 async function purge(filter: readonly string[]): Promise<void> {
-  // stdout lists what was deleted, which may be much; the kernel's table is bounded, and so is this.
-  const options = { okCodes: [0, 1], maxOutputBytes: 256 * 1024 * 1024 }
+  const options = { okCodes: [0, 1], maxOutputBytes }
   const { code, stderr } = await run('conntrack', ['-D', '-f', 'ipv4', ...filter], options)
   if (code !== 0 && !nothingMatched.test(stderr)) throw new CommandError('conntrack', code, stderr, '-D')
 }

@@ -15,6 +15,8 @@ import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
 const settleMs = 500
+/** While a monitor runs, `ensure` reads the tables that often; called in between it costs next to nothing. */
+const fullReadMs = 20_000
 
 /**
  * The host's network for guests.
@@ -33,6 +35,9 @@ class HostNetwork implements Network {
   /** Guests that were detached but are still in the journal: being deleted. */
   readonly #detached = new Set<string>()
   #monitor: NftMonitor | undefined
+  /** Set when another program changed the tables since they were last read in full. */
+  #disturbed = true
+  #readAtMs = 0
   #queue: Promise<unknown> = Promise.resolve()
 
   constructor(
@@ -53,7 +58,7 @@ class HostNetwork implements Network {
       const guests = this.#withoutDetached(journaled)
       this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
       // The tables come before the bridge: no guest is ever on it without them.
-      const { repairs, stale } = await this.#tables.ensure(guests)
+      const { repairs, stale } = await this.#ensureTables(guests)
       const bridge = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
       const sysctls = await ensureSysctls(this.config.bridge)
       return { repairs: [...repairs, ...bridge, ...sysctls], stale }
@@ -85,6 +90,7 @@ class HostNetwork implements Network {
   onForeignChange(listener: () => void): void {
     let waiting: NodeJS.Timeout | undefined
     const settle = (): void => {
+      this.#disturbed = true
       waiting ??= setTimeout(() => ((waiting = undefined), listener()), settleMs).unref()
     }
     this.#monitor?.close()
@@ -113,6 +119,22 @@ class HostNetwork implements Network {
       await purgeStaleFlows(stale, readHostIpv4())
     } catch (cause) {
       throw toBerthError(cause, 'forget flows of earlier owners')
+    }
+  }
+
+  /** Tables that nobody else touched are not read each time; a monitor may miss something, so at times they are. */
+  async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
+    const now = performance.now()
+    const undisturbed = this.#monitor && !this.#disturbed && now - this.#readAtMs < fullReadMs
+    if (undisturbed) return this.#tables.adapt(guests)
+    this.#disturbed = false
+    try {
+      const result = await this.#tables.ensure(guests)
+      this.#readAtMs = now
+      return result
+    } catch (cause) {
+      this.#disturbed = true
+      throw cause
     }
   }
 

@@ -8,6 +8,11 @@ import { findStaleFlows, type StaleFlows } from './plan-purge.js'
 import { planChange, planGuest, type ElementChange, type GuestElements } from './plan-guest.js'
 import { families, planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
 
+interface Ensured {
+  readonly repairs: string[]
+  readonly stale: StaleFlows
+}
+
 interface Observed {
   readonly exists: boolean
   /** Hash of the plan and of all that nft shows of the tables but the guests' elements. */
@@ -33,8 +38,8 @@ export class Tables {
     private readonly plan: RulesetPlan,
   ) {}
 
-  /** Makes the tables what they should be. */
-  async ensure(guests: readonly GuestNetwork[]): Promise<{ repairs: string[]; stale: StaleFlows }> {
+  /** Reads the tables and makes them what they should be. */
+  async ensure(guests: readonly GuestNetwork[]): Promise<Ensured> {
     const have = await this.#read()
     const index = this.#take(have)
     const change = index.planAll(guests)
@@ -43,6 +48,17 @@ export class Tables {
     const stale = findStaleFlows(change, (port) => index.findTarget(port))
     await this.#rebuild(mergeElements(guests.map(planGuest)))
     return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables made'], stale }
+  }
+
+  /** The same from what was read before, where nobody else has changed the tables since. */
+  async adapt(guests: readonly GuestNetwork[]): Promise<Ensured> {
+    let repairs: string[] = []
+    const planOn = (index: ElementIndex): ElementChange => {
+      const change = index.planAll(guests)
+      repairs = describeChange(change)
+      return change
+    }
+    return { stale: await this.change(planOn, guests), repairs }
   }
 
   /**

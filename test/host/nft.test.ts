@@ -75,6 +75,8 @@ describe('nft and ip on a pipe', () => {
     await Promise.resolve()
     process.kill(nft.pid!, 'SIGKILL')
     await during
+    // Its death may be noticed only now.
+    await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))
       .to.contain('chain again')
