@@ -13,7 +13,7 @@ import { Guests } from '../../agent/guests/guests.js'
 import { parseCreate } from '../../agent/guests/parse-create.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
-import type { OperationDefinition, OperationRecord } from '../../agent/operations/types.js'
+import type { OperationRecord } from '../../agent/operations/types.js'
 import { validateConfig } from '../../shared/config.js'
 import { createRequest } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
@@ -30,15 +30,17 @@ const capacity = { cpuCores: 2, ramTotalMb: 4096 }
 /** What the guest is before the operation under test. */
 export type GuestBefore = 'absent' | 'stopped' | 'running'
 
+interface Parts {
+  readonly config: AgentConfig
+  readonly host: Host
+  readonly instance: Instance
+  readonly closers: Closers
+  readonly wipe: () => void
+}
+
 /** A host made ready as the agent does it, on which each subject has a journal of its own. */
 export class GuestMatrixHost {
-  private constructor(
-    private readonly config: AgentConfig,
-    private readonly host: Host,
-    readonly instance: Instance,
-    private readonly closers: Closers,
-    private readonly wipe: () => void,
-  ) {}
+  private constructor(private readonly parts: Parts) {}
 
   /** @param tag as for `agentConfig` */
   static async open(tag: string): Promise<GuestMatrixHost> {
@@ -55,18 +57,18 @@ export class GuestMatrixHost {
     await installBusyboxImage(config.storage.pool, 'debian-12')
     const { table, interface_prefix: interfacePrefix } = config.network
     const instance = { stateDir: config.state_dir, pool: config.storage.pool, table, interfacePrefix }
-    return new GuestMatrixHost(config, host, instance, closers, wipe)
+    return new GuestMatrixHost({ config, host, instance, closers, wipe })
   }
 
   async close(): Promise<void> {
-    await this.closers.run()
-    await purge(this.config, log)
-    this.wipe()
+    await this.parts.closers.run()
+    await purge(this.parts.config, log)
+    this.parts.wipe()
   }
 
   async prepare(action: keyof GuestDefinitions, before: GuestBefore): Promise<MatrixSubject> {
     const closers = new Closers()
-    const domain = await openDomain(this.host, { config: this.config, log }, closers)
+    const domain = await openDomain(this.parts.host, { config: this.parts.config, log }, closers)
     await domain.images.sweep()
     await domain.reconciler.compareNetwork()
     domain.engine.recover()
@@ -85,8 +87,8 @@ export class GuestMatrixHost {
     await domain.reconciler.pass()
     await this.#finishDeletions()
     await waitFor(() => this.#isConsistent(), { timeoutMs: 5000 }).catch(() => undefined)
-    const host = readInventory(this.instance)
-    expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.instance))
+    const host = readInventory(this.parts.instance)
+    expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.parts.instance))
     const guests = domain.context.store.list()
     const rows = guests.map(({ uuid, status, wanted }) => ({ uuid, status, wanted }))
     return { host: withoutAddresses(host, guests), guests: rows }
@@ -94,14 +96,16 @@ export class GuestMatrixHost {
 
   /** btrfs deletes in the background; quota groups go with what they counted, or with the next sweep. */
   async #finishDeletions(): Promise<void> {
-    const { pool } = this.instance
+    const { pool } = this.parts.instance
     execFileSync('btrfs', ['filesystem', 'sync', pool])
     execFileSync('btrfs', ['subvolume', 'sync', pool])
-    await this.host.trash.sweep()
+    await this.parts.host.trash.sweep()
   }
 
   #isConsistent(): boolean {
-    return JSON.stringify(readInventory(this.instance)) === JSON.stringify(readExpected(this.instance))
+    return (
+      JSON.stringify(readInventory(this.parts.instance)) === JSON.stringify(readExpected(this.parts.instance))
+    )
   }
 
   /** What a failed case left is in the way of the next. */
@@ -109,7 +113,7 @@ export class GuestMatrixHost {
     if (domain.context.store.find(guestUuid)) await order(domain, domain.engine, 'delete')
     await closers.run()
     for (const suffix of ['', '-wal', '-shm'])
-      rmSync(join(this.config.state_dir, `journal.db${suffix}`), { force: true })
+      rmSync(join(this.parts.config.state_dir, `journal.db${suffix}`), { force: true })
   }
 }
 
