@@ -50,11 +50,12 @@ export class Reconciler {
     return this.#warnings
   }
 
-  /** Follows what guests do by themselves, and each change of a guest in the journal. */
+  /** Follows what guests do by themselves, each change of a guest in the journal, and what others do to nft. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind }) => {
       if (kind === 'guest') this.#lookSoon()
     })
+    this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
     for (const driver of Object.values(this.#context.drivers))
       driver?.onStopped((uuid, cause) => {
         if (this.#engine.busy(uuid)) return // the operation knows
