@@ -9,7 +9,9 @@ export default tseslint.config(
   ...tseslint.configs.recommendedTypeChecked,
   {
     languageOptions: {
-      parserOptions: { projectService: { allowDefaultProject: ['*.js', 'scripts/*.mjs', 'test/bench/*.mjs'] } },
+      parserOptions: {
+        projectService: { allowDefaultProject: ['*.js', 'scripts/*.mjs', 'test/bench/*.mjs'] },
+      },
     },
     rules: {
       '@typescript-eslint/no-floating-promises': 'error',
