@@ -91,6 +91,10 @@ describe('containers over HTTP', () => {
       expect(status).to.equal(202)
       expect(body.data).to.include({ container_name: guest.name, status: 'pending', action })
     }
+    const unsure = await gateway.request('POST', `/containers/${guest.id}/stop`, {
+      body: { force: 'perhaps' },
+    })
+    expect([unsure.status, unsure.body.code]).to.deep.equal([400, 'invalid_field'])
     const { status, body } = await gateway.request('DELETE', `/containers/${guest.id}/delete`)
     expect([status, body.data.action]).to.deep.equal([202, 'delete'])
     expect((await gateway.request('DELETE', `/containers/${guest.id}`)).status).to.equal(405)

@@ -9,7 +9,7 @@ import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
-/* What access control costs: `npx tsx test/bench/access.ts`. Median of five rounds each. */
+/* What access control costs: `scripts/bench --only access`. Median of five rounds each. */
 
 const redis = await startTestRedis()
 await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))

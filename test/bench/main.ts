@@ -11,7 +11,7 @@ import { Lxd } from './lxd.js'
 import { RawTools } from './raw-tools.js'
 import { benchStorm } from './storm.js'
 
-const parts = ['lifecycle', 'storm', 'http'] as const
+const parts = ['lifecycle', 'storm', 'http', 'access'] as const
 type Part = (typeof parts)[number]
 
 function parseParts(text: string): Part[] {
@@ -40,7 +40,7 @@ const stormOptions = {
 }
 
 const api = new BerthApi()
-const needsLxd = options.only.some((part) => part !== 'http')
+const needsLxd = options.only.some((part) => part === 'lifecycle' || part === 'storm')
 const lxd = needsLxd ? await Lxd.open() : undefined
 const raw = new RawTools()
 try {
@@ -49,6 +49,7 @@ try {
   if (options.only.includes('storm'))
     printFigures('A hundred guests', await benchStorm(api, lxd, stormOptions))
   if (options.only.includes('http')) printFigures('HTTP', await benchHttp())
+  if (options.only.includes('access')) await import('./access.js')
 } finally {
   raw.close()
   await lxd?.close()

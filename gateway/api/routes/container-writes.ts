@@ -23,13 +23,20 @@ const CreatedSchema = Type.Object({
 })
 
 type Action = 'start' | 'stop' | 'restart' | 'delete'
-type ActionContext = RequestContext<{ id: string }, unknown, unknown>
+type ActionContext = RequestContext<{ id: string }, unknown, ActionBody>
+
+const ActionBodySchema = Type.Object({
+  force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown, as pulling the plug.' })),
+})
+type ActionBody = Static<typeof ActionBodySchema>
 
 interface ActionDefinition {
   readonly action: Action
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
   readonly summary: string
+  /** Takes `force`. */
+  readonly forceable?: boolean
   readonly send: (
     agent: AgentClient,
     order: Order,
@@ -40,6 +47,7 @@ interface Order {
   readonly operationId: string
   readonly uuid: string
   readonly requestedBy: string
+  readonly force: boolean
 }
 
 const actions: readonly ActionDefinition[] = [
@@ -55,14 +63,16 @@ const actions: readonly ActionDefinition[] = [
     method: 'POST',
     scope: 'container:power',
     summary: 'Queues a stop; a stopped container stays as it is and the task is done',
-    send: (agent, order) => agent.stopGuest({ ...order, force: false }),
+    forceable: true,
+    send: (agent, order) => agent.stopGuest(order),
   },
   {
     action: 'restart',
     method: 'POST',
     scope: 'container:power',
     summary: 'Queues a restart; a stopped container is started',
-    send: (agent, order) => agent.restartGuest({ ...order, force: false }),
+    forceable: true,
+    send: (agent, order) => agent.restartGuest(order),
   },
   {
     action: 'delete',
@@ -101,6 +111,7 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     tag: 'Containers',
     summary: definition.summary,
     params: ContainerPathSchema,
+    ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true } : {}),
     data: QueuedSchema,
     statuses: [202],
     errors: ['invalid_state', 'host_offline', 'agent_timeout'],
@@ -116,7 +127,12 @@ async function queueAction(
   const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
   const detail = `id ${guest.id}, task ${context.operationId}`
   context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
-  const order = { operationId: context.operationId, uuid: guest.uuid, requestedBy: context.caller.user }
+  const order = {
+    operationId: context.operationId,
+    uuid: guest.uuid,
+    requestedBy: context.caller.user,
+    force: context.body?.force ?? false,
+  }
   const { operation, revision } = await send(fleet.agent(hostId), order)
   await fleet.reached(hostId, revision)
   const status = operation ? queuedStatusOf(operation) : 'pending'
