@@ -15,6 +15,12 @@ export const lxcStartProgram = '/usr/bin/lxc-start'
  */
 const startEnvironment = { ...hostEnvironment, PATH: '/usr/sbin:/sbin' }
 
+/**
+ * A guest's first process has the umask of the agent, which keeps secrets: with it an init that sets none of
+ * its own (BusyBox's, OpenRC's) starts services whose files nobody else reads. Node's own umask is the whole process's.
+ */
+const startWithOwnUmask = 'umask 022 && exec "$0" "$@"'
+
 const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-n', name]
 
 /**
@@ -22,7 +28,8 @@ const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-
  * @throws {CommandError} lxc's reasons are in `logFile`
  */
 export async function lxcStart(container: LxcContainer, logFile: string): Promise<void> {
-  await run(lxcStartProgram, [...target(container), '-o', logFile, '-l', 'ERROR'], {
+  const lxcStartArgs = [...target(container), '-o', logFile, '-l', 'ERROR']
+  await run('/bin/sh', ['-c', startWithOwnUmask, lxcStartProgram, ...lxcStartArgs], {
     survives: true,
     env: startEnvironment,
   })
@@ -37,7 +44,8 @@ export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
 }
 
 export interface AttachOptions {
-  readonly stdin: string
+  /** May take a while to make: lxc-attach does as well. Its failure ends the call. */
+  readonly stdin: Promise<string>
   readonly timeoutMs: number
   readonly maxOutputBytes: number
   readonly signal?: AbortSignal
@@ -87,7 +95,10 @@ export function lxcAttach(
       take(chunk)
     })
     child.stdin.on('error', () => undefined) // EPIPE: it did not read; its exit code says why
-    child.stdin.end(options.stdin)
+    options.stdin.then(
+      (text) => child.stdin.end(text),
+      (cause: Error) => (reject(cause), kill('no input')),
+    )
     let code: number | null = null
     let grace: NodeJS.Timeout | undefined
     const finish = (): void => {

@@ -376,6 +376,22 @@ describe('lxc driver', function () {
       expect(shadow).to.equal(hash)
     })
 
+    it('holds a booting guest meanwhile, and lets it go whatever happens', async () => {
+      const machine = await prepared()
+      const tool = `${host.rootfs(machine)}/usr/bin/mv`
+      rmSync(tool)
+      writeFileSync(tool, '#!/bin/sh\nsleep 1; exit 1\n', { mode: 0o755 })
+      await host.driver.start(machine, signal)
+      const { pid } = await observed(machine)
+      const state = (): string =>
+        /^State:\s+(\S)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? ''
+      const end = host.driver.initialize(machine, {}, signal).catch((error: Error) => error.message)
+      await waitFor(() => state() === 'T', { intervalMs: 1 })
+      expect(await end).to.contain('could not set')
+      expect(state()).to.not.equal('T')
+      await booted(machine)
+    })
+
     it('works with BusyBox as the shell', async () => {
       const machine = await prepared()
       const bin = `${host.rootfs(machine)}/usr/bin`
@@ -440,20 +456,17 @@ describe('lxc driver', function () {
         },
         /^done$/,
       ],
-      [
-        'chpasswd that sleeps',
-        (root: string) => tool(root, 'sbin/chpasswd', 'sleep 1000'),
-        /no end after 10000 ms/,
-      ],
+      ['mv that sleeps', (root: string) => tool(root, 'bin/mv', 'sleep 1000'), /no end after 10000 ms/],
+      ['mv that does nothing', (root: string) => tool(root, 'bin/mv', 'exit 0'), /^done$/],
+      ['chpasswd that sleeps', (root: string) => chpasswd(root, 'sleep 1000'), /no end after 10000 ms/],
       [
         'chpasswd that leaves a child with the pipes',
-        (root: string) => tool(root, 'sbin/chpasswd', '(sleep 1000 >&2) & exit 0'),
+        (root: string) => chpasswd(root, '(sleep 1000 >&2) & exit 0'),
         /^done$/,
       ],
       [
         'chpasswd that prints for ever',
-        (root: string) =>
-          tool(root, 'sbin/chpasswd', 'while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy >&2; done'),
+        (root: string) => chpasswd(root, 'while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy >&2; done'),
         /too much output/,
       ],
       [
@@ -465,11 +478,7 @@ describe('lxc driver', function () {
         /no end after 10000 ms/,
       ],
       ['a shell that is none', (root: string) => (rmSync(`${root}/usr/bin/sh`), void 0), /exit code/],
-      [
-        'a failing chpasswd',
-        (root: string) => tool(root, 'sbin/chpasswd', 'exit 1'),
-        /could not set: password/,
-      ],
+      ['a failing chpasswd', (root: string) => chpasswd(root, 'exit 1'), /could not set: password/],
     ] as const)
       it(`a hostile guest: ${name}`, async () => {
         const machine = await prepared()
@@ -495,16 +504,26 @@ describe('lxc driver', function () {
         const attached = spawnSync('pgrep', ['-f', `lxc-attach.*btest-lxc-driver.*${prefix}-${machine.id}`])
         expect(attached.stdout.toString()).to.equal('')
         if (/no end|too much/.test(result))
-          await waitFor(() => !/sleep 1000|yyyy/.test(sh('ps', '-eo', 'args')), {
+          await waitFor(() => !/sleep 1000|yyyy/.test(commandsOf(machine)), {
             what: 'its processes to end',
           })
       })
 
+    const commandsOf = (machine: Machine): string => {
+      const group = `${readCgroupLayout().controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}`
+      const pids = readFileSync(`${group}/cgroup.procs`, 'utf8').split('\n').filter(Boolean)
+      return spawnSync('ps', ['-o', 'args', '-p', pids.join(',')], { encoding: 'utf8' }).stdout
+    }
     const canary = (): string => `${host.path}/canary`
     const tool = (root: string, path: string, script: string, shell = '/bin/sh'): void => {
       rmSync(`${root}/usr/${path}`, { force: true })
       writeFileSync(`${root}/usr/${path}`, `#!${shell}\n${script}\n`)
       chmodSync(`${root}/usr/${path}`, 0o755)
+    }
+    /** Asked where there is no shadow file only. */
+    const chpasswd = (root: string, script: string): void => {
+      rmSync(`${root}/etc/shadow`)
+      tool(root, 'sbin/chpasswd', script)
     }
     const hashes = (): string =>
       ['/etc/hostname', '/etc/hosts', '/etc/resolv.conf', '/etc/shadow', '/etc/passwd']

@@ -100,7 +100,7 @@ export class LxcDriver implements Driver {
   start(machine: Machine, signal: AbortSignal): Promise<void> {
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
-      const clearMark = (of: string): Promise<void> => this.#events.clearMark(of)
+      const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
         { paths: this.paths, runtime: this.#runtime, clearMark },
         machine,
@@ -111,7 +111,9 @@ export class LxcDriver implements Driver {
   }
 
   async initialize(machine: Machine, login: Login, signal: AbortSignal): Promise<void> {
-    await initializeGuest(this.#container(machine), machine, { login, signal })
+    const { init } = this.#runtime.read(this.#name(machine))
+    if (!init) throw conflict('guest_not_running', 'the guest does not run')
+    await initializeGuest(this.#container(machine), machine, { login, init, signal })
   }
 
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
@@ -195,7 +197,7 @@ export class LxcDriver implements Driver {
     return this.#events.whileBusy(name, async () => {
       await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
-      await this.#events.forget(name)
+      this.#events.forget(name)
     })
   }
 

@@ -1,7 +1,6 @@
 import { open, rename } from 'node:fs/promises'
-import { dirname } from 'node:path'
 
-/** Old content or new, never a part of either, also after a power cut. */
+/** Old content or new, never a part of either, also after a power cut; which of them is not promised. */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   const temporary = `${path}.new`
   const file = await open(temporary, 'w', mode)
@@ -13,14 +12,4 @@ export async function replaceFile(path: string, content: string, mode: number): 
     await file.close()
   }
   await rename(temporary, path)
-  await syncDirectory(dirname(path))
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r')
-  try {
-    await directory.sync()
-  } finally {
-    await directory.close()
-  }
 }

@@ -26,7 +26,7 @@ export function isGone({ monitor, restarters }: Runtime): boolean {
   return monitor === undefined && restarters.length === 0
 }
 
-const monitorYoungTicks = 1000 // 10 s at the kernel's 100 Hz for user space
+const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
 
 /**
  * From the guest's groups, which only root on the host can enter, not from command lines, which a guest
@@ -132,7 +132,7 @@ function findProgram(pid: number): string | undefined {
 }
 
 /** Field 22 counts from boot, as does the monotonic clock that hrtime reads. */
-function isYoung(monitor: ProcessStat): boolean {
+export function isYoung({ startTime }: ProcessStat): boolean {
   const nowTicks = Number(process.hrtime.bigint() / 10_000_000n)
-  return nowTicks - monitor.startTime < monitorYoungTicks
+  return nowTicks - startTime < youngTicks
 }

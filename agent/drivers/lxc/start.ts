@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
 import { BerthError } from '../../../shared/errors.js'
 import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
 import type { Machine } from '../contract.js'
@@ -11,7 +11,7 @@ export interface StartContext {
   readonly paths: LxcPaths
   readonly runtime: RuntimeReader
   /** Forgets that the guest ended before. */
-  readonly clearMark: (name: string) => Promise<void>
+  readonly clearMark: (name: string) => void
 }
 
 const settleTimeoutMs = 30_000
@@ -30,8 +30,8 @@ export async function startGuest(
   const settled = await settle(context, name, signal)
   if (settled.state === 'running') return settled
   await removeLeftovers(context.runtime, { name, device: machine.nic.device })
-  await context.clearMark(name)
-  await rm(context.paths.logOf(name), { force: true })
+  context.clearMark(name)
+  rmSync(context.paths.logOf(name), { force: true })
   return launch(context, name, signal)
 }
 

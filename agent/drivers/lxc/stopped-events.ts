@@ -1,5 +1,4 @@
-import { watch, type FSWatcher } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { rmSync, watch, type FSWatcher } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { isSameProcess, listDirectory } from '../../host/proc.js'
@@ -70,14 +69,13 @@ export class StoppedEvents {
     }
   }
 
-  async forget(name: string): Promise<void> {
+  forget(name: string): void {
     this.#known.delete(name)
-    await this.clearMark(name)
+    this.clearMark(name)
   }
 
-  async clearMark(name: string): Promise<void> {
-    for (const mark of [name, `${name}.rebooted`])
-      await rm(join(this.options.marksDir, mark), { force: true })
+  clearMark(name: string): void {
+    for (const mark of [name, `${name}.rebooted`]) rmSync(join(this.options.marksDir, mark), { force: true })
   }
 
   close(): void {
@@ -124,7 +122,7 @@ export class StoppedEvents {
     if (this.#busy.has(name)) return
     if (!isGone(now)) return this.track(name, uuid, now)
     const cause = this.#listMarks().includes(name) ? 'guest' : 'crash'
-    await this.forget(name)
+    this.forget(name)
     for (const listener of this.#listeners) listener(uuid, cause)
   }
 }
