@@ -22,6 +22,7 @@ import { Closers } from './closers.js'
 import { openDomain, type Domain } from './domain.js'
 import { openHost, type Host } from './host.js'
 import { readMetrics } from './metrics.js'
+import { startUpkeep, type UpkeepParts } from './upkeep.js'
 
 export interface DaemonOptions {
   config: AgentConfig
@@ -59,6 +60,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
   await recover(host, domain, config)
   const description = await describe(host, domain, { ...options, hostId })
   const feed = await startSampling(host, domain, { config, log, closers })
+  closers.add(startUpkeep({ tasks: upkeepOf(host, domain, config), log }))
   closers.add(await serve(config.listen, identityDir, servicesOf(domain, description, feed)))
   log.info({ host: hostId, listen: config.listen, guests: domain.context.store.list().length }, 'agent ready')
 }
@@ -73,6 +75,14 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
+}
+
+/** Neither the journal nor the trash may grow for ever. */
+function upkeepOf(host: Host, { engine }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+  return {
+    operations: () => engine.prune(config.operations.keep_days),
+    trash: () => host.trash.sweep(),
+  }
 }
 
 function prefetch({ engine, images }: Domain, templateId: string): void {

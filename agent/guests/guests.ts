@@ -85,8 +85,15 @@ export class Guests {
       input,
       requestedBy: order.requestedBy,
       // Only a new order needs the guest: the answer to a repeated one outlives it.
-      reserve: () => checkOrderable(this.context.store.get(order.uuid), action),
+      reserve: () => this.#checkOrderable(this.context.store.get(order.uuid), action),
     })
+  }
+
+  #checkOrderable({ uuid, status, statusReason }: GuestRecord, action: string): void {
+    if (status === 'deleting' || this.engine.leaving(uuid))
+      throw conflict('invalid_state', 'the container is being deleted')
+    if (status === 'error' && action !== 'delete')
+      throw conflict('invalid_state', `the container is broken, it can only be deleted: ${statusReason}`)
   }
 
   #checkFits({ templateId, limits }: CreateOrder): void {
@@ -148,12 +155,6 @@ function pickPorts(
     mappings.filter((m) => m.protocol === protocol && m.hostPort === 0).length
   const free = { tcp: allocate('tcp', wanted('tcp')), udp: allocate('udp', wanted('udp')) }
   return mappings.map((m) => ({ ...m, hostPort: m.hostPort || (free[m.protocol].pop() ?? 0) }))
-}
-
-function checkOrderable(record: GuestRecord, action: string): void {
-  if (record.status === 'deleting') throw conflict('invalid_state', 'the container is being deleted')
-  if (record.status === 'error' && action !== 'delete')
-    throw conflict('invalid_state', `the container is broken, it can only be deleted: ${record.statusReason}`)
 }
 
 function loginOf(order: CreateOrder): Login {

@@ -133,6 +133,11 @@ export class OperationEngine {
     return this.#scheduler.busy(guestUuid)
   }
 
+  /** What is only tried forward is pending or running: the guest is about to go, whatever comes before. */
+  leaving(guestUuid: string): boolean {
+    return this.#scheduler.tasks(guestUuid).some((task) => task.forwardOnly)
+  }
+
   stats(): EngineStats {
     return { running: this.#scheduler.running, pending: this.#scheduler.waiting, ...this.#counts }
   }
@@ -171,7 +176,7 @@ export class OperationEngine {
 
   /** A guest that is to go needs nothing else done first. */
   #supersede(guestUuid: string): Task[] {
-    const tasks = this.#scheduler.pending(guestUuid).filter((task) => !task.forwardOnly)
+    const tasks = this.#scheduler.tasks(guestUuid).filter((task) => !task.begun && !task.forwardOnly)
     for (const { id } of tasks)
       this.#commitCancel(id, { code: 'superseded', message: 'the container is deleted first' })
     return tasks

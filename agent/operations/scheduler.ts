@@ -62,11 +62,10 @@ export class Scheduler {
     this.#enqueue({ task, go: () => this.#start(task) })
   }
 
-  /** Those of a guest that were not begun. */
-  pending(guestUuid: string): Task[] {
+  /** Those of a guest, in order: at most the first was begun. */
+  tasks(guestUuid: string): Task[] {
     const lane = this.#lanes.get(guestUuid)
-    if (!lane) return []
-    return [lane.current, ...lane.waiting].filter((task) => !task.begun && !this.#dropped.has(task))
+    return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
   }
 
   /** Takes out one that was not begun. */

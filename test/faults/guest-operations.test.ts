@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
 import type { GuestDefinitions } from '../../agent/guests/definitions.js'
 import { GuestMatrixHost, type GuestBefore } from '../support/guest-matrix.js'
 import { describeOperationMatrix, type MatrixOptions } from '../support/operation-matrix.js'
@@ -45,6 +46,23 @@ describe('guest operations', () => {
   after(async function () {
     this.timeout(60_000)
     await host?.close()
+  })
+
+  it('are refused for a guest that is to be deleted, but for the same order again', async () => {
+    const subject = await host.prepare('delete', 'stopped')
+    const [id, other] = [randomUUID(), randomUUID()]
+    const { engine } = subject
+    const inTime = subject.order('start', randomUUID())
+    const asked = subject.order('delete', id)
+    for (const action of ['start', 'stop', 'restart', 'delete'] as const) {
+      const refusal = await subject.order(action, other).catch((error: unknown) => error)
+      expect(refusal, action).to.include({ code: 'invalid_state' })
+    }
+    expect(await subject.order('delete', id)).to.deep.equal(await asked)
+    expect(await engine.wait((await inTime).id)).to.include({ status: 'canceled', errorCode: 'superseded' })
+    expect(await engine.wait(id)).to.include({ status: 'done' })
+    expect(await subject.order('delete', id)).to.include({ id, status: 'done' })
+    await subject.destroy()
   })
 
   for (const { action, before: state, ...options } of cases)

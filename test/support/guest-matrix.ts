@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -29,6 +30,12 @@ const capacity = { cpuCores: 2, ramTotalMb: 4096 }
 
 /** What the guest is before the operation under test. */
 export type GuestBefore = 'absent' | 'stopped' | 'running'
+
+export interface GuestSubject extends MatrixSubject {
+  /** As an agent has it: it knows all operations. */
+  readonly engine: OperationEngine
+  order(action: keyof GuestDefinitions, operationId: string): Promise<OperationRecord>
+}
 
 interface Parts {
   readonly config: AgentConfig
@@ -66,17 +73,19 @@ export class GuestMatrixHost {
     this.parts.wipe()
   }
 
-  async prepare(action: keyof GuestDefinitions, before: GuestBefore): Promise<MatrixSubject> {
+  async prepare(action: keyof GuestDefinitions, before: GuestBefore): Promise<GuestSubject> {
     const closers = new Closers()
     const domain = await openDomain(this.parts.host, { config: this.parts.config, log }, closers)
     await domain.images.sweep()
     await domain.reconciler.compareNetwork()
     domain.engine.recover()
-    if (before !== 'absent') await order(domain, domain.engine, 'create', before === 'running')
+    if (before !== 'absent') await order(domain, 'create', { start: before === 'running' })
     return {
       changes: domain.changes,
       definition: guestDefinitions(domain.context)[action],
       submit: (engine) => submit(domain, engine, action),
+      engine: domain.engine,
+      order: (action, operationId) => submit(domain, domain.engine, action, { operationId }),
       inventory: () => this.#inventory(domain),
       destroy: () => this.#destroy(domain, closers),
     }
@@ -110,7 +119,7 @@ export class GuestMatrixHost {
 
   /** What a failed case left is in the way of the next. */
   async #destroy(domain: Domain, closers: Closers): Promise<void> {
-    if (domain.context.store.find(guestUuid)) await order(domain, domain.engine, 'delete')
+    if (domain.context.store.find(guestUuid)) await order(domain, 'delete')
     await closers.run()
     for (const suffix of ['', '-wal', '-shm'])
       rmSync(join(this.parts.config.state_dir, `journal.db${suffix}`), { force: true })
@@ -126,28 +135,31 @@ function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]):
 
 async function order(
   domain: Domain,
-  engine: OperationEngine,
   action: keyof GuestDefinitions,
-  start = true,
+  options: OrderOptions = {},
 ): Promise<void> {
-  const { id } = await submit(domain, engine, action, start)
-  const { status, error } = await engine.wait(id)
+  const { id } = await submit(domain, domain.engine, action, options)
+  const { status, error } = await domain.engine.wait(id)
   expect(status, error).to.equal('done')
 }
 
-/** The same guest each time: name, id, address, port. Power is taken at once: the guest knows no shutdown. */
+interface OrderOptions {
+  start?: boolean
+  operationId?: string
+}
+
+/** The same guest each time: name, id, port. Its power is cut: BusyBox's init takes its time to shut down. */
 async function submit(
   domain: Domain,
   engine: OperationEngine,
   action: keyof GuestDefinitions,
-  start = true,
+  { start = true, operationId = randomUUID() }: OrderOptions = {},
 ): Promise<OperationRecord> {
   const guests = new Guests(domain.context, engine, capacity)
   const request = createRequest(1, 'matrix', { start, portMappings: [mapping] })
   if (action === 'create')
-    return (await guests.create(parseCreate({ ...request, uuid: guestUuid }))).operation
-  const { operationId, requestedBy } = request
-  return guests[action]({ operationId, uuid: guestUuid, requestedBy, force: true })
+    return (await guests.create(parseCreate({ ...request, operationId, uuid: guestUuid }))).operation
+  return guests[action]({ operationId, uuid: guestUuid, requestedBy: 'test', force: true })
 }
 
 const mapping = { containerPort: 22, hostPort: 33_022, protocol: 'tcp', description: 'ssh' }
