@@ -29,9 +29,26 @@ export async function removeLeftovers(
   const found = findLeftovers(runtime.cgroups, name, device)
   if (found.groups.length > 0) {
     await killPayload(runtime, name)
-    for (const group of found.groups) removeGroupTree(group)
+    await removeGroups(found.groups)
   }
   if (found.device !== undefined) await removeInterface(found.device)
+}
+
+/** A zombie keeps its group until its parent, process 1 of the host, takes note of it. */
+export async function removeGroups(groups: readonly string[]): Promise<void> {
+  await waitUntil(() => groups.filter((group) => !isRemoved(group)).length === 0, {
+    timeoutMs: 15_000,
+    what: 'the last processes of ended guests to leave their groups',
+  })
+}
+
+function isRemoved(group: string): boolean {
+  try {
+    removeGroupTree(group)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
+  }
+  return !existsSync(group)
 }
 
 /** The namespace's end takes the pair with it, in its own time: gone by now is as good. */

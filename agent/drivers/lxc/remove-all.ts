@@ -1,9 +1,7 @@
-import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { removeGroupTree } from '../../host/cgroup.js'
 import type { ConfigStore } from './config-store.js'
+import { removeGroups } from './leftovers.js'
 import { killGuest, type StopContext } from './stop.js'
-import { waitUntil } from './wait.js'
 
 /**
  * Kills every guest of this instance, known or not, and removes what the driver ever made on the host; disks
@@ -23,15 +21,5 @@ export async function removeAll(
   for (const path of [paths.lxcPath, paths.support, paths.marks])
     await rm(path, { recursive: true, force: true })
   const groups = runtime.cgroups.hierarchies.map((path) => `${path}/${paths.pivotGroup}`)
-  await waitUntil(() => groups.every(removeIfEmpty), { timeoutMs: 15_000, what: 'the last monitor to end' })
-}
-
-/** A zombie keeps its group until its parent, process 1 of the host, takes note of it. */
-function removeIfEmpty(group: string): boolean {
-  try {
-    removeGroupTree(group)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
-  }
-  return !existsSync(group)
+  await removeGroups(groups)
 }
