@@ -13,6 +13,8 @@ export interface Instance {
   readonly pool: string
   readonly table: string
   readonly interfacePrefix: string
+  /** Of an agent that has a network of its own. */
+  readonly namespace?: string
 }
 
 export interface Inventory {
@@ -40,8 +42,8 @@ export function readInventory(instance: Instance): Inventory {
     subvolumes: readdirSync(join(instance.pool, 'guests')).sort(),
     quotaFaults: readQuotaFaults(instance),
     idmaps: readIdmaps(instance),
-    antiSpoofing: readElements('bridge', instance.table, 'guests'),
-    ports: readElements('ip', instance.table, 'ports'),
+    antiSpoofing: readElements(instance, 'bridge', 'guests'),
+    ports: readElements(instance, 'ip', 'ports'),
     interfaces: readInterfaces(instance),
     monitors: readMonitors(instance),
     cgroups: readCgroups(instance),
@@ -134,9 +136,9 @@ function readIdmaps({ stateDir }: Instance): string[] {
     .sort()
 }
 
-function readElements(family: string, table: string, set: string): string[] {
+function readElements(instance: Instance, family: string, set: string): string[] {
   const kind = set === 'ports' ? 'map' : 'set'
-  const text = command('nft', ['-n', 'list', kind, family, table, set])
+  const text = networkCommand(instance, 'nft', ['-n', 'list', kind, family, instance.table, set])
   const [, body = ''] = /elements = \{([^}]*)\}/.exec(text) ?? []
   return body
     .split(',')
@@ -145,9 +147,12 @@ function readElements(family: string, table: string, set: string): string[] {
     .sort()
 }
 
-function readInterfaces({ interfacePrefix }: Instance): string[] {
-  return readdirSync('/sys/class/net')
-    .filter((name) => new RegExp(`^${interfacePrefix}\\d+$`).test(name))
+function readInterfaces(instance: Instance): string[] {
+  const links = JSON.parse(networkCommand(instance, 'ip', ['-json', 'link', 'show'])) as { ifname: string }[]
+  const pattern = new RegExp(`^${instance.interfacePrefix}\\d+$`)
+  return links
+    .map(({ ifname }) => ifname)
+    .filter((name) => pattern.test(name))
     .sort()
 }
 
@@ -221,6 +226,13 @@ export function readInits({ stateDir }: Instance): Map<string, string> {
     if (found) inits.set(name, `${found.pid}:${found.startTime}`)
   }
   return inits
+}
+
+/** In the instance's network. */
+function networkCommand({ namespace }: Instance, program: string, args: string[]): string {
+  return namespace === undefined
+    ? command(program, args)
+    : command('ip', ['netns', 'exec', namespace, program, ...args])
 }
 
 function command(program: string, args: string[]): string {

@@ -1,0 +1,191 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
+import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
+import { readExpected, readInits, readInventory } from '../support/inventory.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+const directory = '/var/tmp/btest-two-hosts'
+const guestCount = 8
+
+interface Row {
+  id: number
+  uuid: string
+  name: string
+  status: string
+  host_id: string
+  ip: string
+  ssh_port: number
+}
+
+interface Task {
+  action: string
+  status: string
+  error: string
+}
+
+/** Two real agents in network namespaces of their own, one real gateway, all as they are installed. */
+describe('one gateway, two hosts', function () {
+  this.timeout(120_000)
+  const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost(name, index + 1, directory)) as [
+    FleetHost,
+    FleetHost,
+  ]
+  const [first, second] = hosts
+  const hostIds = new Map<FleetHost, string>()
+  let gateway: GatewayProcess
+  let wipe: () => void
+
+  before(async () => {
+    await endLeftGateway(join(directory, 'gateway'))
+    for (const host of hosts) await host.remove()
+    wipe = scratchDirectory('btest-two-hosts').wipe
+    makeSegment()
+    gateway = await GatewayProcess.create(join(directory, 'gateway'), '203.0.113.1')
+    gateway.start()
+    await gateway.ready()
+    for (const host of hosts) await addHost(host)
+    await waitFor(async () => (await hostStates()).every((state) => state === 'online'), {
+      timeoutMs: 30_000,
+      what: () => `both online\n${hosts.map((host) => host.logTail()).join('\n')}`,
+    })
+  })
+
+  after(async () => {
+    await gateway?.close()
+    for (const host of hosts) await host.remove()
+    removeSegment()
+    wipe?.()
+  })
+
+  async function addHost(host: FleetHost): Promise<void> {
+    await host.make()
+    const body = { name: host.name, address: host.address }
+    const { status, body: answer } = await gateway.request('POST', '/hosts', { body })
+    expect(status, JSON.stringify(answer)).to.equal(201)
+    hostIds.set(host, answer.data.host.id)
+    host.join(answer.data.join_token)
+    host.start()
+  }
+
+  const list = async <R>(path: string): Promise<R[]> =>
+    ((await gateway.request('GET', path)).body as { data: R[] }).data
+  const hostStates = async (): Promise<string[]> =>
+    (await list<{ status: string }>('/hosts')).map(({ status }) => status)
+  const listRows = (): Promise<Row[]> => list<Row>('/containers')
+  const rowsOf = async (host: FleetHost): Promise<Row[]> =>
+    (await listRows()).filter(({ host_id }) => host_id === hostIds.get(host))
+
+  const create = (name: string, fields: object = {}): Promise<GatewayReply> =>
+    gateway.request('POST', '/containers', {
+      body: { name, template_id: 'debian-12', vcpu: 0.5, ram_mb: 128, disk_gb: 1, ...fields },
+    })
+
+  async function taskDone({ status, body }: GatewayReply): Promise<void> {
+    expect(status, JSON.stringify(body)).to.equal(202)
+    const { task_id: id } = (body as { data: { task_id: string } }).data
+    let task: Task | undefined
+    await waitFor(
+      async () => {
+        task = ((await gateway.request('GET', `/tasks/${id}`)).body as { data: Task }).data
+        return !['pending', 'running'].includes(task.status)
+      },
+      { timeoutMs: 60_000, what: () => `the end of ${JSON.stringify(task)}` },
+    )
+    expect(task?.status, JSON.stringify(task)).to.equal('done')
+  }
+
+  /** Host, journal and what the API shows of it are one. */
+  async function expectInOrder(host: FleetHost): Promise<void> {
+    const { instance } = host
+    // Quota groups of deleted guests go with their subvolumes, which btrfs removes after its next commit.
+    for (const what of ['filesystem', 'subvolume']) execFileSync('btrfs', [what, 'sync', instance.pool])
+    await expectSoon(
+      () => readInventory(instance),
+      () => readExpected(instance),
+    )
+    const inventory = readInventory(instance)
+    const rows = await rowsOf(host)
+    expect(rows.map(({ uuid }) => uuid).sort()).to.deep.equal(inventory.subvolumes)
+    const running = rows.filter(({ status }) => status === 'running')
+    expect(running.map(({ id }) => `${host.name}-${id}`).sort()).to.deep.equal(inventory.monitors)
+  }
+
+  it('spreads what is created at once over both, each container once in the fleet', async () => {
+    const replies = await Promise.all(
+      Array.from({ length: guestCount }, (_, n) => create(`spread-${n}`)).concat(
+        Array.from({ length: 4 }, () => create('wanted-by-all')),
+      ),
+    )
+    const taken = replies.filter(({ status }) => status === 409)
+    expect(taken).to.have.length(3)
+    for (const { body } of taken) expect(body).to.include({ code: 'name_conflict' })
+    for (const reply of replies) if (reply.status !== 409) await taskDone(reply)
+    const rows = await listRows()
+    expect(rows).to.have.length(guestCount + 1)
+    expect(rows.map(({ status }) => status)).to.deep.equal(rows.map(() => 'running'))
+    for (const field of ['id', 'uuid', 'name'] as const)
+      expect(new Set(rows.map((row) => row[field])).size, field).to.equal(rows.length)
+    const counts = await Promise.all(hosts.map(async (host) => (await rowsOf(host)).length))
+    expect(Math.min(...counts), `spread ${counts.join(' and ')}`).to.be.at.least(guestCount / 2)
+    for (const host of hosts) await expectInOrder(host)
+  })
+
+  it('while an agent is away its guests run on and are unknown; the other host works', async () => {
+    const inits = readInits(first.instance)
+    const lost = await rowsOf(first)
+    await first.kill()
+    await waitFor(async () => (await rowsOf(first)).every(({ status }) => status === 'unknown'), {
+      what: 'its guests unknown',
+    })
+    expect((await rowsOf(first)).map(({ uuid }) => uuid)).to.have.members(lost.map(({ uuid }) => uuid))
+    expect((await rowsOf(second)).map(({ status }) => status)).to.not.include('unknown')
+    for (const action of ['start', 'stop', 'restart']) {
+      const { status, body } = await gateway.request('POST', `/containers/${lost[0]?.id}/${action}`)
+      expect([status, body.code], action).to.deep.equal([503, 'host_offline'])
+    }
+    const refused = await create(lost[0]?.name ?? '')
+    expect([refused.status, refused.body.code]).to.deep.equal([409, 'name_conflict'])
+
+    for (let n = 0; n < 3; n++) await taskDone(await create(`meanwhile-${n}`))
+    const { id } = (await rowsOf(second)).find(({ name }) => name === 'meanwhile-0') as Row
+    for (const action of ['stop', 'start', 'restart'])
+      await taskDone(await gateway.request('POST', `/containers/${id}/${action}`))
+    await taskDone(await gateway.request('DELETE', `/containers/${id}/delete`))
+    await expectInOrder(second)
+    expect(readInits(first.instance)).to.deep.equal(inits)
+  })
+
+  it('is right again by itself once the agent is back', async () => {
+    const inits = readInits(first.instance)
+    first.start()
+    await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
+      timeoutMs: 30_000,
+      what: () => `all running\n${first.logTail()}`,
+    })
+    expect(readInits(first.instance)).to.deep.equal(inits)
+    await taskDone(await create('afterwards', { host_id: hostIds.get(first) }))
+    for (const host of hosts) await expectInOrder(host)
+  })
+
+  it('shows the same after the gateway was killed, the guests of a host that is away as unknown', async () => {
+    const rows = await listRows()
+    await first.kill()
+    await gateway.kill()
+    gateway.start()
+    await gateway.ready()
+    const isAway = (row: Row): boolean => row.host_id === hostIds.get(first)
+    const shown = rows.map((row) => (isAway(row) ? { ...row, status: 'unknown' } : row))
+    await expectSoon(listRows, () => shown)
+    first.start()
+    await expectSoon(listRows, () => rows)
+  })
+})
+
+async function expectSoon<T>(read: () => T | Promise<T>, wanted: () => T): Promise<void> {
+  const equal = async (): Promise<boolean> => JSON.stringify(await read()) === JSON.stringify(wanted())
+  await waitFor(equal, { timeoutMs: 30_000 }).catch(() => undefined)
+  expect(await read()).to.deep.equal(wanted())
+}

@@ -1,0 +1,118 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { RedisProcess } from '../../gateway/store/redis-process.js'
+import { freePort } from './ports.js'
+import { processes } from './inventory.js'
+import { silentLog } from './redis.js'
+import { waitFor } from './wait.js'
+
+const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
+
+export interface GatewayReply {
+  readonly status: number
+  /** Loose on purpose: tests look into it. */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
+  readonly body: any
+}
+
+export interface GatewayRequestOptions {
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+}
+
+/** A real gateway of its own, as a process with its private Redis, in a directory that the test removes. */
+export class GatewayProcess {
+  #child: ChildProcess | undefined
+
+  private constructor(
+    readonly directory: string,
+    readonly port: number,
+    readonly adminKey: string,
+  ) {}
+
+  /** @param joinHost address where agents reach it */
+  static async create(directory: string, joinHost = '127.0.0.1'): Promise<GatewayProcess> {
+    mkdirSync(directory, { recursive: true })
+    const [port, joinPort] = [await freePort(), await freePort()]
+    const config = {
+      state_dir: join(directory, 'state'),
+      run_dir: join(directory, 'run'),
+      listen: `127.0.0.1:${port}`,
+      join_listen: `${joinHost}:${joinPort}`,
+      agents: { silence_ms: 3000 },
+    }
+    writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
+    const keyFile = join(directory, 'admin.key')
+    const args = [program, 'init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile]
+    await once(spawn(process.execPath, args, { stdio: 'ignore' }), 'exit')
+    return new GatewayProcess(directory, port, readFileSync(keyFile, 'utf8').trim())
+  }
+
+  start(): void {
+    const log = openSync(join(this.directory, 'gateway.log'), 'a')
+    const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]
+    this.#child = spawn(process.execPath, args, { stdio: ['ignore', log, log] })
+    closeSync(log)
+  }
+
+  /** Answering, with its store. @throws with the log's end */
+  async ready(): Promise<void> {
+    await waitFor(
+      async () => (await this.request('GET', '/dashboard').catch(() => undefined))?.status === 200,
+      { timeoutMs: 30_000, what: () => `gateway ready\n${this.logTail()}` },
+    )
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const child = this.#child
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const gone = once(child, 'exit')
+    child.kill(signal)
+    await gone
+  }
+
+  /** One request as the administrator. @param path below /api/v1 */
+  async request(method: string, path: string, options: GatewayRequestOptions = {}): Promise<GatewayReply> {
+    const { body, headers = {} } = options
+    const response = await fetch(`http://127.0.0.1:${this.port}/api/v1${path}`, {
+      method,
+      headers: {
+        'x-api-key': this.adminKey,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return { status: response.status, body: await response.json() }
+  }
+
+  logTail(bytes = 4000): string {
+    return readFileSync(join(this.directory, 'gateway.log'), 'utf8').slice(-bytes)
+  }
+
+  /** With its Redis. */
+  async close(): Promise<void> {
+    await this.kill('SIGTERM')
+    await stopRedis(this.directory)
+  }
+}
+
+/** Ends what a crashed run left in this directory: gateways by their command lines, then the Redis. */
+export async function endLeftGateway(directory: string): Promise<void> {
+  endProcesses(join(directory, 'gateway.yaml'))
+  await stopRedis(directory)
+}
+
+/** Kills Node processes of ours that have `path` among their arguments. */
+export function endProcesses(path: string): void {
+  for (const { pid, command } of processes())
+    if (command.startsWith(process.execPath) && command.split(' ').includes(path))
+      process.kill(pid, 'SIGKILL')
+}
+
+async function stopRedis(directory: string): Promise<void> {
+  const [stateDir, runDir] = [join(directory, 'state'), join(directory, 'run')]
+  await new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog }).stop()
+}
