@@ -18,7 +18,7 @@ export interface WatchParts {
   metrics: MetricsFeed
 }
 
-/** Operations a watcher gets that starts over; older ones stay in the journal. */
+/** Ended operations a watcher gets that starts over; older ones stay in the journal. */
 const shownOperations = 2000
 
 /** What watchers see, read from the journal's stores. */
@@ -35,7 +35,7 @@ export function createWatchSource(parts: WatchParts): WatchSource {
         case 'operation':
           return operations
             .list(since)
-            .slice(0, shownOperations)
+            .filter((r, i) => since >= 0 || i < shownOperations || r.finishedAtMs === 0)
             .map((r) => ({
               revision: r.revision,
               event: { $case: 'operation', value: encodeOperation(r) } as const,

@@ -17,7 +17,7 @@ export async function benchIdle(
   await delay(settleMs)
   const figures: Figure[] = []
   const pids = Object.entries(pidFiles).map(
-    ([name, file]) => [name, Number(readFileSync(file, 'utf8'))] as const,
+    ([name, file]) => [name, Number(readFileSync(file, 'utf8').split(' ')[0])] as const,
   )
   const before = pids.map(([, pid]) => ticks(pid))
   await delay(measureMs)
