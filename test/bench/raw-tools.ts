@@ -39,7 +39,8 @@ export class RawTools {
   }
 
   async start(name: string): Promise<void> {
-    await run('lxc-start', ['-P', this.#lxcPath, '-n', name, '-d'])
+    // Where newuidmap is found, lxc wants /etc/subuid entries even of root.
+    await run('/usr/bin/lxc-start', ['-P', this.#lxcPath, '-n', name, '-d'], { env: { PATH: '/bench/nowhere' } })
   }
 
   async kill(name: string): Promise<void> {
