@@ -8,6 +8,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const directory = '/var/tmp/btest-two-hosts'
+const segment = { bridge: 'btest-f', prefix: '203.0.113' }
 const guestCount = 8
 
 interface Row {
@@ -29,7 +30,7 @@ interface Task {
 /** Two real agents in network namespaces of their own, one real gateway, all as they are installed. */
 describe('one gateway, two hosts', function () {
   this.timeout(120_000)
-  const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost(name, index + 1, directory)) as [
+  const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost({ name, index, segment, directory })) as [
     FleetHost,
     FleetHost,
   ]
@@ -42,8 +43,8 @@ describe('one gateway, two hosts', function () {
     await endLeftGateway(join(directory, 'gateway'))
     for (const host of hosts) await host.remove()
     wipe = scratchDirectory('btest-two-hosts').wipe
-    makeSegment()
-    gateway = await GatewayProcess.create(join(directory, 'gateway'), '203.0.113.1')
+    makeSegment(segment)
+    gateway = await GatewayProcess.create(join(directory, 'gateway'), `${segment.prefix}.1`)
     gateway.start()
     await gateway.ready()
     for (const host of hosts) await addHost(host)
@@ -56,7 +57,7 @@ describe('one gateway, two hosts', function () {
   after(async () => {
     await gateway?.close()
     for (const host of hosts) await host.remove()
-    removeSegment()
+    removeSegment(segment)
     wipe?.()
   })
 

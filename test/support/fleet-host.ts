@@ -20,21 +20,31 @@ mount -t sysfs sysfs /sys
 mount -c --rbind /proc/self/fd/3 /sys/fs/cgroup
 exec 3<&- "$@"`
 
-/**
- * The segment between hosts and gateway: a bridge with the gateway's address (RFC 5737), a veth to every
- * host's namespace.
- */
-export const segment = { bridge: 'btest-f', gateway: '203.0.113.1', prefix: '203.0.113' }
+/** Between hosts and gateway: a bridge with the gateway's address, and a veth to each host's namespace. */
+export interface Segment {
+  readonly bridge: string
+  /** Of its /24; the gateway is .1. */
+  readonly prefix: string
+}
 
-export function makeSegment(): void {
-  removeSegment()
+export function makeSegment(segment: Segment): void {
+  removeSegment(segment)
   ip('link', 'add', segment.bridge, 'type', 'bridge')
-  ip('address', 'add', `${segment.gateway}/24`, 'dev', segment.bridge)
+  ip('address', 'add', `${segment.prefix}.1/24`, 'dev', segment.bridge)
   ip('link', 'set', segment.bridge, 'up')
 }
 
-export function removeSegment(): void {
-  spawnSync('ip', ['link', 'delete', segment.bridge])
+export function removeSegment({ bridge }: Segment): void {
+  spawnSync('ip', ['link', 'delete', bridge])
+}
+
+export interface FleetHostOptions {
+  readonly name: string
+  /** From 1: its place in the segment. */
+  readonly index: number
+  readonly segment: Segment
+  /** Of all hosts. */
+  readonly directory: string
 }
 
 /**
@@ -43,21 +53,20 @@ export function removeSegment(): void {
  * directories) is named by host.
  */
 export class FleetHost {
+  readonly name: string
   readonly namespace: string
   readonly directory: string
   readonly address: string
   readonly instance: Instance
+  readonly #bridge: string
   #agent: ChildProcess | undefined
 
-  /** @param index from 1: its address; @param directory of all hosts */
-  constructor(
-    readonly name: string,
-    index: number,
-    directory: string,
-  ) {
+  constructor({ name, index, segment, directory }: FleetHostOptions) {
+    this.name = name
     this.namespace = `btest-${name}`
     this.directory = join(directory, name)
     this.address = `${segment.prefix}.${10 + index}:${agentPort}`
+    this.#bridge = segment.bridge
     this.instance = {
       stateDir: join(this.directory, 'state'),
       pool: join(this.directory, 'pool'),
@@ -76,7 +85,7 @@ export class FleetHost {
     ip('netns', 'add', this.namespace)
     const [device, address] = [`${this.namespace}0`, this.address.split(':')[0] ?? '']
     ip('link', 'add', device, 'type', 'veth', 'peer', 'name', 'up0', 'netns', this.namespace)
-    ip('link', 'set', device, 'master', segment.bridge, 'up')
+    ip('link', 'set', device, 'master', this.#bridge, 'up')
     ip('-n', this.namespace, 'address', 'add', `${address}/24`, 'dev', 'up0')
     for (const name of ['lo', 'up0']) ip('-n', this.namespace, 'link', 'set', name, 'up')
   }

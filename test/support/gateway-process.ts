@@ -32,8 +32,12 @@ export class GatewayProcess {
     readonly adminKey: string,
   ) {}
 
-  /** @param joinHost address where agents reach it */
-  static async create(directory: string, joinHost = '127.0.0.1'): Promise<GatewayProcess> {
+  /** @param joinHost address where agents reach it; `overrides` of the configuration */
+  static async create(
+    directory: string,
+    joinHost = '127.0.0.1',
+    overrides: Record<string, unknown> = {},
+  ): Promise<GatewayProcess> {
     mkdirSync(directory, { recursive: true })
     const [port, joinPort] = [await freePort(), await freePort()]
     const config = {
@@ -42,6 +46,7 @@ export class GatewayProcess {
       listen: `127.0.0.1:${port}`,
       join_listen: `${joinHost}:${joinPort}`,
       agents: { silence_ms: 3000 },
+      ...overrides,
     }
     writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
     const keyFile = join(directory, 'admin.key')

@@ -1,0 +1,176 @@
+import { expect } from 'chai'
+import { randomInt, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { RedisProcess } from '../../gateway/store/redis-process.js'
+import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
+import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
+import { readExpected, readInventory } from '../support/inventory.js'
+import { silentLog } from '../support/redis.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 20)
+const customers = 6
+const directory = '/var/tmp/btest-gateway-kill'
+const segment = { bridge: 'btest-g', prefix: '198.18.113' }
+
+interface Created {
+  task_id: string
+  id: number
+  uuid: string
+  name: string
+  ssh_password: string
+}
+
+interface Order {
+  key: string
+  name: string
+  attempts: number
+  created: Created
+}
+
+/** A real gateway and its Redis are killed while a real agent's guests are created through them. */
+describe(`gateway and Redis killed ${kills} times while containers are created`, function () {
+  this.timeout(300_000)
+  const host = new FleetHost({ name: 'fgk', index: 1, segment, directory })
+  let gateway: GatewayProcess
+  let redis: RedisProcess
+  let wipe: () => void
+
+  before(async () => {
+    await endLeftGateway(join(directory, 'gateway'))
+    await host.remove()
+    wipe = scratchDirectory('btest-gateway-kill').wipe
+    makeSegment(segment)
+    gateway = await GatewayProcess.create(join(directory, 'gateway'), `${segment.prefix}.1`, {
+      placement: { ram_ratio: 0, disk_ratio: 0 }, // many guests that only exist
+    })
+    const [stateDir, runDir] = ['state', 'run'].map((name) => join(gateway.directory, name)) as [
+      string,
+      string,
+    ]
+    redis = new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog })
+    gateway.start()
+    await gateway.ready()
+    await host.make()
+    const body = { name: host.name, address: host.address }
+    const { data } = (await gateway.request('POST', '/hosts', { body })).body as {
+      data: { join_token: string }
+    }
+    host.join(data.join_token)
+    host.start()
+    await online()
+  })
+
+  after(async () => {
+    await gateway?.close()
+    await host.remove()
+    removeSegment(segment)
+    wipe?.()
+  })
+
+  const get = async <R>(path: string): Promise<R> =>
+    ((await gateway.request('GET', path)).body as { data: R }).data
+
+  async function online(): Promise<void> {
+    await waitFor(
+      async () =>
+        (await get<{ status: string }[] | undefined>('/hosts'))?.every((row) => row.status === 'online'),
+      { timeoutMs: 30_000, what: () => `host online\n${gateway.logTail()}` },
+    )
+  }
+
+  const create = (key: string, name: string): Promise<GatewayReply | undefined> => {
+    const body = { name, template_id: 'debian-12', vcpu: 0.1, ram_mb: 64, disk_gb: 1, start: false }
+    const headers = { 'idempotency-key': key }
+    return gateway.request('POST', '/containers', { body, headers }).catch(() => undefined)
+  }
+
+  /** As a client does it: the same key until there is an answer. */
+  async function order(name: string): Promise<Order> {
+    const key = randomUUID()
+    for (let attempts = 1; ; attempts++) {
+      const reply = await create(key, name)
+      if (reply?.status === 202)
+        return { key, name, attempts, created: (reply.body as { data: Created }).data }
+      const { code = '' } = (reply?.body ?? {}) as { code?: string }
+      if (reply && reply.status < 500 && code !== 'task_running')
+        throw new Error(`${name}: ${reply.status} ${JSON.stringify(reply.body)}`)
+      await delay(randomInt(20, 200))
+    }
+  }
+
+  async function killOne(round: number): Promise<void> {
+    if (round % 4 === 3) {
+      process.kill(await waitFor(() => redis.findPid()), 'SIGKILL')
+      return
+    }
+    await gateway.kill()
+    gateway.start()
+    await gateway.ready()
+  }
+
+  it('loses no task that was acknowledged, and makes each container once', async () => {
+    const orders: Order[] = []
+    let stopped = false
+    const runs = Array.from({ length: customers }, async (_, customer) => {
+      for (let n = 0; !stopped; n++) {
+        orders.push(await order(`kill-${customer}-${n}`))
+        await delay(randomInt(100, 400))
+      }
+    })
+    const over = Promise.all(runs)
+    over.catch(() => (stopped = true))
+    for (let round = 0; round < kills && !stopped; round++) {
+      await delay(randomInt(50, 600))
+      await killOne(round)
+    }
+    stopped = true
+    await over
+    await online()
+    expect(orders.length).to.be.at.least(kills)
+    expect(orders.filter(({ attempts }) => attempts > 1)).to.not.have.length(0)
+    await expectTasks(orders)
+    await expectRepeatable(orders)
+    await expectOnce(orders)
+  })
+
+  async function expectTasks(orders: readonly Order[]): Promise<void> {
+    for (const { created } of orders) {
+      const task = await waitFor(
+        async () => {
+          const found = await get<{ status: string; error: string }>(`/tasks/${created.task_id}`)
+          return ['pending', 'running'].includes(found.status) ? undefined : found
+        },
+        { timeoutMs: 60_000, what: `task of ${created.name}` },
+      )
+      expect(task.status, `${created.name}: ${task.error}`).to.equal('done')
+    }
+  }
+
+  async function expectRepeatable(orders: readonly Order[]): Promise<void> {
+    for (const { key, name, created } of orders) {
+      const reply = await waitFor(async () => {
+        const again = await create(key, name)
+        return again?.status === 202 ? again : undefined
+      })
+      const { data } = reply.body as { data: Created }
+      const { task_id, id, uuid, ssh_password } = created
+      expect(data).to.include({ task_id, id, uuid, name, ssh_password })
+    }
+  }
+
+  /** By what is on the host, and in the host's journal, and in the API. */
+  async function expectOnce(orders: readonly Order[]): Promise<void> {
+    const uuids = orders.map(({ created }) => created.uuid).sort()
+    const ids = orders.map(({ created }) => created.id)
+    const rows = await get<{ uuid: string; name: string }[]>('/containers')
+    expect(rows.map(({ uuid }) => uuid).sort()).to.deep.equal(uuids)
+    expect(rows.map(({ name }) => name).sort()).to.deep.equal(orders.map(({ name }) => name).sort())
+    expect(new Set(ids).size).to.equal(ids.length)
+    const inventory = readInventory(host.instance)
+    expect(inventory).to.deep.equal(readExpected(host.instance))
+    expect(inventory.subvolumes).to.deep.equal(uuids)
+  }
+})
