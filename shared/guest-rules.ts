@@ -9,6 +9,8 @@ import { BerthError, invalidField } from './errors.js'
 export const guestNamePattern = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+/** Ids become part of interface names, which the kernel bounds: ten digits at most. */
+export const maxGuestId = 9_999_999_999
 /** Printable text on one line. */
 export const descriptionPattern = '^[^\\u0000-\\u001f\\u007f\\u2028\\u2029]{0,200}$'
 

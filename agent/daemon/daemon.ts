@@ -5,7 +5,6 @@ import type { Logger } from 'pino'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { AgentConfig } from '../config.js'
 import { getIdentity } from '../enrollment/identity.js'
-import type { GuestRecord } from '../guests/record.js'
 import { MetricsFeed } from '../metrics/feed.js'
 import { describeHost } from '../metrics/host-description.js'
 import { HostSampler } from '../metrics/host-sampler.js'
@@ -142,10 +141,9 @@ function servicesOf(
 ): Parameters<typeof serve>[2] {
   const { changes, context, engine, guests, images, sampler } = domain
   const { log } = context
-  const hasPassword = (record: GuestRecord): boolean => context.openLogin(record).password !== undefined
   const describe = (): HostDescription => description
   return {
-    guests: createGuestService({ guests, sampler, hasPassword, log }),
+    guests: createGuestService({ guests, sampler, log }),
     operations: createOperationService(engine, changes, log),
     hosts: createHostService(describe, log),
     watch: createWatchService(
@@ -154,9 +152,9 @@ function servicesOf(
         guests: context.store,
         operations: engine.store,
         images: images.store,
-        hasPassword,
         describe,
         metrics,
+        log,
       }),
     ),
   }

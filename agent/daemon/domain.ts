@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
 import { availableParallelism, totalmem } from 'node:os'
 import { readOrCreateKey } from '../../shared/sealing.js'
@@ -46,8 +48,9 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => db.close())
   const changes = new Changes(db)
   const images = new Images({ pool: host.pool, trash: host.trash, changes, config: config.images, log })
-  const key = await readOrCreateKey(join(config.state_dir, 'secret.key'))
-  const context = createContext({ host, options, changes, images, key })
+  const store = new GuestStore(changes)
+  const key = await openSecret(join(config.state_dir, 'secret.key'), store)
+  const context = createContext({ host, options, store, images, key })
   const definitions = Object.values(guestDefinitions(context)) as OperationDefinition<unknown>[]
   const engine = new OperationEngine({
     changes,
@@ -76,20 +79,31 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   return { changes, context, engine, guests, images, reconciler, sampler }
 }
 
+/** A new key would be of no use to logins sealed with the old one, and hide that it is lost. */
+async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
+  if (store.hasLogins() && !existsSync(path))
+    throw new BerthError(
+      'internal',
+      'secret_missing',
+      `${path} is missing: restore it with the journal it belongs to`,
+    )
+  return readOrCreateKey(path)
+}
+
 interface ContextParts {
   host: Host
   options: DomainOptions
-  changes: Changes
+  store: GuestStore
   images: Images
   key: Buffer
 }
 
-function createContext({ host, options: { config, log }, changes, images, key }: ContextParts): GuestContext {
+function createContext({ host, options: { config, log }, store, images, key }: ContextParts): GuestContext {
   const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
   const { gateway, prefixLength, resolvers } = host
   return {
     config,
-    store: new GuestStore(changes),
+    store,
     drivers: { lxc: config.lxc.enabled ? host.lxc : undefined, kvm: undefined },
     network: host.network,
     images: {

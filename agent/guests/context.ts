@@ -31,6 +31,8 @@ export interface GuestContext {
   readonly sealLogin: (uuid: string, login: Login) => string
   /** Empty where there is none. */
   readonly openLogin: (record: GuestRecord) => Login
+  /** Tells equal secrets apart from others without keeping them. */
+  readonly digestSecret: (secret: string) => string
   readonly now: () => number
 }
 

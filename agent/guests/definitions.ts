@@ -49,7 +49,8 @@ function startDefinition(context: GuestContext): OperationDefinition<PowerInput>
   return {
     action: 'start',
     steps: [steps.markStep(context, 'starting', 'running'), ...bootSteps(context)],
-    settle: ({ guestUuid }, outcome) => settleStart(context, guestUuid, outcome),
+    settle: ({ guestUuid, input }, outcome) =>
+      settleStart(context, guestUuid, { outcome, keepWanted: input.system ?? false }),
   }
 }
 
@@ -69,7 +70,7 @@ function restartDefinition(context: GuestContext): OperationDefinition<PowerInpu
   return {
     action: 'restart',
     steps: [steps.markStep(context, 'restarting', 'running'), steps.stopStep(context), ...bootSteps(context)],
-    settle: ({ guestUuid }, outcome) => settleStart(context, guestUuid, outcome),
+    settle: ({ guestUuid }, outcome) => settleStart(context, guestUuid, { outcome, keepWanted: true }),
   }
 }
 
@@ -104,11 +105,16 @@ function ifStarted(step: Step<unknown>): Step<CreateInput> {
   return { ...step, run: async (context) => (context.input.start ? step.run(context) : undefined) }
 }
 
-function settleStart(context: GuestContext, uuid: string, outcome: OperationOutcome): void {
+/** @param keepWanted the guest ran before and should again: the comparison with the host tries it later */
+function settleStart(
+  context: GuestContext,
+  uuid: string,
+  { outcome, keepWanted }: { outcome: OperationOutcome; keepWanted: boolean },
+): void {
   if (outcome.status === 'done') return settled(context, uuid, 'running')
   if (outcome.status === 'canceled') return // nothing was begun
-  // Not wanted any more: else every comparison would try again what just failed.
-  context.store.update(uuid, { status: 'stopped', statusReason: outcome.message, wanted: 'stopped' })
+  const wanted = keepWanted ? {} : ({ wanted: 'stopped' } as const)
+  context.store.update(uuid, { status: 'stopped', statusReason: outcome.message, ...wanted })
 }
 
 function settled(

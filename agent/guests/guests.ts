@@ -20,6 +20,8 @@ export interface PowerOrder {
   uuid: string
   requestedBy: string
   force?: boolean
+  /** By the agent itself, for what should run. */
+  system?: boolean
 }
 
 /** Orders of guests: what is promised is reserved and journaled before the answer. */
@@ -48,13 +50,20 @@ export class Guests {
       guestId: order.id,
       guestName: order.name,
       input: { start: order.start } satisfies CreateInput,
-      hashOf: { ...order, requestedBy: '' },
+      hashOf: { ...order, requestedBy: '', login: this.#hashable(order.login) },
       requestedBy: order.requestedBy,
       reserve: () => this.#reserve(order, listening),
     })
     const record = this.context.store.find(order.uuid)
     const password = record ? (this.context.openLogin(record).password ?? '') : ''
     return { operation, record, password }
+  }
+
+  /** A fast hash of a password would be worth guessing at. */
+  #hashable(login: CreateOrder['login']): CreateOrder['login'] {
+    return login.kind === 'password'
+      ? { ...login, password: this.context.digestSecret(login.password) }
+      : login
   }
 
   start(order: PowerOrder): OperationRecord {
@@ -74,7 +83,7 @@ export class Guests {
   }
 
   #power(action: 'start' | 'stop' | 'restart' | 'delete', order: PowerOrder): OperationRecord {
-    const input: PowerInput = { force: order.force ?? false }
+    const input: PowerInput = { force: order.force ?? false, ...(order.system ? { system: true } : {}) }
     const record = this.context.store.find(order.uuid)
     return this.engine.submit({
       id: order.operationId,
@@ -116,6 +125,7 @@ export class Guests {
     if (idmapSlot === undefined)
       throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
     const ipv4 = allocateIpv4(db, config.network.subnet)
+    const login = loginOf(order)
     store.insert({
       uuid: order.uuid,
       id: order.id,
@@ -126,7 +136,8 @@ export class Guests {
       idmapSlot,
       ipv4,
       mac: macOf(ipv4),
-      login: sealLogin(order.uuid, loginOf(order)),
+      login: sealLogin(order.uuid, login),
+      hasPassword: login.password !== undefined,
       createdAtMs: now(),
       portMappings: this.#reservePorts(order, listening),
     })

@@ -1,11 +1,13 @@
+import { createHmac } from 'node:crypto'
 import { open, seal } from '../../shared/sealing.js'
 import type { Login } from '../drivers/contract.js'
 import type { GuestContext } from './context.js'
 
 /** Logins as the journal keeps them: encrypted, and of no use for another guest. */
-export function loginVault(key: Buffer): Pick<GuestContext, 'sealLogin' | 'openLogin'> {
+export function loginVault(key: Buffer): Pick<GuestContext, 'sealLogin' | 'openLogin' | 'digestSecret'> {
   return {
     sealLogin: (uuid, login) => seal(key, JSON.stringify(login), uuid),
+    digestSecret: (secret) => createHmac('sha256', key).update(secret).digest('base64url'),
     openLogin: ({ uuid, login }) => (login === null ? {} : (JSON.parse(open(key, login, uuid)) as Login)),
   }
 }

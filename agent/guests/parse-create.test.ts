@@ -93,6 +93,7 @@ describe('parseCreate', () => {
     ['an endless name', { ...request, name: 'a'.repeat(64) }, 'invalid_field name'],
     ['id 0', { ...request, id: 0 }, 'invalid_field id'],
     ['an id past 2^53', { ...request, id: 2 ** 60 }, 'invalid_field id'],
+    ['an id too long for an interface', { ...request, id: 1e10 }, 'invalid_field id'],
     ['a path as uuid', { ...request, uuid: '../../x' }, 'invalid_field uuid'],
     ['a shouted uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
     ['two lines of requester', { ...request, requestedBy: 'a\nb' }, 'invalid_field requested_by'],

@@ -4,6 +4,7 @@ import {
   checkSshPassword,
   descriptionPattern,
   limits as ranges,
+  maxGuestId,
   parseSshPublicKey,
   templateIdPattern,
   uuidPattern,
@@ -44,7 +45,7 @@ export function parseCreate(request: CreateGuestRequest): CreateOrder {
   checkTemplateId(spec.templateId)
   return {
     operationId: parseUuid('operation_id', request.operationId),
-    id: parseInteger('id', request.id, 1, Number.MAX_SAFE_INTEGER),
+    id: parseInteger('id', request.id, 1, maxGuestId),
     uuid: parseUuid('uuid', request.uuid),
     name: request.name,
     requestedBy: parseRequester(request.requestedBy),

@@ -10,7 +10,7 @@ const guest = (
   record: { uuid: 'u', status, wanted },
   observed,
   ended: undefined,
-  exhausted: false,
+  held: false,
   ...more,
 })
 const update = (fields: object): object[] => [{ kind: 'update', uuid: 'u', update: fields }]
@@ -22,11 +22,7 @@ describe('planReconcile', () => {
     ['stopped as wanted', guest('stopped', 'stopped', 'stopped'), []],
     ['gone after a reboot', guest('running', 'running', 'stopped'), start],
     ['killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],
-    [
-      'killed again and again',
-      guest('running', 'running', 'stopped', { ended: 'crash', exhausted: true }),
-      update({ status: 'stopped', wanted: 'stopped', statusReason: 'ended unexpectedly too often' }),
-    ],
+    ['killed again and again', guest('running', 'running', 'stopped', { ended: 'crash', held: true }), []],
     [
       'powered off from inside',
       guest('running', 'running', 'stopped', { ended: 'guest' }),

@@ -8,8 +8,8 @@ export interface Comparison {
   readonly observed: ObservedState
   /** How it ended, where that was seen. */
   readonly ended: StopCause | undefined
-  /** It ended too often lately to be started again. */
-  readonly exhausted: boolean
+  /** It may have ended in a way not told yet, or ended too often lately: not to be started now. */
+  readonly held: boolean
 }
 
 export type Repair =
@@ -25,19 +25,14 @@ export function planReconcile(comparisons: readonly Comparison[]): Repair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])
 }
 
-function planGuest({ record, observed, ended, exhausted }: Comparison): Repair | undefined {
+function planGuest({ record, observed, ended, held }: Comparison): Repair | undefined {
   if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
   if (observed === 'running')
     return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
   if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })
   if (ended === 'guest')
     return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })
-  if (exhausted)
-    return differing(record, {
-      status: 'stopped',
-      wanted: 'stopped',
-      statusReason: 'ended unexpectedly too often',
-    })
+  if (held) return undefined
   return { kind: 'start', uuid: record.uuid }
 }
 

@@ -5,11 +5,10 @@ import type { GuestContext } from './context.js'
 import type { Guests } from './guests.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import { networkOf, type GuestRecord } from './record.js'
+import { RestartPolicy } from './restart-policy.js'
 
 /** Changes come in groups: one look answers them all. */
 const lookDelayMs = 100
-const restartWindowMs = 600_000
-const restartsInWindow = 5
 
 export interface ReconcilerParts {
   readonly guests: Guests
@@ -23,7 +22,10 @@ export interface ReconcilerParts {
 /** Compares the host with the journal: on events at once, in full every `intervalMs`. */
 export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
-  readonly #restarts = new Map<string, number[]>()
+  readonly #policy: RestartPolicy
+  /** Guests to look at, and when. */
+  readonly #changed = new Set<string>()
+  #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
   #look: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
@@ -38,6 +40,7 @@ export class Reconciler {
   constructor(private readonly parts: ReconcilerParts) {
     this.#context = parts.guests.context
     this.#engine = parts.engine
+    this.#policy = new RestartPolicy(this.#context.now)
   }
 
   /** Differences found and repaired since the agent started. */
@@ -52,15 +55,17 @@ export class Reconciler {
 
   /** Follows what guests do by themselves, each change of a guest in the journal, and what others do to nft. */
   listen(): void {
-    this.#unlisten = this.#context.store.changes.onChange(({ kind }) => {
-      if (kind === 'guest') this.#lookSoon()
+    this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
+      if (kind !== 'guest') return
+      if (removed) this.#policy.forget(key)
+      else this.#lookIn(lookDelayMs, key)
     })
     this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
     for (const driver of Object.values(this.#context.drivers))
       driver?.onStopped((uuid, cause) => {
         if (this.#engine.busy(uuid)) return // the operation knows
         this.#ended.set(uuid, cause)
-        this.#lookSoon()
+        this.#lookIn(lookDelayMs, uuid)
       })
   }
 
@@ -85,18 +90,27 @@ export class Reconciler {
     return this.#running
   }
 
-  /** Guests alone, without reading the network back: it costs little however many there are. */
-  #lookSoon(): void {
-    this.#look ??= setTimeout(() => {
-      this.#look = undefined
-      void this.#guard('guests', () => this.#compareGuests())
-    }, lookDelayMs)
+  /** At these guests alone, and not at the network. */
+  #lookIn(delayMs: number, uuid: string): void {
+    this.#changed.add(uuid)
+    const atMs = performance.now() + delayMs
+    if (atMs >= this.#lookAtMs) return
+    clearTimeout(this.#look)
+    this.#lookAtMs = atMs
+    this.#look = setTimeout(() => {
+      this.#lookAtMs = Infinity
+      const uuids = [...this.#changed]
+      this.#changed.clear()
+      void this.#guard('guests', () =>
+        this.#compareGuests(uuids.flatMap((u) => this.#context.store.find(u) ?? [])),
+      )
+    }, delayMs)
   }
 
   async #passes(): Promise<void> {
     do {
       this.#again = false
-      await this.#guard('guests', () => this.#compareGuests())
+      await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
       await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
       await this.#guard('network', () => this.compareNetwork())
       await this.#guard('storage', () => this.#compareStorage())
@@ -130,8 +144,8 @@ export class Reconciler {
     if (repaired.length > 0) this.#context.log.warn({ repaired }, `${what} repaired`)
   }
 
-  async #compareGuests(): Promise<void> {
-    const idle = this.#context.store.list().filter(({ uuid }) => !this.#engine.busy(uuid))
+  async #compareGuests(records: readonly GuestRecord[]): Promise<void> {
+    const idle = records.filter(({ uuid }) => !this.#engine.busy(uuid))
     const observed = await this.#observe()
     this.parts.onObserved([...observed.values()])
     const comparisons = idle
@@ -163,18 +177,19 @@ export class Reconciler {
   }
 
   #compare(record: GuestRecord, observed: ReadonlyMap<string, Observed>): Comparison {
-    const state = observed.get(record.uuid)?.state ?? 'stopped'
-    if (state === 'running') this.#ended.delete(record.uuid)
-    return {
-      record,
-      observed: state,
-      ended: this.#ended.get(record.uuid),
-      exhausted: this.#recentRestarts(record.uuid).length >= restartsInWindow,
-    }
+    const { uuid, wanted } = record
+    const state = observed.get(uuid)?.state ?? 'stopped'
+    if (state === 'running') this.#seenRunning(uuid)
+    const ended = this.#ended.get(uuid)
+    const lost = state === 'stopped' && wanted === 'running'
+    const holdMs = lost ? this.#policy.holdMs(uuid, ended !== undefined) : 0
+    if (holdMs > 0 && ended !== 'guest') this.#lookIn(holdMs, uuid)
+    return { record, observed: state, ended, held: holdMs > 0 }
   }
 
-  #recentRestarts(uuid: string): number[] {
-    return (this.#restarts.get(uuid) ?? []).filter((at) => at > this.#context.now() - restartWindowMs)
+  #seenRunning(uuid: string): void {
+    this.#ended.delete(uuid)
+    this.#policy.running(uuid)
   }
 
   #apply(repair: Repair): void {
@@ -184,7 +199,7 @@ export class Reconciler {
     if (repair.kind === 'update') return this.#context.store.update(uuid, repair.update)
     this.#context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
     this.#repairs += 1
-    if (cause === 'crash') this.#restarts.set(uuid, [...this.#recentRestarts(uuid), this.#context.now()])
-    this.parts.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system' })
+    this.#policy.started(uuid)
+    this.parts.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system', system: true })
   }
 }

@@ -47,6 +47,8 @@ export interface GuestRecord {
   mac: string
   /** Sealed `Login`; null when there is none. */
   login: string | null
+  /** The login is a password rather than a key. */
+  hasPassword: boolean
   /** Host name and login are set inside. */
   initialized: boolean
   portMappings: PortMapping[]

@@ -38,7 +38,7 @@ export function diskStep(context: GuestContext): GuestStep {
   return {
     name: 'disk',
     run: withGuest(context, (record) => driverOf(context, record).createDisk(context.machineOf(record))),
-    undo: ifPresent(context, (record) => driverOf(context, record).delete(context.machineOf(record))),
+    undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
 }
 
@@ -113,12 +113,20 @@ export function killStep(context: GuestContext): GuestStep {
 export function removeStep(context: GuestContext): GuestStep {
   return {
     name: 'remove',
-    run: ifPresent(context, (record) => driverOf(context, record).delete(context.machineOf(record))),
+    run: ifPresent(context, (record) => removeFromHost(context, record)),
   }
+}
+
+/** The rules once more: a restart between two steps has put them back with those of all other guests. */
+async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
+  await context.network.detach(networkOf(record, context.deviceOf))
+  await driverOf(context, record).delete(context.machineOf(record))
 }
 
 export interface PowerInput {
   force: boolean
+  /** Ordered by the agent itself: its failure leaves what the owner wants as it is. */
+  system?: boolean
 }
 
 function withGuest<Input>(

@@ -15,6 +15,7 @@ interface GuestRow {
   ipv4: string
   mac: string
   login: string | null
+  has_password: number
   initialized: number
   created_at_ms: number
   revision: number
@@ -80,8 +81,8 @@ export class GuestStore {
       const revision = this.changes.record('guest', guest.uuid)
       this.changes.db
         .prepare(
-          `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, login, created_at_ms, revision)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+          `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, login, has_password, created_at_ms, revision)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
         )
         .run(
           guest.uuid,
@@ -94,6 +95,7 @@ export class GuestStore {
           guest.ipv4,
           guest.mac,
           guest.login,
+          Number(guest.hasPassword),
           guest.createdAtMs,
           revision,
         )
@@ -141,6 +143,11 @@ export class GuestStore {
     })
   }
 
+  /** Does any guest's login need the secret key? */
+  hasLogins(): boolean {
+    return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
+  }
+
   /** Lowest free idmap slot below `slots`; undefined when all are taken. */
   freeIdmapSlot(slots: number): number | undefined {
     const row = this.changes.db
@@ -186,6 +193,7 @@ export class GuestStore {
       ipv4: row.ipv4,
       mac: row.mac,
       login: row.login,
+      hasPassword: row.has_password === 1,
       initialized: row.initialized === 1,
       portMappings: mappings.map((m) => ({
         protocol: m.protocol,

@@ -40,8 +40,7 @@ export const virtualizationOf = {
 
 const sshPort = 22
 
-/** @param hasPassword whether the sealed login holds a password rather than a key */
-export function encodeGuest(record: GuestRecord, hasPassword: boolean): Guest {
+export function encodeGuest(record: GuestRecord): Guest {
   const { portMappings } = record
   return {
     id: record.id,
@@ -57,7 +56,7 @@ export function encodeGuest(record: GuestRecord, hasPassword: boolean): Guest {
     mac: record.mac,
     portMappings,
     sshPort: portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === sshPort)?.hostPort ?? 0,
-    hasPassword,
+    hasPassword: record.hasPassword,
     createdAtMs: record.createdAtMs,
     expiresAtMs: 0,
     policyBlocked: false,

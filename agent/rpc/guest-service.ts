@@ -3,7 +3,6 @@ import type { GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js
 import { BerthError } from '../../shared/errors.js'
 import type { Guests, PowerOrder } from '../guests/guests.js'
 import { parseCreate, parseRequester, parseUuid } from '../guests/parse-create.js'
-import type { GuestRecord } from '../guests/record.js'
 import type { GuestSampler } from '../metrics/guest-sampler.js'
 import type { OperationRecord } from '../operations/types.js'
 import { encodeGuest, encodeOperation, encodeUsage } from './encode.js'
@@ -12,16 +11,10 @@ import { unary } from './unary.js'
 export interface GuestServiceParts {
   guests: Guests
   sampler: GuestSampler
-  hasPassword: (record: GuestRecord) => boolean
   log: Logger
 }
 
-export function createGuestService({
-  guests,
-  sampler,
-  hasPassword,
-  log,
-}: GuestServiceParts): GuestServiceServer {
+export function createGuestService({ guests, sampler, log }: GuestServiceParts): GuestServiceServer {
   const { store } = guests.context
   const power =
     (order: (order: PowerOrder) => OperationRecord) =>
@@ -36,7 +29,7 @@ export function createGuestService({
         throw new BerthError('conflict', 'invalid_state', operation.error || 'the creation was undone')
       return {
         operation: encodeOperation(operation),
-        guest: record && encodeGuest(record, hasPassword(record)),
+        guest: record && encodeGuest(record),
         revision: store.changes.revision,
         sshPassword: password,
       }

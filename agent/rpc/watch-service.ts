@@ -1,6 +1,7 @@
 import type { ServerWritableStream } from '@grpc/grpc-js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { WatchRequest, WatchResponse, WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
+import { toServiceError } from '../../shared/grpc-errors.js'
 import type { Change, ChangeKind, Changes } from '../state/changes.js'
 
 type Event = NonNullable<WatchResponse['event']>
@@ -15,6 +16,8 @@ export interface WatchSource {
   read(kind: ChangeKind, key: string): Event | undefined
   removal(kind: ChangeKind, key: string): Event
   describe(): HostDescription
+  /** Told of what ended a watch from this side. */
+  failed(error: unknown): void
   metrics(): HostMetrics | undefined
   /** Calls back with each new sample. @returns how to stop */
   onMetrics(listener: (metrics: HostMetrics) => void): () => void
@@ -58,11 +61,22 @@ class WatchStream {
     call.on('cancelled', () => this.#close())
     call.on('drain', () => {
       this.#writable = true
-      this.#flush()
+      this.#guarded(() => this.#flush())
     })
     this.#stop.push(source.changes.onChange((change) => this.#queue(change)))
     this.#stop.push(source.onMetrics((value) => this.#sendMetrics(value)))
-    this.#catchUp()
+    this.#guarded(() => this.#catchUp())
+  }
+
+  /** A watcher that cannot be told of a change is told so: it comes back and starts over. */
+  #guarded(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.#close()
+      this.source.failed(error)
+      this.call.destroy(toServiceError(error, 'watch'))
+    }
   }
 
   end(): void {
@@ -106,7 +120,7 @@ class WatchStream {
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
-      this.#flush()
+      this.#guarded(() => this.#flush())
     })
   }
 

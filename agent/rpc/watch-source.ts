@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { GuestRecord } from '../guests/record.js'
 import type { GuestStore } from '../guests/store.js'
@@ -13,9 +14,9 @@ export interface WatchParts {
   guests: GuestStore
   operations: OperationStore
   images: ImageStore
-  hasPassword: (record: GuestRecord) => boolean
   describe: () => HostDescription
   metrics: MetricsFeed
+  log: Logger
 }
 
 /** Ended operations a watcher gets that starts over; older ones stay in the journal. */
@@ -23,9 +24,8 @@ const shownOperations = 2000
 
 /** What watchers see, read from the journal's stores. */
 export function createWatchSource(parts: WatchParts): WatchSource {
-  const { changes, guests, operations, images, hasPassword } = parts
-  const guestEvent = (record: GuestRecord) =>
-    ({ $case: 'guest', value: encodeGuest(record, hasPassword(record)) }) as const
+  const { changes, guests, operations, images } = parts
+  const guestEvent = (record: GuestRecord) => ({ $case: 'guest', value: encodeGuest(record) }) as const
   return {
     changes,
     list: (kind, since) => {
@@ -77,6 +77,7 @@ export function createWatchSource(parts: WatchParts): WatchSource {
       }
     },
     describe: parts.describe,
+    failed: (err) => parts.log.error({ err }, 'watch failed'),
     metrics: () => parts.metrics.latest,
     onMetrics: (listener) => parts.metrics.listen(listener),
   }

@@ -71,6 +71,7 @@ const migrations: readonly string[] = [
   // A later version may order its steps otherwise: an index alone would resume the wrong one.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
+  `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
 ]
 
 export type { Database } from 'better-sqlite3'

@@ -115,6 +115,9 @@ export class SimulatedHost {
       read: (kind, key) => this.#read(kind, key),
       removal: (kind, key) => removal(kind, key),
       describe: () => this.description,
+      failed: (error) => {
+        throw error
+      },
       metrics: () => this.metrics,
       onMetrics: (listener) => {
         this.#metricsListeners.add(listener)

@@ -1,0 +1,42 @@
+import { expect } from 'chai'
+import { RestartPolicy } from './restart-policy.js'
+
+describe('RestartPolicy', () => {
+  let now = 1_000_000
+  let policy: RestartPolicy
+
+  beforeEach(() => {
+    policy = new RestartPolicy(() => now)
+  })
+
+  it('waits for news of an end that nobody has told of yet', () => {
+    expect(policy.holdMs('u', false)).to.equal(1500)
+    now += 1000
+    expect(policy.holdMs('u', false)).to.equal(500)
+    now += 500
+    expect(policy.holdMs('u', false)).to.equal(0)
+  })
+
+  it('starts at once what is known to have crashed', () => {
+    expect(policy.holdMs('u', true)).to.equal(0)
+  })
+
+  it('begins to wait anew once it ran', () => {
+    policy.holdMs('u', false)
+    now += 1500
+    policy.running('u')
+    expect(policy.holdMs('u', false)).to.equal(1500)
+  })
+
+  it('waits twice as long after each start, and forgets old ones', () => {
+    const holds = [0, 1, 2, 3].map(() => {
+      policy.started('u')
+      const hold = policy.holdMs('u', true)
+      now += hold
+      return hold
+    })
+    expect(holds).to.deep.equal([5000, 10_000, 20_000, 40_000])
+    now += 600_000
+    expect(policy.holdMs('u', true)).to.equal(0)
+  })
+})

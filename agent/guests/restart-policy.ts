@@ -1,0 +1,51 @@
+/** An end is told within this time, as a shutdown or a crash; only then is a missing guest a lost one. */
+const toldWithinMs = 1500
+const firstBackoffMs = 5000
+const maxBackoffMs = 300_000
+/** Starts longer ago count no more. */
+const windowMs = 600_000
+
+/** When a guest that should run, but does not, may be started again. */
+export class RestartPolicy {
+  readonly #missingSince = new Map<string, number>()
+  readonly #starts = new Map<string, number[]>()
+
+  /** @param now ms since 1970 */
+  constructor(private readonly now: () => number) {}
+
+  running(uuid: string): void {
+    this.#missingSince.delete(uuid)
+  }
+
+  started(uuid: string): void {
+    this.#missingSince.delete(uuid)
+    this.#starts.set(uuid, [...this.#recent(uuid), this.now()])
+  }
+
+  forget(uuid: string): void {
+    this.#missingSince.delete(uuid)
+    this.#starts.delete(uuid)
+  }
+
+  /**
+   * How long to wait yet, in ms: for news of how it ended, unless that is known, and twice as long after each
+   * start of the last ten minutes. 0: now.
+   */
+  holdMs(uuid: string, causeKnown: boolean): number {
+    const since = this.#missingSince.get(uuid) ?? this.now()
+    this.#missingSince.set(uuid, since)
+    const settle = causeKnown ? 0 : since + toldWithinMs - this.now()
+    return Math.max(0, settle, this.#backoffMs(uuid))
+  }
+
+  #backoffMs(uuid: string): number {
+    const recent = this.#recent(uuid)
+    const last = recent.at(-1)
+    if (last === undefined) return 0
+    return last + Math.min(maxBackoffMs, firstBackoffMs * 2 ** (recent.length - 1)) - this.now()
+  }
+
+  #recent(uuid: string): number[] {
+    return (this.#starts.get(uuid) ?? []).filter((at) => at > this.now() - windowMs)
+  }
+}
