@@ -45,6 +45,8 @@ export function createAccess({ store, secret, stateDir, auditKeep, log }: Access
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
   keys.onRemoved(importKey)
+  // Of a store that was emptied while it ran, too.
+  store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   return {
     authenticator: new KeyAuthenticator(store, cache, usage, new FailureLog(log)),
     authorize,

@@ -69,6 +69,7 @@ export class GatewayFleet implements Fleet {
     this.#watched = new WatchedHosts({
       ...{ view: this.view, store: hostStore, cache: this.#cache, log },
       createWatcher: (host) => this.#createWatcher(host),
+      restored: (host) => this.#restoreGuests(host),
     })
     this.#registry = new GuestRegistry(store)
     this.hosts = new StoredHostAdmin({
@@ -191,6 +192,13 @@ export class GatewayFleet implements Fleet {
         { host: host.record.id, refused: [...refused.values()].slice(0, 20) },
         'guests not shown',
       )
+  }
+
+  /** Ids, names and last known states of a host's guests, into a store that lost them. */
+  async #restoreGuests(host: HostState): Promise<void> {
+    const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
+    for (const { uuid } of known) this.#cache.note(host.record.id, uuid)
+    await this.#checkOwners(host, known)
   }
 
   /** The store follows what a host says of its guests; what fails here the next sync or sweep does. */

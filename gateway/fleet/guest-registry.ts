@@ -27,12 +27,12 @@ export class GuestRegistry {
 
   /**
    * Reserves a name and gives an id and uuid to it. The same operation again: the same answer.
-   * @param isShown whether a guest the store may not know yet has the name
+   * @param isShown whether a guest the store may not know (yet, or any more) has the name or id
    * @throws {BerthError} `name_conflict`, `store_unavailable`
    */
   async reserve(
     request: { name: string; hostId: string; operationId: string },
-    isShown: (name: string) => boolean,
+    isShown: (ref: string) => boolean,
   ): Promise<{ reservation: Reservation; repeated: boolean }> {
     const uuid = randomUUID()
     return this.store.transact('reserve guest', async (client) => {
@@ -44,7 +44,7 @@ export class GuestRegistry {
       }
       if ((await client.get(this.#name(request.name))) !== null || isShown(request.name))
         throw conflict('name_conflict', `a container named ${request.name} exists`)
-      const id = await this.#nextId(client)
+      const id = await this.#nextId(client, isShown)
       const reservation = { ...request, uuid, id, reservedAtMs: Date.now() }
       await this.#write(client, [reservation]).set(this.#nextIdKey, String(id)).exec()
       return { reservation, repeated: false }
@@ -152,9 +152,9 @@ export class GuestRegistry {
   }
 
   /** Ids that guests brought along are skipped, should the counter be behind them. */
-  async #nextId(client: StoreClient): Promise<number> {
+  async #nextId(client: StoreClient, isShown: (ref: string) => boolean): Promise<number> {
     for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
-      if (!(await client.hExists(this.#ids, String(id)))) return id
+      if (!isShown(String(id)) && !(await client.hExists(this.#ids, String(id)))) return id
   }
 
   async #findByOperation(client: StoreClient, operationId: string): Promise<Reservation | undefined> {

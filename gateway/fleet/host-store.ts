@@ -2,13 +2,49 @@ import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { HostRecord } from './host-record.js'
 
-/** Host records: one hash, id → JSON; names are unique, case aside. */
+/** What the store says of hosts at one moment. */
+export interface HostList {
+  readonly records: readonly HostRecord[]
+  /** Ids of hosts that an administrator removed. */
+  readonly removed: ReadonlySet<string>
+}
+
+/**
+ * Host records; names are unique, case aside.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `hosts` | hash: id → HostRecord as JSON |
+ * | `removed-hosts` | hash: id → when it was removed, in ms since 1970; never shrinks |
+ */
 export class HostStore {
   constructor(private readonly store: Store) {}
 
-  async list(): Promise<HostRecord[]> {
-    const all = await this.store.run('read hosts', (client) => client.hVals(this.#hosts))
-    return all.map((text) => JSON.parse(text) as HostRecord)
+  async list(): Promise<HostList> {
+    const [all, removed] = await this.store.run('read hosts', (client) =>
+      client.multi().hVals(this.#hosts).hKeys(this.#removed).exec(),
+    )
+    const records = (all as unknown as string[]).map((text) => JSON.parse(text) as HostRecord)
+    return { records, removed: new Set(removed as unknown as string[]) }
+  }
+
+  /**
+   * Puts a record back that the store lost, or knows only in an older version. A name that was given away
+   * meanwhile does not count: a host lost costs more than a name twice.
+   * @returns false where the store has it after all, or where the host was removed
+   */
+  async restore(record: HostRecord): Promise<boolean> {
+    return this.store.transact('restore host', async (client) => {
+      await client.watch([this.#hosts, this.#removed])
+      const text = await client.hGet(this.#hosts, record.id)
+      const removed = (await client.hExists(this.#removed, record.id)) === 1
+      if (removed || (text && (JSON.parse(text) as HostRecord).version >= record.version)) {
+        await client.unwatch()
+        return false
+      }
+      await client.multi().hSet(this.#hosts, record.id, JSON.stringify(record)).exec()
+      return true
+    })
   }
 
   /** @throws {BerthError} `name_conflict` */
@@ -30,8 +66,11 @@ export class HostStore {
     })
   }
 
+  /** Leaves a tombstone: only by it do gateways tell a host that was removed from one that got lost. */
   async remove(hostId: string): Promise<void> {
-    await this.store.run('remove host', (client) => client.hDel(this.#hosts, hostId))
+    await this.store.run('remove host', (client) =>
+      client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),
+    )
   }
 
   async #change(
@@ -49,6 +88,10 @@ export class HostStore {
 
   get #hosts(): string {
     return this.store.key('hosts')
+  }
+
+  get #removed(): string {
+    return this.store.key('removed-hosts')
   }
 }
 

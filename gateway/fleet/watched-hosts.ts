@@ -5,7 +5,7 @@ import { isConnectionGood } from './certificates.js'
 import type { GuestCache } from './guest-cache.js'
 import type { HostRecord } from './host-record.js'
 import type { HostState } from './host-state.js'
-import type { HostStore } from './host-store.js'
+import type { HostList, HostStore } from './host-store.js'
 import type { HostWatcher } from './host-watcher.js'
 import type { FleetState } from './view.js'
 
@@ -15,13 +15,17 @@ export interface WatchedHostsOptions {
   readonly cache: GuestCache
   readonly log: Logger
   readonly createWatcher: (host: HostState) => HostWatcher
+  /** The store had lost this host's record: what else it holds of the host may be gone too. */
+  readonly restored: (host: HostState) => Promise<void>
 }
 
-/** The hosts in the store, each with its watcher; follows what this and other gateways change there. */
+/**
+ * The hosts in the store, each with its watcher; follows what this and other gateways change there. A host
+ * goes only by the tombstone of its removal: what a store that was emptied or put back no longer lists is
+ * written to it again.
+ */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Hosts that were in the store when it was read last: only such can be found to be removed. */
-  readonly #seen = new Set<string>()
   /** Hosts this gateway removed: a reading that began before does not bring them back. */
   readonly #removed = new Set<string>()
   #complete = false
@@ -62,9 +66,10 @@ export class WatchedHosts {
     if (this.#polling) return
     this.#polling = true
     try {
-      const records = await this.options.store.list()
-      this.#takeOver(records, await this.#loadKnown(records))
+      const list = await this.options.store.list()
+      this.#takeOver(list, await this.#loadKnown(list.records))
       this.#complete = true
+      await this.#restoreLost(list)
     } catch (error) {
       this.options.log.debug({ error }, 'hosts not read')
     } finally {
@@ -88,7 +93,6 @@ export class WatchedHosts {
   forget(hostId: string): void {
     const { view, cache, log } = this.options
     this.#removed.add(hostId)
-    this.#seen.delete(hostId)
     this.#watchers.get(hostId)?.stop()
     this.#watchers.delete(hostId)
     view.removeHost(hostId)
@@ -118,12 +122,20 @@ export class WatchedHosts {
     return known
   }
 
-  #takeOver(records: readonly HostRecord[], known: ReadonlyMap<string, Guest[]>): void {
-    const listed = new Set(records.map(({ id }) => id))
-    for (const id of this.#seen) if (!listed.has(id)) this.forget(id)
-    for (const record of records) {
-      this.adopt(record, known.get(record.id))
-      this.#seen.add(record.id)
+  #takeOver({ records, removed }: HostList, known: ReadonlyMap<string, Guest[]>): void {
+    for (const id of removed) if (this.options.view.findState(id)) this.forget(id)
+    for (const record of records) this.adopt(record, known.get(record.id))
+  }
+
+  /** A record this gateway wrote since the reading is there by now: the store decides once more. */
+  async #restoreLost({ records }: HostList): Promise<void> {
+    const { view, store, log, restored } = this.options
+    const versions = new Map(records.map(({ id, version }) => [id, version]))
+    for (const host of [...view.states()]) {
+      const { id, name, version } = host.record
+      if ((versions.get(id) ?? 0) >= version || !(await store.restore(host.record))) continue
+      log.warn({ host: id, name }, 'the store had lost a host; written to it again')
+      await restored(host)
     }
   }
 }

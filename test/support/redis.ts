@@ -24,6 +24,8 @@ export interface TestRedis {
   pid(): Promise<number>
   /** What the append-only files hold, as Latin-1 text. */
   readAof(): Promise<string>
+  /** Kills the server; it is back with nothing in it; resolves when its stores are connected. */
+  wipe(): Promise<void>
   /** Ends the server and removes its directory. */
   stop(): Promise<void>
 }
@@ -60,6 +62,14 @@ export async function startTestRedis(
       return pid
     },
     readAof: async () => readDirectoryText(join(stateDir, 'redis', 'appendonlydir')),
+    wipe: async () => {
+      const before = await server.findPid()
+      await rm(join(stateDir, 'redis', 'appendonlydir'), { recursive: true })
+      if (before !== undefined) process.kill(before, 'SIGKILL')
+      const isAnother = async (): Promise<boolean> => ![undefined, before].includes(await server.findPid())
+      await waitFor(isAnother, { what: 'another server' })
+      await waitFor(() => stores.every((store) => store.ready()), { what: 'stores connected' })
+    },
     stop: async () => {
       await Promise.all(stores.map((store) => store.close()))
       await server.stop()
