@@ -228,6 +228,7 @@ export class OperationEngine {
       observer: this.options.observer,
       log: log.child({ action, guest: guestUuid }),
       pause: (ms: number) => this.#pause(task, ms),
+      yieldWhile: <T>(work: Promise<T>) => this.#scheduler.pause(task, () => work),
       persist: <T>(write: () => T) => this.#persist(task, write),
     }
     return new Execution(parts, definition, operation).run()

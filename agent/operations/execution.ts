@@ -21,6 +21,8 @@ export interface ExecutionParts {
   readonly log: Logger
   /** Waits without keeping others from running. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
+  /** Waits for `work` without keeping others from running. */
+  readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
   /** Writes to the journal, again until it succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
@@ -129,7 +131,7 @@ export class Execution {
   }
 
   #context({ phase, index, repeated }: Attempt, reporter: ProgressReporter): StepContext<unknown> {
-    const { signal, log } = this.parts
+    const { signal, log, yieldWhile } = this.parts
     return {
       operationId: this.#id,
       guestUuid: this.operation.record.guestUuid,
@@ -137,6 +139,7 @@ export class Execution {
       repeated,
       signal,
       log,
+      yieldWhile,
       report: (fraction, stage) => {
         if (phase === 'run') this.#progress = planProgress(this.#weights, index, fraction)
         reporter.report(this.#progress, stage)

@@ -76,11 +76,14 @@ export class Scheduler {
   }
 
   /** Gives the task's place to others while it waits; its guest stays busy. */
-  async pause(task: Task, wait: () => Promise<void>): Promise<void> {
+  async pause<T>(task: Task, wait: () => Promise<T>): Promise<T> {
     this.#placed.delete(task)
     this.#pump()
-    await wait()
-    await new Promise<void>((go) => this.#enqueue({ task, go }))
+    try {
+      return await wait()
+    } finally {
+      await new Promise<void>((go) => this.#enqueue({ task, go }))
+    }
   }
 
   /** Begins nothing more; who pauses goes on at once, to end. @returns when all that runs has ended */

@@ -14,6 +14,12 @@ export interface StepContext<Input> {
   readonly log: Logger
   /** Progress within the step, 0 to 1, and what is being done, for people. */
   report(fraction: number, stage?: string): void
+  /**
+   * Waits for what others do (a download that many share) without occupying one of the operations that may run
+   * at once; the guest stays busy. `work` should end when `signal` is aborted.
+   * @returns or throws what `work` does, once this operation has a place again
+   */
+  yieldWhile<T>(work: Promise<T>): Promise<T>
 }
 
 /**

@@ -157,6 +157,51 @@ describe('operations', () => {
       expect((await engine.wait('later')).status).to.equal('done')
     })
 
+    it('gives the places of those that wait for something shared to others, and keeps the limit after', async () => {
+      let arrive = (): void => undefined
+      const shared = new Promise<void>((resolve) => (arrive = resolve))
+      let going = 0
+      let most = 0
+      const waits: Step<unknown> = {
+        name: 'waits',
+        run: async (context) => {
+          await context.yieldWhile(shared)
+          most = Math.max(most, ++going)
+          await new Promise((resolve) => setTimeout(resolve, 5))
+          going -= 1
+        },
+      }
+      const engine = start([define('waits', [waits]), define('a', [step('one', () => undefined)])])
+      const ids = Array.from({ length: 8 }, (_, n) => `w${n}`)
+      for (const id of ids) engine.submit(order(id, 'waits', id))
+      engine.submit(order('behind', 'a', 'w0'))
+      engine.submit(order('ninth', 'a', 'h'))
+      expect((await engine.wait('ninth')).status).to.equal('done')
+      expect([engine.stats().running, engine.get('behind').status]).to.deep.equal([8, 'pending'])
+      arrive()
+      for (const id of [...ids, 'behind']) expect((await engine.wait(id)).status).to.equal('done')
+      expect(most).to.equal(4)
+    })
+
+    it('fails with what a shared wait failed with, and closes while one waits', async () => {
+      const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
+        name: 'waits',
+        run: (context) => context.yieldWhile(work(context)),
+      })
+      const refused = waits(() => Promise.reject(conflict('image_missing', 'no mirror')))
+      const aborted = waits(
+        ({ signal }) =>
+          new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped')))),
+      )
+      const engine = start([define('refused', [refused]), define('aborted', [aborted])], { parallel: 1 })
+      engine.submit(order('1', 'refused', 'g'))
+      expect(await engine.wait('1')).to.include({ status: 'failed', errorCode: 'image_missing' })
+      engine.submit(order('2', 'aborted', 'h'))
+      await waitFor(() => engine.stats().running === 1)
+      expect(await engine.close(1000)).to.equal(true)
+      expect(engine.get('2').status).to.equal('running')
+    })
+
     it('keeps order, limit and every operation in random interleavings', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(command, { maxLength: 40 }), fc.integer({ min: 1, max: 5 }), interleave),
