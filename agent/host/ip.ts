@@ -5,6 +5,8 @@ import { ToolPipe } from './pipe.js'
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
+/** ip remembers the index a name had: another interface by that name is seen by a new process only. */
+const staleIndex = /No such device/
 
 /** ip(8) in batch mode, JSON output. */
 export class Ip {
@@ -33,7 +35,11 @@ export class Ip {
 
   /** The interface with its addresses, as `ip -json -details address show` gives it; undefined: there is none. */
   async findInterface(name: string): Promise<unknown> {
-    const { stdout, stderr } = await this.#send(`address show dev ${name}`)
+    let { stdout, stderr } = await this.#send(`address show dev ${name}`)
+    if (staleIndex.test(stderr)) {
+      await this.#pipe.close()
+      ;({ stdout, stderr } = await this.#send(`address show dev ${name}`))
+    }
     if (notThere.test(stderr)) return undefined
     if (stderr !== '') throw new CommandError('ip', 1, stderr, `address show dev ${name}`)
     return (JSON.parse(stdout) as unknown[])[0]

@@ -8,8 +8,7 @@ import type { GuestNetwork, Network } from './contract.js'
 import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
 import type { ElementChange } from './plan-guest.js'
-import type { StaleFlows } from './plan-purge.js'
-import { purgeStaleFlows } from './purge.js'
+import { StaleFlowQueue } from './purge.js'
 import { parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
@@ -35,6 +34,7 @@ class HostNetwork implements Network {
   /** Guests that were detached but are still in the journal: being deleted. */
   readonly #detached = new Set<string>()
   #monitor: NftMonitor | undefined
+  readonly #stale = new StaleFlowQueue(readHostIpv4)
   /** Set when another program changed the tables since they were last read in full. */
   #disturbed = true
   #readAtMs = 0
@@ -54,37 +54,38 @@ class HostNetwork implements Network {
   }
 
   async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
-    const { repairs, stale } = await this.#inTurn('ensure the network', async () => {
+    const repairs = await this.#inTurn('ensure the network', async () => {
       const guests = this.#withoutDetached(journaled)
       this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
       // The tables come before the bridge: no guest is ever on it without them.
       const { repairs, stale } = await this.#ensureTables(guests)
+      this.#stale.add(stale)
       const bridge = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
       const sysctls = await ensureSysctls(this.config.bridge)
-      return { repairs: [...repairs, ...bridge, ...sysctls], stale }
+      return [...repairs, ...bridge, ...sysctls]
     })
-    await this.#purge(stale)
+    await this.#purge()
     return repairs
   }
 
   async attach(guest: GuestNetwork): Promise<void> {
-    const stale = await this.#inTurn(`attach ${guest.device}`, () => {
+    await this.#inTurn(`attach ${guest.device}`, () => {
       this.#detached.delete(guest.uuid)
       this.#known.set(guest.uuid, guest)
       return this.#change((index) => index.planAttach(guest))
     })
-    await this.#purge(stale)
+    await this.#purge()
   }
 
   async detach(guest: GuestNetwork): Promise<void> {
-    const stale = await this.#inTurn(`detach ${guest.device}`, () => {
+    await this.#inTurn(`detach ${guest.device}`, async () => {
       this.#detached.add(guest.uuid)
       this.#known.delete(guest.uuid)
-      return this.#change((index) => index.planDetach(guest))
+      await this.#change((index) => index.planDetach(guest))
+      // An earlier agent may have ended between the elements and their flows.
+      this.#stale.add({ addresses: [guest.ipv4], mappings: [], newDatagramPorts: [] })
     })
-    // An earlier attempt may have ended between the elements and their flows.
-    const addresses = new Set([...stale.addresses, guest.ipv4])
-    await this.#purge({ ...stale, addresses: [...addresses] })
+    await this.#purge()
   }
 
   onForeignChange(listener: () => void): void {
@@ -110,13 +111,13 @@ class HostNetwork implements Network {
     return this.#inTurn('close the network', () => this.#end())
   }
 
-  #change(planOn: (index: ElementIndex) => ElementChange): Promise<StaleFlows> {
-    return this.#tables.change(planOn, [...this.#known.values()])
+  async #change(planOn: (index: ElementIndex) => ElementChange): Promise<void> {
+    this.#stale.add(await this.#tables.change(planOn, [...this.#known.values()]))
   }
 
-  async #purge(stale: StaleFlows): Promise<void> {
+  async #purge(): Promise<void> {
     try {
-      await purgeStaleFlows(stale, readHostIpv4())
+      await this.#stale.purge()
     } catch (cause) {
       throw toBerthError(cause, 'forget flows of earlier owners')
     }

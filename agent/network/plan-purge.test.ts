@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { findStaleFlows } from './plan-purge.js'
+import { findStaleFlows, mergeStaleFlows } from './plan-purge.js'
 
 describe('stale flows', () => {
   const change = { removeGuests: [], removePorts: [], addGuests: [], addPorts: new Map<string, string>() }
@@ -38,5 +38,16 @@ describe('stale flows', () => {
       ]),
     })
     expect(found).to.deep.equal({ addresses: [], mappings: [], newDatagramPorts: [20002] })
+  })
+
+  it('of several changes come together, each once', () => {
+    const mapping = { protocol: 'udp', hostPort: 20001, ipv4: '10.64.0.2' } as const
+    const one = { addresses: ['10.64.0.3'], mappings: [mapping], newDatagramPorts: [20001] }
+    const two = { addresses: ['10.64.0.4'], mappings: [{ ...mapping }], newDatagramPorts: [20001, 20002] }
+    expect(mergeStaleFlows([one, two])).to.deep.equal({
+      addresses: ['10.64.0.3', '10.64.0.4'],
+      mappings: [mapping],
+      newDatagramPorts: [20001, 20002],
+    })
   })
 })

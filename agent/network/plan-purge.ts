@@ -36,6 +36,17 @@ export function findStaleFlows(
   }
 }
 
+/** All of several changes', each once. */
+export function mergeStaleFlows(all: readonly StaleFlows[]): StaleFlows {
+  const mappings = all.flatMap((stale) => stale.mappings)
+  const byFlow = new Map(mappings.map((m) => [`${m.protocol} ${m.hostPort} ${m.ipv4}`, m]))
+  return {
+    addresses: [...new Set(all.flatMap((stale) => stale.addresses))],
+    mappings: [...byFlow.values()],
+    newDatagramPorts: [...new Set(all.flatMap((stale) => stale.newDatagramPorts))],
+  }
+}
+
 function flowOf(port: string): MappedFlow {
   const [protocol, hostPort] = port.split(' . ')
   return { protocol: protocol === '17' ? 'udp' : 'tcp', hostPort: Number(hostPort) }

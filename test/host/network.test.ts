@@ -1,4 +1,6 @@
 import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { macOf } from '../../agent/network/subnet.js'
@@ -19,6 +21,8 @@ const udp = (hostPort: number, containerPort = 53): NatMapping => ({
   hostPort,
   containerPort,
 })
+
+const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
 describe('network', function () {
   this.timeout(60_000)
@@ -362,6 +366,11 @@ describe('network', function () {
     })
   })
 
+  function flowsOf(address: string): string {
+    const from = lab.in(lab.host, 'conntrack', '-L', '--orig-src', address)
+    return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
+  }
+
   describe('change of owner', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => agent.call('attach', guest)
 
@@ -409,10 +418,21 @@ describe('network', function () {
       await attach(a)
     })
 
-    function flowsOf(address: string): string {
-      const from = lab.in(lab.host, 'conntrack', '-L', '--orig-src', address)
-      return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
-    }
+    it('forgets all flows although some end between being listed and being deleted', async () => {
+      for (let round = 0; round < 3; round += 1) {
+        lab.tool(inA, 'flood', clientAddress, '12000')
+        const others = ['--orig-src', '--reply-dst'].map((filter) =>
+          spawn('ip', ['netns', 'exec', lab.host, 'sh', '-c', deleteAgain, filter, a.ipv4], {
+            stdio: 'ignore',
+          }),
+        )
+        const ended = others.map((child) => once(child, 'exit'))
+        await agent.call('detach', a)
+        expect(flowsOf(a.ipv4)).to.equal('')
+        await Promise.all(ended)
+        await attach(a)
+      }
+    })
   })
 
   describe('a guest that opens flows without end', () => {
@@ -451,6 +471,29 @@ describe('network', function () {
       expect(await agent.ensure(all)).to.deep.equal([])
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
       await other.end()
+    })
+  })
+
+  describe('a purge that something else comes between', () => {
+    it('is remembered until it is done', async () => {
+      expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 })).to.equal(`client ${hostAddress}`)
+      const fresh = lab.agent()
+      // The elements go, the bridge cannot be mended: it is something else.
+      lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
+      lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'name', 'berth9')
+      lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')
+      try {
+        const failed = await fresh.ensure([b]).catch((error: Error) => error.message)
+        expect(failed).to.contain('is no bridge')
+      } finally {
+        lab.in(lab.host, 'ip', 'link', 'delete', 'berth0')
+        lab.in(lab.host, 'ip', 'link', 'set', 'berth9', 'name', 'berth0')
+        lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'up')
+      }
+      expect(flowsOf(a.ipv4)).to.contain('sport=4445')
+      await fresh.ensure([b])
+      expect(flowsOf(a.ipv4)).to.equal('')
+      await fresh.end()
     })
   })
 
