@@ -72,22 +72,43 @@ package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/nu
 ensure_debian_packages() {
   local log=$1 package
   shift
+  remove_stale_policy
   installed_now=()
   for package in "$@"; do package_installed "$package" || installed_now+=("$package"); done
   [ ${#installed_now[@]} -gt 0 ] || return 0
   say "Installing ${#installed_now[@]} Debian packages: ${installed_now[*]}"
-  forbid_service_starts
-  run_logged 'apt-get update' "$log" apt-get -q update || { allow_service_starts; exit 1; }
-  run_logged 'apt-get install' "$log" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l \
-    apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-confold install "${installed_now[@]}" ||
-    { allow_service_starts; exit 1; }
-  allow_service_starts
+  install_packages "$log" || exit 1
   keep_services_off
+}
+
+# In a shell of its own, whose traps are not those of the calling script. An interrupted apt is waited for: ended
+# halfway, it would leave packages half installed.
+install_packages() (
+  exec 8>"$policy_lock"
+  flock 8
+  trap allow_service_starts EXIT
+  trap 'note "interrupted: apt-get ends first" && wait && exit 130' INT TERM HUP
+  forbid_service_starts
+  run_logged 'apt-get update' "$1" update_package_lists "$1" || exit 1
+  run_logged 'apt-get install' "$1" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l \
+    apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=600 -o Dpkg::Options::=--force-confold \
+    install "${installed_now[@]}"
+)
+
+# `apt-get update` gives up where another one holds the lock of the lists, whatever the timeout.
+update_package_lists() {
+  local tries=0
+  until LC_ALL=C apt-get -q -o DPkg::Lock::Timeout=600 update; do
+    tail -n 5 "$1" | grep -q 'Could not get lock' && [ $((tries += 1)) -lt 120 ] || return 1
+    echo 'another apt is at work: waiting'
+    sleep 5
+  done
 }
 
 # invoke-rc.d asks /usr/sbin/policy-rc.d whether a package may start its service; 101 is "no".
 # An administrator's own policy is left alone.
 policy_file=/usr/sbin/policy-rc.d
+policy_lock=/run/lock/berth-packages.lock
 policy_mark='# written by berth while it installs packages'
 forbid_service_starts() {
   [ -e "$policy_file" ] && return 0
@@ -96,16 +117,25 @@ forbid_service_starts() {
 }
 allow_service_starts() { ! grep -qsF "$policy_mark" "$policy_file" || rm -f "$policy_file"; }
 
-# The distribution's own Redis server and lxc's own bridge are not wanted; only those that came just now are touched.
+# What a run left that was killed; not while another one installs.
+remove_stale_policy() {
+  grep -qsF "$policy_mark" "$policy_file" || return 0
+  (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"
+}
+
+# The distribution's own Redis server and lxc's own bridge are not wanted, nor what waits for that bridge for half
+# a minute at every boot; only those that came just now are touched.
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do
-    case $package in redis-server) service=redis-server ;; lxc) service=lxc-net ;; *) continue ;; esac
-    if [ -d /run/systemd/system ]; then
-      systemctl -q disable --now "$service" 2>/dev/null || true
-    else
-      update-rc.d "$service" disable >/dev/null 2>&1 || true
-    fi
+    case $package in redis-server) set -- redis-server ;; lxc) set -- lxc lxc-net ;; *) continue ;; esac
+    for service in "$@"; do
+      if [ -d /run/systemd/system ]; then
+        systemctl -q disable --now "$service" 2>/dev/null || true
+      else
+        update-rc.d "$service" disable >/dev/null 2>&1 || true
+      fi
+    done
   done
 }
 

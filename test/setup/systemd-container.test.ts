@@ -1,0 +1,277 @@
+import { expect } from 'chai'
+import { SystemdMachine, checkout } from '../support/systemd-machine.js'
+import { waitFor } from '../support/wait.js'
+
+/*
+ * scripts/up and the units on a machine that systemd runs: what holds there, and that guests outlive whatever
+ * happens to the daemons.
+ */
+
+let machine: SystemdMachine | undefined
+const host = (): SystemdMachine => {
+  if (!machine) throw new Error('the machine does not run')
+  return machine
+}
+const run = (...command: string[]): string => host().run(...command)
+const show = (unit: string, property: string): string =>
+  run('systemctl', 'show', '-p', property, '--value', unit).trim()
+const mainPid = (unit: string): string => show(unit, 'MainPID')
+const failedUnits = (): string => run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()
+
+/** The API as curl there sees it. */
+function api<T>(path: string, init: { method?: string; body?: unknown } = {}): T {
+  const body = init.body === undefined ? [] : ['--data', JSON.stringify(init.body)]
+  const script = `exec curl -sS --max-time 20 -H "X-API-Key: $(cat /etc/berth/admin.key)" "$@"`
+  const args = ['-H', 'Content-Type: application/json', '-X', init.method ?? 'GET', ...body]
+  const text = run('sh', '-c', script, 'curl', ...args, `http://127.0.0.1:8080/api/v1${path}`)
+  const answer = JSON.parse(text) as { success: boolean; data: T }
+  expect(answer.success, text).to.equal(true)
+  return answer.data
+}
+
+/** Like `api`, while the gateway may be on its way. */
+function tryApi<T>(path: string): T | undefined {
+  try {
+    return api<T>(path)
+  } catch {
+    return undefined
+  }
+}
+
+async function followTask(id: string): Promise<void> {
+  const find = (): { status: string; error: string } | undefined => {
+    const task = api<{ status: string; error: string }>(`/tasks/${id}`)
+    return ['done', 'failed', 'canceled'].includes(task.status) ? task : undefined
+  }
+  const task = await waitFor(find, { timeoutMs: 60_000, intervalMs: 100, what: `task ${id}` })
+  expect(task.status, task.error).to.equal('done')
+}
+
+const hostStatus = (): string | undefined => tryApi<{ status: string }[]>('/hosts')?.[0]?.status
+const guestStatus = (): string | undefined => tryApi<{ status: string }>('/containers/first')?.status
+
+async function waitForHost(status: string): Promise<void> {
+  await waitFor(() => hostStatus() === status, {
+    timeoutMs: 60_000,
+    intervalMs: 100,
+    what: () => `the host to be ${status}; it is ${String(hostStatus())}\n${journal()}`,
+  })
+}
+
+const journal = (): string => run('journalctl', '-n', '30', '--no-pager', '-o', 'cat', '-u', 'berth-*')
+
+/** Group, pid and start time of every guest's first process. */
+function guestInits(): string[] {
+  const script = `cd /sys/fs/cgroup/pids 2>/dev/null || cd /sys/fs/cgroup
+    for group in $(ls -d lxc.payload.* 2>/dev/null); do
+      pid=$(find "$group" -name cgroup.procs -exec cat {} + | sort -n | head -n 1)
+      echo "$group $pid $(sed 's/.*) //' "/proc/$pid/stat" | cut -d ' ' -f 20)"
+    done`
+  return run('sh', '-c', script).trim().split('\n').filter(Boolean)
+}
+
+const guestPid = (): string => guestInits()[0]?.split(' ')[1] ?? ''
+const monitorPid = (): string => run('pgrep', '-f', '^\\[lxc monitor\\] /var/lib/berth/agent/lxc').trim()
+
+/** A line of /proc/PID/status. */
+const statusOf = (pid: string, key: string): string =>
+  new RegExp(`^${key}:\\s+(.*)$`, 'm').exec(run('cat', `/proc/${pid}/status`))?.[1] ?? ''
+
+function guestLimits(): string {
+  const files = '*/lxc.payload.bt-1/memory.limit_in_bytes */lxc.payload.bt-1/pids.max lxc.payload.bt-1/*.max'
+  return run('sh', '-c', `cd /sys/fs/cgroup && grep -s . ${files} || true`)
+}
+
+const newKey = { name: 'kept', scopes: ['host:read'] }
+
+/** Runs it, then expects the same guest processes, the host online, and the guest in its hands. */
+async function expectGuestsToOutlive(deed: () => void): Promise<void> {
+  const before = guestInits()
+  expect(before).to.have.length(1)
+  deed()
+  expect(guestInits()).to.deep.equal(before)
+  await waitForHost('online')
+  expect(guestInits()).to.deep.equal(before)
+  expect(guestStatus()).to.equal('running')
+}
+
+describe('the units, run by systemd', function () {
+  this.timeout(120_000)
+  this.bail(true) // each goes on where the one before ended
+
+  before(async function () {
+    this.timeout(500_000) // the first time ever it fetches Debian
+    machine = await SystemdMachine.create('btest-systemd')
+    await host().start()
+  })
+  after(() => machine?.destroy())
+
+  it('scripts/up: both units are active and start at boot, the host is online', () => {
+    const output = run('bash', `${checkout}/scripts/up`)
+    expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent.service')
+    for (const unit of ['berth-agent', 'berth-gateway', 'lxcfs']) {
+      expect(show(unit, 'ActiveState')).to.equal('active')
+      expect(show(unit, 'UnitFileState')).to.equal('enabled')
+      expect(show(unit, 'NRestarts')).to.equal('0')
+    }
+    expect(hostStatus()).to.equal('online')
+    expect(failedUnits()).to.equal('')
+  })
+
+  it('scripts/up again: restarts nothing', () => {
+    const before = ['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)
+    run('bash', `${checkout}/scripts/up`)
+    expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
+  })
+
+  it('the gateway: user berth, no capability and none to gain, filtered system calls', () => {
+    const pid = mainPid('berth-gateway')
+    const uid = run('id', '-u', 'berth').trim()
+    expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))
+    expect(statusOf(pid, 'CapBnd')).to.match(/^0+$/)
+    expect(statusOf(pid, 'NoNewPrivs')).to.equal('1')
+    expect(statusOf(pid, 'Seccomp')).to.equal('2')
+  })
+
+  it('a guest runs, in groups of its own beside the unit’s', async () => {
+    const body = {
+      ...{ name: 'first', virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 1 },
+      ...{ assign_nat: true, port_mapping_count: 2 },
+    }
+    await followTask(api<{ task_id: string }>('/containers', { method: 'POST', body }).task_id)
+    expect(guestStatus()).to.equal('running')
+    for (const pid of [guestPid(), monitorPid()])
+      expect(run('cat', `/proc/${pid}/cgroup`))
+        .to.match(/:\/lxc\.(payload|monitor)\.bt-1$/m)
+        .and.not.include('berth-agent')
+    expect(run('systemctl', 'status', '--no-pager', 'berth-agent')).not.to.include('lxc monitor')
+  })
+
+  it('a guest has what guests get, and nothing of the unit’s confinement', () => {
+    const pid = guestPid()
+    expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('1')
+    expect(statusOf(pid, 'Umask')).to.equal('0022')
+    expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
+    // cap_sys_nice: one that a guest keeps, cap_sys_time: one that the unit and the guest lack.
+    const has = (bit: bigint): boolean => ((BigInt(`0x${statusOf(pid, 'CapBnd')}`) >> bit) & 1n) === 1n
+    expect([has(23n), has(25n)]).to.deep.equal([true, false])
+  })
+
+  it('the pool is mounted for the whole machine, not for the agent alone', () => {
+    expect(run('findmnt', '-no', 'FSTYPE', '/var/lib/berth/pool').trim()).to.equal('btrfs')
+    const [one, agent] = ['1', mainPid('berth-agent')].map((pid) => run('readlink', `/proc/${pid}/ns/mnt`))
+    expect(agent).to.equal(one)
+  })
+
+  const deeds: [name: string, command: string[]][] = [
+    ['systemctl restart', ['restart', 'berth-agent']],
+    ['systemctl kill -s KILL, of all in the unit', ['kill', '-s', 'KILL', 'berth-agent']],
+    [
+      'systemctl kill -s SEGV, of its first process',
+      ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent'],
+    ],
+  ]
+  for (const [name, command] of deeds)
+    it(`${name}: the guest’s processes are the same, the agent comes back`, async () => {
+      const before = mainPid('berth-agent')
+      await expectGuestsToOutlive(() => void run('systemctl', ...command))
+      const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
+      await waitFor(changed, { what: 'another agent' })
+      expect(show('berth-agent', 'ActiveState')).to.equal('active')
+    })
+
+  it('stop: the host is offline, its guest runs; start finds it again and can still command it', async () => {
+    const before = guestInits()
+    run('systemctl', 'stop', 'berth-agent')
+    expect(show('berth-agent', 'ActiveState')).to.equal('inactive')
+    expect(show('berth-agent', 'Result')).to.equal('success')
+    await waitForHost('offline')
+    expect(guestInits()).to.deep.equal(before)
+    run('systemctl', 'start', 'berth-agent')
+    await waitForHost('online')
+    expect(guestInits()).to.deep.equal(before)
+    const task = api<{ task_id: string }>('/containers/first/restart', { method: 'POST' })
+    await followTask(task.task_id)
+    expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
+  })
+
+  it('daemon-reload and daemon-reexec of systemd: the guest keeps its limits', async () => {
+    const before = guestLimits()
+    expect(before).to.include('268435456')
+    await expectGuestsToOutlive(() => {
+      run('systemctl', 'daemon-reload')
+      run('systemctl', 'daemon-reexec')
+    })
+    expect(guestLimits()).to.equal(before)
+  })
+
+  it('the gateway killed: it is back with all it had answered for, and one Redis', async () => {
+    const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
+    const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
+    const before = redis()
+    await expectGuestsToOutlive(() => {
+      run('systemctl', 'kill', '-s', 'KILL', '--kill-whom=main', 'berth-gateway')
+    })
+    expect(redis()).to.match(/^\d+$/).and.not.equal(before)
+    expect(api<{ id: string }[]>('/api-keys').map((key) => key.id)).to.include(id)
+  })
+
+  it('a unit that changed: scripts/up restarts its daemon only', async () => {
+    const gateway = mainPid('berth-gateway')
+    const unit = `${checkout}/systemd/berth-agent.service`
+    await expectGuestsToOutlive(() => {
+      run('sed', '-i', 's/^TimeoutStopSec=.*/TimeoutStopSec=31/', unit)
+      expect(run('bash', `${checkout}/scripts/up`)).to.include('Restarting the agent')
+    })
+    expect(show('berth-agent', 'TimeoutStopUSec')).to.equal('31s')
+    expect(mainPid('berth-gateway')).to.equal(gateway)
+  })
+
+  it('a configuration that is refused: said once, not tried again; a crash always is', () => {
+    const file = '/etc/berth/agent.yaml'
+    run('sh', '-c', `cp ${file} /root/kept && echo 'nonsense: 1' >>${file} && systemctl restart berth-agent`)
+    const state = (): string => show('berth-agent', 'ActiveState')
+    return waitFor(() => state() === 'failed', { what: state }).then(() => {
+      expect(show('berth-agent', 'NRestarts')).to.equal('0')
+      expect(show('berth-agent', 'StartLimitIntervalUSec')).to.equal('0')
+      expect(journal()).to.include('nonsense')
+      run('sh', '-c', `cp /root/kept ${file} && systemctl restart berth-agent`)
+      expect(failedUnits()).to.equal('')
+    })
+  })
+
+  it('a reboot: everything is back, the guest too', async () => {
+    const before = guestInits()
+    await host().reboot()
+    await waitForHost('online')
+    await waitFor(() => guestStatus() === 'running', { timeoutMs: 30_000, what: journal })
+    expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
+    expect(failedUnits()).to.equal('')
+  })
+
+  it('scripts/down: both are stopped and do not start at boot; the guest runs', () => {
+    const before = guestInits()
+    run('bash', `${checkout}/scripts/down`)
+    for (const unit of ['berth-agent', 'berth-gateway']) {
+      expect(show(unit, 'ActiveState')).to.equal('inactive')
+      expect(show(unit, 'UnitFileState')).to.equal('disabled')
+    }
+    expect(guestInits()).to.deep.equal(before)
+    expect(failedUnits()).to.equal('')
+  })
+
+  it('scripts/down --purge: no unit, process, group, mount, link or table is left', () => {
+    const [loop = ''] = run('losetup', '-n', '-O', 'NAME', '-j', '/var/lib/berth/pool.img').split('\n')
+    run('bash', `${checkout}/scripts/down`, '--purge')
+    const traces = `systemctl list-units --all --plain --no-legend 'berth-*'
+      ls -d /etc/berth* /var/lib/berth* /opt/berth* /run/berth* /etc/systemd/system/*berth* \
+        /etc/systemd/system/*/*berth* /sys/fs/cgroup/*/lxc.*.bt-* 2>/dev/null
+      grep berth /proc/self/mounts | grep -v ' ${checkout}/'
+      grep -sx /var/lib/berth/pool.img /sys/block/${loop.replace('/dev/', '')}/loop/backing_file
+      ip -o link | grep -E 'berth|bt[0-9]'; nft list tables | grep berth; true`
+    expect(run('sh', '-c', traces)).to.equal('')
+    expect(host().try('pgrep', '-fa', 'berth/|^\\[lxc monitor').output).to.equal('')
+    expect(failedUnits()).to.equal('')
+  })
+})
