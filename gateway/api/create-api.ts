@@ -62,7 +62,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
   return [
     ...overviewRoutes({ view, time }),
     ...containerRoutes({ fleet, time, pages }),
-    ...containerWriteRoutes({ fleet }),
+    ...containerWriteRoutes({ fleet, time }),
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
     ...templateRoutes({ view }),

@@ -23,6 +23,7 @@ const NatPortMappingSchema = Type.Object({
   host_port: optional(port(0)),
   protocol: optional(oneOf(['tcp', 'udp'])),
   description: optional(Type.String({ pattern: descriptionPattern })),
+  host_ip: optional(Type.String({ maxLength: 64, description: 'Not available yet: empty or absent.' })),
 })
 
 /** `POST /containers`. Unknown fields are ignored. */
@@ -43,7 +44,7 @@ export const CreateBodySchema = Type.Object({
   disk_gb: within(limits.diskGb, 'Default 10.'),
   host_id: optional(Type.String({ maxLength: 64, description: 'Default: the host with most room.' })),
   start: optional(Type.Boolean({ description: 'Start once created. Default true.' })),
-  assign_nat: optional(Type.Boolean({ description: 'Default true.' })),
+  assign_nat: optional(Type.Boolean({ description: 'Default true; false leaves no room for mappings.' })),
   port_mapping_count: within(
     limits.portMappings,
     'NAT mappings to pick: the first leads to container port 22, the others to the container port of the ' +
@@ -75,18 +76,25 @@ export const CreateBodySchema = Type.Object({
   ssh_password: optional(
     Type.String({
       maxLength: 1024,
-      description: '8 to 64 characters, letters and digits, no whitespace; in `password` mode.',
+      description:
+        '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, checked in all.',
     }),
   ),
-  ssh_public_key: optional(Type.String({ maxLength: 16_384, description: 'One line; in `key` mode.' })),
-  expires_at: optional(Type.String({ maxLength: 64, description: 'Empty: never.' })),
+  ssh_public_key: optional(
+    Type.String({ maxLength: 16_384, description: 'One line; used in `key` mode, checked in all.' }),
+  ),
+  expires_at: optional(
+    Type.String({ maxLength: 64, description: 'Empty: never; a time is not available yet.' }),
+  ),
   network_down_mbps: mbps,
   network_up_mbps: mbps,
   io_read_mbps: ioMbps,
   io_write_mbps: ioMbps,
   network_bw_mbps: mbps,
   io_speed_mbps: ioMbps,
-  traffic_mode: optional(oneOf(['total', 'split', 'in_out'])),
+  traffic_mode: optional(
+    oneOf(['total', 'split', 'in_out'], '`split`, and `in_out` which means the same: not available yet.'),
+  ),
   monthly_traffic_gb: gbPerMonth,
   traffic_in_gb: gbPerMonth,
   traffic_out_gb: gbPerMonth,

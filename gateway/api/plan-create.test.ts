@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
+import { createTimeFormat } from '../../shared/time.js'
 import { SshAuthMode } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
 import { planCreate } from './plan-create.js'
@@ -8,12 +9,16 @@ const base: CreateBody = { name: 'web', template_id: 'debian-12' }
 const publicKey =
   'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
 
+const time = createTimeFormat('UTC')
+const plan = (body: Partial<CreateBody> = {}): ReturnType<typeof planCreate> =>
+  planCreate({ ...base, ...body }, time)
+
 const portsOf = (body: Partial<CreateBody>): [number, number, string][] =>
-  planCreate({ ...base, ...body }).spec.portMappings.map((m) => [m.containerPort, m.hostPort, m.protocol])
+  plan(body).spec.portMappings.map((m) => [m.containerPort, m.hostPort, m.protocol])
 
 function failureOf(body: Partial<CreateBody>): [string, string | undefined] {
   try {
-    planCreate({ ...base, ...body })
+    plan(body)
   } catch (error) {
     if (error instanceof BerthError) return [error.code, error.field]
     throw error
@@ -23,14 +28,13 @@ function failureOf(body: Partial<CreateBody>): [string, string | undefined] {
 
 describe('planning a container from its request', () => {
   it('fills in what may be left out', () => {
-    const { spec } = planCreate(base)
+    const { spec } = plan()
     expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 512, diskGb: 10, networkDownMbps: 0 })
     expect(spec).to.include({ assignNat: true, start: true, templateId: 'debian-12' })
     expect(spec.sshAuthMode).to.equal(SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD)
   })
 
-  it('takes fractions of a processor', () =>
-    expect(planCreate({ ...base, vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
+  it('takes fractions of a processor', () => expect(plan({ vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
 
   for (const [name, body, ports] of [
     ['one mapping to SSH by default', {}, [[22, 0, 'tcp']]],
@@ -44,7 +48,13 @@ describe('planning a container from its request', () => {
       ],
     ],
     ['none', { port_mapping_count: 0 }, []],
-    ['none without NAT, whatever the count', { assign_nat: false, port_mapping_count: 5 }, []],
+    ['none without NAT', { assign_nat: false }, []],
+    [
+      'none without NAT, where none are asked for',
+      { assign_nat: false, port_mapping_count: 0, extra_ports: [], nat_port_mappings: [] },
+      [],
+    ],
+    ['none without NAT, where extra_ports is no list', { assign_nat: false, extra_ports: 3 }, []],
     [
       'extra ports',
       { extra_ports: [80, 443] },
@@ -124,6 +134,37 @@ describe('planning a container from its request', () => {
       'nat_port_mappings',
     ],
     [
+      'a count without NAT',
+      { assign_nat: false, port_mapping_count: 1 },
+      'invalid_field',
+      'port_mapping_count',
+    ],
+    ['extra ports without NAT', { assign_nat: false, extra_ports: [80] }, 'invalid_field', 'extra_ports'],
+    ['a bad password that no mode uses', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
+    [
+      'a bad password in key mode',
+      { ssh_auth_mode: 'key', ssh_public_key: publicKey, ssh_password: 'x' },
+      'invalid_field',
+      'ssh_password',
+    ],
+    ['a bad key that no mode uses', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
+    [
+      'a bad key in password mode',
+      { ssh_auth_mode: 'password', ssh_password: 'abcd1234', ssh_public_key: 'x' },
+      'invalid_field',
+      'ssh_public_key',
+    ],
+    ['an expiry that is no time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
+    ['an expiry that no calendar has', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
+    ['split traffic', { traffic_mode: 'split' }, 'unsupported', 'traffic_mode'],
+    ['split traffic by its other name', { traffic_mode: 'in_out' }, 'unsupported', 'traffic_mode'],
+    [
+      'a mapping on one address',
+      { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: '192.0.2.1' }] },
+      'unsupported',
+      'nat_port_mappings.1.host_ip',
+    ],
+    [
       'too many mappings',
       { port_mapping_count: 1000, extra_ports: [80] },
       'invalid_field',
@@ -148,15 +189,23 @@ describe('planning a container from its request', () => {
         expires_at: '',
         network_down_mbps: 0,
         io_speed_mbps: 0,
-        traffic_mode: 'in_out',
+        traffic_mode: 'total',
       },
       ...{ monthly_traffic_gb: 0, snapshot_limit: 0, user_data: '', ssh_password: '', ssh_public_key: '' },
     }
-    expect(planCreate({ ...base, ...nothing }).spec).to.deep.equal(planCreate(base).spec)
+    expect(plan(nothing).spec).to.deep.equal(plan().spec)
+  })
+
+  it('takes a good password or key that its mode does not use, and leaves it out', () => {
+    const { spec } = plan({ ssh_password: 'abcd1234', ssh_public_key: publicKey })
+    expect(spec).to.deep.equal(plan().spec)
+    expect(
+      plan({ nat_port_mappings: [{ container_port: 80, host_ip: '' }] }).spec.portMappings,
+    ).to.have.length(2)
   })
 
   it('keeps a key as one line', () =>
-    expect(
-      planCreate({ ...base, ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey,
-    ).to.equal(publicKey))
+    expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(
+      publicKey,
+    ))
 })

@@ -1,4 +1,5 @@
 import { BerthError, invalidField } from '../../shared/errors.js'
+import type { TimeFormat } from '../../shared/time.js'
 import { checkGuestName, checkSshPassword, limits, parseSshPublicKey } from '../../shared/guest-rules.js'
 import {
   SshAuthMode,
@@ -12,9 +13,10 @@ import type { CreateBody } from './create-body.js'
  * The guest that a validated create request asks for.
  * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that asks for what does not exist yet
  */
-export function planCreate(body: CreateBody): { name: string; spec: GuestSpec } {
+export function planCreate(body: CreateBody, time: TimeFormat): { name: string; spec: GuestSpec } {
   checkName(body.name)
   const login = planLogin(body)
+  time.parseField('expires_at', body.expires_at ?? '')
   refuseUnsupported(body)
   const assignNat = body.assign_nat ?? true
   return {
@@ -51,18 +53,19 @@ type Login = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
 
 function planLogin(body: CreateBody): Login {
   const password = body.ssh_password ?? ''
+  const keyLine = body.ssh_public_key ?? ''
+  // What a mode does not use is checked all the same: whoever sends it believes it counts.
+  if (password !== '') checkSshPassword(password)
+  const sshPublicKey = keyLine === '' ? '' : parseSshPublicKey(keyLine)
   switch (body.ssh_auth_mode ?? 'auto_password') {
     case 'auto_password':
       return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
     case 'password':
       if (password === '') throw missing('ssh_password', 'password')
-      checkSshPassword(password)
       return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: password, sshPublicKey: '' }
-    case 'key': {
-      if ((body.ssh_public_key ?? '') === '') throw missing('ssh_public_key', 'key')
-      const sshPublicKey = parseSshPublicKey(body.ssh_public_key ?? '')
+    case 'key':
+      if (sshPublicKey === '') throw missing('ssh_public_key', 'key')
       return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '', sshPublicKey }
-    }
     case 'keep':
       throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
   }
@@ -88,6 +91,11 @@ function findUnsupported(body: CreateBody): string | undefined {
     ['assign_ipv6', body.assign_ipv6 === true],
     ['ipv6_count', body.assign_ipv6 !== false && isSet(body.ipv6_count)],
     ['ipv6_addresses', isSet(body.ipv6_addresses)],
+    ['traffic_mode', (body.traffic_mode ?? 'total') !== 'total'],
+    ...(body.nat_port_mappings ?? []).map(({ host_ip: hostIp }, index): [string, boolean] => [
+      `nat_port_mappings.${index}.host_ip`,
+      isSet(hostIp),
+    ]),
     ...laterFields.map((field): [string, boolean] => [field, isSet(body[field])]),
   ]
   return asks.find(([, asked]) => asked)?.[0]
@@ -164,7 +172,12 @@ function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
 }
 
 function refuseMappings(body: CreateBody): PortMapping[] {
-  if (isSet(body.nat_port_mappings))
-    throw invalidField('nat_port_mappings', 'nat_port_mappings: need assign_nat')
+  const asks: [string, boolean][] = [
+    ['nat_port_mappings', isSet(body.nat_port_mappings)],
+    ['port_mapping_count', isSet(body.port_mapping_count)],
+    ['extra_ports', isSet(extraPorts(body.extra_ports))],
+  ]
+  const field = asks.find(([, asked]) => asked)?.[0]
+  if (field !== undefined) throw invalidField(field, `${field}: needs assign_nat`)
   return []
 }

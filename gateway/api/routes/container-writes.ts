@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, invalidField } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
 import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { AgentClient, Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
 import { CreateBodySchema, type CreateBody } from '../create-body.js'
@@ -83,7 +84,12 @@ const actions: readonly ActionDefinition[] = [
   },
 ]
 
-export function containerWriteRoutes({ fleet }: { fleet: Fleet }): Route[] {
+interface Parts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
   return [
     route({
       method: 'POST',
@@ -96,7 +102,7 @@ export function containerWriteRoutes({ fleet }: { fleet: Fleet }): Route[] {
       data: CreatedSchema,
       statuses: [202],
       errors: ['name_conflict', 'port_conflict', 'resource_exhausted', 'unsupported', 'host_offline'],
-      handle: (context) => createContainer(fleet, context),
+      handle: (context) => createContainer({ fleet, time }, context),
     }),
     ...actions.map((definition) => actionRoute(fleet, definition)),
   ]
@@ -147,12 +153,12 @@ function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['stat
 }
 
 async function createContainer(
-  fleet: Fleet,
+  { fleet, time }: Parts,
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
   const { body, caller, operationId } = context
   refuseBound(caller, 'create containers')
-  const { name, spec } = planCreate(body)
+  const { name, spec } = planCreate(body, time)
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
   checkTemplate(fleet.view, spec.templateId)
   const hostId = body.host_id ? { hostId: body.host_id } : {}
