@@ -152,8 +152,11 @@ export class GatewayFleet implements Fleet {
     return client
   }
 
-  createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
-    return this.#creator.create(request)
+  async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
+    const creation = await this.#creator.create(request)
+    // Once it is acknowledged it must not be gone, should this gateway and then the host go away.
+    if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
+    return creation
   }
 
   async reached(hostId: string, revision: number): Promise<void> {
@@ -167,6 +170,7 @@ export class GatewayFleet implements Fleet {
       ...{ host, view: this.view, log: this.options.log },
       connect: () => this.#connect(host),
       checkOwners: (_host, guests) => this.#checkOwners(host, guests),
+      guestsGone: (_host, uuids) => this.#releaseGone(host, uuids),
       guestChanged: (_host, message) => void this.#guestChanged(host, message),
       advanced: () => this.#waiters.advance(host.record.id, host.revision),
     })
@@ -208,6 +212,18 @@ export class GatewayFleet implements Fleet {
       if (event?.$case === 'guestRemoved') await this.#registry.release(host.record.id, event.value.uuid)
     } catch (error) {
       this.options.log.warn({ host: host.record.id, error }, 'guest not noted in the store yet')
+    }
+  }
+
+  /** Their names are free at once; reservations never seen on a host are left to the sweep and its grace. */
+  async #releaseGone(host: HostState, uuids: readonly string[]): Promise<void> {
+    try {
+      for (const uuid of uuids) await this.#registry.release(host.record.id, uuid)
+    } catch (error) {
+      this.options.log.warn(
+        { host: host.record.id, error },
+        'guests that are gone not released; the sweep will',
+      )
     }
   }
 

@@ -18,6 +18,8 @@ export interface WatcherOptions {
   connect(): AgentConnection
   /** Before a state becomes visible: who owns its guests. Failing changes nothing. */
   checkOwners(host: HostState, guests: readonly { uuid: string; id: number; name: string }[]): Promise<void>
+  /** Guests that were seen on the host and that a whole snapshot lacks, before it becomes visible. */
+  guestsGone(host: HostState, uuids: readonly string[]): Promise<void>
   /** A guest the view did not know, or one that is gone. */
   guestChanged(host: HostState, message: WatchResponse): void
   /** The view has moved on. */
@@ -90,6 +92,8 @@ export class HostWatcher {
     await this.options
       .checkOwners(host, guests)
       .catch((error: unknown) => log.warn({ host: host.record.id, error }, 'owners of guests not checked'))
+    const gone = findGone(host, state)
+    if (gone.length > 0) await this.options.guestsGone(host, gone)
     if (session.ended || this.#stopped) return
     this.#show(state)
     const before = this.#live
@@ -192,6 +196,13 @@ export class HostWatcher {
     this.#live = undefined
     this.#next = undefined
   }
+}
+
+/** Deletions nobody watched. A snapshot older than what is shown says nothing of newer guests. */
+function findGone(host: HostState, state: SyncedState): string[] {
+  if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
+  const { guests } = state.snapshot
+  return [...host.guests.keys(), ...host.conflicts.keys()].filter((uuid) => !guests.has(uuid))
 }
 
 function changedGuests(changes: readonly WatchResponse[]) {

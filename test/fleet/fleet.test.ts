@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { GuestSpec, GuestStatus, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { rogueWatch, startAgentProcess } from '../support/rogue-agent.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
@@ -150,6 +151,32 @@ describe('fleet', function () {
     again.stop()
   })
 
+  it('a deletion that ended while no gateway watched frees the name at once', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 3 })
+    const { response } = await test.fleet.createGuest(request('web'))
+    const shown = test.store.key('shown-guests', hostId)
+    await waitFor(async () => (await test.store.client.hLen(shown)) === 4, { what: 'last states kept' })
+    await test.fleet.close()
+    agent.host.deleteGuest(response.guest!.uuid)
+    const next = await test.startGateway()
+    await waitFor(() => next.view.findHost(hostId)?.state === 'online')
+    expect(next.view.findGuest('web')).to.equal(undefined)
+    const again = await next.createGuest(request('web'))
+    expect(again.response.guest?.uuid).not.to.equal(response.guest!.uuid)
+    expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
+  })
+
+  it('a reservation its host has not been seen with outlives a full sync', async () => {
+    const { hostId, agent } = await test.addHost('one')
+    const registry = new GuestRegistry(test.store)
+    await registry.reserve({ name: 'coming', hostId, operationId: randomUUID() }, () => false)
+    await test.fleet.close()
+    const next = await test.startGateway()
+    await waitFor(() => next.view.findHost(hostId)?.state === 'online')
+    expect(await codeOf(next.createGuest(request('coming')))).to.equal('name_conflict')
+    expect(agent.host.guests.size).to.equal(0)
+  })
+
   it('the same operation again gives the same guest; a refused creation frees its name', async () => {
     let refuse = true
     let seen = 0
@@ -214,6 +241,14 @@ describe('fleet', function () {
     back.stop()
     await next.hosts.removeHost(hostId, { force: true })
     expect([...(await test.startGateway()).view.guests()]).to.deep.equal([])
+  })
+
+  it('a guest that was just created is known to the next gateway, though its host and this one are gone', async () => {
+    const { agent } = await test.addHost('one')
+    await test.fleet.createGuest(request('just-now'))
+    agent.stop()
+    const next = await test.startGateway()
+    expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
   it('a start resolves with the fleet as it is', async () => {
