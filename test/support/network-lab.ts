@@ -128,7 +128,10 @@ export class NetworkLab {
 
   /** Output of a command inside a namespace. */
   in(name: string, program: string, ...args: string[]): string {
-    return execFileSync('ip', ['netns', 'exec', name, program, ...args], { stdio: 'pipe' }).toString()
+    return execFileSync('ip', ['netns', 'exec', name, program, ...args], {
+      stdio: 'pipe',
+      maxBuffer: 64 * 1024 * 1024,
+    }).toString()
   }
 
   /** Output of one of packets.py's tools. */
