@@ -11,6 +11,22 @@ export interface Ending {
   readonly reason?: OperationError
 }
 
+/** For what this version cannot run: it ends, so that its guest can be ordered something else. */
+export function unknownAction(action: string): OperationOutcome {
+  const message = `this version of the agent knows no operation ${action}`
+  return { status: 'failed', code: 'unknown_action', message, undone: false }
+}
+
+export function unreadableInput({ record }: JournaledOperation, why: string): OperationOutcome {
+  const message = `the journal's entry of this operation is damaged: ${why}`
+  return { status: 'failed', code: 'journal_damaged', message, undone: record.status === 'pending' }
+}
+
+/** Of the engine or the journal, not of a step. */
+export function brokenOperation(error: unknown): OperationOutcome {
+  return { status: 'failed', ...recordedError(error), undone: false }
+}
+
 const none: OperationError = { code: '', message: '' }
 
 /** The definition's own writes and the operation's end, in one transaction. */

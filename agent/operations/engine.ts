@@ -1,14 +1,21 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { BerthError, conflict } from '../../shared/errors.js'
-import { commitEnd, commitEndAnyway, type Ending } from './ending.js'
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import {
+  brokenOperation,
+  commitEnd,
+  commitEndAnyway,
+  unknownAction,
+  unreadableInput,
+  type Ending,
+} from './ending.js'
 import { Execution } from './execution.js'
 import { hashRequest } from './request-hash.js'
-import { defaultRetry, Interrupted, planBackoffMs, systemClock } from './retry.js'
+import { defaultRetry, Interrupted, isStorageFault, planBackoffMs, systemClock } from './retry.js'
 import { Scheduler, type Task } from './scheduler.js'
 import { OperationStore, type JournaledOperation, type OperationError } from './store.js'
-import type { EngineOptions, EngineStats, Submission } from './submission.js'
+import { repeated, type EngineOptions, type EngineStats, type Submission } from './submission.js'
 import type { Clock, OperationDefinition, OperationOutcome, OperationRecord, RetryPolicy } from './types.js'
 import { Waiters } from './waiters.js'
 
@@ -74,11 +81,6 @@ export class OperationEngine {
   /** @throws {BerthError} `not_found` */
   get(id: string): OperationRecord {
     return this.store.get(id)
-  }
-
-  /** Newest first; those that changed after a revision. */
-  list(sinceRevision = -1): OperationRecord[] {
-    return this.store.list(sinceRevision)
   }
 
   /**
@@ -197,7 +199,7 @@ export class OperationEngine {
 
   #drop(task: Task): void {
     this.#scheduler.drop(task)
-    this.#ended(task.id)
+    this.#ended(this.store.get(task.id))
   }
 
   /** Never rejects. */
@@ -205,21 +207,29 @@ export class OperationEngine {
     const log = this.options.log.child({ operation: task.id })
     try {
       const operation = await this.#persist(task, () => this.store.findJournaled(task.id))
-      if (!operation) return void this.#open.delete(task.id)
+      if (!operation) throw notFound('task')
       const definition = this.#definitions.get(operation.record.action)
       const outcome = await this.#execute(task, operation, log)
       const ending: Ending = { definition, operation, outcome }
       await this.#persist(task, () => commitEndAnyway(this.store, { clock: this.#clock, log }, ending))
-      this.#ended(task.id)
+      this.#ended(await this.#persist(task, () => this.store.get(task.id)))
     } catch (err) {
-      if (!(err instanceof Interrupted)) log.error({ err }, 'run operation')
+      if (!(err instanceof Interrupted)) this.#abandon(task, err)
     }
+  }
+
+  /** Its end cannot be written, whatever is tried: the journal keeps it for the next start, nobody waits for it. */
+  #abandon(task: Task, err: unknown): void {
+    this.options.log.error({ err, operation: task.id }, 'operation cannot be ended')
+    this.#open.delete(task.id)
+    this.#waiters.reject(task.id, err instanceof Error ? err : new Error(String(err)))
   }
 
   async #execute(task: Task, operation: JournaledOperation, log: Logger): Promise<OperationOutcome> {
     const { action, guestUuid } = operation.record
     const definition = this.#definitions.get(action)
     if (!definition) return unknownAction(action)
+    if (operation.unreadable !== undefined) return unreadableInput(operation, operation.unreadable)
     const parts = {
       store: this.store,
       clock: this.#clock,
@@ -231,16 +241,23 @@ export class OperationEngine {
       yieldWhile: <T>(work: Promise<T>) => this.#scheduler.pause(task, () => work),
       persist: <T>(write: () => T) => this.#persist(task, write),
     }
-    return new Execution(parts, definition, operation).run()
+    try {
+      return await new Execution(parts, definition, operation).run()
+    } catch (err) {
+      if (err instanceof Interrupted) throw err
+      log.error({ err }, 'run operation')
+      return brokenOperation(err)
+    }
   }
 
-  /** A full disk stops operations where they are until there is room again. */
+  /** A full disk stops operations where they are until there is room again; nothing else is worth a wait. */
   async #persist<T>(task: Task, write: () => T): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         return write()
       } catch (err) {
         if (this.#shutdown.signal.aborted) throw new Interrupted()
+        if (!isStorageFault(err)) throw err
         this.options.log.error({ err, operation: task.id }, 'write journal')
         await this.#pause(task, planBackoffMs(this.#retry, attempt))
       }
@@ -254,9 +271,8 @@ export class OperationEngine {
     if (signal.aborted) throw new Interrupted()
   }
 
-  #ended(id: string): void {
-    this.#open.delete(id)
-    const record = this.store.get(id)
+  #ended(record: OperationRecord): void {
+    this.#open.delete(record.id)
     this.#count(record)
     this.#waiters.resolve(record)
   }
@@ -275,16 +291,6 @@ export class OperationEngine {
   #refuseUnlessOpen(): void {
     if (!this.#recovered || this.#shutdown.signal.aborted) throw offline()
   }
-}
-
-function repeated(known: JournaledOperation, requestHash: string): OperationRecord {
-  if (known.requestHash === requestHash) return known.record
-  throw conflict('operation_conflict', 'this operation id belongs to another request')
-}
-
-function unknownAction(action: string): OperationOutcome {
-  const message = `this version of the agent knows no operation ${action}`
-  return { status: 'failed', code: 'unknown_action', message, undone: false }
 }
 
 function offline(): BerthError {

@@ -48,7 +48,14 @@ function shorten(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
-const passingFaults = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_BUSY', 'SQLITE_NOMEM', 'SQLITE_READONLY']
+const passingFaults = [
+  'SQLITE_FULL',
+  'SQLITE_IOERR',
+  'SQLITE_BUSY',
+  'SQLITE_NOMEM',
+  'SQLITE_READONLY',
+  'SQLITE_CANTOPEN', // of its log, for want of descriptors
+]
 
 /** The journal could not be written for now (disk full, I/O error), whatever was to be written. */
 export function isStorageFault(error: unknown): boolean {

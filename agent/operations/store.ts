@@ -1,5 +1,5 @@
 import type { Statement } from 'better-sqlite3'
-import { notFound } from '../../shared/errors.js'
+import { describeError, notFound } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
 import type { OperationRecord, OperationStatus } from './types.js'
 
@@ -43,7 +43,10 @@ export interface OperationInsert {
 export interface JournaledOperation {
   record: OperationRecord
   requestHash: string
+  /** `{}` where it cannot be read. */
   input: unknown
+  /** Why the input cannot be read; such an operation can only be ended. */
+  unreadable?: string
   /** Index and name of the step begun last, or of the undo begun last. */
   step: number
   stepName: string
@@ -139,7 +142,7 @@ export class OperationStore {
       row && {
         record: toRecord(row),
         requestHash: row.request_hash,
-        input: JSON.parse(row.input) as unknown,
+        ...parseInput(row.input),
         step: row.step,
         stepName: row.step_name,
         undoing: row.undoing === 1,
@@ -204,6 +207,14 @@ export class OperationStore {
     this.changes.transaction(() => {
       statement.run({ ...values, id, revision: this.changes.record('operation', id) })
     })
+  }
+}
+
+function parseInput(text: string): Pick<JournaledOperation, 'input' | 'unreadable'> {
+  try {
+    return { input: JSON.parse(text) as unknown }
+  } catch (error) {
+    return { input: {}, unreadable: describeError(error) }
   }
 }
 

@@ -1,6 +1,8 @@
 import type { Logger } from 'pino'
+import { conflict } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
-import type { Clock, OperationDefinition, RetryPolicy, StepObserver } from './types.js'
+import type { JournaledOperation } from './store.js'
+import type { Clock, OperationDefinition, OperationRecord, RetryPolicy, StepObserver } from './types.js'
 
 export interface EngineOptions {
   changes: Changes
@@ -37,4 +39,10 @@ export interface EngineStats {
   done: number
   failed: number
   canceled: number
+}
+
+/** @throws {BerthError} `operation_conflict` */
+export function repeated(known: JournaledOperation, requestHash: string): OperationRecord {
+  if (known.requestHash === requestHash) return known.record
+  throw conflict('operation_conflict', 'this operation id belongs to another request')
 }

@@ -23,6 +23,12 @@ export class Waiters {
     for (const { resolve } of waiting) resolve(record)
   }
 
+  reject(id: string, error: Error): void {
+    const waiting = this.#byId.get(id) ?? []
+    this.#byId.delete(id)
+    for (const { reject } of waiting) reject(error)
+  }
+
   rejectAll(error: Error): void {
     const waiting = [...this.#byId.values()].flat()
     this.#byId.clear()

@@ -146,7 +146,7 @@ describe('operation matrix: the process killed', function () {
       kills += 1
     }
     const world = openFileWorld(directory)
-    const records = engineOf(world).list()
+    const records = engineOf(world).store.list()
     expect(records.map(({ id }) => id)).to.have.members([...accepted])
     expect(records.filter(({ status }) => status !== 'done' && status !== 'canceled')).to.deep.equal([])
     const kept = guests.filter((_, n) => n % 2 === 0)

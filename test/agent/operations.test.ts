@@ -87,7 +87,7 @@ describe('operations', () => {
       }
       expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), reserve }), 'port_conflict')
       expect(changes.db.prepare('SELECT count(*) AS n FROM btest').get()).to.deep.equal({ n: 0 })
-      expect([engine.list(), changes.revision, engine.busy('g')]).to.deep.equal([[], 0, false])
+      expect([engine.store.list(), changes.revision, engine.busy('g')]).to.deep.equal([[], 0, false])
       expect(engine.stats()).to.include({ pending: 0, running: 0 })
       engine.submit(order('1', 'a', 'g'))
       expect(await engine.wait('1')).to.include({ status: 'done' })
@@ -102,7 +102,7 @@ describe('operations', () => {
       expect(() => engine.submit(order('1', 'zzz', 'g'))).to.throw('no operation zzz')
       await engine.close()
       expectRefused(() => engine.submit(order('1', 'a', 'g')), 'host_offline')
-      expect(engine.list()).to.deep.equal([])
+      expect(engine.store.list()).to.deep.equal([])
     })
   })
 
@@ -400,7 +400,7 @@ describe('operations', () => {
       engine.submit(order('new', 'a', 'g'))
       await engine.wait('new')
       expect(await engine.prune(30)).to.equal(450)
-      expect(engine.list().map(({ id }) => id)).to.deep.equal(['new', 'open'])
+      expect(engine.store.list().map(({ id }) => id)).to.deep.equal(['new', 'open'])
       gate.open()
       await engine.wait('open')
     })
@@ -542,6 +542,53 @@ describe('operations', () => {
       expect(begun).to.deep.equal(['0', '1', '2', '3', 'later'])
     })
 
+    for (const [state, undone] of [
+      ['pending', true],
+      ['running', false],
+    ] as const)
+      it(`ends an operation whose ${state} entry is damaged, and goes on with its guest`, async () => {
+        const outcomes: OperationOutcome[] = []
+        const ran: string[] = []
+        const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)
+        const definition = define('a', [step('one', ({ operationId }) => void ran.push(operationId))], {
+          settle,
+        })
+        const first = start([definition])
+        for (const id of ['1', '2']) first.submit(order(id, 'a', 'g'))
+        await first.close()
+        changes.db.prepare("UPDATE operations SET input = '{\"x\":', status = ? WHERE id = '1'").run(state)
+        const second = start([definition])
+        expect(await second.wait('1')).to.include({ status: 'failed', errorCode: 'journal_damaged' })
+        expect((await second.wait('2')).status).to.equal('done')
+        expect([ran, outcomes[0]]).to.deep.include(['2'])
+        expect(outcomes[0]).to.include({ status: 'failed', undone })
+        expectRefused(
+          () => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }),
+          'operation_conflict',
+        )
+      })
+
+    it('ends what the journal refuses for another reason than room, and goes on with its guest', async () => {
+      changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
+        BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
+      const engine = start([define('a', [step('one', () => undefined)])])
+      for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
+      const first = await engine.wait('1')
+      expect(first).to.include({ status: 'failed', errorCode: 'internal_error' })
+      expect(first.error).to.contain('refused by a bug')
+      expect((await engine.wait('2')).status).to.equal('done')
+    })
+
+    it('lets nobody wait for what cannot even be ended', async () => {
+      changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
+        BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
+      const engine = start([define('a', [step('one', () => undefined)])])
+      for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
+      const failure = await engine.wait('1').catch((error: Error) => error.message)
+      expect(failure).to.equal('refused by a bug')
+      expect((await engine.wait('2')).status).to.equal('done')
+    })
+
     it('fails an operation of another version clearly, and goes on', async () => {
       const first = start([define('new', [])], { parallel: 1 })
       first.submit(order('1', 'new', 'g'))
@@ -622,11 +669,11 @@ describe('operations', () => {
       const engine = start([define('a', [])])
       for (const id of ['1', '2', '3']) engine.submit(order(id, 'a', id))
       await Promise.all(['1', '2', '3'].map((id) => engine.wait(id)))
-      expect(engine.list().map(({ id }) => id)).to.deep.equal(['3', '2', '1'])
+      expect(engine.store.list().map(({ id }) => id)).to.deep.equal(['3', '2', '1'])
       const { revision } = engine.get('2')
-      const since = engine.list(revision - 1).map(({ id }) => id)
+      const since = engine.store.list(revision - 1).map(({ id }) => id)
       expect(since).to.include('2').and.not.include('1')
-      expect(engine.list(changes.revision)).to.deep.equal([])
+      expect(engine.store.list(changes.revision)).to.deep.equal([])
     })
   })
 })
