@@ -180,6 +180,8 @@ purge_shared() {
   local other
   for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
   remove_lxcfs
+  remove_stale_policy
+  rm -f "$policy_lock"
   if [ -e /var/lib/.berth-made-user ]; then
     userdel "$berth_user" 2>/dev/null || true
     rm -f /var/lib/.berth-made-user
