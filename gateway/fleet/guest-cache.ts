@@ -6,7 +6,8 @@ const flushEveryMs = 1000
 
 /**
  * What was last known of each host's guests, in the store, so that a gateway that starts while a host is away
- * shows its guests as unknown rather than not at all. Written behind, at most once a second.
+ * shows its guests as unknown rather than not at all. Written behind, at most once a second; that there is a
+ * new guest, at once.
  *
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
  */
@@ -33,6 +34,18 @@ export class GuestCache {
     const uuids = this.#changed.get(hostId)
     if (uuids) uuids.add(uuid)
     else this.#changed.set(hostId, new Set([uuid]))
+  }
+
+  /** Durable when it returns; what fails is written behind, as is what became of the guest meanwhile. */
+  async keep(hostId: string, guest: Guest): Promise<void> {
+    try {
+      await this.store.run('keep a new guest', (client) =>
+        client.hSet(this.#key(hostId), guest.uuid, encode(guest)),
+      )
+    } catch (error) {
+      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'new guest not kept yet')
+    }
+    this.note(hostId, guest.uuid)
   }
 
   async load(hostId: string): Promise<Guest[]> {
