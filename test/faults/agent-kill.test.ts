@@ -8,6 +8,7 @@ import { callUntilAnswered, createGuest, createRequest, operationDone } from '..
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import {
+  finishDeletions,
   readExpected,
   readInits,
   readInventory,
@@ -132,7 +133,7 @@ describe(`agent killed ${kills} times`, function () {
       await waitFor(
         async () => (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation,
       )
-    // The trash empties and quota groups follow a little later.
+    finishDeletions(instance)
     await waitFor(() => JSON.stringify(readInventory(instance)) === JSON.stringify(readExpected(instance)), {
       timeoutMs: 30_000,
     }).catch(() => undefined)

@@ -1,9 +1,8 @@
 import { expect } from 'chai'
-import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
 import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
-import { readExpected, readInits, readInventory } from '../support/inventory.js'
+import { finishDeletions, readExpected, readInits, readInventory } from '../support/inventory.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -101,8 +100,7 @@ describe('one gateway, two hosts', function () {
   /** Host, journal and what the API shows of it are one. */
   async function expectInOrder(host: FleetHost): Promise<void> {
     const { instance } = host
-    // Quota groups of deleted guests go with their subvolumes, which btrfs removes after its next commit.
-    for (const what of ['filesystem', 'subvolume']) execFileSync('btrfs', [what, 'sync', instance.pool])
+    finishDeletions(instance)
     await expectSoon(
       () => readInventory(instance),
       () => readExpected(instance),

@@ -1,5 +1,4 @@
 import { expect } from 'chai'
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +18,7 @@ import { validateConfig } from '../../shared/config.js'
 import { createRequest } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
-import { readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
+import { finishDeletions, readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
 import type { MatrixSubject } from './operation-matrix.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
@@ -94,21 +93,14 @@ export class GuestMatrixHost {
   /** After one comparison of the host with the journal, as a running agent makes them all the time. */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
-    await this.#finishDeletions()
+    finishDeletions(this.parts.instance)
+    await this.parts.host.trash.sweep() // older kernels leave the quota groups
     await waitFor(() => this.#isConsistent(), { timeoutMs: 5000 }).catch(() => undefined)
     const host = readInventory(this.parts.instance)
     expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.parts.instance))
     const guests = domain.context.store.list()
     const rows = guests.map(({ uuid, status, wanted }) => ({ uuid, status, wanted }))
     return { host: withoutAddresses(host, guests), guests: rows }
-  }
-
-  /** btrfs deletes in the background; quota groups go with what they counted, or with the next sweep. */
-  async #finishDeletions(): Promise<void> {
-    const { pool } = this.parts.instance
-    execFileSync('btrfs', ['filesystem', 'sync', pool])
-    execFileSync('btrfs', ['subvolume', 'sync', pool])
-    await this.parts.host.trash.sweep()
   }
 
   #isConsistent(): boolean {

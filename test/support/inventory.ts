@@ -51,6 +51,11 @@ export function readInventory(instance: Instance): Inventory {
   }
 }
 
+/** Quota groups of deleted guests go with their subvolumes, which btrfs removes some time after its next commit. */
+export function finishDeletions({ pool }: Instance): void {
+  for (const what of ['filesystem', 'subvolume']) command('btrfs', [what, 'sync', pool])
+}
+
 /** What the journal wants the host to look like when no operation is under way. */
 export function readExpected(instance: Instance): Inventory {
   const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
