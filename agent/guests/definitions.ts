@@ -81,7 +81,6 @@ function deleteDefinition(context: GuestContext): OperationDefinition<PowerInput
     steps: [
       steps.markStep(context, 'deleting', 'stopped'),
       steps.killStep(context),
-      steps.detachStep(context),
       steps.removeStep(context),
     ],
     settle: ({ guestUuid }, outcome) => {

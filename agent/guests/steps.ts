@@ -29,7 +29,12 @@ export function imageStep(context: GuestContext): GuestStep {
     run: async (step) => {
       const { templateId } = context.store.get(step.guestUuid).spec
       if (context.images.has(templateId)) return
-      await context.images.ensure(templateId, (fraction, stage) => step.report(fraction, stage), step.signal)
+      const image = context.images.ensure(
+        templateId,
+        (fraction, stage) => step.report(fraction, stage),
+        step.signal,
+      )
+      await step.yieldWhile(image) // minutes, perhaps: others go on meanwhile
     },
   }
 }
@@ -55,15 +60,8 @@ export function attachStep(context: GuestContext, options: { undo: boolean }): G
     name: 'network',
     run: withGuest(context, (record) => context.network.attach(networkOf(record, context.deviceOf))),
   }
-  const detach = detachStep(context)
-  return options.undo ? { ...attach, undo: (step) => detach.run(step) } : attach
-}
-
-export function detachStep(context: GuestContext): GuestStep {
-  return {
-    name: 'network',
-    run: ifPresent(context, (record) => context.network.detach(networkOf(record, context.deviceOf))),
-  }
+  const undo = ifPresent(context, (record) => context.network.detach(networkOf(record, context.deviceOf)))
+  return options.undo ? { ...attach, undo } : attach
 }
 
 export function startStep(context: GuestContext): GuestStep {
@@ -94,12 +92,12 @@ export function stopStep(context: GuestContext): GuestStep<PowerInput> {
   return {
     name: 'stop',
     weight: 3,
-    run: withGuest<PowerInput>(context, (record, step) =>
-      driverOf(context, record).stop(context.machineOf(record), {
-        timeoutMs: step.input.force ? 0 : context.config.lxc.stop_timeout_seconds * 1000,
-        signal: step.signal,
-      }),
-    ),
+    run: withGuest<PowerInput>(context, (record, step) => {
+      const timeoutMs = step.input.force ? 0 : context.config.lxc.stop_timeout_seconds * 1000
+      const machine = context.machineOf(record)
+      const stopped = driverOf(context, record).stop(machine, { timeoutMs, signal: step.signal })
+      return step.input.force ? stopped : step.yieldWhile(stopped) // the guest takes its time, not ours
+    }),
   }
 }
 
@@ -117,7 +115,7 @@ export function removeStep(context: GuestContext): GuestStep {
   }
 }
 
-/** The rules once more: a restart between two steps has put them back with those of all other guests. */
+/** Rules and disk in one step: a restart in between would put the rules back with those of all other guests. */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await context.network.detach(networkOf(record, context.deviceOf))
   await driverOf(context, record).delete(context.machineOf(record))

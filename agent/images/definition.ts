@@ -20,10 +20,12 @@ export function imageBuildDefinition(images: Builder): OperationDefinition<Image
       {
         name: 'image',
         run: (step) =>
-          images.ensure(
-            step.input.templateId,
-            (fraction, stage) => step.report(fraction, stage),
-            step.signal,
+          step.yieldWhile(
+            images.ensure(
+              step.input.templateId,
+              (fraction, stage) => step.report(fraction, stage),
+              step.signal,
+            ),
           ),
       },
     ],

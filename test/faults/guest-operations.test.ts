@@ -31,9 +31,9 @@ const cases: MatrixCase[] = [
     before: 'running',
     steps: ['mark', 'stop', ...boot],
     undone: ['start'],
-    checkFailed: isConsistent,
+    checkFailed: isStillWanted,
   },
-  { action: 'delete', before: 'running', steps: ['mark', 'kill', 'network', 'remove'], undone: [] },
+  { action: 'delete', before: 'running', steps: ['mark', 'kill', 'remove'], undone: [] },
 ]
 
 describe('guest operations', () => {
@@ -71,6 +71,13 @@ describe('guest operations', () => {
       prepare: () => host.prepare(action, state),
     })
 })
+
+/** A restart that failed is tried again by the comparison with the host: it is wanted to run. */
+function isStillWanted(after: unknown): void {
+  const { guests } = after as { guests: { status: string; wanted: string }[] }
+  expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
+  expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
+}
 
 /** A stop is not taken back: the guest runs still or is stopped, and is wanted to be what it is. */
 function isConsistent(after: unknown): void {
