@@ -11,6 +11,7 @@ import { BtrfsDisks } from '../storage/disks.js'
 import { openPool, type Pool } from '../storage/pool.js'
 import { Trash } from '../storage/trash.js'
 import type { Closers } from './closers.js'
+import { recordKernelSettings } from './kernel-record.js'
 
 /** The host made ready for guests: nothing here knows the journal. */
 export interface Host {
@@ -27,6 +28,7 @@ export interface Host {
 }
 
 export async function openHost(config: AgentConfig, log: Logger, closers: Closers): Promise<Host> {
+  await recordKernelSettings(config.state_dir)
   const raised = ensureHostLimits()
   if (raised.length > 0) log.info({ raised }, 'host limits')
   const pool = await openPool(config.storage)

@@ -6,6 +6,7 @@ import { lockState } from '../state/lock.js'
 import { removePool } from '../storage/remove.js'
 import { Closers } from './closers.js'
 import { openHost } from './host.js'
+import { restoreKernelSettings } from './kernel-record.js'
 
 /**
  * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, journal. Needs
@@ -19,6 +20,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     const host = await openHost(config, log, closers)
     await host.lxc.removeAll()
     await host.network.remove()
+    await restoreKernelSettings(config.state_dir, log)
   } finally {
     await closers.run()
   }
