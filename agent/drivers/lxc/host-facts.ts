@@ -17,9 +17,15 @@ export function readHostFacts(): LxcHostFacts {
   return {
     cgroups,
     swapAccounting: hasSwapAccounting(cgroups),
-    apparmor: readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false,
+    apparmor: hasAppArmor(),
     openFilesMax: readOpenFilesMax(),
   }
+}
+
+/** LXC loads a profile for each guest by the parser: with the kernel's part alone no guest would start. */
+function hasAppArmor(): boolean {
+  const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false
+  return enabled && ['/sbin', '/usr/sbin'].some((directory) => existsSync(`${directory}/apparmor_parser`))
 }
 
 /** Why guests cannot run here; `undefined` when they can. */
