@@ -19,12 +19,16 @@ command('serve', 'run the agent').action(({ config }: Options) => main(config, s
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
   main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
 )
-command('join <token>', 'join the gateway that made the token').action((token: string, { config }: Options) =>
-  main(config, async (parsed) => {
-    const { joinGateway } = await import('./enrollment/join.js')
-    const { hostId } = await joinGateway(token, join(parsed.state_dir, 'identity'))
-    console.log(`joined as ${hostId}`)
-  }),
+command('join <token>', 'join the gateway that made the token; - reads it from standard input').action(
+  (token: string, { config }: Options) =>
+    main(config, async (parsed) => {
+      const { joinGateway, readJoinToken } = await import('./enrollment/join.js')
+      const { hostId } = await joinGateway(
+        await readJoinToken(token, process.stdin),
+        join(parsed.state_dir, 'identity'),
+      )
+      console.log(`joined as ${hostId}`)
+    }),
 )
 command('purge', 'remove all guests, rules, storage and state of this configuration').action(
   ({ config }: Options) =>

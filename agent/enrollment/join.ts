@@ -9,6 +9,8 @@ import {
   type PeerCertificate,
   type TLSSocket,
 } from 'node:tls'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { BerthError } from '../../shared/errors.js'
 import { createPeerCheck, identityDnsName } from '../../shared/identity.js'
 import {
@@ -24,8 +26,13 @@ const timeoutMs = 15_000
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
+/** The token of the command line; `-`: from the stream, so that no list of processes shows it. */
+export async function readJoinToken(argument: string, input: Readable): Promise<string> {
+  return argument === '-' ? (await text(input)).trim() : argument
+}
+
 /**
- * `berth-agent join TOKEN`: a new key, a certificate for it from the gateway, both stored at once. An
+ * `berth-agent join -`: a new key, a certificate for it from the gateway, both stored at once. An
  * identity that is there already is replaced only when the gateway has answered.
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
  */

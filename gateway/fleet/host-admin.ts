@@ -44,7 +44,7 @@ export class StoredHostAdmin implements HostAdmin {
     const { tokens, tokenLifetimeMs, joinAddress } = this.options
     this.#get(hostId)
     const made = await tokens.create(hostId, { address: joinAddress(), lifetimeMs: tokenLifetimeMs })
-    return { ...made, command: `berth-agent join ${made.token}` }
+    return { ...made, command: `echo ${made.token} | berth-agent join -` }
   }
 
   async updateHost(

@@ -76,7 +76,7 @@ describe('/hosts', function () {
     expect(added.status).to.equal(201)
     const { host, join_token: token, command, expires_at: expires } = added.body.data
     expect(host).to.include({ name: 'one', address, status: 'pending', draining: false, containers: 0 })
-    expect(command).to.equal(`berth-agent join ${token}`)
+    expect(command).to.equal(`echo ${token} | berth-agent join -`)
     expect(expires).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     expect(parseJoinToken(token).hostId).to.equal(host.id)
     hostId = host.id
