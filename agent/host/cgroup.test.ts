@@ -1,5 +1,7 @@
 import { expect } from 'chai'
-import { parseCgroupLayout } from './cgroup.js'
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { parseCgroupLayout, readCgroupLayout, readTreePids, removeGroupTree } from './cgroup.js'
 
 const mount = (path: string, type: string, options: string): string =>
   `30 24 0:26 / ${path} rw,relatime shared:4 - ${type} ${type} ${options}`
@@ -30,5 +32,49 @@ describe('parseCgroupLayout', () => {
 
   it('v1 hierarchies mounted elsewhere, as in a guest, are not the host’s', () => {
     expect(() => parseCgroupLayout(mount('/mnt/x', 'cgroup', 'rw,memory'))).to.throw('no cgroup hierarchy')
+  })
+})
+
+describe('a tree of groups deeper than a path is long', function () {
+  this.timeout(60_000)
+  const layout = readCgroupLayout()
+  const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
+  const levels = 2000
+  // Names of 200 characters, so that twenty are too long for a path; relative descent, as a guest would.
+  const nest = `
+import os, sys
+os.makedirs(sys.argv[1], exist_ok=True)
+os.chdir(sys.argv[1])
+for level in range(int(sys.argv[2])):
+    name = "deep" * 50
+    os.mkdir(name)
+    os.chdir(name)
+with open("cgroup.procs", "w") as procs:
+    procs.write(sys.argv[3])
+`
+  const cleanUp = (): Promise<void> => removeGroupTree(top)
+
+  before(cleanUp)
+  after(cleanUp)
+
+  it('is read, within bounds where wanted, and removed', async () => {
+    const child = spawn('sleep', ['60'], { stdio: 'ignore' })
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    try {
+      execFileSync('/usr/bin/python3', ['-c', nest, top, String(levels), String(child.pid)])
+      expect(readTreePids(top)).to.deep.equal([child.pid])
+      expect(readTreePids(top, { groups: levels, pids: 10 })).to.deep.equal([])
+      const busy = await removeGroupTree(top).catch((error: NodeJS.ErrnoException) => error.code)
+      expect(busy).to.equal('EBUSY')
+    } finally {
+      child.kill('SIGKILL')
+      await ended
+    }
+    let turns = 0
+    const counting = setInterval(() => (turns += 1), 1)
+    await removeGroupTree(top)
+    clearInterval(counting)
+    expect(existsSync(top)).to.equal(false)
+    expect(turns).to.be.above(2)
   })
 })

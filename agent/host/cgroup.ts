@@ -1,4 +1,5 @@
-import { existsSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parsePids, readKernelFile } from './proc.js'
 
 /**
@@ -53,24 +54,96 @@ export function readGroupPids(group: string): number[] {
   return parsePids(readKernelFile(`${group}/cgroup.procs`) ?? '')
 }
 
-/** Processes of the group and all below it. */
-export function readTreePids(group: string): number[] {
-  return [
-    ...readGroupPids(group),
-    ...listSubgroups(group).flatMap((name) => readTreePids(`${group}/${name}`)),
-  ]
+/** What is enough to know of a tree that a guest may have made as large as it likes. */
+export interface TreeBounds {
+  readonly groups: number
+  readonly pids: number
+}
+
+/** Processes of the group and all below it, or the first found within the bounds. */
+export function readTreePids(
+  group: string,
+  { groups, pids: most }: TreeBounds = { groups: Infinity, pids: Infinity },
+): number[] {
+  const pids: number[] = []
+  let seen = 0
+  for (const { path, visit } of walkGroups(group)) {
+    if (visit === 'leave') continue
+    for (const pid of readGroupPids(path)) pids.push(pid)
+    seen += 1
+    if (pids.length >= most || seen >= groups) break
+  }
+  return pids.slice(0, most)
+}
+
+/** Leaves room in PATH_MAX (4096) for a name (255) and a file. */
+const longPath = 2048
+
+/**
+ * Groups of a tree, each before and again after those below it. A guest may nest deeper than a path can be
+ * long, or than calls can: from a descriptor every so often, paths begin anew. Each path holds until the next
+ * is asked for.
+ */
+function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'leave' }> {
+  const above: { path: string; at: string; fd: number | undefined; names: string[] }[] = []
+  const enter = (path: string): { path: string; visit: 'enter' } => {
+    const fd = path.length > longPath ? openGroup(path) : undefined
+    const at = fd === undefined ? path : `/proc/self/fd/${fd}`
+    above.push({ path, at, fd, names: listSubgroups(at) })
+    return { path, visit: 'enter' }
+  }
+  try {
+    yield enter(top)
+    for (let group = above.at(-1); group; group = above.at(-1)) {
+      const name = group.names.pop()
+      if (name !== undefined) {
+        yield enter(`${group.at}/${name}`)
+        continue
+      }
+      above.pop()
+      if (group.fd !== undefined) closeSync(group.fd)
+      yield { path: group.path, visit: 'leave' }
+    }
+  } finally {
+    for (const { fd } of above) if (fd !== undefined) closeSync(fd)
+  }
+}
+
+/** Undefined when it is gone. */
+function openGroup(path: string): number | undefined {
+  try {
+    return openSync(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
 }
 
 export function listSubgroups(group: string): string[] {
   if (!existsSync(group)) return []
-  return readdirSync(group, { withFileTypes: true }).flatMap((entry) =>
-    entry.isDirectory() ? [entry.name] : [],
-  )
+  try {
+    const entries = readdirSync(group, { withFileTypes: true })
+    return entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
 }
 
+/** So many groups are removed, at some 20 µs each, before others get their turn. */
+const removedInTurn = 100
+
 /** Removes an empty tree of groups, deepest first. Gone already: does nothing. Processes inside: EBUSY. */
-export function removeGroupTree(group: string): void {
-  for (const name of listSubgroups(group)) removeGroupTree(`${group}/${name}`)
+export async function removeGroupTree(group: string): Promise<void> {
+  let visits = 0
+  for (const { path, visit } of walkGroups(group)) {
+    if (visit === 'leave') removeGroup(path)
+    visits += 1
+    if (visits % removedInTurn === 0) await nextTurn()
+  }
+}
+
+function removeGroup(group: string): void {
   try {
     rmdirSync(group)
   } catch (error) {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describeError } from '../../shared/errors.js'
 import type { Observed, UsageSample } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
@@ -77,6 +78,8 @@ export class GuestSampler {
       for (const [uuid, pid] of this.#pids) {
         const record = this.context.store.find(uuid)
         if (record) await this.#sampleGuest(record, pid)
+        // A driver reads kernel files at once; requests do not wait for all guests together.
+        await nextTurn()
       }
     } catch (err) {
       this.context.log.warn({ err }, 'sample guests')

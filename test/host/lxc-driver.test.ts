@@ -115,6 +115,7 @@ describe('lxc driver', function () {
       expect(host.inside(machine, 'ip', '-4', '-brief', 'address', 'show', 'eth0')).to.contain(
         machine.nic.ipv4,
       )
+      expect(host.inside(machine, 'ip', '-4', 'address', 'show', 'eth0')).to.match(/brd 10\.214\.8\.255 /)
       expect(host.inside(machine, 'ip', 'route')).to.contain(`default via ${machine.nic.gateway}`)
       expect(host.inside(machine, 'cat', '/sys/class/net/eth0/address')).to.equal(machine.nic.mac)
       expect(host.driver.hasLxcfs()).to.equal(true)
@@ -270,6 +271,23 @@ describe('lxc driver', function () {
       stopping.abort(new Error('shutting down'))
       expect(await end.catch((error: Error) => error.message)).to.equal('shutting down')
       await observed(machine)
+    })
+
+    it('does not mind groups nested deeper than a path is long', async () => {
+      const machine = await started()
+      await booted(machine)
+      const memory = '/sys/fs/cgroup/memory'
+      const nest = 'cd $0; i=0; while [ $i -lt 60 ]; do mkdir $1 && cd -P ./$1 || exit 1; i=$((i+1)); done'
+      host.inside(
+        machine,
+        '/bin/sh',
+        '-c',
+        nest,
+        existsSync(memory) ? memory : '/sys/fs/cgroup',
+        'g'.repeat(200),
+      )
+      await host.driver.stop(machine, { timeoutMs: 20_000, signal })
+      expect(await host.driver.observe()).to.deep.equal([])
     })
   })
 

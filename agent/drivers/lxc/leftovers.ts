@@ -36,15 +36,15 @@ export async function removeLeftovers(
 
 /** A zombie keeps its group until its parent, process 1 of the host, takes note of it. */
 export async function removeGroups(groups: readonly string[]): Promise<void> {
-  await waitUntil(() => groups.filter((group) => !isRemoved(group)).length === 0, {
+  await waitUntil(async () => (await Promise.all(groups.map(isRemoved))).every(Boolean), {
     timeoutMs: 15_000,
     what: 'the last processes of ended guests to leave their groups',
   })
 }
 
-function isRemoved(group: string): boolean {
+async function isRemoved(group: string): Promise<boolean> {
   try {
-    removeGroupTree(group)
+    await removeGroupTree(group)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
   }

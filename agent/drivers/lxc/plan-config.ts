@@ -32,6 +32,9 @@ const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawi
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
+/** A guest's own groups cost the kernel memory, and whoever walks them time; v1 knows no such bound. */
+const subgroupBounds = ['lxc.cgroup2.cgroup.max.descendants = 2048', 'lxc.cgroup2.cgroup.max.depth = 64']
+
 const patterns = {
   name: /^[a-z]{1,8}-\d{1,10}$/,
   uuid: /^[0-9a-f-]{36}$/,
@@ -105,9 +108,15 @@ function planNic({ nic }: Machine): string[] {
     `lxc.net.0.veth.pair = ${check('device', nic.device)}`,
     `lxc.net.0.link = ${check('device', nic.bridge)}`,
     `lxc.net.0.hwaddr = ${check('mac', nic.mac)}`,
-    `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix}`,
+    // lxc 5.0.2 would compute the broadcast address from nothing: 0.0.255.255.
+    `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix} ${broadcastOf(nic.ipv4, prefix)}`,
     `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
   ]
+}
+
+function broadcastOf(ipv4: string, prefix: number): string {
+  const bytes = ipv4.split('.').map(Number)
+  return bytes.map((byte, at) => byte | (255 >> Math.min(8, Math.max(0, prefix - at * 8)))).join('.')
 }
 
 function planGroups(machine: Machine, facts: ConfigFacts): string[] {
@@ -123,6 +132,7 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
     `lxc.cgroup.dir.container = lxc.payload.${name}`,
     `lxc.cgroup.dir.monitor.pivot = ${check('group', facts.pivotGroup)}`,
     `${key}.devices.deny = a`,
+    ...(facts.cgroupVersion === 1 ? [] : subgroupBounds),
     ...allowedDevices.map((numbers) => `${key}.devices.allow = c ${numbers} rwm`),
     ...wanted.map(({ file, value }) => `${key}.${file} = ${value}`),
   ]

@@ -9,8 +9,11 @@ interface LastCpu {
 }
 
 const interfacesKeptMs = 500
-/** A bound for guests that fork without end; the load is a few times their processors by then. */
-const mostTasks = 512
+/**
+ * Bounds for guests that fork or nest groups without end: some 10 µs for each. The load is many times their
+ * processors by then; a systemd guest has some 50 groups.
+ */
+const bounds = { groups: 256, pids: 256 }
 
 /**
  * Reads a guest's counters: four to six small kernel files, and one stat file a task where the guest is
@@ -66,7 +69,7 @@ export class UsageReader {
 
   #countRunnable(name: string): number {
     return this.#listTasks(name)
-      .slice(0, mostTasks)
+      .slice(0, bounds.pids)
       .filter((task) => ['R', 'D'].includes(findProcess(task)?.state ?? '')).length
   }
 
@@ -78,7 +81,7 @@ export class UsageReader {
         .split('\n')
         .filter(Boolean)
         .map(Number)
-    return readTreePids(this.#group('pids', name))
+    return readTreePids(this.#group('pids', name), bounds)
   }
 
   /** One read of /proc/net/dev serves all guests of a round of samples. */

@@ -15,20 +15,20 @@ const longestPauseMs = 25
  * Asks until it is so, at first every 2 ms, later every 25: each question costs some file reads in /proc.
  * @throws {BerthError} `timeout` · the signal's reason
  */
-export async function waitUntil(isSo: () => boolean, options: WaitOptions): Promise<void> {
+export async function waitUntil(isSo: () => boolean | Promise<boolean>, options: WaitOptions): Promise<void> {
   if (!(await isSoWithin(isSo, options)))
     throw new BerthError('timeout', 'host_timeout', `timed out waiting for ${options.what}`)
 }
 
 /** The same, but tells instead of throwing when time is up. */
 export async function isSoWithin(
-  isSo: () => boolean,
+  isSo: () => boolean | Promise<boolean>,
   options: Pick<WaitOptions, 'timeoutMs' | 'signal'>,
 ): Promise<boolean> {
   const deadline = performance.now() + options.timeoutMs
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 1.2)) {
     options.signal?.throwIfAborted()
-    if (isSo()) return true
+    if (await isSo()) return true
     if (performance.now() >= deadline) return false
     await delay(pauseMs)
   }
