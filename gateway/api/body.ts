@@ -34,6 +34,25 @@ export function parseBody(bytes: Buffer, contentType: string | undefined): Recor
   return value as Record<string, unknown>
 }
 
+/**
+ * The same where a body may be absent: what is not a JSON object counts as none, whatever its type says.
+ * @throws {BerthError} `invalid_json` for an object that is nested too deep
+ */
+export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
+  const value = findJson(bytes)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return {}
+  harden(value, 1)
+  return value as Record<string, unknown>
+}
+
+function findJson(bytes: Buffer): unknown {
+  try {
+    return parseJson(bytes)
+  } catch {
+    return undefined // no JSON: the same as no body
+  }
+}
+
 function refuse(code: string, message: string): BerthError {
   return new BerthError('invalid', code, message)
 }

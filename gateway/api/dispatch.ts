@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
-import { parseBody, readBody } from './body.js'
+import { parseBody, parseOptionalBody, readBody } from './body.js'
 import type { ExchangeContext } from './exchange.js'
 import type { AccessControl } from './pipeline.js'
 import { answerReply, type Reply } from './reply.js'
@@ -76,9 +76,14 @@ async function readRequest(
 ): Promise<ValidRequest> {
   const target = readTarget(checks, ctx)
   const bodyBytes = await readBody(ctx.req, maxBodyBytes)
-  const body = route.body ? parseBody(bodyBytes, ctx.req.headers['content-type']) : {}
+  const body = bodyOf(route, bodyBytes, ctx.req.headers['content-type'])
   checks.body(body)
   return { ...target, body, bodyBytes }
+}
+
+function bodyOf(route: Route, bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
+  if (!route.body) return {}
+  return route.bodyOptional ? parseOptionalBody(bytes) : parseBody(bytes, contentType)
 }
 
 const empty = Buffer.alloc(0)

@@ -81,6 +81,19 @@ describe('the HTTP protocol', () => {
       )
   })
 
+  it('takes what is no JSON object for no body where one may be absent', async () => {
+    gateway.fleet.addGuest({ name: 'bodies' })
+    for (const action of ['start', 'stop', 'restart'])
+      for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded'])
+        for (const body of ['[]', '', 'null', '[1]', '"x"', '5', 'no json at all', '{"force":']) {
+          const headers = { 'content-type': type }
+          const reply = await gateway.request('POST', `/containers/bodies/${action}`, { body, headers })
+          expect(reply.status, `${action} ${type} ${body}: ${reply.text}`).to.equal(202)
+        }
+    for (const body of ['{"force":"perhaps"}', `{"force":${'['.repeat(100)}${']'.repeat(100)}}`])
+      expect((await gateway.request('POST', '/containers/bodies/stop', { body })).status, body).to.equal(400)
+  })
+
   for (const [name, body, status, code, headers] of [
     ['broken JSON', '{"name":', 400, 'invalid_json', {}],
     ['a list', '[1]', 400, 'invalid_json', {}],
