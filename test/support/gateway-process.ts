@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -51,7 +51,7 @@ export class GatewayProcess {
     writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
     const keyFile = join(directory, 'admin.key')
     const args = [program, 'init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile]
-    await once(spawn(process.execPath, args, { stdio: 'ignore' }), 'exit')
+    execFileSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] })
     return new GatewayProcess(directory, port, readFileSync(keyFile, 'utf8').trim())
   }
 
