@@ -141,11 +141,14 @@ keep_services_off() {
 
 # npm packages, unless they are those of the lock file already. ensure_npm_packages LOG
 ensure_npm_packages() {
-  local want mark=node_modules/.berth-installed
-  want="$(sha256sum package.json package-lock.json | sha256sum | cut -c 1-64) $(node -p 'process.version + process.arch')"
-  [ "$(cat "$mark" 2>/dev/null)" = "$want" ] && return 0
+  local mark=node_modules/.berth-installed
+  [ "$(cat "$mark" 2>/dev/null)" = "$(npm_packages_wanted)" ] && return 0
   say 'Installing npm packages'
   # `npm install`, not `npm ci`: the lock lists one platform's binaries only.
   run_logged 'npm install' "$1" npm install --no-progress --loglevel=http || exit 1
-  echo "$want" >"$mark"
+  npm_packages_wanted >"$mark" # npm may have put the lock in order
+}
+
+npm_packages_wanted() {
+  echo "$(cat package.json package-lock.json | sha256sum | cut -c 1-64) $(node -p 'process.version + process.arch')"
 }

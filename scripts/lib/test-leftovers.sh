@@ -12,18 +12,18 @@ sweep_test_leftovers() {
   sweep_network
   sweep_mounts
   sweep_cgroups
-  rm -rf --one-file-system /tmp/btest* /run/btest* /var/lib/btest* 2>/dev/null || true
+  rm -rf --one-file-system /tmp/btest* /var/tmp/btest* /run/btest* /var/lib/btest* 2>/dev/null || true
 }
 
 # Guests' first processes are children of their monitors. Twice: what a supervisor started again meanwhile.
 sweep_processes() {
   local pid
-  for pid in $(pgrep -f '^\[lxc monitor\] (/tmp|/run|/var/lib)/btest' || true); do
+  for pid in $(pgrep -f '^\[lxc monitor\] (/tmp|/var/tmp|/run|/var/lib)/btest' || true); do
     pkill -KILL -P "$pid" || true
     kill -KILL "$pid" 2>/dev/null || true
   done
   for _ in 1 2; do
-    for pid in $(pgrep -f '(/tmp|/run|/var/lib)/btest' || true); do
+    for pid in $(pgrep -f '(/tmp|/var/tmp|/run|/var/lib)/btest' || true); do
       [ "$pid" = "$$" ] || kill -KILL "$pid" 2>/dev/null || true
     done
   done
@@ -46,10 +46,10 @@ sweep_network() {
 # Deepest mount first; then the loop devices of files that are ours.
 sweep_mounts() {
   local device file
-  awk '$2 ~ "^/(tmp|run|var/lib)/btest" { print $2 }' /proc/self/mounts | sort -r |
+  awk '$2 ~ "^/(tmp|var/tmp|run|var/lib)/btest" { print $2 }' /proc/self/mounts | sort -r |
     while read -r mount; do umount -l "$(printf '%b' "$mount")" 2>/dev/null || true; done
   losetup -l -n -O NAME,BACK-FILE | while read -r device file _; do
-    [[ $file =~ ^/(tmp|run|var/lib)/btest ]] && losetup -d "$device"
+    [[ $file =~ ^/(tmp|var/tmp|run|var/lib)/btest ]] && losetup -d "$device"
   done
   return 0
 }

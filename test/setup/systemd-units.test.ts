@@ -41,6 +41,8 @@ describe('systemd units', () => {
 
     it(`${unit}: comes back after a crash and at boot`, () => {
       expect(settings.get('Restart')).to.deep.equal(['always'])
+      expect(settings.get('StartLimitIntervalSec')).to.deep.equal(['0'])
+      expect(settings.get('RestartPreventExitStatus')).to.deep.equal(['2'])
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
   }

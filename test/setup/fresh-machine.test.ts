@@ -1,0 +1,157 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { expect } from 'chai'
+import { debianRoot } from '../support/debian-root.js'
+import { readmeResults, readmeShell } from '../support/readme.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+/*
+ * A fresh Debian 12 that systemd runs, as a privileged container: nothing of what Berth needs is installed,
+ * the checkout is in /root. The set-up from the first line of the README to the last.
+ */
+
+const { path: scratch, wipe } = scratchDirectory('btest-fresh')
+const root = join(scratch, 'root')
+const veth = 'btest-fr0'
+const sh = (program: string, ...args: string[]): string => execFileSync(program, args, { encoding: 'utf8' })
+const forwarding = '/proc/sys/net/ipv4/ip_forward'
+const forwardedBefore = readFileSync(forwarding, 'utf8')
+
+function config(): string {
+  const npm = resolve(dirname(process.execPath), '../lib/node_modules/npm')
+  return [
+    'lxc.uts.name = fresh',
+    `lxc.rootfs.path = dir:${root}`,
+    'lxc.net.0.type = veth',
+    'lxc.net.0.flags = up',
+    `lxc.net.0.veth.pair = ${veth}`,
+    'lxc.net.0.ipv4.address = 10.215.7.2/24',
+    'lxc.net.0.ipv4.gateway = 10.215.7.1',
+    'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
+    'lxc.pty.max = 1024',
+    'lxc.apparmor.profile = unconfined',
+    'lxc.cgroup.devices.allow = a',
+    'lxc.cgroup2.devices.allow = a',
+    // The kernel lets a namespace inside mount proc and sysfs only where one is seen whole.
+    'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
+    'lxc.mount.entry = sys dev/.lxc/sys sysfs create=dir 0 0',
+    'lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file 0 0',
+    'lxc.mount.entry = /dev/loop-control dev/loop-control none bind,create=file 0 0',
+    `lxc.mount.entry = ${process.execPath} usr/local/bin/node none bind,ro,create=file 0 0`,
+    `lxc.mount.entry = ${npm} usr/local/lib/node_modules/npm none bind,ro,create=dir 0 0`,
+    `lxc.mount.entry = ${resolve('node_modules')} root/berth/node_modules none bind,ro,create=dir 0 0`,
+  ].join('\n')
+}
+
+function makeMachine(): void {
+  // Its mark says that packages are those of the lock file; inside they are read only.
+  sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
+  sh('cp', '-a', debianRoot(), root)
+  mkdirSync(join(root, 'root/berth'), { recursive: true, mode: 0o700 })
+  sh(
+    'bash',
+    '-c',
+    `git ls-files -co --exclude-standard -z | tar -c --null -T - | tar -x -C ${root}/root/berth`,
+  )
+  symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm'))
+  // The address comes from lxc; it would only be waited for.
+  for (const unit of [
+    'systemd-networkd.service',
+    'systemd-networkd.socket',
+    'systemd-networkd-wait-online.service',
+  ])
+    symlinkSync('/dev/null', join(root, 'etc/systemd/system', unit))
+  copyFileSync('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
+  writeFileSync(join(root, 'etc/hostname'), 'fresh\n')
+  writeFileSync(join(root, 'root/readme.sh'), readmeShell())
+  mkdirSync(join(scratch, 'lxc/fresh'), { recursive: true })
+  writeFileSync(join(scratch, 'lxc/fresh/config'), config())
+}
+
+function startMachine(): void {
+  sh('lxc-start', '-P', join(scratch, 'lxc'), '-n', 'fresh', '-d')
+  sh('ip', 'address', 'add', '10.215.7.1/24', 'dev', veth)
+  sh('ip', 'link', 'set', veth, 'up')
+  writeFileSync(forwarding, '1')
+  const nat = 'type nat hook postrouting priority 100;'
+  const masquerade = 'ip saddr 10.215.7.0/24 oifname != "btest-fr0" masquerade'
+  sh(
+    'nft',
+    `add table ip btest_fresh; add chain ip btest_fresh post { ${nat} }; add rule ip btest_fresh post ${masquerade}`,
+  )
+}
+
+function removeMachine(): void {
+  wipe()
+  spawnSync('ip', ['link', 'delete', veth])
+  spawnSync('nft', ['delete', 'table', 'ip', 'btest_fresh'])
+  writeFileSync(forwarding, forwardedBefore)
+}
+
+function inside(command: string): { code: number | null; output: string } {
+  const path = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+  const args = ['-P', join(scratch, 'lxc'), '-n', 'fresh', '--clear-env', '-v', 'HOME=/root', '-v', path]
+  const { status, stdout, stderr } = spawnSync('lxc-attach', [...args, '--', 'bash', '-c', command], {
+    encoding: 'utf8',
+  })
+  return { code: status, output: stdout + stderr }
+}
+
+function succeed(command: string): string {
+  const { code, output } = inside(command)
+  expect(code, output).to.equal(0)
+  return output
+}
+
+describe('a fresh Debian 12 with systemd', function () {
+  this.timeout(420_000)
+  before(async () => {
+    removeMachine()
+    mkdirSync(scratch, { recursive: true })
+    makeMachine()
+    startMachine()
+    await waitFor(() => /running|degraded/.test(inside('systemctl is-system-running').output), {
+      timeoutMs: 60_000,
+      what: 'systemd inside',
+    })
+    succeed('for i in $(seq 0 31); do [ -e /dev/loop$i ] || mknod /dev/loop$i b 7 $i; done')
+  })
+  after(removeMachine)
+
+  it('up installs what is missing and brings up both units', () => {
+    const output = succeed('/root/berth/scripts/up')
+    expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
+    expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')
+    expect(succeed('systemctl is-active berth-agent berth-gateway')).to.equal('active\nactive\n')
+    expect(succeed('systemctl is-enabled berth-agent berth-gateway')).to.equal('enabled\nenabled\n')
+    expect(succeed('systemctl --failed --no-legend')).to.equal('')
+  })
+
+  it('what the packages brought is not running: no Redis of the distribution’s, no bridge of lxc’s', () => {
+    expect(inside('systemctl is-enabled redis-server lxc-net').output).to.equal('disabled\ndisabled\n')
+    expect(inside('ip link show lxcbr0').code).not.to.equal(0)
+  })
+
+  it('the README’s lines, as they are', () => {
+    succeed('apt-get install -qy sshpass')
+    const output = succeed('bash /root/readme.sh')
+    for (const result of readmeResults) expect(output).to.match(result)
+  })
+
+  it('purge leaves no trace', () => {
+    succeed('/root/berth/scripts/down --purge')
+    const traces = [
+      'ls -d /etc/berth* /var/lib/*berth* /opt/berth* /run/*berth* /var/log/berth* /run/lock/berth*',
+      'ls -d /etc/systemd/system/*berth* /etc/systemd/system/*/*berth*',
+      'ip -br link | grep -E "^(berth|bt[0-9])"',
+      'nft list tables | grep .',
+      'grep -E "btrfs|berth" /proc/self/mounts | grep -v node_modules',
+      'pgrep -fa "[b]erth/(agent|gateway|pool)|lxc monito[r]"',
+      'find /sys/fs/cgroup -name "lxc.*.bt*" | grep .',
+      'getent passwd berth',
+    ]
+    for (const trace of traces) expect(inside(`${trace} 2>/dev/null`).output, trace).to.equal('')
+  })
+})
