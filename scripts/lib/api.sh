@@ -9,6 +9,14 @@ api() {
     ${3:+-H 'Content-Type: application/json' --data "$3"} "$(api_url)/api/v1$2"
 }
 
+# Revoked, deleted, disabled or of another store: then nothing can be asked. Not true of a gateway without answer.
+admin_key_refused() {
+  local code
+  code=$(curl -s -o /dev/null --max-time 30 -w '%{http_code}' -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
+    "$(api_url)/api/v1/hosts") || true
+  [ "$code" = 401 ] || [ "$code" = 403 ]
+}
+
 # A value of a JSON text on standard input by a jq filter; nothing when it is not there. json FILTER [JQ-ARGS...]
 json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 

@@ -10,7 +10,7 @@ daemon_digest() {
   {
     (cd "$lib_dir" && find "dist/$1" dist/shared dist/proto package.json -type f ! -name '*.map' -print0 |
       sort -z | xargs -0 sha256sum)
-    cat "$lib_dir/.packages" "$(config_of "$1")" 2>/dev/null
+    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # the last is optional
     ! runs_systemd || cat "$(unit_file "$1")"
   } | sha256sum | cut -c 1-64
 }
@@ -111,6 +111,39 @@ daemon_pid() {
 # Field 22 of /proc/PID/stat, counted behind the command's name; nothing for a process that has ended (Z).
 start_time_of() { sed -n 's/.*) \([^Z]\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
+environment_of() { echo "$etc_dir/$1.env"; }
+
+# The environment as the unit gives it, whoever runs this script: to be called in a shell of its own. Values do not
+# appear in arguments, which ps shows.
+daemon_environment() {
+  local file name value
+  file=$(environment_of "$1")
+  while read -r name; do export -n "${name?}"; done < <(compgen -e)
+  export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root NODE_ENV=production
+  [ "$1" != gateway ] || HOME=/nonexistent
+  [ -r "$file" ] || return 0
+  while IFS='=' read -r name value; do
+    [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
+    [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]] && value=${BASH_REMATCH[1]}
+    export "$name=$value"
+  done <"$file"
+}
+
+# BERTH_REDIS_URL as this script got it, for every later start too.
+keep_redis_url() {
+  local file
+  [ -n "${BERTH_REDIS_URL:-}" ] || return 0
+  [[ $BERTH_REDIS_URL != *[$'\n\t "\'\\']* ]] || fail 'BERTH_REDIS_URL: blanks, quotes and backslashes must be percent-encoded'
+  file=$(environment_of gateway)
+  grep -qsxF "BERTH_REDIS_URL=$BERTH_REDIS_URL" "$file" && return 0
+  (
+    umask 077
+    { grep -sv '^BERTH_REDIS_URL=' "$file" || true; echo "BERTH_REDIS_URL=$BERTH_REDIS_URL"; } >"$file.new"
+  )
+  mv "$file.new" "$file"
+  note "wrote $file: BERTH_REDIS_URL"
+}
+
 start_daemon() {
   if runs_systemd; then
     systemctl -q enable "$(unit_of "$1")"
@@ -126,15 +159,14 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # fd 9 is this script's lock. BERTH_REDIS_URL is the one variable that a daemon reads.
+  # fd 9 is this script's lock.
   (
     cd /
     umask 077
     ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
-    # shellcheck disable=SC1090 # the operator's
-    [ ! -r "$etc_dir/$1.env" ] || { set -a && . "$etc_dir/$1.env" && set +a; }
+    daemon_environment "$1"
     exec 9>&- </dev/null >>"$log" 2>&1
-    NODE_ENV=production "${as[@]}" setsid "$node_program" "$lib_dir/dist/$1/main.js" serve --config "$(config_of "$1")" &
+    "${as[@]}" setsid "$node_program" "$lib_dir/dist/$1/main.js" serve --config "$(config_of "$1")" &
     echo "$!" >"$(pid_file_of "$1").new"
   )
   pid=$(cat "$(pid_file_of "$1").new")
@@ -223,11 +255,26 @@ fail_with_log() {
 
 # --- systemd
 
+# The gateway's unit writes nowhere but in its own directories: those that the configuration moves are named.
+# allow_own_directories UNIT-FILE
+allow_own_directories() {
+  local directory
+  for directory in "$(gateway_state_dir)" "$(gateway_run_dir)"; do
+    case $directory in
+      "/var/lib/berth$suffix/gateway" | "/run/berth$suffix/gateway") continue ;;
+      # It is gone after a boot: systemd makes it.
+      /run/*) sed -i "s#^RuntimeDirectory=.*#& ${directory#/run/}#" "$1" ;;
+      *) sed -i "s#^ProtectSystem=.*#&\nReadWritePaths=$directory#" "$1" ;;
+    esac
+  done
+}
+
 install_unit() {
   local file
   file=$(unit_file "$1")
   sed -e "s#/usr/bin/node #$node_program #; s#/opt/berth/#$lib_dir/#; s#/etc/berth/#$etc_dir/#" \
     -e "s#=berth/$1\$#=berth$suffix/$1#" "systemd/berth-$1.service" >"$file.new"
+  [ "$1" != gateway ] || allow_own_directories "$file.new"
   if cmp -s "$file.new" "$file"; then rm "$file.new"; else
     mv "$file.new" "$file"
     systemctl daemon-reload
