@@ -154,6 +154,26 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
+  it('a key bound to containers sees how many of its own are on a host', async () => {
+    const [uuid] = [...agent!.host.guests.keys()]
+    const bound = await call('POST', '/api-keys', {
+      name: 'one',
+      scopes: ['host:read'],
+      container_uuids: [uuid],
+    })
+    const { key: one } = bound.body.data
+    expect((await call('GET', '/hosts')).body.data[0].containers).to.be.greaterThan(1)
+    expect((await call('GET', '/hosts', undefined, one)).body.data[0].containers).to.equal(1)
+    expect((await call('GET', `/hosts/${hostId}`, undefined, one)).body.data.containers).to.equal(1)
+  })
+
+  it('only the fields that are meant are in the log of a change', async () => {
+    const body = { draining: false, note: 'not meant', password: 'very secret' }
+    expect((await call('PATCH', `/hosts/${hostId}`, body)).status).to.equal(200)
+    const [entry] = (await call('GET', '/audit-logs')).body.data
+    expect(entry).to.include({ action: 'host.update', detail: `id ${hostId}, draining false` })
+  })
+
   it('join tokens are in no log of what was done', async () => {
     const made = await call('POST', `/hosts/${hostId}/join-token`, {})
     expect(made.status).to.equal(201)

@@ -4,9 +4,9 @@ import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/bert
 import { notFound } from '../../../shared/errors.js'
 import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../list.js'
-import { route, type Answer, type RequestContext, type Route } from '../route.js'
+import { route, type Answer, type Caller, type RequestContext, type Route } from '../route.js'
 import { oneOf, TimeSchema } from '../schema.js'
-import { refuseBound } from '../visible.js'
+import { isBound, refuseBound, visibleGuests } from '../visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -79,8 +79,8 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       summary: 'Hosts of the fleet',
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
       data: Type.Array(HostRowSchema),
-      handle: ({ query }) => {
-        const guests = countGuests(view)
+      handle: ({ caller, query }) => {
+        const guests = countGuests(view, caller)
         const rows = view.hosts().map((host) => hostRow(host, guests.get(host.id) ?? 0, time))
         return listAnswer(rows, query, {
           sortable: ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'],
@@ -96,7 +96,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       summary: 'One host',
       params: HostPathSchema,
       data: HostRowSchema,
-      handle: ({ params }) => ({ data: getRow(view, params.id, time) }),
+      handle: ({ caller, params }) => ({ data: getRow({ view, time }, caller, params.id) }),
     }),
   ]
 }
@@ -137,7 +137,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       handle: async (context) => {
         const { params, caller } = context
         refuseBound(caller, 'manage hosts')
-        const { name } = getRow(fleet.view, params.id, time)
+        const { name } = getRow({ view: fleet.view, time }, caller, params.id)
         context.audit({ target: name, detail: `id ${params.id}` })
         return { status: 201, data: tokenRow(await fleet.hosts.createJoinToken(params.id), time) }
       },
@@ -173,7 +173,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       handle: async (context) => {
         const { params, query, caller } = context
         refuseBound(caller, 'manage hosts')
-        const { name, containers } = getRow(fleet.view, params.id, time)
+        const { name, containers } = getRow({ view: fleet.view, time }, caller, params.id)
         context.audit({ target: name, detail: `id ${params.id}, ${containers} containers` })
         await fleet.hosts.removeHost(params.id, { force: query.force ?? false })
         return { message: 'host removed' }
@@ -188,11 +188,12 @@ async function changeHost(
 ): Promise<Answer<HostRow>> {
   const { params, body, caller } = context
   refuseBound(caller, 'manage hosts')
-  const { name } = getRow(fleet.view, params.id, time)
-  const detail = Object.entries(body).map(([field, value]) => `${field} ${value}`)
+  const { name } = getRow({ view: fleet.view, time }, caller, params.id)
+  const change = pick(body)
+  const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
-  await fleet.hosts.updateHost(params.id, pick(body))
-  return { message: 'host changed', data: getRow(fleet.view, params.id, time) }
+  await fleet.hosts.updateHost(params.id, change)
+  return { message: 'host changed', data: getRow({ view: fleet.view, time }, caller, params.id) }
 }
 
 /** Only the fields that are meant: bodies may hold more. */
@@ -205,15 +206,21 @@ function pick({ name, address, draining }: Static<typeof ChangeBodySchema>) {
 }
 
 /** @throws {BerthError} `not_found` */
-function getRow(view: FleetView, hostId: string, time: TimeFormat): HostRow {
+function getRow(
+  { view, time }: { view: FleetView; time: TimeFormat },
+  caller: Caller,
+  hostId: string,
+): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
-  return hostRow(host, countGuests(view).get(hostId) ?? 0, time)
+  return hostRow(host, countGuests(view, caller).get(hostId) ?? 0, time)
 }
 
-function countGuests(view: FleetView): Map<string, number> {
+/** Containers by host, as far as the caller may know of them. */
+function countGuests(view: FleetView, caller: Caller): Map<string, number> {
   const counts = new Map<string, number>()
-  for (const { hostId } of view.guests()) counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
+  for (const { hostId } of isBound(caller) ? visibleGuests(view, caller) : view.guests())
+    counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
   return counts
 }
 
