@@ -29,6 +29,9 @@ const spareOutcomes = 1000
 /** An outcome is written this long after its entry at most; no handler runs longer. */
 const outcomeDelayMs = 3_600_000
 
+/** Characters of what comes from requests: an entry does not grow with them. */
+const longest = { target: 200, detail: 1000 } as const
+
 type Fields = Record<string, string>
 
 interface Message {
@@ -47,13 +50,16 @@ export class AuditStore implements AuditLog {
   ) {}
 
   async begin(start: AuditStart): Promise<AuditEntry> {
-    const { action, caller, requestId, target } = start
+    const { action, caller, requestId } = start
+    const target = shorten(start.target, longest.target)
     const entry = { action, target, user: caller.user, address: caller.address, request_id: requestId }
     return { id: await this.append('audit', this.keep, { key_id: String(caller.keyId), ...entry }) }
   }
 
   async finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void> {
-    const { success, target, detail, containerUuid = '' } = outcome
+    const { success, containerUuid = '' } = outcome
+    const target = shorten(outcome.target, longest.target)
+    const detail = shorten(outcome.detail, longest.detail)
     const fields = { of: entry.id, success: success ? '1' : '0', target, detail, container: containerUuid }
     await this.append('audit-outcome', this.keep + spareOutcomes, fields)
   }
@@ -142,6 +148,10 @@ function decode(messages: { id: string; message: Fields }[] | null): Message[] {
     id,
     fields: JSON.parse(message['e'] ?? '{}') as Fields,
   }))
+}
+
+function shorten(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
 function timeOf(id: string | undefined): number {

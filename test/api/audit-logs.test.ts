@@ -116,6 +116,23 @@ describe('audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
+  it('cuts what is too long', async () => {
+    const { audit } = gateway.access
+    const caller = {
+      ...{ keyId: 1, keyName: 'x', user: 'api:x', scopes: [], containerUuids: new Set<string>() },
+    }
+    const from = { ...caller, ipWhitelist: '', expiresAtMs: 0, address: '127.0.0.1' }
+    const start = { action: 'test.long', requestId: 'r', target: 't'.repeat(5000) }
+    await audit.begin({ ...start, caller: from })
+    const entry = await audit.begin({ ...start, caller: from })
+    await audit.finish(entry, { success: true, target: 'u'.repeat(5000), detail: 'd'.repeat(50_000) })
+    const { records } = await audit.read({ action: 'test.long', containerUuids: new Set() })
+    expect(records.map(({ target, detail }) => [target.length, detail.length])).to.deep.equal([
+      [200, 1000],
+      [200, 'outcome unknown'.length],
+    ])
+  })
+
   it('refuses to act when it cannot be written, with 503 and Retry-After', async () => {
     const guest = gateway.fleet.addGuest({ name: 'safe' })
     process.kill(await gateway.redis.pid(), 'SIGSTOP')
