@@ -4,8 +4,11 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { createClientAddressReader } from './client-address.js'
 
-function addressOf(peer: string, forwarded: string | undefined, trusted: string[]): string {
-  const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }
+/** X-Forwarded-For, or headers by name. */
+type Forwarded = string | Record<string, string> | undefined
+
+function addressOf(peer: string, forwarded: Forwarded, trusted: string[]): string {
+  const headers = typeof forwarded === 'string' ? { 'x-forwarded-for': forwarded } : (forwarded ?? {})
   const request = { socket: { remoteAddress: peer }, headers } as unknown as IncomingMessage
   return createClientAddressReader(trusted)(request)
 }
@@ -33,8 +36,37 @@ describe('the client’s address', () => {
       ['10.0.0.1'],
       '198.51.100.7',
     ],
+    ['drops a port', '10.0.0.1', '198.51.100.7:4711, 10.0.0.2:80', ['10.0.0.0/8'], '198.51.100.7'],
+    ['drops brackets and port', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
+    ['drops brackets', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
+    ['leaves an IPv6 address whole', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
+    ['stops at a port that is none', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
+    ['is X-Real-IP', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
+    ['is CF-Connecting-IP', '10.0.0.1', { 'cf-connecting-ip': '2001:db8::7' }, ['10.0.0.0/8'], '2001:db8::7'],
+    ['is not X-Real-IP of others', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
+    [
+      'is not CF-Connecting-IP of others',
+      '192.0.2.1',
+      { 'cf-connecting-ip': '127.0.0.1' },
+      ['10.0.0.0/8'],
+      '192.0.2.1',
+    ],
+    [
+      'prefers X-Forwarded-For',
+      '10.0.0.1',
+      { 'x-forwarded-for': '198.51.100.7', 'x-real-ip': '127.0.0.1', 'cf-connecting-ip': '127.0.0.1' },
+      ['10.0.0.0/8'],
+      '198.51.100.7',
+    ],
+    [
+      'is the proxy’s where X-Real-IP is none',
+      '10.0.0.1',
+      { 'x-real-ip': 'a, b' },
+      ['10.0.0.0/8'],
+      '10.0.0.1',
+    ],
     ['drops a zone', 'fe80::1%eth0', undefined, [], 'fe80::1'],
-  ] as [string, string, string | undefined, string[], string][])
+  ] as [string, string, Forwarded, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
 
   it('is always an address, and never one that an untrusted hop made up', () => {
