@@ -61,7 +61,7 @@ export function createAccess({ store, secret, stateDir, auditKeep, log }: Access
       instance.start()
     },
     close: async () => {
-      await usage.flush()
+      await usage.close()
       await instance.stop()
     },
   }

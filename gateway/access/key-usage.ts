@@ -14,7 +14,12 @@ export class KeyUsage {
   private pending = new Map<number, { atMs: number; address: string }>()
   private timer: NodeJS.Timeout | undefined
 
-  constructor(private readonly store: Store) {}
+  private closed = false
+
+  constructor(
+    private readonly store: Store,
+    private readonly everyMs = flushEveryMs,
+  ) {}
 
   note(id: number, atMs: number, address: string): void {
     const use = this.pending.get(id)
@@ -24,7 +29,17 @@ export class KeyUsage {
       return
     }
     this.pending.set(id, { atMs, address })
-    this.timer ??= setTimeout(() => void this.flush(), flushEveryMs).unref()
+    this.arm()
+  }
+
+  /** Writes what is pending, for the last time. */
+  async close(): Promise<void> {
+    this.closed = true
+    await this.flush()
+  }
+
+  private arm(): void {
+    if (!this.closed) this.timer ??= setTimeout(() => void this.flush(), this.everyMs).unref()
   }
 
   /** Writes what is pending; while the store is down it stays pending. */
@@ -40,8 +55,9 @@ export class KeyUsage {
     try {
       await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
-      // A newer use of the same key wins. The next use, or the end of the process, tries again.
+      // A newer use of the same key wins.
       for (const [id, use] of writing) if (!this.pending.has(id)) this.pending.set(id, use)
+      this.arm()
     }
   }
 

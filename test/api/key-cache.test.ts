@@ -124,6 +124,19 @@ describe('key cache', () => {
     expect(await cache.load(digestKey(orphan))).to.deep.include({ complete: false })
   })
 
+  it('notes uses once the store is back, without another use', async () => {
+    const other = await redis.openStore('usage:')
+    const usage = new KeyUsage(other, 20)
+    const run = other.run.bind(other)
+    let failures = 0
+    other.run = () => Promise.reject(new Error(`away ${++failures}`))
+    usage.note(7, 1_700_000_000_000, '192.0.2.1')
+    await waitFor(() => failures >= 2, { what: 'another try' })
+    other.run = run
+    await waitFor(async () => (await other.client.hGet(keyNames(other).used, '7')) !== null)
+    await usage.close()
+  })
+
   it('is not trusted when the store was not heard of lately', async () => {
     const failures = new FailureLog(silentLog)
     const authenticator = new KeyAuthenticator(store, cache, new KeyUsage(store), failures)
