@@ -58,8 +58,8 @@ export class BtrfsDisks implements LxcDisks {
   async remove(guest: string): Promise<void> {
     const path = this.rootfsPath(guest)
     this.#subvolumeIds.delete(guest)
-    if (!(await exists(path))) return
-    await this.#trash.discard(path)
+    if (await exists(path)) await this.#trash.discard(path)
+    else await this.#trash.commit()
   }
 
   async list(): Promise<string[]> {

@@ -5,6 +5,7 @@ import { basename, join } from 'node:path'
 import type { Logger } from 'pino'
 import { clearStaleQgroups, deleteSubvolume, setReadOnly } from '../host/btrfs.js'
 import { CommandError } from '../host/process.js'
+import { DirectoryCommit } from './commit.js'
 import { findNestedSubvolumes } from './nested.js'
 import type { Pool } from './pool.js'
 
@@ -16,19 +17,30 @@ export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
+  readonly #commit: DirectoryCommit
   #staleQgroups = true
 
   constructor(pool: Pool, log: Logger) {
     this.#pool = pool
+    this.#commit = new DirectoryCommit(pool.trash)
     this.#log = log
   }
 
-  /** Takes the subvolume away at once; a deletion that fails is logged and left to the sweep. */
+  /**
+   * Takes the subvolume away, also from what a power loss brings back; a deletion that fails is logged and left
+   * to the sweep.
+   */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
     this.#inWork.add(name)
     await moveSubvolume(path, join(this.#pool.trash, name))
-    await this.#empty(name)
+    const [moved] = await Promise.allSettled([this.commit(), this.#empty(name)])
+    if (moved.status === 'rejected') throw moved.reason
+  }
+
+  /** For what was moved here before, by a call that may not have ended: it stays away after a power loss. */
+  commit(): Promise<void> {
+    return this.#commit.commit()
   }
 
   /** Deletes what is left here, and the qgroups of subvolumes that are gone; for starts and now and then. */
