@@ -659,6 +659,46 @@ describe('lxc driver', function () {
     })
   })
 
+  describe('a name that another guest has', () => {
+    const refusal = (act: Promise<unknown>): Promise<string> =>
+      act.then(
+        () => 'done',
+        (error: { code?: string }) => error.code ?? String(error),
+      )
+
+    for (const [what, hide] of [
+      ['known by its configuration', false],
+      ['of which nothing is known', true],
+    ] as const)
+      it(`is not taken over, nor is it harmed: ${what}`, async () => {
+        const machine = await started()
+        const before = await observed(machine)
+        const config = `${host.path}/state/lxc/${prefix}-${machine.id}/config`
+        const kept = readFileSync(config, 'utf8')
+        if (hide) rmSync(config)
+        const driver = await host.reopen()
+        const other = { ...machine, uuid: machine.uuid.replace(/^.{8}/, '00000000') }
+        try {
+          for (const act of [
+            () => driver.createDisk(other),
+            () => driver.configure(other),
+            () => driver.start(other, signal),
+          ])
+            expect(await refusal(act())).to.equal('guest_foreign')
+          if (!hide) expect(await refusal(driver.console(other))).to.equal('guest_foreign')
+          await driver.stop(other, { timeoutMs: 1000, signal })
+          await driver.kill(other)
+          await driver.delete(other)
+        } finally {
+          driver.close()
+          writeFileSync(config, kept, { mode: 0o600 })
+        }
+        expect(await observed(machine)).to.deep.include(before)
+        expect(existsSync(host.rootfs(machine))).to.equal(true)
+        expect(existsSync(host.rootfs(other))).to.equal(false)
+      })
+  })
+
   describe('delete and traces', () => {
     it('refuses a running guest; then removes all, twice', async () => {
       const machine = await started()

@@ -89,16 +89,17 @@ export class LxcDriver implements Driver {
   }
 
   async createDisk(machine: Machine): Promise<void> {
+    this.#freeName(machine)
     await this.options.disks.clone(machine.uuid, machine.templateId, machine.limits.diskBytes)
   }
 
   async configure(machine: Machine): Promise<void> {
-    const name = this.#name(machine)
+    const name = this.#freeName(machine)
     await this.#configs.write(name, machine.uuid, planConfig(machine, this.#configFacts(machine)))
   }
 
-  start(machine: Machine, signal: AbortSignal): Promise<void> {
-    const name = this.#name(machine)
+  async start(machine: Machine, signal: AbortSignal): Promise<void> {
+    const name = this.#freeName(machine)
     return this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
@@ -124,14 +125,15 @@ export class LxcDriver implements Driver {
     return this.#ending(machine, (target) => killGuest(this.#context, target))
   }
 
-  delete(machine: Machine): Promise<void> {
-    return this.#ending(machine, async (target) => {
+  async delete(machine: Machine): Promise<void> {
+    await this.#ending(machine, async (target) => {
       if (this.#runtime.read(target.name).state !== 'stopped')
         throw conflict('guest_running', `${target.name} has processes: it is not deleted`)
       await removeLeftovers(this.#runtime, target)
       await this.options.disks.remove(machine.uuid)
       await this.#configs.remove(target.name)
     })
+    if (this.#isForeign(machine)) await this.options.disks.remove(machine.uuid)
   }
 
   async observe(): Promise<Observed[]> {
@@ -192,7 +194,9 @@ export class LxcDriver implements Driver {
     for (const uuid of await disks.list()) await disks.remove(uuid)
   }
 
-  #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
+  /** Another guest's by the same name is left alone: this one is not there. */
+  async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
+    if (this.#isForeign(machine)) return
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
       await act({ name, device: machine.nic.device })
@@ -205,8 +209,26 @@ export class LxcDriver implements Driver {
     return { paths: this.paths, runtime: this.#runtime }
   }
 
+  /** @throws {BerthError} `guest_foreign` when the name is another guest's, as its configuration says */
   #name(machine: Machine): string {
-    return this.paths.nameOf(machine.id)
+    const name = this.paths.nameOf(machine.id)
+    const owner = this.#configs.findUuid(name)
+    if (owner === undefined || owner === machine.uuid) return name
+    throw conflict('guest_foreign', `${name} is another guest's on this host: ${owner}`)
+  }
+
+  /** @throws {BerthError} `guest_foreign` also when something runs by that name of which nothing is known */
+  #freeName(machine: Machine): string {
+    const name = this.#name(machine)
+    if (!this.#isForeign(machine)) return name
+    throw conflict('guest_foreign', `${name} has processes on this host, and no configuration`)
+  }
+
+  /** An id may come anew where a journal was lost, and a guest of before still be there. */
+  #isForeign({ id, uuid }: Machine): boolean {
+    const name = this.paths.nameOf(id)
+    const owner = this.#configs.findUuid(name)
+    return owner === undefined ? this.#runtime.read(name).state !== 'stopped' : owner !== uuid
   }
 
   #container(machine: Machine): { lxcPath: string; name: string } {
