@@ -55,15 +55,12 @@ export class SystemdMachine {
   /** @param name of its own for every test file, prefixed btest-; what an earlier run left goes first */
   static async create(name: string): Promise<SystemdMachine> {
     const scratch = scratchDirectory(name)
-    const root = join(scratch.path, 'root')
-    unpackSystemdRoot(root)
-    copyCheckout(root)
-    markPackages(root, scratch.path)
-    prepareUnits(root)
-    await makePool(root, join(scratch.path, 'pool'))
-    mkdirSync(join(scratch.path, 'lxc', name), { recursive: true })
-    writeFileSync(join(scratch.path, 'devices'), deviceHook, { mode: 0o755 })
-    writeFileSync(join(scratch.path, 'lxc', name, 'config'), planConfig(scratch.path, name).join('\n'))
+    try {
+      await fill(scratch.path, name)
+    } catch (error) {
+      scratch.wipe()
+      throw error
+    }
     return new SystemdMachine(scratch.path, name, scratch.wipe)
   }
 
@@ -111,6 +108,18 @@ export class SystemdMachine {
     const { stdout } = spawnSync('lxc-info', [...this.#lxc, '-p', '-H'], { encoding: 'utf8' })
     return stdout.trim()
   }
+}
+
+async function fill(directory: string, name: string): Promise<void> {
+  const root = join(directory, 'root')
+  unpackSystemdRoot(root)
+  copyCheckout(root)
+  markPackages(root, directory)
+  prepareUnits(root)
+  await makePool(root, join(directory, 'pool'))
+  mkdirSync(join(directory, 'lxc', name), { recursive: true })
+  writeFileSync(join(directory, 'devices'), deviceHook, { mode: 0o755 })
+  writeFileSync(join(directory, 'lxc', name, 'config'), planConfig(directory, name).join('\n'))
 }
 
 function planConfig(directory: string, name: string): string[] {
