@@ -59,7 +59,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
   await recover(host, domain, config)
   const description = await describe(host, domain, { ...options, hostId })
   const feed = await startSampling(host, domain, { config, log, closers })
-  closers.add(startUpkeep({ tasks: upkeepOf(host, domain, config), log }))
+  closers.add(startUpkeep({ tasks: upkeepOf(domain, config), log }))
   closers.add(await serve(config.listen, identityDir, servicesOf(domain, description, feed)))
   log.info({ host: hostId, listen: config.listen, guests: domain.context.store.list().length }, 'agent ready')
 }
@@ -76,11 +76,10 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
-/** Neither the journal nor the trash may grow for ever. */
-function upkeepOf(host: Host, { engine }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+/** The journal may not grow for ever; the trash is the reconciler's. */
+function upkeepOf({ engine }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
   return {
     operations: () => engine.prune(config.operations.keep_days),
-    trash: () => host.trash.sweep(),
   }
 }
 

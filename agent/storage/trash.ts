@@ -45,15 +45,19 @@ export class Trash {
 
   /** Deletes what is left here, and the qgroups of subvolumes that are gone; for starts and now and then. */
   async sweep(): Promise<void> {
-    const left = (await readdir(this.#pool.trash)).filter((name) => !this.#inWork.has(name))
+    const before = new Set(this.#inWork) // may go while the directory is read
+    const names = await readdir(this.#pool.trash)
+    const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
+    // At once, before anything is awaited: another sweep meanwhile leaves them to this one.
+    for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (!this.#staleQgroups) return
     this.#staleQgroups = false
     await clearStaleQgroups(this.#pool.path)
   }
 
+  /** @param name in work; no longer when this returns */
   async #empty(name: string): Promise<void> {
-    this.#inWork.add(name)
     try {
       await this.#deleteTree(join(this.#pool.trash, name))
     } catch (error) {

@@ -332,6 +332,19 @@ describe('storage', function () {
       expect(readdirSync(pool.trash)).to.deep.equal([])
     })
 
+    it('in the trash are deleted once, however many sweep it while more come', async () => {
+      const warnings: string[] = []
+      const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
+      const shared = new Trash(pool, heard)
+      const sharing = new BtrfsDisks(pool, shared)
+      const guests = Array.from({ length: 12 }, () => randomUUID())
+      for (const guest of guests) await sharing.clone(guest, 'small-1', gib)
+      for (const guest of guests.slice(6)) renameSync(sharing.rootfsPath(guest), `${pool.trash}/${guest}.aa`)
+      const removals = guests.slice(0, 6).map((guest) => sharing.remove(guest))
+      await Promise.all([...removals, shared.sweep(), shared.sweep(), shared.sweep()])
+      expect([readdirSync(pool.trash), warnings]).to.deep.equal([[], []])
+    })
+
     it('are made 100 at once', async () => {
       const guests = Array.from({ length: 100 }, () => randomUUID())
       const begin = performance.now()
