@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
@@ -25,6 +25,17 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     await closers.run()
   }
   await removePool(config.storage, log)
-  for (const directory of [config.run_dir, config.state_dir])
-    await rm(directory, { recursive: true, force: true })
+  for (const name of made) await rm(join(config.state_dir, name), { recursive: true, force: true })
+  await rm(join(config.run_dir, 'lxc-stopped'), { recursive: true, force: true })
+  for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
+}
+
+/** What an agent makes in its state directory; the directory may have more of the operator's. */
+const made = [
+  ...['identity', 'lxc', 'lxc-support', 'secret.key'],
+  ...['journal.db', 'journal.db-shm', 'journal.db-wal', 'lock.db', 'lock.db-journal'],
+]
+
+function ignoreFilled(error: unknown): void {
+  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }

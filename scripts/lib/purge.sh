@@ -160,19 +160,36 @@ unmount_below() {
 # Files, last: what was removed before is found through them.
 purge_files() {
   local directory
-  for directory in "$(agent_state_dir)" "$(agent_run_dir)" "$(gateway_state_dir)" "$(gateway_run_dir)" \
-    "$var_dir" "$run_base" "$log_dir" "$lib_dir" "$lib_dir.old" "$lib_dir.new" "$etc_dir"; do
-    remove_tree "$directory"
+  remove_made_in "$(agent_state_dir)" identity journal.db journal.db-shm journal.db-wal lock.db lock.db-journal \
+    lxc lxc-support secret.key
+  remove_made_in "$(agent_run_dir)" lxc-stopped
+  remove_made_in "$(gateway_state_dir)" admin-key.json pki redis secret
+  remove_made_in "$(gateway_run_dir)" redis.sock admin.key
+  for directory in "$var_dir" "$run_base" "$log_dir" "$lib_dir" "$lib_dir.old" "$lib_dir.new" "$etc_dir"; do
+    rm -rf --one-file-system "$directory"
   done
   rm -f "$(unit_file agent)" "$(unit_file gateway)" "$(unit_file agent).new" "$(unit_file gateway).new"
 }
 
-# Never a directory near the root, never across a mount that could not be undone.
-remove_tree() {
-  case $1 in
-    /*/*/* | /etc/berth* | /run/berth* | /opt/berth*) rm -rf --one-file-system "$1" ;;
-    *) fail "$1 is not removed: it is too near the root" ;;
-  esac
+# A directory of the operator's choice loses what Berth makes in it, and goes if nothing else is there. Never across
+# a mount that could not be undone. remove_made_in DIRECTORY NAME...
+remove_made_in() {
+  local directory=$1 name
+  shift
+  for name in "$@"; do rm -rf --one-file-system "${directory:?}/$name"; done
+  rmdir "$directory" 2>/dev/null || true
+}
+
+# Before anything is destroyed: a purge that stops halfway is worse than none.
+check_directories() {
+  local directory
+  for directory in "$(agent_state_dir)" "$(agent_run_dir)" "$(gateway_state_dir)" "$(gateway_run_dir)" "$(pool_dir)"; do
+    case $directory/ in
+      *//* | */./* | */../*) ;;
+      /*/*/) continue ;;
+    esac
+    fail "$directory, of the configuration in $etc_dir, is no directory that Berth can have to itself." 'Nothing was removed.'
+  done
 }
 
 # What all instances share goes with the last.
@@ -181,7 +198,7 @@ purge_shared() {
   for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
   remove_lxcfs
   remove_stale_policy
-  rm -f "$policy_lock"
+  rm -f "$policy_lock" /var/lib/.berth-kernel-settings.json
   if [ -e /var/lib/.berth-made-user ]; then
     userdel "$berth_user" 2>/dev/null || true
     rm -f /var/lib/.berth-made-user
