@@ -1,0 +1,50 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
+import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
+import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
+import { createLogger } from '../../shared/logging.js'
+
+/** A limit that nothing on a test host reaches. */
+const path = 'net/ipv6/neigh/default/gc_thresh1'
+
+describe('kernel settings of the host', () => {
+  const directory = mkdtempSync('/tmp/btest-kernel-')
+  const file = join(directory, 'record.json')
+  const log = createLogger({ name: 'test', level: 'error' })
+  const [first, second] = [join(directory, 'first'), join(directory, 'second')]
+  let original: number | undefined
+
+  before(async () => {
+    original = await findSysctl(path)
+    for (const state of [first, second]) mkdirSync(state)
+  })
+  after(async () => {
+    if (original !== undefined) await writeSysctl(path, original)
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  it('are as they were once the last agent is purged', async function () {
+    if (original === undefined) this.skip()
+    await writeSysctl(path, 200)
+    await recordKernelSettings(first, file)
+    ensureHostLimits()
+    await recordKernelSettings(second, file)
+    expect(await findSysctl(path)).to.equal(8192)
+    await restoreKernelSettings(first, log, file)
+    expect(await findSysctl(path), 'another agent needs it').to.equal(8192)
+    await restoreKernelSettings(second, log, file)
+    expect(await findSysctl(path)).to.equal(200)
+    expect(existsSync(file)).to.equal(false)
+  })
+
+  it('that somebody else changed since stay', async function () {
+    if (original === undefined) this.skip()
+    await writeSysctl(path, 200)
+    await recordKernelSettings(first, file)
+    await writeSysctl(path, 300)
+    await restoreKernelSettings(first, log, file)
+    expect(await findSysctl(path)).to.equal(300)
+  })
+})
