@@ -23,10 +23,25 @@ export async function ensureSysctls(bridge: string): Promise<string[]> {
   return repairs
 }
 
+/** In a container /proc/sys may be read-only; said once, not at every pass. */
+const refused = new Set<string>()
+
 async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
   const have = await findSysctl(path)
   if (have === value || (atLeast && have !== undefined && have > value)) return []
   if (have === undefined && optional) return []
-  await writeSysctl(path, value)
-  return [`${path.replaceAll('/', '.')}: ${have} → ${value}`]
+  const name = path.replaceAll('/', '.')
+  try {
+    await writeSysctl(path, value)
+  } catch (cause) {
+    if (!['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')) throw cause
+    if (path === 'net/ipv4/ip_forward')
+      throw new BerthError(
+        'unavailable',
+        'host_not_ready',
+        `${name} is ${have} and cannot be set: no guest would reach anything`,
+      )
+    return refused.has(path) ? [] : [(refused.add(path), `${name}: stays ${have}, ${value} refused`)]
+  }
+  return [`${name}: ${have} → ${value}`]
 }
