@@ -57,12 +57,14 @@ export class ApiKeys {
     callerId: number,
     fields: KeyFields & { name: string },
   ): Promise<{ record: KeyRecord; key: string }> {
-    const maker = await this.store.run('read an API key', (client) => readChain(client, this.names, callerId))
-    if (!maker) throw notFound('API key')
-    checkChainLength(maker)
-    const grant = planNewKey(fields, effectiveRights(maker))
     const key = createKeySecret()
-    const record = await this.store.run('make an API key', async (client) => {
+    const record = await this.store.transact('make an API key', async (client) => {
+      // Its maker may be deleted, or lose rights, meanwhile.
+      await client.watch(this.names.version)
+      const maker = await readChain(client, this.names, callerId)
+      if (!maker) throw notFound('API key')
+      checkChainLength(maker)
+      const grant = planNewKey(fields, effectiveRights(maker))
       const id = await client.incr(this.names.nextId)
       const made: KeyRecord = {
         ...grant,

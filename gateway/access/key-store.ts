@@ -11,7 +11,7 @@ export function keyNames(store: Store) {
     /** Set of ids. */
     ids: store.key('apikey-ids'),
     nextId: store.key('apikey-next'),
-    /** Counts changes and removals; watched by those who must see all keys as they are. */
+    /** Counts keys made, changed and removed; watched by those who must see all keys as they are. */
     version: store.key('apikey-version'),
     /** Hash: id → when and from where it was last used. */
     used: store.key('apikey-used'),
@@ -53,7 +53,7 @@ export async function readChain(
 }
 
 /**
- * Makes a key durable: record, digest and index together or not at all.
+ * Makes a key durable: record, digest and index together or not at all. Who watches `version` hears of it.
  * @param marker a key that is set in the same transaction, for what must happen once
  */
 export async function insertKey(
@@ -67,6 +67,7 @@ export async function insertKey(
     .set(names.record(record.id), encodeRecord(record))
     .set(names.digest(record.digest), String(record.id))
     .sAdd(names.ids, String(record.id))
+    .incr(names.version)
   if (marker) multi.set(marker.key, marker.value)
   await multi.exec()
 }

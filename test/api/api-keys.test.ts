@@ -268,6 +268,20 @@ describe('API keys over HTTP', () => {
     expect(off.body.data).to.have.length(1)
   })
 
+  it('made while its unlimited maker is deleted works, or was never made', async () => {
+    for (let round = 0; round < 30; round++) {
+      const maker = await make({ scopes: ['*'] })
+      const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
+      if (round % 3 > 0) await new Promise((resolve) => setTimeout(resolve, round / 10))
+      const [made] = await Promise.all([making, gateway.request('DELETE', `/api-keys/${maker.id}`)])
+      if (made.status !== 201) expect([401, 404], made.text).to.include(made.status)
+      else
+        expect((await answerTo('GET', '/dashboard', { key: made.body.data.key }))[0], `${round}`).to.equal(
+          200,
+        )
+    }
+  })
+
   describe('made by a limited key', () => {
     const grants = {
       scopes: ['container:*', 'apikey:*'],
