@@ -56,7 +56,7 @@ interface Ready {
 }
 
 function isWrite(route: Route): boolean {
-  return route.method !== 'GET' && route.audit !== false
+  return route.method !== 'GET'
 }
 
 /** Everything but the body. */

@@ -5,14 +5,14 @@ import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, Stored
 import type { Reply } from './reply.js'
 import type { Caller } from './route.js'
 
-/** A validated request that changes something. */
+/** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
 export interface Write {
   readonly method: string
   /** Without the version prefix. */
   readonly path: string
   readonly querystring: string
   readonly bodyBytes: Buffer
-  /** `undefined`: none was sent, or the route reads only. */
+  /** `undefined`: none was sent. */
   readonly idempotencyKey: string | undefined
   readonly caller: Caller
   readonly requestId: string

@@ -200,6 +200,18 @@ describe('the HTTP protocol', () => {
       expect((await post('idem-3', 'order-4713')).status).to.equal(202)
     })
 
+    it('is taken by the list by POST too, which leaves no audit entry', async () => {
+      const headers = { 'idempotency-key': 'listing' }
+      const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
+      const first = await ask({})
+      gateway.fleet.addGuest({ name: 'after-the-list' })
+      const again = await ask({})
+      expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
+      expect((await ask({ other: 1 })).status).to.equal(422)
+      const { text } = await gateway.request('GET', '/audit-logs')
+      expect(text).not.to.contain('list')
+    })
+
     it('refuses a key that is none', async () => {
       for (const key of ['x'.repeat(256), 'has blank'])
         expect((await post('idem-4', key)).body.details.field).to.equal('Idempotency-Key')
