@@ -7,7 +7,7 @@ import { findSysctl, writeSysctl } from '../host/sysctl.js'
 import { listHostSettings, planRecord, planRestore, type KernelRecord } from './plan-kernel-record.js'
 
 /** One for all agents of a host: its kernel's settings are theirs together. */
-export const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
+const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /** Notes the host's own values before this agent changes them. */
 export async function recordKernelSettings(stateDir: string, file = kernelRecordFile): Promise<void> {
