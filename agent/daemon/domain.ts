@@ -20,6 +20,7 @@ import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
+import { readCapacity } from '../storage/pool.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
@@ -63,6 +64,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const guests = new Guests(context, engine, {
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
+    readDisk: () => readCapacity(host.pool, config.storage),
   })
   const sampler = new GuestSampler(context)
   closers.add(() => sampler.close())

@@ -6,13 +6,19 @@ import type { OperationRecord } from '../operations/types.js'
 import type { Login } from '../drivers/contract.js'
 import type { GuestContext } from './context.js'
 import type { CreateInput } from './definitions.js'
+import { checkRoom } from '../storage/room.js'
+import type { PoolCapacity } from '../storage/pool.js'
 import type { CreateOrder } from './parse-create.js'
 import type { GuestRecord, PortMapping } from './record.js'
 import type { PowerInput } from './steps.js'
 
+const gib = 1024 ** 3
+
 export interface HostCapacity {
   readonly cpuCores: number
   readonly ramTotalMb: number
+  /** Of the pool, without a process. */
+  readonly readDisk: () => Promise<PoolCapacity>
 }
 
 export interface PowerOrder {
@@ -42,6 +48,7 @@ export class Guests {
     order: CreateOrder,
   ): Promise<{ operation: OperationRecord; record: GuestRecord | undefined; password: string }> {
     this.#checkFits(order)
+    const disk = await this.capacity.readDisk()
     const listening = order.portMappings.length > 0 ? await readListeningPorts() : new Set<string>()
     const operation = this.engine.submit({
       id: order.operationId,
@@ -52,7 +59,11 @@ export class Guests {
       input: { start: order.start } satisfies CreateInput,
       hashOf: { ...order, requestedBy: '', login: this.#hashable(order.login) },
       requestedBy: order.requestedBy,
-      reserve: () => this.#reserve(order, listening),
+      // Only a new order needs room: the answer to a repeated one may come when the pool is full.
+      reserve: () => {
+        checkRoom(disk, order.limits.diskGb * gib)
+        this.#reserve(order, listening)
+      },
     })
     const record = this.context.store.find(order.uuid)
     const password = record ? (this.context.openLogin(record).password ?? '') : ''

@@ -25,7 +25,11 @@ import { waitFor } from './wait.js'
 
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 const guestUuid = '00000000-0000-4000-8000-00000000b001'
-const capacity = { cpuCores: 2, ramTotalMb: 4096 }
+const capacity = {
+  cpuCores: 2,
+  ramTotalMb: 4096,
+  readDisk: () => Promise.resolve({ totalBytes: 64 * 1024 ** 3, usedBytes: 0 }),
+}
 
 /** What the guest is before the operation under test. */
 export type GuestBefore = 'absent' | 'stopped' | 'running'

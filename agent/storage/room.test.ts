@@ -1,0 +1,29 @@
+import { expect } from 'chai'
+import { checkRoom, planReserveBytes } from './room.js'
+
+const gib = 1024 ** 3
+const outcome = (totalGib: number, freeGib: number, diskGib: number): string => {
+  try {
+    checkRoom({ totalBytes: totalGib * gib, usedBytes: (totalGib - freeGib) * gib }, diskGib * gib)
+    return 'room'
+  } catch (error) {
+    const { code, message, field } = error as { code: string; message: string; field?: string }
+    return `${code} ${field ?? ''}: ${message}`
+  }
+}
+
+describe('room in the pool', () => {
+  for (const [name, total, free, disk, expected] of [
+    ['a disk of the whole pool', 50, 40, 50, /^room$/],
+    ['a disk of more than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has 50\.0 GiB/],
+    ['a pool with just the reserve', 50, 1, 10, /^room$/],
+    ['a pool with less than the reserve', 50, 0.99, 1, /^resource_exhausted disk_gb: .* full: 1\.0 of 50\.0/],
+    ['a large pool with less than 2 %', 1000, 19, 1, /full/],
+    ['a small pool that is empty', 1, 0.95, 1, /^room$/],
+  ] as const)
+    it(`${name}: ${expected.source}`, () => expect(outcome(total, free, disk)).to.match(expected))
+
+  it('keeps 1 GiB or 2 %, of a small pool a tenth', () => {
+    expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])
+  })
+})
