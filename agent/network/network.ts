@@ -1,6 +1,7 @@
 import { toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
+import { readTrackedAddresses } from '../host/conntrack.js'
 import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
 import { NftMonitor } from '../host/nft-monitor.js'
@@ -9,7 +10,7 @@ import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
 import type { ElementChange } from './plan-guest.js'
 import { StaleFlowQueue } from './purge.js'
-import { parseSubnet, type Subnet } from './subnet.js'
+import { parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
@@ -38,6 +39,7 @@ class HostNetwork implements Network {
   /** Set when another program changed the tables since they were last read in full. */
   #disturbed = true
   #readAtMs = 0
+  #flowsChecked = false
   #queue: Promise<unknown> = Promise.resolve()
 
   constructor(
@@ -60,6 +62,7 @@ class HostNetwork implements Network {
       // The tables come before the bridge: no guest is ever on it without them.
       const { repairs, stale } = await this.#ensureTables(guests)
       this.#stale.add(stale)
+      await this.#findAbandonedFlows(guests)
       const bridge = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
       const sysctls = await ensureSysctls(this.config.bridge)
       return [...repairs, ...bridge, ...sysctls]
@@ -82,10 +85,10 @@ class HostNetwork implements Network {
       this.#detached.add(guest.uuid)
       this.#known.delete(guest.uuid)
       await this.#change((index) => index.planDetach(guest))
-      // An earlier agent may have ended between the elements and their flows.
       this.#stale.add({ addresses: [guest.ipv4], mappings: [], newDatagramPorts: [] })
     })
-    await this.#purge()
+    // Nobody waits for it but the next attach, which may be of a new owner.
+    this.#purge().catch(() => undefined)
   }
 
   onForeignChange(listener: () => void): void {
@@ -115,6 +118,20 @@ class HostNetwork implements Network {
     this.#stale.add(await this.#tables.change(planOn, [...this.#known.values()]))
   }
 
+  /** Once: an earlier agent may have ended between a guest's elements and its flows. */
+  async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
+    if (this.#flowsChecked) return
+    const { first, last } = this.subnet
+    const owned = new Set(guests.map(({ ipv4 }) => ipv4))
+    const tracked = [...(await readTrackedAddresses())].filter((address) => {
+      const value = parseIpv4(address) ?? 0
+      return value >= first && value <= last && !owned.has(address)
+    })
+    this.#stale.add({ addresses: tracked, mappings: [], newDatagramPorts: [] })
+    this.#flowsChecked = true
+  }
+
+  /** What would not go stays noted for the next time. */
   async #purge(): Promise<void> {
     try {
       await this.#stale.purge()

@@ -25,8 +25,9 @@ export class RawTools {
     await run('btrfs', ['subvolume', 'snapshot', join(this.#pool, 'images/debian-12'), rootfs])
     mkdirSync(join(this.#lxcPath, name), { mode: 0o711 })
     const lines = [
-      'lxc.include = /usr/share/lxc/config/common.conf',
-      'lxc.include = /usr/share/lxc/config/userns.conf',
+      // Debian's common.conf is left out: its lxcfs hooks alone cost half a second at each stop.
+      'lxc.mount.auto = proc:mixed sys:mixed cgroup:mixed',
+      'lxc.pty.max = 1024',
       'lxc.idmap = u 0 3900000000 65536',
       'lxc.idmap = g 0 3900000000 65536',
       `lxc.rootfs.path = dir:${rootfs}`,

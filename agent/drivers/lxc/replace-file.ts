@@ -1,13 +1,15 @@
 import { open, rename } from 'node:fs/promises'
 
-/** Old content or new, never a part of either, also after a power cut; which of them is not promised. */
+/**
+ * Old content or new, never a part of either. Not synced, which would cost more than all else of a start: these
+ * files are written anew at each start of a guest or of the agent, so a power cut may spoil them.
+ */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   const temporary = `${path}.new`
   const file = await open(temporary, 'w', mode)
   try {
     await file.chmod(mode)
     await file.writeFile(content)
-    await file.sync()
   } finally {
     await file.close()
   }
