@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { AttemptLimit, failuresPerMinute } from '../attempt-limit.js'
 import type { AccessControl, StoreHealth } from '../api/pipeline.js'
 import { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
@@ -22,6 +23,8 @@ export interface AccessOptions {
   /** Audit entries kept. */
   auditKeep: number
   log: Logger
+  /** Per address; default 30. */
+  authFailuresPerMinute?: number
 }
 
 /** Access control as the gateway runs it. */
@@ -37,7 +40,9 @@ export interface Access extends AccessControl {
   close(): Promise<void>
 }
 
-export function createAccess({ store, secret, stateDir, auditKeep, log }: AccessOptions): Access {
+export function createAccess(options: AccessOptions): Access {
+  const { store, secret, stateDir, auditKeep, log } = options
+  const limit = new AttemptLimit(options.authFailuresPerMinute ?? failuresPerMinute)
   const cache = new KeyCache(store)
   const usage = new KeyUsage(store)
   const instance = new GatewayInstance(store)
@@ -47,8 +52,9 @@ export function createAccess({ store, secret, stateDir, auditKeep, log }: Access
   keys.onRemoved(importKey)
   // Of a store that was emptied while it ran, too.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
+  const failures = new FailureLog(log)
   return {
-    authenticator: new KeyAuthenticator(store, cache, usage, new FailureLog(log)),
+    authenticator: new KeyAuthenticator({ store, cache, usage, failures, limit }),
     authorize,
     audit: new AuditStore(store, auditKeep),
     idempotency: new IdempotencyStore(store, instance, secret),

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
+import type { AttemptLimit } from '../attempt-limit.js'
 import type { Authenticator } from '../api/pipeline.js'
 import type { Caller } from '../api/route.js'
 import { storeUnavailable } from '../store/connection.js'
@@ -15,13 +16,17 @@ const leaseMs = 2000
 /** Longer text is not worth a digest. */
 const maxKeyLength = 128
 
+export interface AuthenticatorParts {
+  readonly store: Store
+  readonly cache: KeyCache
+  readonly usage: KeyUsage
+  readonly failures: FailureLog
+  /** Of failures, by address. */
+  readonly limit: AttemptLimit
+}
+
 export class KeyAuthenticator implements Authenticator {
-  constructor(
-    private readonly store: Store,
-    private readonly cache: KeyCache,
-    private readonly usage: KeyUsage,
-    private readonly failures: FailureLog,
-  ) {}
+  constructor(private readonly parts: AuthenticatorParts) {}
 
   async authenticate(headers: IncomingHttpHeaders, address: string): Promise<Caller> {
     try {
@@ -29,22 +34,38 @@ export class KeyAuthenticator implements Authenticator {
       const resolved = await this.find(key)
       const nowMs = Date.now()
       checkKey(resolved, address, nowMs)
-      this.usage.note(resolved.record.id, nowMs, address)
+      this.parts.usage.note(resolved.record.id, nowMs, address)
       return callerOf(resolved, address)
     } catch (error) {
-      this.failures.note(error, address)
-      throw error
+      const shown = this.limited(error, address)
+      this.parts.failures.note(shown, address)
+      throw shown
     }
   }
 
+  /**
+   * Only failures count, and only they are refused: whoever shares an address with a broken client, as behind
+   * one proxy, is let in as ever.
+   */
+  private limited(error: unknown, address: string): unknown {
+    const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
+    if (!isRefusal || this.parts.limit.take(address)) return error
+    return new BerthError(
+      'unauthenticated',
+      'rate_limited',
+      'too many failed authentications; try again later',
+    )
+  }
+
   private async find(key: string): Promise<ResolvedKey> {
-    if (!this.store.ready()) throw storeUnavailable('authenticate')
+    const { store, cache } = this.parts
+    if (!store.ready()) throw storeUnavailable('authenticate')
     // A stalled process may hold a cache whose invalidations still wait in its socket.
-    if (performance.now() - this.store.confirmedAtMs() > leaseMs) await this.store.ping()
+    if (performance.now() - store.confirmedAtMs() > leaseMs) await store.ping()
     const digest = digestKey(key)
-    const cached = this.cache.get(digest)
+    const cached = cache.get(digest)
     if (cached) return checkComplete(cached)
-    return checkComplete(isKeySecret(key) ? await this.cache.load(digest) : undefined)
+    return checkComplete(isKeySecret(key) ? await cache.load(digest) : undefined)
   }
 }
 

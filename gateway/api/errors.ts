@@ -24,6 +24,8 @@ const statusByCode: Readonly<Record<string, number>> = {
 }
 
 const retryAfterSeconds = '5'
+/** Attempts are counted by the minute. */
+const retryLimitedAfterSeconds = '60'
 
 export interface ErrorReply {
   readonly status: number
@@ -54,6 +56,7 @@ function hideInternal(): BerthError {
 function headersOf(status: number): Record<string, string> {
   const headers: Record<string, string> = { 'Content-Type': jsonType }
   if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
-  if (status === 503 || status === 429) headers['Retry-After'] = retryAfterSeconds
+  if (status === 429) headers['Retry-After'] = retryLimitedAfterSeconds
+  if (status === 503) headers['Retry-After'] = retryAfterSeconds
   return headers
 }

@@ -1,5 +1,6 @@
 import type { TSchema } from 'typebox'
 import { Type } from 'typebox'
+import { failuresPerMinute } from '../attempt-limit.js'
 import type { Route } from './route.js'
 import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
@@ -77,7 +78,7 @@ function queryParameters(route: Route): Json[] {
 }
 
 function headerParameters(route: Route): Json[] {
-  if (route.method !== 'POST' || route.audit === false) return []
+  if (route.method !== 'POST') return []
   const schema = { type: 'string', minLength: 1, maxLength: 255 }
   return [{ name: 'Idempotency-Key', in: 'header', required: false, schema }]
 }
@@ -112,7 +113,10 @@ function errorStatuses(route: Route): [string, string][] {
     ['401', 'No valid key: `unauthorized`, `key_disabled`, `key_expired`'],
     ['403', '`insufficient_scope`, `ip_not_allowed`'],
     ['404', '`not_found`; also what the caller may not see'],
-    ['429', '`rate_limited`'],
+    [
+      '429',
+      `\`rate_limited\`: more than ${failuresPerMinute} failed authentications a minute from one address`,
+    ],
     ['500', '`internal_error`'],
     ['502', '`agent_error`'],
     ['503', '`store_unavailable`, `host_offline`'],

@@ -10,7 +10,7 @@ export interface Authenticator {
   /**
    * @param address client address after trusted proxies, IPv4-mapped IPv6 as IPv4
    * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed` (403),
-   * `store_unavailable` (503): a store that is down lets nobody in
+   * `rate_limited` (429) instead of those after too many of them, `store_unavailable` (503): a store that is down lets nobody in
    */
   authenticate(headers: IncomingHttpHeaders, address: string): Promise<Caller>
 }

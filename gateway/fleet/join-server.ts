@@ -7,7 +7,7 @@ import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js
 import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
 import { renewAtMs } from '../pki/gateway-leaf.js'
-import { AttemptLimit } from './attempt-limit.js'
+import { AttemptLimit } from '../attempt-limit.js'
 
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30

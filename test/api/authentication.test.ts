@@ -20,7 +20,7 @@ async function startOther(
      import { Store } from ${from('store/store.ts')}
      const log = { info() {}, debug() {}, warn() {}, error() {} } as never
      const store = new Store({ url: ${JSON.stringify(gateway.redis.url)}, prefix: 'btest:', log })
-     const access = createAccess({ store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100, log })
+     const access = createAccess({ store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100, log, authFailuresPerMinute: Infinity })
      store.on('up', () => process.send?.('up'))
      store.start()
      access.start()
@@ -118,6 +118,25 @@ describe('authentication', () => {
     const uses = () => gateway.store.client.hGetAll(gateway.store.key('apikey-used'))
     await gateway.access.close()
     expect((await uses())['2']).to.match(/^\d{13} 127\.0\.0\.1$/)
+  })
+
+  it('answers failures beyond the limit with 429, and lets valid keys in all the while', async () => {
+    const limited = await startTestGateway({ authFailuresPerMinute: 5, trustedProxies: ['127.0.0.1'] })
+    try {
+      const from = (address: string, key?: string) =>
+        limited.request('GET', '/containers', {
+          ...(key === undefined ? {} : { key }),
+          headers: { 'x-forwarded-for': address },
+        })
+      for (let i = 0; i < 20; i++) expect((await from('192.0.2.1')).status).to.equal(200)
+      for (let i = 0; i < 5; i++) expect((await from('192.0.2.1', 'wrong')).status).to.equal(401)
+      const { status, body, headers } = await from('192.0.2.1', 'wrong')
+      expect([status, body.code, headers['retry-after']]).to.deep.equal([429, 'rate_limited', '60'])
+      expect((await from('192.0.2.1')).status).to.equal(200)
+      expect((await from('192.0.2.2', 'wrong')).status).to.equal(401)
+    } finally {
+      await limited.close()
+    }
   })
 
   it('takes no memory for keys that do not exist', async () => {

@@ -57,6 +57,8 @@ export interface TestGatewayOptions {
   readonly trustedProxies?: readonly string[]
   readonly timeouts?: HttpTimeouts
   readonly log?: Logger
+  /** Default: no limit. */
+  readonly authFailuresPerMinute?: number
 }
 
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
@@ -68,7 +70,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const adminKey = (await readFile(keyFile, 'utf8')).trim()
   const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
   const secret = await readOrCreateKey(join(stateDir, 'secret'))
-  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log })
+  const { authFailuresPerMinute = Infinity } = options
+  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, authFailuresPerMinute })
   store.start()
   access.start()
   const fleet = new SimulatedFleet()

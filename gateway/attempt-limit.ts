@@ -1,3 +1,6 @@
+/** Failed authentications that are answered as such, per address. */
+export const failuresPerMinute = 30
+
 interface Window {
   endsAtMs: number
   left: number
