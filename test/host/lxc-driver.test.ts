@@ -394,6 +394,27 @@ describe('lxc driver', function () {
       expect(shadow).to.equal(hash)
     })
 
+    it('is on the disk when it returns', async () => {
+      const machine = await started()
+      await host.driver.initialize(machine, { password: 'correct-horse-7' }, signal)
+      await host.driver.kill(machine)
+      // What a power loss now would leave: the pool's device without the kernel's memory of it.
+      const copy = `${host.path}/after-power-loss`
+      sh('cp', '--sparse=always', `${host.path}/pool.img`, `${copy}.img`)
+      mkdirSync(copy)
+      sh('mount', '-o', 'loop', `${copy}.img`, copy)
+      try {
+        const etc = `${copy}/guests/${machine.uuid}/etc`
+        expect(readFileSync(`${etc}/hostname`, 'utf8')).to.equal(`${machine.hostname}\n`)
+        expect(readFileSync(`${etc}/hosts`, 'utf8')).to.contain(machine.hostname)
+        expect(readFileSync(`${etc}/shadow`, 'utf8')).to.match(/^root:\$6\$/m)
+      } finally {
+        sh('umount', copy)
+        rmSync(copy, { recursive: true })
+        rmSync(`${copy}.img`)
+      }
+    })
+
     it('holds a booting guest meanwhile, and lets it go whatever happens', async () => {
       const machine = await prepared()
       const tool = `${host.rootfs(machine)}/usr/bin/mv`
@@ -663,7 +684,7 @@ describe('lxc driver', function () {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
-        (error: { code?: string }) => error.code ?? String(error),
+        (error: { code?: string }) => error.code ?? 'no code',
       )
 
     for (const [what, hide] of [
