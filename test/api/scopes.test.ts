@@ -1,5 +1,4 @@
 import { expect } from 'chai'
-import type { Dispatcher } from 'undici'
 import { coversScope, scopeCatalogue } from '../../gateway/access/scopes.js'
 import type { Route } from '../../gateway/api/route.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
