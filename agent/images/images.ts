@@ -119,9 +119,3 @@ export class Images {
     return join(this.#parts.pool.images, id)
   }
 }
-
-export async function createImages(parts: ImagesParts): Promise<Images> {
-  const images = new Images(parts)
-  await images.sweep()
-  return images
-}

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { pino } from 'pino'
-import { createImages, type Images } from '../../agent/images/images.js'
+import { Images, type ImagesParts } from '../../agent/images/images.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
 import { openPool, type Pool } from '../../agent/storage/pool.js'
@@ -29,7 +29,7 @@ describe('images', function () {
   let images: Images
 
   const openImages = (mirror = publicMirror): Promise<Images> =>
-    createImages({
+    startImages({
       pool,
       trash: new Trash(pool, log),
       changes,
@@ -173,7 +173,7 @@ describe('images', function () {
     it('is there at once the next time, and found again by a new journal', async () => {
       await images.ensure('debian-12', () => undefined, never)
       const other = new Changes(openDatabase(`${scratch.path}/other.db`))
-      const again = await createImages({
+      const again = await startImages({
         pool,
         trash: new Trash(pool, log),
         changes: other,
@@ -322,4 +322,11 @@ function loginBySsh(guest: HandmadeGuest, directory: string): void {
     },
   )
   expect(output.toString().trim()).to.equal(guest.name)
+}
+
+/** As at the start of an agent. */
+async function startImages(parts: ImagesParts): Promise<Images> {
+  const images = new Images(parts)
+  await images.sweep()
+  return images
 }
