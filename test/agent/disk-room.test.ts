@@ -1,0 +1,24 @@
+import { expect } from 'chai'
+import { call, createRequest, plainSpec } from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+
+describe('room for a disk', function () {
+  this.timeout(60_000)
+
+  it('is looked at before a guest is promised: none larger than the pool', async () => {
+    const agent = await AgentProcess.create('d')
+    try {
+      await agent.start()
+      await agent.ready()
+      const guests = agent.guests()
+      const limits = { ...plainSpec.limits!, diskGb: 9 } // of 8
+      const refused = await call(guests.createGuest.bind(guests), createRequest(1, 'large', { limits })).then(
+        () => 'made',
+        (error: Error) => error.message,
+      )
+      expect(refused).to.contain("the host's pool has 8.0 GiB")
+    } finally {
+      await agent.destroy()
+    }
+  })
+})
