@@ -26,10 +26,6 @@ export class Nft {
     recycleAfter: 5000,
   })
 
-  get pid(): number | undefined {
-    return this.#pipe.pid
-  }
-
   /** Whether a process is or was this pipe's. */
   isOwn(pid: number): boolean {
     return this.#pipe.pids.has(pid)

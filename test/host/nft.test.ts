@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { Nft } from '../../agent/host/nft.js'
 import { Ip } from '../../agent/host/ip.js'
@@ -68,12 +69,12 @@ describe('nft and ip on a pipe', () => {
   })
 
   it('starts again when killed, before a command and during one', async () => {
-    process.kill(nft.pid!, 'SIGKILL')
+    killNft()
     await failure(nft.apply([`add chain ip ${table} again`]))
     await nft.apply([`add chain ip ${table} again`])
     const during = failure(nft.apply([`add chain ip ${table} during`]))
     await Promise.resolve()
-    process.kill(nft.pid!, 'SIGKILL')
+    killNft()
     await during
     // Its death may be noticed only now.
     await failure(nft.apply([`add chain ip ${table} during`]))
@@ -109,3 +110,11 @@ describe('nft and ip on a pipe', () => {
     expect((refused as Error).message).to.contain('planned text')
   })
 })
+
+/** The one that this process started. */
+function killNft(): void {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean)
+  const nft = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'nft')
+  expect(nft).to.have.length(1)
+  process.kill(Number(nft[0]), 'SIGKILL')
+}
