@@ -39,11 +39,6 @@ export class ToolPipe {
 
   constructor(private readonly tool: PipeTool) {}
 
-  /** Pid of the tool now running, for tests of its death. */
-  get pid(): number | undefined {
-    return this.#child?.pid
-  }
-
   /**
    * Sends one line; calls run one after another.
    * @throws {CommandError} with code null when the tool ended or hung: whether the line took effect is unknown
