@@ -41,7 +41,9 @@ export class RawTools {
 
   async start(name: string): Promise<void> {
     // Where newuidmap is found, lxc wants /etc/subuid entries even of root.
-    await run('/usr/bin/lxc-start', ['-P', this.#lxcPath, '-n', name, '-d'], { env: { PATH: '/bench/nowhere' } })
+    await run('/usr/bin/lxc-start', ['-P', this.#lxcPath, '-n', name, '-d'], {
+      env: { PATH: '/bench/nowhere' },
+    })
   }
 
   async kill(name: string): Promise<void> {
