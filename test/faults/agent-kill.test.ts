@@ -3,7 +3,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Operation, OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { callUntilAnswered, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
@@ -79,6 +79,9 @@ describe(`agent killed ${kills} times`, function () {
   this.timeout(600_000)
   let agent: AgentProcess
   let instance: Instance
+  let client: GuestServiceClient
+  let operations: OperationServiceClient
+  let stopped = false
 
   before(async () => {
     agent = await AgentProcess.create('k')
@@ -94,13 +97,19 @@ describe(`agent killed ${kills} times`, function () {
     await installBusyboxImage(instance.pool, 'debian-12')
   })
 
-  after(() => agent?.destroy())
+  // On a failure, too: open clients and busy customers would keep the process alive.
+  after(async () => {
+    stopped = true
+    client?.close()
+    operations?.close()
+    await agent?.destroy()
+  })
 
   it('loses nothing, leaks nothing, stops no guest', async () => {
     await agent.start()
     await agent.ready()
-    const client = agent.guests()
-    const operations = agent.operations()
+    client = agent.guests()
+    operations = agent.operations()
     let lastId = 0
     for (let i = 0; i < steadyGuests; i++) {
       const { operation } = await createGuest(client, createRequest(++lastId, `steady-${i}`))
@@ -109,7 +118,6 @@ describe(`agent killed ${kills} times`, function () {
     const before = readInits(instance)
     expect([...before.keys()]).to.have.length(steadyGuests)
 
-    let stopped = false
     const customers = Array.from(
       { length: busyGuests },
       (_, slot) => new Customer(client, slot, () => ++lastId),
@@ -139,8 +147,6 @@ describe(`agent killed ${kills} times`, function () {
     }).catch(() => undefined)
     expect(readInventory(instance)).to.deep.equal(readExpected(instance))
     for (const [name, identity] of before) expect(readInits(instance).get(name), name).to.equal(identity)
-    client.close()
-    operations.close()
   })
 })
 
