@@ -167,9 +167,8 @@ function copyCheckout(root: string): void {
 /** As ensure_npm_packages does once they are installed: the machine could not fetch any. */
 function markPackages(root: string, directory: string): void {
   for (const part of ['packages', 'work']) mkdirSync(join(directory, part))
-  const digest = 'sha256sum package.json package-lock.json | sha256sum | cut -c 1-64'
-  const sum = execFileSync('sh', ['-c', digest], { cwd: join(root, checkout), encoding: 'utf8' }).trim()
-  const mark = `${sum} ${process.version}${process.arch}\n`
+  const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
+  const mark = execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
   writeFileSync(join(directory, 'packages/.berth-installed'), mark)
 }
 
