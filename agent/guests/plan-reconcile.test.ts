@@ -22,7 +22,12 @@ describe('planReconcile', () => {
     ['stopped as wanted', guest('stopped', 'stopped', 'stopped'), []],
     ['gone after a reboot', guest('running', 'running', 'stopped'), start],
     ['killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],
-    ['killed again and again', guest('running', 'running', 'stopped', { ended: 'crash', held: true }), []],
+    [
+      'killed again and again: shown as it is until its turn comes',
+      guest('running', 'running', 'stopped', { ended: 'crash', held: true }),
+      update({ status: 'stopped', statusReason: 'not running, to be started again' }),
+    ],
+    ['held and shown so', guest('stopped', 'running', 'stopped', { held: true }), []],
     [
       'powered off from inside',
       guest('running', 'running', 'stopped', { ended: 'guest' }),

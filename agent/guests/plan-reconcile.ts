@@ -32,7 +32,7 @@ function planGuest({ record, observed, ended, held }: Comparison): Repair | unde
   if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })
   if (ended === 'guest')
     return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })
-  if (held) return undefined
+  if (held) return differing(record, { status: 'stopped', statusReason: 'not running, to be started again' })
   return { kind: 'start', uuid: record.uuid }
 }
 
