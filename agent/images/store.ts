@@ -2,14 +2,7 @@ import type { Changes } from '../state/changes.js'
 import { catalog, type CatalogEntry } from './catalog.js'
 
 /** A template as shown: the catalogue's entry and what is on this host. */
-export interface TemplateRecord {
-  readonly id: string
-  readonly name: string
-  readonly distro: string
-  readonly release: string
-  readonly arch: string
-  readonly description: string
-  readonly virtualization: 'lxc'
+export interface TemplateRecord extends Omit<CatalogEntry, 'suite'> {
   /** The image is on this host; else its first use builds it. */
   readonly available: boolean
   /** 0 when not available. */
