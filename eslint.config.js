@@ -28,7 +28,12 @@ export default tseslint.config(
   {
     // Only one module of each program starts processes.
     files: ['agent/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
-    ignores: ['**/*.test.ts', 'agent/host/process.ts', 'gateway/store/redis-process.ts'],
+    ignores: [
+      '**/*.test.ts',
+      'agent/host/process.ts',
+      'agent/host/launcher.ts',
+      'gateway/store/redis-process.ts',
+    ],
     rules: {
       'no-restricted-imports': [
         'error',

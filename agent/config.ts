@@ -28,6 +28,8 @@ export const AgentConfigSchema = Type.Object(
         interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),
         /** First host address is the gateway. */
         subnet: Type.String({ default: '10.64.0.0/16', pattern: ipv4Cidr }),
+        /** Private IPv6 network of guests where the host has an address but no prefix for them (NAT66). */
+        subnet6: Type.String({ default: 'fd62:6572:7468::/64', pattern: '^[0-9a-f:]{2,39}/\\d{1,3}$' }),
         nat_ports: Type.Object(
           {
             start: Type.Integer({ minimum: 1024, maximum: 65535, default: 20000 }),
@@ -40,6 +42,19 @@ export const AgentConfigSchema = Type.Object(
           default: [],
           maxItems: 3,
         }),
+      },
+      object,
+    ),
+    traffic: Type.Object(
+      {
+        /** Day of the month on which guests' counts begin anew, in `time_zone`. */
+        reset_day: Type.Integer({ minimum: 1, maximum: 28, default: 1 }),
+        /** Seconds between two looks at quotas and expiries; counters without any quota are read at every third. */
+        interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
+        /** Count what guests of this host send one another, too. */
+        count_internal: Type.Boolean({ default: false }),
+        /** Rate of a guest that is throttled because its quota is used up. */
+        throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
       },
       object,
     ),

@@ -62,6 +62,9 @@ export function fromServiceError(error: unknown, step: string): BerthError {
   if (!isServiceError(error)) return new BerthError('internal', 'agent_error', step, { cause: error })
   const kind = passedKinds.get(error.code)
   const code = readText(error, 'berth-code', /^[a-z][a-z0-9_]{0,63}$/)
+  // The one refusal that is about the guest and not about us.
+  if (error.code === status.PERMISSION_DENIED && code === 'policy_blocked')
+    return passedError('forbidden', code, error)
   if (kind && code) return passedError(kind, code, error)
   if (error.code === status.UNAVAILABLE || error.code === status.CANCELLED)
     return new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause: error })

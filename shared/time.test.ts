@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { BerthError } from './errors.js'
-import { createTimeFormat } from './time.js'
+import { clampTime, createTimeFormat } from './time.js'
 
 const berlin = createTimeFormat('Europe/Berlin')
 const utc = createTimeFormat('UTC')
@@ -52,6 +52,24 @@ describe('times', () => {
   it('takes "" for never, both ways', () => {
     expect(berlin.parseField('expires_at', '')).to.equal(0)
     expect(berlin.format(0)).to.equal('')
+  })
+
+  it('shows the end of the last year that it can read, and nothing beyond it', () => {
+    for (const zone of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'].map(createTimeFormat)) {
+      const last = '9999-12-31 23:59:59'
+      expect(zone.format(zone.parse(last) ?? 0)).to.equal(last)
+      for (const ms of [253_402_387_200_000, 8.64e15, 8.64e15 + 1, Number.MAX_SAFE_INTEGER, Infinity])
+        expect(zone.format(ms)).to.equal(last)
+      for (const ms of [-1, -8.64e15, Number.MIN_SAFE_INTEGER, -Infinity, NaN])
+        expect(zone.format(ms)).to.equal('')
+    }
+  })
+
+  it('are brought within what can be shown', () => {
+    const times = [0, 1, at('9999-12-31T23:59:59+14:00'), at('9999-12-31T23:59:59-11:00'), 1.5e12]
+    expect(times.map(clampTime)).to.deep.equal(times)
+    expect([-1, NaN].map(clampTime)).to.deep.equal([0, 0])
+    expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
   it('reads back what it shows, to the second, in zones of every kind', () => {

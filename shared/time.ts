@@ -6,6 +6,9 @@ import { invalidField } from './errors.js'
  */
 
 const dayMs = 86_400_000
+/** Years of four digits, in every zone. */
+const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
+const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?: (\d{2}):(\d{2}):(\d{2}))?$/
 const rfc3339Pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
@@ -13,7 +16,7 @@ const rfc3339Pattern =
 export interface TimeFormat {
   /** IANA name. */
   readonly zone: string
-  /** `YYYY-MM-DD HH:MM:SS`; "" for 0. */
+  /** `YYYY-MM-DD HH:MM:SS`; "" for 0. What no such text can say is the nearest that it can, see `clampTime`. */
   format(ms: number): string
   /**
    * Reads the zone's local form, RFC 3339, or a bare date (its last second). A local time that a clock change
@@ -40,14 +43,20 @@ export function createTimeFormat(zone: string): TimeFormat {
     minute: '2-digit',
     second: '2-digit',
   })
+  const format = (ms: number): string => new Date(Math.min(wall(ms), lastSecondMs)).toISOString().slice(0, 19)
   const wall = (ms: number): number => readWallClock(clock, ms)
   const parse = (text: string): number | undefined => parseRfc3339(text) ?? parseLocal(text, wall)
   return {
     zone: clock.resolvedOptions().timeZone,
-    format: (ms) => (ms === 0 ? '' : new Date(wall(ms)).toISOString().slice(0, 19).replace('T', ' ')),
+    format: (ms) => (clampTime(ms) === 0 ? '' : format(clampTime(ms)).replace('T', ' ')),
     parse,
     parseField: (field, text) => (text === '' ? 0 : (parse(text) ?? failParse(field))),
   }
+}
+
+/** A time from elsewhere: 0 (never) for what is before 1970 or no number, at most the end of the year 9999. */
+export function clampTime(ms: number): number {
+  return Math.min(Math.max(ms || 0, 0), latestMs)
 }
 
 function failParse(field: string): never {

@@ -9,12 +9,16 @@ import { MetricsFeed } from '../metrics/feed.js'
 import { describeHost } from '../metrics/host-description.js'
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
+import { readNatPorts } from '../network/addresses/store.js'
+import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
+import { createRoutingService } from '../rpc/routing-service.js'
 import { serve } from '../rpc/server.js'
 import { createWatchService } from '../rpc/watch-service.js'
 import { createWatchSource } from '../rpc/watch-source.js'
+import { pruneDone } from '../guests/settings/done.js'
 import { lockState } from '../state/lock.js'
 import { readCapacity } from '../storage/pool.js'
 import { Closers } from './closers.js'
@@ -66,20 +70,24 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { engine, images, reconciler } = domain
+  const { engine, images, policy, reconciler } = domain
   await images.sweep()
-  await reconciler.compareNetwork()
+  await reconciler.compareRules()
   reconciler.listen()
   engine.recover()
+  await policy.look() // what expired meanwhile is not started again
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
+  policy.start(config.traffic.interval_seconds * 1000)
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
 /** The journal may not grow for ever; the trash is the reconciler's. */
-function upkeepOf({ engine }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
   return {
     operations: () => engine.prune(config.operations.keep_days),
+    // The gateway repeats an order within a day (Idempotency-Key).
+    settings: async () => pruneDone(changes.db, Date.now() - 2 * 86_400_000),
   }
 }
 
@@ -138,11 +146,18 @@ function servicesOf(
   description: HostDescription,
   metrics: MetricsFeed,
 ): Parameters<typeof serve>[2] {
-  const { changes, context, engine, guests, images, sampler } = domain
+  const { changes, context, engine, guests, capacity, policy, routing, images, sampler } = domain
   const { log } = context
-  const describe = (): HostDescription => description
+  // The range of ports may be set through the API while the agent runs.
+  const describe = (): HostDescription => {
+    const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
+    const { capacity: size } = description
+    return { ...description, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
+  }
   return {
     guests: createGuestService({ guests, sampler, log }),
+    settings: createGuestSettingsService({ context, policy, capacity, log }),
+    routing: createRoutingService(routing, log),
     operations: createOperationService(engine, changes, log),
     hosts: createHostService(describe, log),
     watch: createWatchService(

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
@@ -5,22 +6,28 @@ import type { Logger } from 'pino'
 import { availableParallelism, totalmem } from 'node:os'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import type { AgentConfig } from '../config.js'
-import type { GuestContext } from '../guests/context.js'
+import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestDefinitions } from '../guests/definitions.js'
-import { Guests } from '../guests/guests.js'
+import { Guests, type HostCapacity } from '../guests/guests.js'
 import { loginVault } from '../guests/login-vault.js'
 import { machineOf } from '../guests/record.js'
 import { Reconciler } from '../guests/reconciler.js'
 import { GuestStore } from '../guests/store.js'
+import { Turns } from '../guests/turns.js'
+import { readBootId } from '../host/proc.js'
 import { imageBuildDefinition } from '../images/definition.js'
 import { Images } from '../images/images.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
+import { HostAddressBook } from '../network/addresses/address-book.js'
+import { Routing } from '../network/addresses/routing.js'
 import { deviceName } from '../network/allocation.js'
+import type { AddressBook } from '../network/contract.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
 import { readCapacity } from '../storage/pool.js'
+import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
@@ -30,6 +37,9 @@ export interface Domain {
   readonly context: GuestContext
   readonly engine: OperationEngine
   readonly guests: Guests
+  readonly capacity: HostCapacity
+  readonly policy: TrafficKeeper
+  readonly routing: Routing
   readonly images: Images
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
@@ -51,7 +61,15 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const images = new Images({ pool: host.pool, trash: host.trash, changes, config: config.images, log })
   const store = new GuestStore(changes)
   const key = await openSecret(join(config.state_dir, 'secret.key'), store)
-  const context = createContext({ host, options, store, images, key })
+  const addresses = new HostAddressBook({
+    ...{ db, config: config.network, log },
+    assignInside: async ({ uuid }, gone) => {
+      const record = store.find(uuid)
+      if (record) await driverOf(context, record).assignAddresses(context.machineOf(record), gone)
+    },
+  })
+  closers.add(() => addresses.close())
+  const context = createContext({ host, options, store, images, key, addresses })
   const definitions = Object.values(guestDefinitions(context)) as OperationDefinition<unknown>[]
   const engine = new OperationEngine({
     changes,
@@ -61,24 +79,35 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     ...(options.observer ? { observer: options.observer } : {}),
   })
   closers.add(() => engine.close())
-  const guests = new Guests(context, engine, {
+  const capacity = {
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
     readDisk: () => readCapacity(host.pool, config.storage),
-  })
+  }
+  const guests = new Guests(context, engine, capacity)
   const sampler = new GuestSampler(context)
   closers.add(() => sampler.close())
   const reconciler = new Reconciler({
     guests,
     engine,
     onObserved: (observed) => sampler.observed(observed),
-    repairStorage: async (diskBytes) => {
-      await host.trash.sweep()
+    repairStorage: (diskBytes) => {
+      // A guest may have filled its disk with subvolumes, each a deletion of its own: nothing waits for them.
+      void host.trash.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
       return host.disks.ensureLimits(diskBytes)
     },
   })
   closers.add(() => reconciler.close())
-  return { changes, context, engine, guests, images, reconciler, sampler }
+  const policy = new TrafficKeeper({
+    context,
+    busy: (uuid) => engine.busy(uuid),
+    stop: (uuid) => void guests.stop({ operationId: randomUUID(), uuid, requestedBy: 'system' }),
+    bootId: readBootId(),
+  })
+  closers.add(() => policy.close())
+  const compareNetwork = (): Promise<void> => reconciler.compareNetwork()
+  const routing = new Routing({ changes, config, book: addresses, compareNetwork })
+  return { changes, context, engine, guests, capacity, policy, routing, images, reconciler, sampler }
 }
 
 /** A new key would be of no use to logins sealed with the old one, and hide that it is lost. */
@@ -98,9 +127,12 @@ interface ContextParts {
   store: GuestStore
   images: Images
   key: Buffer
+  addresses: AddressBook
 }
 
-function createContext({ host, options: { config, log }, store, images, key }: ContextParts): GuestContext {
+function createContext(parts: ContextParts): GuestContext {
+  const { host, store, images, addresses, key } = parts
+  const { config, log } = parts.options
   const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
   const { gateway, prefixLength, resolvers } = host
   return {
@@ -108,6 +140,9 @@ function createContext({ host, options: { config, log }, store, images, key }: C
     store,
     drivers: { lxc: config.lxc.enabled ? host.lxc : undefined, kvm: undefined },
     network: host.network,
+    addresses,
+    shaper: host.shaper,
+    turns: new Turns(),
     images: {
       knows: (id) => images.find(id) !== undefined,
       has: (id) => images.find(id)?.available ?? false,

@@ -5,6 +5,7 @@ import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
 import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
 import type { Network } from '../network/contract.js'
 import { createNetwork } from '../network/network.js'
+import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
 import { parseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { BtrfsDisks } from '../storage/disks.js'
@@ -20,6 +21,7 @@ export interface Host {
   readonly trash: Trash
   readonly lxc: LxcDriver
   readonly network: Network
+  readonly shaper: HostShaper
   readonly gateway: string
   readonly prefixLength: number
   /** How many addresses guests can have. */
@@ -28,7 +30,7 @@ export interface Host {
 }
 
 export async function openHost(config: AgentConfig, log: Logger, closers: Closers): Promise<Host> {
-  await recordKernelSettings(config.state_dir)
+  await recordKernelSettings(config.state_dir, config.network.bridge)
   const raised = ensureHostLimits()
   if (raised.length > 0) log.info({ raised }, 'host limits')
   const pool = await openPool(config.storage)
@@ -42,8 +44,10 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log,
   })
   closers.add(() => lxc.close())
-  const network = createNetwork(config.network)
+  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal })
   closers.add(() => network.close())
+  const shaper = createShaper(config.network.interface_prefix)
+  closers.add(() => shaper.close())
   const subnet = parseSubnet(config.network.subnet)
   return {
     pool,
@@ -51,6 +55,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     trash,
     lxc,
     network,
+    shaper,
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,

@@ -3,18 +3,40 @@ import { readFile, rm } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
+import { noteSysctlChanges } from '../host/sysctl-change.js'
 import { findSysctl, writeSysctl } from '../host/sysctl.js'
-import { listHostSettings, planRecord, planRestore, type KernelRecord } from './plan-kernel-record.js'
+import {
+  planBoot,
+  planChange,
+  planLimits,
+  planRestore,
+  planUser,
+  type KernelRecord,
+} from './plan-kernel-record.js'
 
 /** One for all agents of a host: its kernel's settings are theirs together. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
-/** Notes the host's own values before this agent changes them. */
-export async function recordKernelSettings(stateDir: string, file = kernelRecordFile): Promise<void> {
-  const record = await readRecord(file)
-  const next = planRecord(record, stateDir, await readSettings())
-  if (JSON.stringify(next) !== JSON.stringify(record))
-    await writeFileAtomic(file, `${JSON.stringify(next, null, 2)}\n`, 0o644)
+/**
+ * Notes the host's own values: of its limits now, which `ensureHostLimits` is about to raise, and of what the
+ * network sets when it sets it. What is the bridge's goes with it.
+ */
+export async function recordKernelSettings(
+  stateDir: string,
+  bridge: string,
+  file = kernelRecordFile,
+): Promise<void> {
+  const limits = planLimits(new Map())
+  const has = await readSettings(limits.map(({ path }) => path))
+  const raised = planLimits(has).filter(({ path }) => has.has(path))
+  await update(file, (record) => raised.reduce(planChange, planUser(record, stateDir)))
+  let turn = Promise.resolve()
+  noteSysctlChanges((change) => {
+    if (change.path.split('/').includes(bridge)) return Promise.resolve()
+    const noted = turn.then(() => update(file, (record) => planChange(record, change)))
+    turn = noted.catch(() => undefined)
+    return noted
+  })
 }
 
 /** Puts back what is still as agents set it, unless another agent of this host is left. */
@@ -25,9 +47,8 @@ export async function restoreKernelSettings(
 ): Promise<void> {
   const record = await readRecord(file)
   const users = record.users.filter((user) => user !== stateDir && existsSync(user))
-  if (users.length > 0)
-    return writeFileAtomic(file, `${JSON.stringify({ ...record, users }, null, 2)}\n`, 0o644)
-  for (const { path, value } of planRestore(record, await readSettings())) {
+  if (users.length > 0) return writeRecord(file, { ...record, users })
+  for (const { path, value } of planRestore(record, await readSettings(Object.keys(record.before)))) {
     try {
       await writeSysctl(path, value)
     } catch (error) {
@@ -37,18 +58,30 @@ export async function restoreKernelSettings(
   await rm(file, { force: true })
 }
 
+async function update(file: string, change: (record: KernelRecord) => KernelRecord): Promise<void> {
+  const record = await readRecord(file)
+  const next = change(record)
+  if (JSON.stringify(next) !== JSON.stringify(record)) await writeRecord(file, next)
+}
+
+/** One line a value: scripts/lib/purge.sh reads it too. */
+function writeRecord(file: string, record: KernelRecord): Promise<void> {
+  return writeFileAtomic(file, `${JSON.stringify(record, null, 2)}\n`, 0o644)
+}
+
 /** One that cannot be read is none: the host's settings must not keep an agent from starting. */
 async function readRecord(file: string): Promise<KernelRecord> {
+  const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as KernelRecord
+    return planBoot(JSON.parse(await readFile(file, 'utf8')) as KernelRecord, boot)
   } catch {
-    return { users: [], before: {} }
+    return { boot, users: [], before: {}, set: {} }
   }
 }
 
-async function readSettings(): Promise<Map<string, number>> {
+async function readSettings(paths: readonly string[]): Promise<Map<string, number>> {
   const has = new Map<string, number>()
-  for (const path of listHostSettings().keys()) {
+  for (const path of paths) {
     const value = await findSysctl(path)
     if (value !== undefined && Number.isSafeInteger(value)) has.set(path, value)
   }

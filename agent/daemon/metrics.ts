@@ -1,7 +1,7 @@
 import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { readPublicAddresses } from '../host/addresses.js'
 import type { HostSample } from '../metrics/host-sampler.js'
-import { countPorts } from '../network/allocation.js'
+import { countPorts } from '../network/ports.js'
 import type { Domain } from './domain.js'
 
 /** Part of the pool that, once filled, the operator should hear of. */
@@ -9,7 +9,7 @@ const poolWarning = 0.9
 
 /** A sample in the protocol's shape, with the agent's own figures. */
 export async function readMetrics(sample: HostSample, domain: Domain): Promise<HostMetrics> {
-  const addresses = await readPublicAddresses()
+  const addresses = readPublicAddresses()
   const operations = domain.engine.stats()
   return {
     cpuUsagePct: sample.cpuPercent,
@@ -43,5 +43,7 @@ function warningsOf(sample: HostSample, domain: Domain): string[] {
   return [
     ...(used >= poolWarning ? [`storage pool ${Math.round(used * 100)} % full`] : []),
     ...domain.reconciler.warnings,
+    ...domain.context.network.warnings,
+    ...domain.context.addresses.warnings,
   ]
 }

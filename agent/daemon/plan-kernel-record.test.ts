@@ -1,49 +1,69 @@
 import { expect } from 'chai'
-import { listHostSettings, planRecord, planRestore } from './plan-kernel-record.js'
+import { planBoot, planChange, planLimits, planRestore, planUser } from './plan-kernel-record.js'
+
+const forwarding = 'net/ipv6/conf/all/forwarding'
+const acceptRa = 'net/ipv6/conf/eth0/accept_ra'
 
 describe('record of kernel settings', () => {
-  const none = { users: [], before: {} }
+  const none = { boot: 'b', users: [], before: {}, set: {} }
+  const changed = planChange(none, { path: forwarding, before: 0, value: 1 })
 
-  it('covers what the host shares, not what goes with the bridge', () => {
-    const paths = [...listHostSettings().keys()]
-    expect(paths).to.include.members(['net/ipv4/ip_forward', 'kernel/pid_max', 'fs/inotify/max_user_watches'])
-    expect(paths.filter((path) => path.includes('/conf/'))).to.deep.equal([])
+  it('notes limits that are about to be raised, and nothing else', () => {
+    const has = new Map(planLimits(new Map()).map(({ path, value }) => [path, value]))
+    expect(planLimits(has)).to.deep.equal([])
+    expect([...has.keys()]).to.not.include(forwarding)
+    has.set('kernel/pid_max', 32_768).set('fs/inotify/max_user_watches', 9_000_000)
+    expect(planLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('notes what is about to change, and nothing else', () => {
-    const has = new Map([
-      ['net/ipv4/ip_forward', 0],
-      ['kernel/pid_max', 4_194_304],
-      ['fs/inotify/max_user_watches', 9_000_000],
-      ['net/ipv4/neigh/default/gc_thresh1', 128],
-    ])
-    expect(planRecord(none, '/a', has)).to.deep.equal({
-      users: ['/a'],
-      before: { 'net/ipv4/ip_forward': 0, 'net/ipv4/neigh/default/gc_thresh1': 128 },
+  it('notes an agent once', () => {
+    expect(planUser(planUser(none, '/a'), '/a').users).to.deep.equal(['/a'])
+  })
+
+  it('nothing that no agent wrote is put back', () => {
+    expect(planRestore(none, new Map([[forwarding, 1]]))).to.deep.equal([])
+  })
+
+  it('keeps the first value while agents change their own, and takes what somebody else set since', () => {
+    const again = planChange(changed, { path: forwarding, before: 1, value: 2 })
+    expect(again).to.deep.include({ before: { [forwarding]: 0 }, set: { [forwarding]: 2 } })
+    const others = planChange(changed, { path: forwarding, before: 3, value: 1 })
+    expect(others).to.deep.include({ before: { [forwarding]: 3 }, set: { [forwarding]: 1 } })
+  })
+
+  it('keeps no values over a boot, but the agents', () => {
+    const record = planUser(changed, '/a')
+    expect(planBoot(record, 'b')).to.equal(record)
+    expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: ['/a'], before: {}, set: {} })
+  })
+
+  it('puts back only what is still as an agent set it, the last first', () => {
+    const record = planChange(planChange(none, { path: acceptRa, before: 1, value: 2 }), {
+      path: forwarding,
+      before: 0,
+      value: 1,
     })
-  })
-
-  it('keeps the first values when an agent starts again, and takes those of a new boot', () => {
-    const record = { users: ['/a'], before: { 'kernel/pid_max': 32_768 } }
-    expect(planRecord(record, '/a', new Map([['kernel/pid_max', 4_194_304]]))).to.deep.equal(record)
-    expect(planRecord(record, '/b', new Map([['kernel/pid_max', 65_536]]))).to.deep.equal({
-      users: ['/a', '/b'],
-      before: { 'kernel/pid_max': 65_536 },
-    })
-  })
-
-  it('puts back only what is still as an agent set it', () => {
-    const record = { users: ['/a'], before: { 'net/ipv4/ip_forward': 0, 'kernel/pid_max': 32_768 } }
-    const has = new Map([
-      ['net/ipv4/ip_forward', 1],
-      ['kernel/pid_max', 100_000],
-    ])
-    expect(planRestore(record, has)).to.deep.equal([{ path: 'net/ipv4/ip_forward', value: 0 }])
-  })
-
-  it('puts back a threshold of either of its two authors', () => {
-    const path = 'net/ipv4/neigh/default/gc_thresh1'
-    for (const value of [4096, 8192])
-      expect(planRestore({ users: [], before: { [path]: 128 } }, new Map([[path, value]]))).to.have.length(1)
+    const both = [
+      { path: forwarding, value: 0 },
+      { path: acceptRa, value: 1 },
+    ]
+    expect(
+      planRestore(
+        record,
+        new Map([
+          [acceptRa, 2],
+          [forwarding, 1],
+        ]),
+      ),
+    ).to.deep.equal(both)
+    expect(
+      planRestore(
+        record,
+        new Map([
+          [acceptRa, 0],
+          [forwarding, 1],
+        ]),
+      ),
+    ).to.deep.equal(both.slice(0, 1))
   })
 })

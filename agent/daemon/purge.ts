@@ -1,30 +1,100 @@
 import { rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { describeError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
+import { createLxcDriver } from '../drivers/lxc/driver.js'
+import { Ip } from '../host/ip.js'
+import { removeHostAddresses } from '../network/addresses/address-book.js'
+import { createNetwork } from '../network/network.js'
+import { createShaper } from '../network/shaping/shaping.js'
 import { lockState } from '../state/lock.js'
+import { BtrfsDisks } from '../storage/disks.js'
+import { openPool } from '../storage/pool.js'
 import { removePool } from '../storage/remove.js'
-import { Closers } from './closers.js'
-import { openHost } from './host.js'
+import { Trash } from '../storage/trash.js'
 import { restoreKernelSettings } from './kernel-record.js'
 
 /**
  * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, journal. Needs
- * no journal, and works on what a crash left.
+ * no journal, and works on what a crash left; what fails does not keep the rest, only files stay while guests might.
  * @throws {BerthError} `already_running` while the agent runs
+ * @throws {AggregateError} of everything that failed
  */
 export async function purge(config: AgentConfig, log: Logger): Promise<void> {
-  const closers = new Closers()
+  const unlock = lockState(join(config.state_dir, 'lock.db'))
+  const failures: unknown[] = []
   try {
-    closers.add(lockState(join(config.state_dir, 'lock.db')))
-    const host = await openHost(config, log, closers)
-    await host.lxc.removeAll()
-    await host.network.remove()
-    await restoreKernelSettings(config.state_dir, log)
+    // The bridge before all rules: guests that still run, or cannot be stopped, are then on no network.
+    await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
+    await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
+    await attempt(failures, 'rates', () => removeRates(config))
+    await attempt(failures, 'network', () => removeNetwork(config))
+    await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
+    if (await attempt(failures, 'guests', () => removeGuests(config, log)))
+      await attempt(failures, 'pool', () => removePool(config.storage, log))
   } finally {
-    await closers.run()
+    unlock()
   }
-  await removePool(config.storage, log)
+  if (failures.length === 0) return removeFiles(config)
+  throw new AggregateError(failures, failures.map(describeError).join('; '))
+}
+
+/** @returns whether it did not fail */
+async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
+  try {
+    await work()
+    return true
+  } catch (cause) {
+    failures.push(new Error(`${what}: ${describeError(cause)}`, { cause }))
+    return false
+  }
+}
+
+async function removeBridge(bridge: string): Promise<void> {
+  const ip = new Ip()
+  try {
+    if (await ip.findInterface(bridge)) await ip.run([`link delete dev ${bridge}`])
+  } finally {
+    await ip.close()
+  }
+}
+
+async function removeRates({ network }: AgentConfig): Promise<void> {
+  const shaper = createShaper(network.interface_prefix)
+  try {
+    await shaper.removeAll()
+  } finally {
+    await shaper.close()
+  }
+}
+
+async function removeNetwork(config: AgentConfig): Promise<void> {
+  const network = createNetwork(config.network)
+  try {
+    await network.remove()
+  } finally {
+    await network.close()
+  }
+}
+
+async function removeGuests(config: AgentConfig, log: Logger): Promise<void> {
+  const pool = await openPool(config.storage)
+  const lxc = await createLxcDriver({
+    stateDir: config.state_dir,
+    runDir: config.run_dir,
+    namePrefix: config.network.interface_prefix,
+    disks: new BtrfsDisks(pool, new Trash(pool, log)),
+    log,
+  })
+  try {
+    await lxc.removeAll()
+  } finally {
+    lxc.close()
+  }
+}
+
+async function removeFiles(config: AgentConfig): Promise<void> {
   for (const name of made) await rm(join(config.state_dir, name), { recursive: true, force: true })
   await rm(join(config.run_dir, 'lxc-stopped'), { recursive: true, force: true })
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)

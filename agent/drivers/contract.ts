@@ -37,6 +37,9 @@ export interface MachineNic {
   readonly ipv4: string
   readonly prefixLength: number
   readonly gateway: string
+  /** Each alone on its link (/128): everything is reached by way of `gateway6`. */
+  readonly ipv6Addresses: readonly string[]
+  readonly gateway6: string
 }
 
 /** What a first boot sets inside the guest. */
@@ -83,9 +86,9 @@ export type StopCause = 'guest' | 'crash'
  * | | LXC | QEMU |
  * |---|---|---|
  * | createDisk | btrfs snapshot + qgroup | qcow2 with backing file, resized |
- * | configure | lxc config file | argument list + NoCloud seed |
+ * | configure | lxc config file | argument list |
  * | start | lxc-start | qemu process, QMP greeting |
- * | initialize | lxc-attach | nothing: the seed did it; later QGA |
+ * | initialize | files in its root, by openat2 | NoCloud seed |
  * | stop | SIGPWR/SIGRTMIN+3 to init | QMP system_powerdown |
  * | observe | command sockets | QMP sockets |
  */
@@ -100,8 +103,8 @@ export interface Driver {
   configure(machine: Machine): Promise<void>
   /** Returns once the first process runs. Already running: does nothing. */
   start(machine: Machine, signal: AbortSignal): Promise<void>
-  /** Hostname and login, from within the guest's namespaces or its agent; the guest must run. */
-  initialize(machine: Machine, login: Login, signal: AbortSignal): Promise<void>
+  /** Hostname and login, on the disk of a guest that does not run yet. */
+  initialize(machine: Machine, login: Login): Promise<void>
   /** Graceful up to `timeoutMs`, then kill. Not running: does nothing. */
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void>
   kill(machine: Machine): Promise<void>
@@ -112,6 +115,11 @@ export interface Driver {
   observe(): Promise<Observed[]>
   /** Uuids of all guests with a disk or configuration on the host: for finding strays. */
   listTraces(): Promise<string[]>
+  /**
+   * Removes disk and configuration of a guest of which nothing else is known.
+   * @returns false: it runs, or something does that may be it, and was left alone
+   */
+  removeTraces(uuid: string): Promise<boolean>
   /** Calls back when a guest ends: by itself or killed from outside. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
@@ -120,6 +128,11 @@ export interface Driver {
   diskUsage(): Promise<Map<string, number>>
   /** Applies changed limits to a running guest. */
   resize(machine: Machine): Promise<void>
+  /**
+   * Gives a running guest its IPv6 addresses and takes `gone` away; what the guest set by itself stays.
+   * Not running: does nothing, for `configure` says the same for the next start.
+   */
+  assignAddresses(machine: Machine, gone: readonly string[]): Promise<void>
   /** The guest's text console. */
   console(machine: Machine): Promise<Duplex>
 }

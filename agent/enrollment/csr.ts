@@ -1,5 +1,3 @@
-import 'reflect-metadata'
-import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
@@ -12,6 +10,9 @@ export function createPrivateKeyPem(): string {
 
 /** A PKCS #10 request in PEM that proves possession of the key; names are the gateway's to decide. */
 export async function createCsrPem(privateKeyPem: string): Promise<string> {
+  // Once in weeks: not worth 5 MB of memory in between.
+  await import('reflect-metadata')
+  const { Pkcs10CertificateRequestGenerator } = await import('@peculiar/x509')
   const key = createPrivateKey(privateKeyPem)
   const request = await Pkcs10CertificateRequestGenerator.create(
     {

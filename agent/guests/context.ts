@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
-import type { Network } from '../network/contract.js'
+import type { AddressBook, Network, Shaper } from '../network/contract.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
+import type { Turns } from './turns.js'
 
 /** What images the guests domain needs. */
 export interface ImageSource {
@@ -18,12 +19,37 @@ export interface ImageSource {
   ): Promise<void>
 }
 
+/** What a guest has sent and received in the present period. */
+export interface TrafficUse {
+  /** Bytes of IP packets, headers included. */
+  readonly rxBytes: number
+  readonly txBytes: number
+  /** First day of the period, YYYY-MM-DD in the host's time zone. */
+  readonly periodStart: string
+  readonly resetsAtMs: number
+}
+
+/** What decides whether a guest may run, beside its owner: its quota and its expiry. */
+export interface PolicyKeeper {
+  readUse(record: GuestRecord): TrafficUse
+  /** Counting begins anew, in the same period. Joins the caller's transaction. */
+  resetUse(uuid: string): void
+  /**
+   * Compares use and clock with what is set now: notes it in the guest's `policy`, stops what may not run,
+   * bounds or frees its rate. Called after a quota, an expiry or a count was changed; safe to repeat.
+   */
+  judge(uuid: string): Promise<void>
+}
+
 /** What the guests domain works with; made once in daemon.ts. */
 export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly drivers: Readonly<Record<'lxc' | 'kvm', Driver | undefined>>
   readonly network: Network
+  readonly addresses: AddressBook
+  readonly shaper: Shaper
+  readonly turns: Turns
   readonly images: ImageSource
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine

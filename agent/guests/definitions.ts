@@ -1,5 +1,6 @@
 import type { OperationDefinition, OperationOutcome, Step } from '../operations/types.js'
 import type { GuestContext } from './context.js'
+import type { GuestStatus } from './record.js'
 import type { GuestUpdate } from './store.js'
 import * as steps from './steps.js'
 import type { PowerInput } from './steps.js'
@@ -30,12 +31,10 @@ function createDefinition(context: GuestContext): OperationDefinition<CreateInpu
   return {
     action: 'create',
     steps: [
-      steps.imageStep(context),
       steps.diskStep(context),
       steps.configureStep(context),
       steps.attachStep(context, { undo: true }),
       ifStarted(steps.startStep(context)),
-      ifStarted(steps.initializeStep(context)),
     ],
     settle: ({ guestUuid, input }, outcome) => {
       if (outcome.status === 'done') settled(context, guestUuid, input.start ? 'running' : 'stopped')
@@ -48,7 +47,8 @@ function createDefinition(context: GuestContext): OperationDefinition<CreateInpu
 function startDefinition(context: GuestContext): OperationDefinition<PowerInput> {
   return {
     action: 'start',
-    steps: [steps.markStep(context, 'starting', 'running'), ...bootSteps(context)],
+    begin: mark(context, 'starting', 'running'),
+    steps: bootSteps(context),
     settle: ({ guestUuid, input }, outcome) =>
       settleStart(context, guestUuid, { outcome, keepWanted: input.system ?? false }),
   }
@@ -57,7 +57,8 @@ function startDefinition(context: GuestContext): OperationDefinition<PowerInput>
 function stopDefinition(context: GuestContext): OperationDefinition<PowerInput> {
   return {
     action: 'stop',
-    steps: [steps.markStep(context, 'stopping', 'stopped'), steps.stopStep(context)],
+    begin: mark(context, 'stopping', 'stopped'),
+    steps: [steps.stopStep(context)],
     settle: ({ guestUuid }, outcome) => {
       if (outcome.status === 'done') settled(context, guestUuid, 'stopped')
       // It could not be stopped: the next comparison with the host says what is true.
@@ -69,7 +70,8 @@ function stopDefinition(context: GuestContext): OperationDefinition<PowerInput> 
 function restartDefinition(context: GuestContext): OperationDefinition<PowerInput> {
   return {
     action: 'restart',
-    steps: [steps.markStep(context, 'restarting', 'running'), steps.stopStep(context), ...bootSteps(context)],
+    begin: mark(context, 'restarting', 'running'),
+    steps: [steps.stopStep(context), ...bootSteps(context)],
     settle: ({ guestUuid }, outcome) => settleStart(context, guestUuid, { outcome, keepWanted: true }),
   }
 }
@@ -78,11 +80,8 @@ function deleteDefinition(context: GuestContext): OperationDefinition<PowerInput
   return {
     action: 'delete',
     forwardOnly: true,
-    steps: [
-      steps.markStep(context, 'deleting', 'stopped'),
-      steps.killStep(context),
-      steps.removeStep(context),
-    ],
+    begin: mark(context, 'deleting', 'stopped'),
+    steps: [steps.removeStep(context)],
     settle: ({ guestUuid }, outcome) => {
       if (outcome.status === 'done') context.store.remove(guestUuid)
       else if (outcome.status === 'failed') broken(context, guestUuid, outcome.message)
@@ -90,14 +89,15 @@ function deleteDefinition(context: GuestContext): OperationDefinition<PowerInput
   }
 }
 
+/** Shows what is going on and what is wanted from now on; the operation's end settles it. */
+function mark(context: GuestContext, status: GuestStatus, wanted: 'running' | 'stopped') {
+  return ({ guestUuid }: { guestUuid: string }): void =>
+    context.store.update(guestUuid, { status, wanted, statusReason: '' })
+}
+
 /** Configuration and rules anew each time: limits or the program may have changed since. */
 function bootSteps(context: GuestContext): Step<PowerInput>[] {
-  return [
-    steps.configureStep(context),
-    steps.attachStep(context, { undo: false }),
-    steps.startStep(context),
-    steps.initializeStep(context),
-  ]
+  return [steps.configureStep(context), steps.attachStep(context, { undo: false }), steps.startStep(context)]
 }
 
 function ifStarted(step: Step<unknown>): Step<CreateInput> {

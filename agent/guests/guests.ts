@@ -1,22 +1,21 @@
-import { randomInt } from 'node:crypto'
-import { BerthError, conflict, invalidField } from '../../shared/errors.js'
-import { allocateIpv4, allocatePorts, checkPort, macOf, readListeningPorts } from '../network/allocation.js'
+import { conflict, invalidField } from '../../shared/errors.js'
+import { readListeningPorts } from '../network/ports.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { OperationRecord } from '../operations/types.js'
-import type { Login } from '../drivers/contract.js'
 import type { GuestContext } from './context.js'
 import type { CreateInput } from './definitions.js'
 import { checkRoom } from '../storage/room.js'
 import type { PoolCapacity } from '../storage/pool.js'
 import type { CreateOrder } from './parse-create.js'
-import type { GuestRecord, PortMapping } from './record.js'
+import { checkCapacity, type ProcessorsAndMemory } from './capacity.js'
+import { checkAllowed } from './policy.js'
+import type { GuestRecord } from './record.js'
+import { reserveGuest } from './reserve.js'
 import type { PowerInput } from './steps.js'
 
 const gib = 1024 ** 3
 
-export interface HostCapacity {
-  readonly cpuCores: number
-  readonly ramTotalMb: number
+export interface HostCapacity extends ProcessorsAndMemory {
   /** Of the pool, without a process. */
   readonly readDisk: () => Promise<PoolCapacity>
 }
@@ -49,7 +48,9 @@ export class Guests {
   ): Promise<{ operation: OperationRecord; record: GuestRecord | undefined; password: string }> {
     this.#checkFits(order)
     const disk = await this.capacity.readDisk()
-    const listening = order.portMappings.length > 0 ? await readListeningPorts() : new Set<string>()
+    const listening = await readListeningPorts([
+      ...new Set(order.portMappings.map(({ protocol }) => protocol)),
+    ])
     const operation = this.engine.submit({
       id: order.operationId,
       action: 'create',
@@ -62,7 +63,7 @@ export class Guests {
       // Only a new order needs room: the answer to a repeated one may come when the pool is full.
       reserve: () => {
         checkRoom(disk, order.limits.diskGb * gib)
-        this.#reserve(order, listening)
+        reserveGuest(this.context, order, listening)
       },
     })
     const record = this.context.store.find(order.uuid)
@@ -109,92 +110,18 @@ export class Guests {
     })
   }
 
-  #checkOrderable({ uuid, status, statusReason }: GuestRecord, action: string): void {
+  #checkOrderable(record: GuestRecord, action: string): void {
+    const { uuid, status, statusReason } = record
     if (status === 'deleting' || this.engine.leaving(uuid))
       throw conflict('invalid_state', 'the container is being deleted')
     if (status === 'error' && action !== 'delete')
       throw conflict('invalid_state', `the container is broken, it can only be deleted: ${statusReason}`)
+    if (action === 'start' || action === 'restart') checkAllowed(record)
   }
 
   #checkFits({ templateId, limits }: CreateOrder): void {
     if (!this.context.images.knows(templateId))
       throw invalidField('template_id', `template_id: no template ${templateId}`)
-    const tooMany = limits.vcpuMilli > this.capacity.cpuCores * 1000
-    if (tooMany || limits.ramMb > this.capacity.ramTotalMb)
-      throw new BerthError(
-        'exhausted',
-        'resource_exhausted',
-        `the host has ${this.capacity.cpuCores} processors and ${this.capacity.ramTotalMb} MB of memory`,
-        { field: tooMany ? 'vcpu' : 'ram_mb' },
-      )
+    checkCapacity(limits, this.capacity)
   }
-
-  #reserve(order: CreateOrder, listening: ReadonlySet<string>): void {
-    const { store, config, now, sealLogin } = this.context
-    const { db } = store.changes
-    const idmapSlot = store.freeIdmapSlot(config.lxc.idmap_slots)
-    if (idmapSlot === undefined)
-      throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
-    const ipv4 = allocateIpv4(db, config.network.subnet)
-    const login = loginOf(order)
-    store.insert({
-      uuid: order.uuid,
-      id: order.id,
-      name: order.name,
-      spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
-      status: 'creating',
-      wanted: order.start ? 'running' : 'stopped',
-      idmapSlot,
-      ipv4,
-      mac: macOf(ipv4),
-      login: sealLogin(order.uuid, login),
-      hasPassword: login.password !== undefined,
-      createdAtMs: now(),
-      portMappings: this.#reservePorts(order, listening),
-    })
-  }
-
-  #reservePorts(order: CreateOrder, listening: ReadonlySet<string>): PortMapping[] {
-    const { db } = this.context.store.changes
-    const range = this.context.config.network.nat_ports
-    const explicit = order.portMappings.filter((m) => m.hostPort !== 0)
-    for (const { protocol, hostPort } of explicit) checkPort(db, { range, protocol, hostPort, listening })
-    const taken = new Set(explicit.map((m) => `${m.protocol}:${m.hostPort}`))
-    if (taken.size < explicit.length) throw conflict('port_conflict', 'a host port is asked for twice')
-    const picked = pickPorts(order.portMappings, (protocol, count) =>
-      allocatePorts(db, { range, protocol, count, taken: new Set([...taken, ...listening]) }),
-    )
-    return picked.map((m) => ({ ...m, containerPort: m.containerPort || m.hostPort }))
-  }
-}
-
-/** Fills in host ports of 0; one allocation for each protocol. */
-function pickPorts(
-  mappings: readonly PortMapping[],
-  allocate: (protocol: 'tcp' | 'udp', count: number) => number[],
-): PortMapping[] {
-  const wanted = (protocol: 'tcp' | 'udp'): number =>
-    mappings.filter((m) => m.protocol === protocol && m.hostPort === 0).length
-  const free = { tcp: allocate('tcp', wanted('tcp')), udp: allocate('udp', wanted('udp')) }
-  return mappings.map((m) => ({ ...m, hostPort: m.hostPort || (free[m.protocol].pop() ?? 0) }))
-}
-
-function loginOf(order: CreateOrder): Login {
-  switch (order.login.kind) {
-    case 'auto':
-      return { password: makePassword() }
-    case 'password':
-      return { password: order.login.password }
-    case 'key':
-      return { publicKey: order.login.publicKey }
-  }
-}
-
-/** 16 characters without look-alikes, about 92 bits, always with a letter and a digit. */
-function makePassword(): string {
-  const letters = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ'
-  const digits = '23456789'
-  const pick = (from: string): string => from.charAt(randomInt(from.length))
-  const password = Array.from({ length: 16 }, () => pick(letters + digits)).join('')
-  return /[a-z]/i.test(password) && /\d/.test(password) ? password : makePassword()
 }

@@ -1,7 +1,11 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import {
+  PortMapping,
   SshAuthMode,
+  TrafficAction,
+  TrafficLimit,
+  TrafficMode,
   Virtualization,
   type CreateGuestRequest,
   type GuestSpec,
@@ -22,11 +26,17 @@ const spec: GuestSpec = {
     ioWriteMbps: 0,
   },
   assignNat: true,
-  portMappings: [{ containerPort: 22, hostPort: 0, protocol: 'tcp', description: '' }],
+  portMappings: [PortMapping.create({ containerPort: 22, protocol: 'tcp' })],
   sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
   sshPassword: '',
   sshPublicKey: '',
   start: true,
+  ipv4Count: 0,
+  publicIpv4s: [],
+  ipv6Count: 0,
+  ipv6Addresses: [],
+  expiresAtMs: 0,
+  traffic: undefined,
 }
 
 const request: CreateGuestRequest = {
@@ -45,9 +55,9 @@ const withSpec = (change: Partial<GuestSpec>): CreateGuestRequest => ({
 const withLimits = (change: object): CreateGuestRequest =>
   withSpec({ limits: { ...spec.limits!, ...change } })
 const withMapping = (change: object): CreateGuestRequest =>
-  withSpec({
-    portMappings: [{ containerPort: 22, hostPort: 0, protocol: 'tcp', description: '', ...change }],
-  })
+  withSpec({ portMappings: [{ ...spec.portMappings[0]!, ...change }] })
+const withTraffic = (change: Partial<TrafficLimit>): CreateGuestRequest =>
+  withSpec({ traffic: TrafficLimit.create(change) })
 
 /** `ssh-ed25519` and 32 bytes of key. */
 const ed25519 = `ssh-ed25519 ${Buffer.from(`\0\0\0\x0bssh-ed25519\0\0\0 ${'k'.repeat(32)}`, 'latin1').toString('base64')}`
@@ -69,6 +79,34 @@ describe('parseCreate', () => {
       virtualization: 'lxc',
       login: { kind: 'auto' },
     })
+  })
+
+  it('takes addresses, a quota, rates and a time', () => {
+    const order = parseCreate({
+      ...request,
+      spec: {
+        ...spec,
+        limits: { ...spec.limits!, networkDownMbps: 100, networkUpMbps: 0 },
+        ...{ ipv4Count: 2, publicIpv4s: ['198.51.100.7'] },
+        ...{ ipv6Count: 1, ipv6Addresses: ['2001:0DB8::0001'] },
+        ...{ expiresAtMs: 1_800_000_000_000 },
+        traffic: TrafficLimit.create({
+          mode: TrafficMode.TRAFFIC_MODE_SPLIT,
+          inGb: 5,
+          action: TrafficAction.TRAFFIC_ACTION_THROTTLE,
+          throttleMbps: 10,
+        }),
+      },
+    })
+    expect(order).to.deep.include({
+      ...{ ipv4Count: 2, publicIpv4s: ['198.51.100.7'], ipv6Count: 1, ipv6Addresses: ['2001:db8::1'] },
+      ...{ expiresAtMs: 1_800_000_000_000 },
+      traffic: {
+        ...{ mode: 'split', monthlyGb: 0, inGb: 5, outGb: 0 },
+        ...{ action: 'throttle', throttleMbps: 10, resetDay: 0 },
+      },
+    })
+    expect(order.limits).to.include({ networkDownMbps: 100, networkUpMbps: 0 })
   })
 
   it('takes a key and a password', () => {
@@ -111,7 +149,35 @@ describe('parseCreate', () => {
     ['no processor', withLimits({ vcpuMilli: 0 }), 'invalid_field vcpu'],
     ['NaN memory', withLimits({ ramMb: NaN }), 'invalid_field ram_mb'],
     ['a fraction of a disk', withLimits({ diskGb: 1.5 }), 'invalid_field disk_gb'],
-    ['a network rate', withLimits({ networkUpMbps: 5 }), 'unsupported network_down_mbps'],
+    ['an endless network rate', withLimits({ networkUpMbps: 1e6 }), 'invalid_field network_up_mbps'],
+    ['257 addresses', withSpec({ ipv4Count: 257 }), 'invalid_field ipv4_count'],
+    ['half an address', withSpec({ ipv6Count: 0.5 }), 'invalid_field ipv6_count'],
+    ['a name as address', withSpec({ publicIpv4s: ['host'] }), 'invalid_field public_ipv4s'],
+    ['IPv6 as IPv4', withSpec({ publicIpv4s: ['2001:db8::1'] }), 'invalid_field public_ipv4s'],
+    [
+      'an address twice',
+      withSpec({ ipv6Addresses: ['2001:db8::1', '2001:DB8:0::1'] }),
+      'invalid_field ipv6_addresses',
+    ],
+    ['an address and more', withSpec({ ipv6Addresses: ['::1; flush'] }), 'invalid_field ipv6_addresses'],
+    ['a zone', withSpec({ ipv6Addresses: ['fe80::1%eth0'] }), 'invalid_field ipv6_addresses'],
+    ['a time before all times', withSpec({ expiresAtMs: -1 }), 'invalid_field expires_at'],
+    ['a time after all times', withSpec({ expiresAtMs: 1e15 }), 'invalid_field expires_at'],
+    ['a quota below 0', withTraffic({ monthlyGb: -1 }), 'invalid_field monthly_traffic_gb'],
+    ['the 31st', withTraffic({ resetDay: 31 }), 'invalid_field traffic_reset_day'],
+    [
+      'an action of tomorrow',
+      withTraffic({ action: TrafficAction.UNRECOGNIZED }),
+      'invalid_field traffic_action',
+    ],
+    ['a mode of tomorrow', withTraffic({ mode: TrafficMode.UNRECOGNIZED }), 'invalid_field traffic_mode'],
+    ['a host name to answer on', withMapping({ hostIp: 'localhost' }), 'invalid_field host_ip'],
+    ['a range that ends before', withMapping({ containerPortEnd: 21 }), 'invalid_field container_port_end'],
+    [
+      'ranges of two lengths',
+      withMapping({ containerPortEnd: 30, hostPort: 20000, hostPortEnd: 20001 }),
+      'invalid_field host_port_end',
+    ],
     ['a foreign protocol', withMapping({ protocol: 'sctp' }), 'invalid_field protocol'],
     ['port 65536', withMapping({ hostPort: 65_536 }), 'invalid_field host_port'],
     ['a two-line description', withMapping({ description: 'a\u2028b' }), 'invalid_field description'],

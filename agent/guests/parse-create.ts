@@ -13,11 +13,12 @@ import {
   SshAuthMode,
   Virtualization,
   type CreateGuestRequest,
-  type GuestLimits as WireLimits,
   type GuestSpec as WireSpec,
-  type PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { GuestLimits, PortMapping } from './record.js'
+import { checkPortMapping, networkLimits, type CheckedMapping } from '../../shared/network-rules.js'
+import { parseAddresses, parseTime, parseTrafficLimit } from './settings/parse.js'
+import { checkLimits, parseInteger } from './limits.js'
+import type { GuestLimits, TrafficLimit } from './record.js'
 
 /** A create request that passed every rule; host ports 0 are still to be picked. */
 export interface CreateOrder {
@@ -29,7 +30,15 @@ export interface CreateOrder {
   virtualization: 'lxc'
   templateId: string
   limits: GuestLimits
-  portMappings: PortMapping[]
+  portMappings: CheckedMapping[]
+  /** To be taken from the host's pools, beside the explicit ones. */
+  ipv4Count: number
+  publicIpv4s: string[]
+  ipv6Count: number
+  ipv6Addresses: string[]
+  traffic: TrafficLimit
+  /** 0: never. */
+  expiresAtMs: number
   login: { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
   start: boolean
 }
@@ -45,14 +54,20 @@ export function parseCreate(request: CreateGuestRequest): CreateOrder {
   checkTemplateId(spec.templateId)
   return {
     operationId: parseUuid('operation_id', request.operationId),
-    id: parseInteger('id', request.id, 1, maxGuestId),
+    id: parseInteger('id', request.id, { min: 1, max: maxGuestId }),
     uuid: parseUuid('uuid', request.uuid),
     name: request.name,
     requestedBy: parseRequester(request.requestedBy),
     virtualization: parseVirtualization(spec.virtualization),
     templateId: spec.templateId,
-    limits: parseLimits(spec.limits),
+    limits: checkLimits(spec.limits),
     portMappings: parseMappings(spec),
+    ipv4Count: parseInteger('ipv4_count', spec.ipv4Count, networkLimits.addresses),
+    publicIpv4s: parseAddresses('public_ipv4s', spec.publicIpv4s, 'ipv4'),
+    ipv6Count: parseInteger('ipv6_count', spec.ipv6Count, networkLimits.addresses),
+    ipv6Addresses: parseAddresses('ipv6_addresses', spec.ipv6Addresses, 'ipv6'),
+    traffic: parseTrafficLimit(spec.traffic),
+    expiresAtMs: parseTime('expires_at', spec.expiresAtMs),
     login: parseLogin(spec),
     start: spec.start,
   }
@@ -84,52 +99,14 @@ function parseVirtualization(value: Virtualization): 'lxc' {
   throw invalidField('virtualization', 'virtualization: must be lxc or kvm')
 }
 
-function parseInteger(field: string, value: number, min: number, max: number): number {
-  if (!Number.isSafeInteger(value) || value < min || value > max)
-    throw invalidField(field, `${field}: must be an integer from ${min} to ${max}`)
-  return value
-}
-
-function parseLimits(wire: WireLimits): GuestLimits {
-  const within = (field: string, value: number, range: { min: number; max: number }): number =>
-    parseInteger(field, value, range.min, range.max)
-  const parsed = {
-    vcpuMilli: within('vcpu', wire.vcpuMilli, ranges.vcpuMilli),
-    ramMb: within('ram_mb', wire.ramMb, ranges.ramMb),
-    diskGb: within('disk_gb', wire.diskGb, ranges.diskGb),
-    networkDownMbps: within('network_down_mbps', wire.networkDownMbps, ranges.networkMbps),
-    networkUpMbps: within('network_up_mbps', wire.networkUpMbps, ranges.networkMbps),
-    ioReadMbps: within('io_read_mbps', wire.ioReadMbps, ranges.ioMbps),
-    ioWriteMbps: within('io_write_mbps', wire.ioWriteMbps, ranges.ioMbps),
-  }
-  if (parsed.networkDownMbps || parsed.networkUpMbps)
-    throw new BerthError('invalid', 'unsupported', 'network rates are not available yet', {
-      field: 'network_down_mbps',
-    })
-  return parsed
-}
-
-function parseMappings(spec: WireSpec): PortMapping[] {
+function parseMappings(spec: WireSpec): CheckedMapping[] {
   if (!spec.assignNat) {
     if (spec.portMappings.length > 0) throw invalidField('port_mappings', 'port_mappings: need assign_nat')
     return []
   }
   if (spec.portMappings.length > ranges.portMappings.max)
     throw invalidField('port_mappings', `port_mappings: at most ${ranges.portMappings.max}`)
-  return spec.portMappings.map(parseMapping)
-}
-
-function parseMapping(wire: WireMapping): PortMapping {
-  if (wire.protocol !== 'tcp' && wire.protocol !== 'udp')
-    throw invalidField('protocol', 'protocol: must be tcp or udp')
-  if (!new RegExp(descriptionPattern).test(wire.description))
-    throw invalidField('description', 'description: at most 200 printable characters on one line')
-  return {
-    protocol: wire.protocol,
-    containerPort: parseInteger('container_port', wire.containerPort, 0, 65_535),
-    hostPort: parseInteger('host_port', wire.hostPort, 0, 65_535),
-    description: wire.description,
-  }
+  return spec.portMappings.map((mapping) => checkPortMapping(mapping))
 }
 
 function parseLogin(spec: WireSpec): CreateOrder['login'] {

@@ -11,6 +11,7 @@ const guest = (
   observed,
   ended: undefined,
   held: false,
+  blocked: false,
   ...more,
 })
 const update = (fields: object): object[] => [{ kind: 'update', uuid: 'u', update: fields }]
@@ -27,6 +28,12 @@ describe('planReconcile', () => {
       guest('running', 'running', 'stopped', { ended: 'crash', held: true }),
       update({ status: 'stopped', statusReason: 'not running, to be started again' }),
     ],
+    [
+      'gone, and blocked meanwhile: what unblocks it does not start it',
+      guest('running', 'running', 'stopped', { blocked: true }),
+      update({ status: 'stopped', wanted: 'stopped', statusReason: 'blocked' }),
+    ],
+    ['blocked and stopped', guest('stopped', 'stopped', 'stopped', { blocked: true }), []],
     ['held and shown so', guest('stopped', 'running', 'stopped', { held: true }), []],
     [
       'powered off from inside',

@@ -10,6 +10,8 @@ export interface Comparison {
   readonly ended: StopCause | undefined
   /** It may have ended in a way not told yet, or ended too often lately: not to be started now. */
   readonly held: boolean
+  /** It may not run: its quota is used up, or it has expired. */
+  readonly blocked: boolean
 }
 
 export type Repair =
@@ -25,13 +27,14 @@ export function planReconcile(comparisons: readonly Comparison[]): Repair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])
 }
 
-function planGuest({ record, observed, ended, held }: Comparison): Repair | undefined {
+function planGuest({ record, observed, ended, held, blocked }: Comparison): Repair | undefined {
   if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
   if (observed === 'running')
     return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
   if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })
   if (ended === 'guest')
     return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'shut down from inside' })
+  if (blocked) return differing(record, { status: 'stopped', wanted: 'stopped', statusReason: 'blocked' })
   if (held) return differing(record, { status: 'stopped', statusReason: 'not running, to be started again' })
   return { kind: 'start', uuid: record.uuid }
 }

@@ -1,14 +1,20 @@
 import { randomUUID } from 'node:crypto'
-import type { Observed, StopCause } from '../drivers/contract.js'
+import { toBerthError } from '../../shared/errors.js'
+import type { Driver, Observed, StopCause } from '../drivers/contract.js'
+import type { GuestNetwork, GuestRates } from '../network/contract.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { GuestContext } from './context.js'
 import type { Guests } from './guests.js'
+import { policyReasonOf, ratesOf } from './policy.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import { networkOf, type GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 
 /** Changes come in groups: one look answers them all. */
 const lookDelayMs = 100
+
+/** What others do to the network is repaired within 5 s. */
+const networkMs = 3000
 
 export interface ReconcilerParts {
   readonly guests: Guests
@@ -19,6 +25,11 @@ export interface ReconcilerParts {
   readonly repairStorage: (diskBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
+interface NetworkWanted {
+  readonly networks: readonly GuestNetwork[]
+  readonly rates: readonly GuestRates[]
+}
+
 /** Compares the host with the journal: on events at once, in full every `intervalMs`. */
 export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
@@ -27,12 +38,21 @@ export class Reconciler {
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
+  #networkTimer: NodeJS.Timeout | undefined
+  /** Settles once the comparison under way has ended. */
+  #comparison: Promise<void> | undefined
+  #nextComparison: Promise<void> | undefined
   #look: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
   #running: Promise<void> | undefined
   #again = false
   #repairs = 0
   #warnings: readonly string[] = []
+
+  /** Guests in the network's terms: the same as long as their list is. */
+  #planned: { readonly records: readonly GuestRecord[] } & NetworkWanted = {
+    ...{ records: [], networks: [], rates: [] },
+  }
 
   readonly #context: GuestContext
   readonly #engine: OperationEngine
@@ -61,8 +81,8 @@ export class Reconciler {
       else this.#lookIn(lookDelayMs, key)
     })
     this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
-    for (const driver of Object.values(this.#context.drivers))
-      driver?.onStopped((uuid, cause) => {
+    for (const driver of this.#drivers)
+      driver.onStopped((uuid, cause) => {
         if (this.#engine.busy(uuid)) return // the operation knows
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
@@ -71,13 +91,18 @@ export class Reconciler {
 
   start(intervalMs: number): void {
     this.#timer = setInterval(() => void this.pass(), intervalMs)
+    this.#networkTimer = setInterval(
+      () => void this.#guard('network', () => this.compareNetwork()),
+      networkMs,
+    )
   }
 
   async close(): Promise<void> {
     this.#unlisten?.()
     clearInterval(this.#timer)
+    clearInterval(this.#networkTimer)
     clearTimeout(this.#look)
-    await this.#running
+    await Promise.all([this.#running, this.#nextComparison?.catch(() => undefined), this.#comparison])
   }
 
   /** One comparison; calls during one are answered by the next. Failures are logged, the next pass tries again. */
@@ -126,11 +151,49 @@ export class Reconciler {
   }
 
   /** Rules and bridge as the journal has them. @throws what the host refused */
-  async compareNetwork(): Promise<void> {
-    const repaired = await this.#context.network.ensure(
-      this.#context.store.list().map((record) => networkOf(record, this.#context.deviceOf)),
-    )
-    this.#noteRepairs('network', repaired)
+  async compareRules(): Promise<void> {
+    this.#noteRepairs('network', await this.#context.network.ensure(this.#planNetwork().networks))
+  }
+
+  /**
+   * Rules, bridge, addresses and rates as the journal has them when this is called, or later.
+   * @throws {BerthError} what the host refused first
+   */
+  compareNetwork(): Promise<void> {
+    // One under way may have read the journal before.
+    this.#nextComparison ??= (this.#comparison ?? Promise.resolve()).then(() => {
+      this.#nextComparison = undefined
+      const comparison = this.#compareNetwork()
+      this.#comparison = comparison.catch(() => undefined)
+      return comparison
+    })
+    return this.#nextComparison
+  }
+
+  /** Rules first: where they fail nothing else is to bring packets. */
+  async #compareNetwork(): Promise<void> {
+    const { addresses, shaper } = this.#context
+    await this.compareRules()
+    const { networks, rates } = this.#planNetwork()
+    const results = await Promise.allSettled([addresses.ensure(networks), shaper.ensure(rates)])
+    const failures = results.flatMap((result): unknown[] => {
+      if (result.status === 'rejected') return [result.reason]
+      this.#noteRepairs('network', result.value)
+      return []
+    })
+    if (failures.length > 0) throw toBerthError(failures[0], 'addresses and rates')
+  }
+
+  #planNetwork(): NetworkWanted {
+    const { store, deviceOf } = this.#context
+    const records = store.list()
+    if (records !== this.#planned.records)
+      this.#planned = {
+        records,
+        networks: records.map((record) => networkOf(record, deviceOf)),
+        rates: records.map((record) => ratesOf(record, this.#context)),
+      }
+    return this.#planned
   }
 
   async #compareStorage(): Promise<void> {
@@ -154,18 +217,36 @@ export class Reconciler {
     for (const repair of planReconcile(comparisons)) this.#apply(repair)
   }
 
-  /** What looks like a guest's but is in no journal is shown, never removed: the journal may be an old one. */
+  /**
+   * What looks like a guest's but is in no journal is shown, never removed: the journal may be an old one. But for
+   * those that it knows as removed: a power loss brought back what was not on the disk yet.
+   */
   async #findStrays(): Promise<string[]> {
-    const drivers = Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
-    const traces = (await Promise.all(drivers.map((driver) => driver.listTraces()))).flat()
-    return traces
-      .filter((uuid) => !this.#context.store.find(uuid) && !this.#engine.busy(uuid))
-      .map((uuid) => `guest ${uuid} is on the host but not in the journal`)
+    const strays: string[] = []
+    for (const driver of this.#drivers)
+      for (const uuid of await driver.listTraces()) {
+        if (this.#context.store.find(uuid) || this.#engine.busy(uuid)) continue
+        if (!(await this.#removeForgotten(driver, uuid))) strays.push(uuid)
+      }
+    return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
+  }
+
+  async #removeForgotten(driver: Driver, uuid: string): Promise<boolean> {
+    if (!this.#context.store.changes.wasRemoved('guest', uuid)) return false
+    try {
+      return await driver.removeTraces(uuid)
+    } catch (err) {
+      this.#context.log.warn({ err, guest: uuid }, 'remove what is left of a deleted guest')
+      return false
+    }
+  }
+
+  get #drivers(): Driver[] {
+    return Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
   }
 
   async #observe(): Promise<Map<string, Observed>> {
-    const drivers = Object.values(this.#context.drivers).filter((driver) => driver !== undefined)
-    const lists = await Promise.all(drivers.map((driver) => driver.observe()))
+    const lists = await Promise.all(this.#drivers.map((driver) => driver.observe()))
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
 
@@ -184,7 +265,8 @@ export class Reconciler {
     const lost = state === 'stopped' && wanted === 'running'
     const holdMs = lost ? this.#policy.holdMs(uuid, ended !== undefined) : 0
     if (holdMs > 0 && ended !== 'guest') this.#lookIn(holdMs, uuid)
-    return { record, observed: state, ended, held: holdMs > 0 }
+    const blocked = policyReasonOf(record) !== ''
+    return { record, observed: state, ended, held: holdMs > 0, blocked }
   }
 
   #seenRunning(uuid: string): void {

@@ -2,6 +2,8 @@ import { hostnameOf } from '../../shared/guest-rules.js'
 import type { AgentConfig } from '../config.js'
 import type { Machine } from '../drivers/contract.js'
 import type { GuestNetwork } from '../network/contract.js'
+import { gateway6 } from '../network/addresses/plan-host.js'
+import type { Firewall } from '../network/firewall/types.js'
 
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
@@ -24,11 +26,53 @@ export interface GuestSpec {
   limits: GuestLimits
 }
 
+/** One port or a range of them; both ranges are equally long, a single port ends where it begins. */
 export interface PortMapping {
   protocol: 'tcp' | 'udp'
+  /** Host address it answers on; empty: every local one. */
+  hostIp: string
   hostPort: number
+  hostPortEnd: number
   containerPort: number
+  containerPortEnd: number
   description: string
+}
+
+export type TrafficAction = 'stop' | 'throttle' | 'none'
+
+/** Monthly quotas in GB of 10^9 bytes; 0 is unlimited. */
+export interface TrafficLimit {
+  mode: 'total' | 'split'
+  /** In total mode: both directions together. */
+  monthlyGb: number
+  /** In split mode; `in` is what the guest receives. */
+  inGb: number
+  outGb: number
+  action: TrafficAction
+  /** Both directions while throttled; 0: the host's configured rate. */
+  throttleMbps: number
+  /** Day of the month on which counting starts anew, 1 to 28; 0: the host's. */
+  resetDay: number
+}
+
+/** What is true of the guest's contract; what follows from it is in policy.ts. */
+export interface GuestPolicy {
+  /** `expiresAtMs` has passed. */
+  expired: boolean
+  /** The quota of this period is used up. */
+  overQuota: boolean
+}
+
+export const openFirewall: Firewall = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
+
+export const unlimitedTraffic: Readonly<TrafficLimit> = {
+  mode: 'total',
+  monthlyGb: 0,
+  inGb: 0,
+  outGb: 0,
+  action: 'stop',
+  throttleMbps: 0,
+  resetDay: 0,
 }
 
 /** A guest as the journal knows it. */
@@ -49,9 +93,16 @@ export interface GuestRecord {
   login: string | null
   /** The login is a password rather than a key. */
   hasPassword: boolean
-  /** Host name and login are set inside. */
-  initialized: boolean
   portMappings: PortMapping[]
+  /** One-to-one; the guest's own traffic leaves with the first. */
+  publicIpv4s: string[]
+  /** In canonical form. */
+  ipv6Addresses: string[]
+  firewall: Firewall
+  traffic: TrafficLimit
+  /** 0: never. */
+  expiresAtMs: number
+  policy: GuestPolicy
   createdAtMs: number
   revision: number
 }
@@ -96,6 +147,8 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       ipv4: record.ipv4,
       prefixLength: defaults.prefixLength,
       gateway: defaults.gateway,
+      ipv6Addresses: record.ipv6Addresses,
+      gateway6,
     },
     resolvers: defaults.resolvers,
   }
@@ -109,5 +162,8 @@ export function networkOf(record: GuestRecord, deviceOf: (id: number) => string)
     mac: record.mac,
     ipv4: record.ipv4,
     portMappings: record.portMappings,
+    publicIpv4s: record.publicIpv4s,
+    ipv6Addresses: record.ipv6Addresses,
+    firewall: record.firewall,
   }
 }

@@ -1,6 +1,7 @@
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
-import { networkOf, type GuestRecord, type GuestStatus } from './record.js'
+import { checkAllowed, ratesOf } from './policy.js'
+import { networkOf, type GuestRecord } from './record.js'
 
 /*
  * The effects that guest operations are composed of. Each reads the guest anew from the journal, so a step
@@ -9,48 +10,36 @@ import { networkOf, type GuestRecord, type GuestStatus } from './record.js'
 
 export type GuestStep<Input = unknown> = Step<Input>
 
-/** Shows what is going on and what is wanted from now on; the operation's end settles it. */
-export function markStep(
-  context: GuestContext,
-  status: GuestStatus,
-  wanted: 'running' | 'stopped',
-): GuestStep {
-  return {
-    name: 'mark',
-    weight: 0,
-    run: async ({ guestUuid }) => context.store.update(guestUuid, { status, wanted, statusReason: '' }),
-  }
-}
-
-export function imageStep(context: GuestContext): GuestStep {
-  return {
-    name: 'image',
-    weight: 2,
-    run: async (step) => {
-      const { templateId } = context.store.get(step.guestUuid).spec
-      if (context.images.has(templateId)) return
-      const image = context.images.ensure(
-        templateId,
-        (fraction, stage) => step.report(fraction, stage),
-        step.signal,
-      )
-      await step.yieldWhile(image) // minutes, perhaps: others go on meanwhile
-    },
-  }
-}
-
+/** The image, where it is not here yet, a disk of it, and on the disk what a first boot needs. */
 export function diskStep(context: GuestContext): GuestStep {
   return {
     name: 'disk',
-    run: withGuest(context, (record) => driverOf(context, record).createDisk(context.machineOf(record))),
+    weight: 3,
+    run: withGuest(context, async (record, step) => {
+      await ensureImage(context, record, step)
+      const driver = driverOf(context, record)
+      const machine = context.machineOf(record)
+      await driver.createDisk(machine)
+      await driver.initialize(machine, context.openLogin(record))
+    }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
+}
+
+async function ensureImage(
+  context: GuestContext,
+  { spec: { templateId } }: GuestRecord,
+  step: StepContext<unknown>,
+): Promise<void> {
+  if (context.images.has(templateId)) return
+  const report = (fraction: number, stage: string): void => step.report(fraction, stage)
+  await step.yieldWhile(context.images.ensure(templateId, report, step.signal)) // minutes, perhaps: others go on
 }
 
 export function configureStep(context: GuestContext): GuestStep {
   return {
     name: 'configure',
-    run: withGuest(context, (record) => driverOf(context, record).configure(context.machineOf(record))),
+    run: inTurn(context, (record) => driverOf(context, record).configure(context.machineOf(record))),
   }
 }
 
@@ -58,33 +47,23 @@ export function configureStep(context: GuestContext): GuestStep {
 export function attachStep(context: GuestContext, options: { undo: boolean }): GuestStep {
   const attach: GuestStep = {
     name: 'network',
-    run: withGuest(context, (record) => context.network.attach(networkOf(record, context.deviceOf))),
+    run: inTurn(context, (record) => attachGuest(context, record)),
   }
-  const undo = ifPresent(context, (record) => context.network.detach(networkOf(record, context.deviceOf)))
+  const undo = ifPresent(context, (record) => detachGuest(context, record))
   return options.undo ? { ...attach, undo } : attach
 }
 
+/** Its rates with it: the device they are of comes with the start. */
 export function startStep(context: GuestContext): GuestStep {
   return {
     name: 'start',
     weight: 2,
-    run: withGuest(context, (record, step) =>
-      driverOf(context, record).start(context.machineOf(record), step.signal),
-    ),
-    undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
-  }
-}
-
-/** Host name and login, once in a guest's life. */
-export function initializeStep(context: GuestContext): GuestStep {
-  return {
-    name: 'initialize',
-    run: withGuest(context, async (record, step) => {
-      if (record.initialized) return
-      const login = context.openLogin(record)
-      await driverOf(context, record).initialize(context.machineOf(record), login, step.signal)
-      context.store.update(record.uuid, { initialized: true })
+    run: inTurn(context, async (record, step) => {
+      checkAllowed(record) // it may have expired while the order waited
+      await driverOf(context, record).start(context.machineOf(record), step.signal)
+      await context.shaper.apply(ratesOf(record, context))
     }),
+    undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
   }
 }
 
@@ -101,30 +80,57 @@ export function stopStep(context: GuestContext): GuestStep<PowerInput> {
   }
 }
 
-export function killStep(context: GuestContext): GuestStep {
-  return {
-    name: 'kill',
-    run: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
-  }
-}
-
 export function removeStep(context: GuestContext): GuestStep {
   return {
     name: 'remove',
-    run: ifPresent(context, (record) => removeFromHost(context, record)),
+    run: ifPresent(context, async (record) => {
+      await driverOf(context, record).kill(context.machineOf(record))
+      await removeFromHost(context, record)
+    }),
   }
 }
 
 /** Rules and disk in one step: a restart in between would put the rules back with those of all other guests. */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
-  await context.network.detach(networkOf(record, context.deviceOf))
-  await driverOf(context, record).delete(context.machineOf(record))
+  const ended = await Promise.allSettled([
+    detachGuest(context, record),
+    driverOf(context, record).delete(context.machineOf(record)),
+  ])
+  // Both have ended, so that another attempt meets neither.
+  for (const result of ended) if (result.status === 'rejected') throw result.reason
 }
 
 export interface PowerInput {
   force: boolean
   /** Ordered by the agent itself: its failure leaves what the owner wants as it is. */
   system?: boolean
+}
+
+/** Rules first, then what brings packets; settings in between come before or after. */
+async function attachGuest(context: GuestContext, record: GuestRecord): Promise<void> {
+  const guest = networkOf(record, context.deviceOf)
+  await context.network.attach(guest)
+  await context.addresses.attach(guest)
+}
+
+function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
+  return context.turns.run(uuid, async () => {
+    const record = context.store.find(uuid)
+    if (!record) return
+    const guest = networkOf(record, context.deviceOf)
+    await context.addresses.detach(guest)
+    await context.network.detach(guest)
+    await context.shaper.remove(guest.device)
+  })
+}
+
+/** As `withGuest`, in the guest's turn: what a setting changes meanwhile is not overwritten by what was read. */
+function inTurn(
+  context: GuestContext,
+  act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
+): (step: StepContext<unknown>) => Promise<void> {
+  const run = withGuest(context, act)
+  return (step) => context.turns.run(step.guestUuid, () => run(step))
 }
 
 function withGuest<Input>(

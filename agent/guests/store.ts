@@ -1,53 +1,55 @@
 import type { Statement } from 'better-sqlite3'
 import { conflict, notFound } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
-import type { GuestRecord, GuestSpec, GuestStatus, PortMapping } from './record.js'
+import type { GuestLimits, GuestRecord, GuestSpec, PortMapping } from './record.js'
+import { recordOf, type AddressRow, type GuestRow, type MappingRow, type MutableColumns } from './rows.js'
 
-interface GuestRow {
-  uuid: string
-  id: number
-  name: string
-  spec: string
-  status: GuestStatus
-  status_reason: string
-  wanted: 'running' | 'stopped'
-  idmap_slot: number
-  ipv4: string
-  mac: string
-  login: string | null
-  has_password: number
-  initialized: number
-  created_at_ms: number
-  revision: number
-}
+export type GuestInsert = Omit<GuestRecord, 'revision' | 'statusReason' | 'policy'>
 
-interface MappingRow {
-  guest_uuid: string
-  protocol: 'tcp' | 'udp'
-  host_port: number
-  container_port: number
-  description: string
-}
+/** What changes in a guest's life; limits are those of its spec. */
+export type GuestUpdate = Partial<
+  Pick<
+    GuestRecord,
+    'status' | 'statusReason' | 'wanted' | 'firewall' | 'traffic' | 'expiresAtMs' | 'policy'
+  > & { limits: GuestLimits }
+>
 
-export type GuestInsert = Omit<GuestRecord, 'revision' | 'initialized' | 'statusReason'>
-
-/** Fields that change without being part of the order. */
-export type GuestUpdate = Partial<Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'initialized'>>
+const insertMapping = `INSERT INTO port_mappings
+   (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
+ VALUES (@uuid, @position, @protocol, @hostIp, @hostPort, @hostPortEnd, @containerPort, @containerPortEnd, @description)`
 
 /** The guests of this host. Writes are transactions of `Changes` and seen by watchers. */
 export class GuestStore {
   readonly #byUuid: Statement<[string], GuestRow>
+  readonly #revision: Statement<[string], number>
   readonly #mappings: Statement<[string], MappingRow>
+  readonly #addresses: Statement<[string], AddressRow>
+  readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
+  readonly #deleteMapping: Statement<[string, number]>
+  readonly #heads: Statement<[number], Pick<GuestRow, 'uuid' | 'revision'>>
+  /** Records as committed last, frozen: they are every reader's. */
+  readonly #records = new Map<string, GuestRecord>()
+  /** All of them, and the journal's revision that they are of. */
+  #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
 
   constructor(readonly changes: Changes) {
     const { db } = changes
     this.#byUuid = db.prepare('SELECT * FROM guests WHERE uuid = ?')
+    this.#revision = db.prepare<[string], number>('SELECT revision FROM guests WHERE uuid = ?').pluck()
     this.#mappings = db.prepare('SELECT * FROM port_mappings WHERE guest_uuid = ? ORDER BY position')
+    this.#addresses = db.prepare('SELECT * FROM guest_addresses WHERE guest_uuid = ? ORDER BY position')
+    this.#insertMapping = db.prepare(insertMapping)
+    this.#deleteMapping = db.prepare('DELETE FROM port_mappings WHERE guest_uuid = ? AND position = ?')
+    this.#heads = db.prepare('SELECT uuid, revision FROM guests WHERE revision > ? ORDER BY id')
+    changes.onChange(({ kind, key, removed }) => {
+      if (kind === 'guest' && removed) this.#records.delete(key)
+    })
   }
 
+  /** The same record, which nobody may change, as long as the guest does not. */
   find(uuid: string): GuestRecord | undefined {
-    const row = this.#byUuid.get(uuid)
-    return row && this.#record(row, this.#mappings.all(uuid))
+    const revision = this.#revision.get(uuid)
+    return revision === undefined ? undefined : this.#recordAt(uuid, revision)
   }
 
   /** @throws {BerthError} `not_found` */
@@ -57,49 +59,36 @@ export class GuestStore {
     return record
   }
 
-  /** Ordered by id. */
-  list(sinceRevision = -1): GuestRecord[] {
-    const rows = this.changes.db
-      .prepare<[number], GuestRow>('SELECT * FROM guests WHERE revision > ? ORDER BY id')
-      .all(sinceRevision)
-    const mappings = new Map<string, MappingRow[]>()
-    const all = this.changes.db
-      .prepare<[], MappingRow>('SELECT * FROM port_mappings ORDER BY guest_uuid, position')
-      .all()
-    for (const row of all) {
-      const list = mappings.get(row.guest_uuid)
-      if (list) list.push(row)
-      else mappings.set(row.guest_uuid, [row])
-    }
-    return rows.map((row) => this.#record(row, mappings.get(row.uuid) ?? []))
+  /**
+   * The guest as it is now; the same record where it has not changed: one of a thousand mappings takes milliseconds.
+   * Nothing of it may have been written in a transaction that is not over.
+   * @throws {BerthError} `not_found`
+   */
+  renew(record: GuestRecord): GuestRecord {
+    return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
+  }
+
+  /** Ordered by id; the same list as long as no guest changes. */
+  list(sinceRevision = -1): readonly GuestRecord[] {
+    const { revision, db } = this.changes
+    if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)
+    if (this.#listed?.revision === revision) return this.#listed.records
+    const read = this.#read(-1)
+    const before = this.#listed?.records
+    const same = before?.length === read.length && read.every((record, index) => record === before[index])
+    const records = same ? before : read
+    this.#listed = { revision, records }
+    return records
   }
 
   /** @throws {BerthError} `name_conflict` when uuid, id or name is taken; other uniqueness is the allocator's */
   insert(guest: GuestInsert): void {
     this.changes.transaction(() => {
       this.#refuseTaken(guest)
-      const revision = this.changes.record('guest', guest.uuid)
-      this.changes.db
-        .prepare(
-          `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, login, has_password, created_at_ms, revision)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        )
-        .run(
-          guest.uuid,
-          guest.id,
-          guest.name,
-          JSON.stringify(guest.spec),
-          guest.status,
-          guest.wanted,
-          guest.idmapSlot,
-          guest.ipv4,
-          guest.mac,
-          guest.login,
-          Number(guest.hasPassword),
-          guest.createdAtMs,
-          revision,
-        )
+      this.#insertRow(guest)
       this.#insertMappings(guest.uuid, guest.portMappings)
+      this.#insertAddresses(guest.uuid, 4, guest.publicIpv4s)
+      this.#insertAddresses(guest.uuid, 6, guest.ipv6Addresses)
     })
   }
 
@@ -108,30 +97,69 @@ export class GuestStore {
     this.changes.transaction(() => {
       const row = this.#byUuid.get(uuid)
       if (!row) return
-      const next = {
-        status: update.status ?? row.status,
-        statusReason: update.statusReason ?? row.status_reason,
-        wanted: update.wanted ?? row.wanted,
-        initialized: update.initialized === undefined ? row.initialized : Number(update.initialized),
-      }
-      const same =
-        next.status === row.status &&
-        next.statusReason === row.status_reason &&
-        next.wanted === row.wanted &&
-        next.initialized === row.initialized
-      if (same) return
+      const columns = Object.entries(columnsOf(update, row)).filter(
+        ([column, value]) => value !== row[column as keyof GuestRow],
+      )
+      if (columns.length === 0) return
+      const assignments = columns.map(([column]) => `${column} = ?`).join(', ')
       this.changes.db
-        .prepare(
-          'UPDATE guests SET status = ?, status_reason = ?, wanted = ?, initialized = ?, revision = ? WHERE uuid = ?',
-        )
-        .run(
-          next.status,
-          next.statusReason,
-          next.wanted,
-          next.initialized,
-          this.changes.record('guest', uuid),
-          uuid,
-        )
+        .prepare(`UPDATE guests SET ${assignments}, revision = ? WHERE uuid = ?`)
+        .run(...columns.map(([, value]) => value), this.changes.record('guest', uuid), uuid)
+    })
+  }
+
+  /** Behind the last of the guest's mappings. */
+  nextPosition(uuid: string): number {
+    const last = this.changes.db
+      .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')
+      .pluck()
+      .get(uuid)
+    return (last ?? -1) + 1
+  }
+
+  /** @param index in the guest's list. @throws {BerthError} `not_found` */
+  getPosition(uuid: string, index: number): number {
+    const position = this.changes.db
+      .prepare<[string, number], number>(
+        'SELECT position FROM port_mappings WHERE guest_uuid = ? ORDER BY position LIMIT 1 OFFSET ?',
+      )
+      .pluck()
+      .get(uuid, index)
+    if (position === undefined) throw notFound('port mapping')
+    return position
+  }
+
+  /** In place of what is there. Whether it overlaps another is the allocator's to say. */
+  putMapping(uuid: string, position: number, mapping: PortMapping): void {
+    this.changes.transaction(() => {
+      this.#deleteMapping.run(uuid, position)
+      this.#insertMapping.run({ ...mapping, uuid, position })
+      this.#touch(uuid)
+    })
+  }
+
+  removeMapping(uuid: string, position: number): void {
+    this.changes.transaction(() => {
+      this.#deleteMapping.run(uuid, position)
+      this.#touch(uuid)
+    })
+  }
+
+  /** Is it a guest's own, whatever the family? */
+  hasAddress(address: string): boolean {
+    return (
+      this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
+    )
+  }
+
+  /** Replaces all of one family; the address's other uses are the allocator's to know. */
+  setAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
+    this.changes.transaction(() => {
+      this.changes.db
+        .prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?')
+        .run(uuid, family)
+      this.#insertAddresses(uuid, family, addresses)
+      this.#touch(uuid)
     })
   }
 
@@ -162,6 +190,22 @@ export class GuestStore {
     return row && row.slot < slots ? row.slot : undefined
   }
 
+  #read(sinceRevision: number): GuestRecord[] {
+    const heads = this.#heads.all(sinceRevision)
+    return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
+  }
+
+  /** What a transaction that is not over wrote is not kept: one that fails gives its revisions back. */
+  #recordAt(uuid: string, revision: number): GuestRecord | undefined {
+    const kept = this.#records.get(uuid)
+    if (kept?.revision === revision) return kept
+    const row = this.#byUuid.get(uuid)
+    if (!row) return undefined
+    const record = recordOf(row, this.#mappings.all(uuid), this.#addresses.all(uuid))
+    if (!this.changes.db.inTransaction) this.#records.set(uuid, freeze(record))
+    return record
+  }
+
   #refuseTaken(guest: GuestInsert): void {
     const taken = this.changes.db
       .prepare<[string, number, string], { uuid: string }>(
@@ -171,38 +215,70 @@ export class GuestStore {
     if (taken) throw conflict('name_conflict', `a container with this name, id or uuid exists already`)
   }
 
-  #insertMappings(uuid: string, mappings: readonly PortMapping[]): void {
-    const insert = this.changes.db.prepare(
-      `INSERT INTO port_mappings (guest_uuid, position, protocol, host_port, container_port, description)
-       VALUES (?, ?, ?, ?, ?, ?)`,
-    )
-    for (const [position, m] of mappings.entries())
-      insert.run(uuid, position, m.protocol, m.hostPort, m.containerPort, m.description)
+  #insertRow(guest: GuestInsert): void {
+    const values = {
+      uuid: guest.uuid,
+      id: guest.id,
+      name: guest.name,
+      spec: JSON.stringify(guest.spec),
+      status: guest.status,
+      wanted: guest.wanted,
+      idmap_slot: guest.idmapSlot,
+      ipv4: guest.ipv4,
+      mac: guest.mac,
+      login: guest.login,
+      has_password: Number(guest.hasPassword),
+      firewall: JSON.stringify(guest.firewall),
+      traffic: JSON.stringify(guest.traffic),
+      expires_at_ms: guest.expiresAtMs,
+      created_at_ms: guest.createdAtMs,
+      revision: this.changes.record('guest', guest.uuid),
+    }
+    const columns = Object.keys(values)
+    this.changes.db
+      .prepare(
+        `INSERT INTO guests (${columns.join(', ')}) VALUES (${columns.map((c) => `@${c}`).join(', ')})`,
+      )
+      .run(values)
   }
 
-  #record(row: GuestRow, mappings: MappingRow[]): GuestRecord {
-    return {
-      uuid: row.uuid,
-      id: row.id,
-      name: row.name,
-      spec: JSON.parse(row.spec) as GuestSpec,
-      status: row.status,
-      statusReason: row.status_reason,
-      wanted: row.wanted,
-      idmapSlot: row.idmap_slot,
-      ipv4: row.ipv4,
-      mac: row.mac,
-      login: row.login,
-      hasPassword: row.has_password === 1,
-      initialized: row.initialized === 1,
-      portMappings: mappings.map((m) => ({
-        protocol: m.protocol,
-        hostPort: m.host_port,
-        containerPort: m.container_port,
-        description: m.description,
-      })),
-      createdAtMs: row.created_at_ms,
-      revision: row.revision,
-    }
+  #touch(uuid: string): void {
+    this.changes.db
+      .prepare('UPDATE guests SET revision = ? WHERE uuid = ?')
+      .run(this.changes.record('guest', uuid), uuid)
   }
+
+  #insertMappings(uuid: string, mappings: readonly PortMapping[]): void {
+    for (const [position, mapping] of mappings.entries())
+      this.#insertMapping.run({ ...mapping, uuid, position })
+  }
+
+  #insertAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
+    const insert = this.changes.db.prepare(
+      'INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, ?)',
+    )
+    for (const [position, address] of addresses.entries()) insert.run(address, uuid, family, position)
+  }
+}
+
+/** Columns of an update; the others stay. Equal values are equal texts: JSON keeps the order of keys. */
+function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> {
+  const { status, statusReason, wanted, limits, firewall, traffic, expiresAtMs, policy } = update
+  return {
+    ...(status !== undefined && { status }),
+    ...(statusReason !== undefined && { status_reason: statusReason }),
+    ...(wanted !== undefined && { wanted }),
+    ...(limits && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as GuestSpec), limits }) }),
+    ...(firewall && { firewall: JSON.stringify(firewall) }),
+    ...(traffic && { traffic: JSON.stringify(traffic) }),
+    ...(expiresAtMs !== undefined && { expires_at_ms: expiresAtMs }),
+    ...(policy && { expired: Number(policy.expired), over_quota: Number(policy.overQuota) }),
+  }
+}
+
+/** With all in it. */
+function freeze<T extends object>(value: T): T {
+  for (const part of Object.values(value))
+    if (typeof part === 'object' && part !== null) freeze(part as object)
+  return Object.freeze(value)
 }

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os'
+import { readKernelFile } from './proc.js'
 
 /** Addresses clients reach the host at; empty strings where there is none. */
 export interface PublicAddresses {
@@ -13,17 +13,35 @@ export interface PublicAddresses {
  * The first address of the interface with the default route, for each protocol. Spawns nothing.
  * Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
  */
-export async function readPublicAddresses(): Promise<PublicAddresses> {
-  const [route4, route6] = await Promise.all([readRoutes('route'), readRoutes('ipv6_route')])
+export function readPublicAddresses(): PublicAddresses {
+  const { ipv4, ipv6 } = readDefaultRoutes()
   const interfaces = networkInterfaces()
-  const ipv4Interface = parseDefaultInterface(route4)
-  const ipv6Interface = parseDefaultInterface6(route6)
+  const ipv4Interface = ipv4?.interface ?? ''
+  const ipv6Interface = ipv6?.interface ?? ''
   return {
     ipv4: firstAddress(interfaces[ipv4Interface], 'IPv4'),
     ipv4Interface,
     ipv6: firstAddress(interfaces[ipv6Interface], 'IPv6'),
     ipv6Interface,
   }
+}
+
+/** An IPv4 address of an interface that is up. */
+export interface InterfaceIpv4 {
+  readonly interface: string
+  readonly address: string
+  readonly prefixLength: number
+}
+
+/** All of the host, loopback included; an interface's first address is the one it was set up with. */
+export function listIpv4Addresses(): InterfaceIpv4[] {
+  return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
+    addresses.flatMap(({ family, address, cidr }) =>
+      family === 'IPv4'
+        ? [{ interface: name, address, prefixLength: Number(cidr?.split('/')[1] ?? 32) }]
+        : [],
+    ),
+  )
 }
 
 /** All IPv4 addresses of the host's interfaces but loopback. */
@@ -34,43 +52,62 @@ export function readHostIpv4(): string[] {
     .map(({ address }) => address)
 }
 
-async function readRoutes(name: string): Promise<string> {
-  // ipv6_route is missing where the kernel has IPv6 switched off.
-  return readFile(`/proc/net/${name}`, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return ''
-    throw cause
-  })
-}
-
 const routeUp = 0x1
+const routeGateway = 0x2
 const routeReject = 0x200
 
-/** Interface of the IPv4 default route with the lowest metric, from the text of /proc/net/route; empty: none. */
-export function parseDefaultInterface(text: string): string {
+/** A way out of the host. */
+export interface DefaultRoute {
+  readonly interface: string
+  /** Empty: everything is reached on the link itself. */
+  readonly gateway: string
+}
+
+/** The ways out for each protocol; undefined: there is none. Spawns nothing. */
+export function readDefaultRoutes(): { ipv4: DefaultRoute | undefined; ipv6: DefaultRoute | undefined } {
+  return {
+    ipv4: parseDefaultRoute(readKernelFile('/proc/net/route') ?? ''),
+    // Missing where the kernel has IPv6 switched off.
+    ipv6: parseDefaultRoute6(readKernelFile('/proc/net/ipv6_route') ?? ''),
+  }
+}
+
+/** IPv4 default route with the lowest metric, from the text of /proc/net/route. */
+export function parseDefaultRoute(text: string): DefaultRoute | undefined {
   const routes = text
     .split('\n')
     .slice(1)
     .map((line) => line.trim().split(/\s+/))
-  const defaults = routes
+  const [best] = routes
     .filter(([, destination, , flags = '', , , , mask]) => {
       const bits = parseInt(flags, 16)
       return destination === '00000000' && mask === '00000000' && (bits & routeUp) !== 0
     })
     .sort((a, b) => Number(a[6]) - Number(b[6]))
-  return defaults[0]?.[0] ?? ''
+  if (!best) return undefined
+  const [device = '', , gateway = '', flags = ''] = best
+  const hasGateway = (parseInt(flags, 16) & routeGateway) !== 0
+  return { interface: device, gateway: hasGateway ? bytesOf(gateway).reverse().join('.') : '' }
 }
 
 /** The same from /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
-export function parseDefaultInterface6(text: string): string {
+export function parseDefaultRoute6(text: string): DefaultRoute | undefined {
   const routes = text.split('\n').map((line) => line.trim().split(/\s+/))
-  const defaults = routes
+  const [best] = routes
     .filter(([destination = '', length, , , , , , , flags = '', device]) => {
       const bits = parseInt(flags, 16)
       const usable = (bits & routeUp) !== 0 && (bits & routeReject) === 0
       return /^0{32}$/.test(destination) && length === '00' && usable && device !== 'lo'
     })
     .sort((a, b) => parseInt(a[5] ?? '', 16) - parseInt(b[5] ?? '', 16))
-  return defaults[0]?.[9] ?? ''
+  if (!best) return undefined
+  const [gateway = '', device = ''] = [best[4], best[9]]
+  return { interface: device, gateway: /^0*$/.test(gateway) ? '' : gateway.match(/.{4}/g)!.join(':') }
+}
+
+/** The kernel prints IPv4 addresses in the byte order of the machine: little-endian. */
+function bytesOf(hex: string): number[] {
+  return hex.match(/../g)!.map((byte) => parseInt(byte, 16))
 }
 
 function firstAddress(

@@ -1,8 +1,9 @@
-import { run } from './process.js'
+import { basename, dirname } from 'node:path'
+import { runPerl } from './process.js'
 
 /*
- * Two requests of linux/btrfs.h that Debian 12's btrfs-progs cannot make, made by perl: perl-base is on every
- * Debian. Structures are packed as on all 64-bit machines.
+ * Requests of linux/btrfs.h that Debian 12's btrfs-progs cannot make, or make at ten times the cost. Structures are
+ * packed as on all 64-bit machines.
  */
 
 /** BTRFS_IOC_QUOTA_CTL with BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA; btrfs-progs have it since 6.7. */
@@ -24,8 +25,23 @@ const snapshotBounded = `
   my $arguments = pack("q Q Q Q Q Q2 Z4040", fileno($from), 0, 4, length($inherit), $pointer, 0, 0, $name);
   ioctl($to, 0x50009417, $arguments) or die "$!\\n";`
 
+/** BTRFS_IOC_SNAP_DESTROY; btrfs(8) reads half of /proc and /sys first: 15 ms beside 0.2. */
+const destroySnapshot = `
+  my ($directory, $name) = @ARGV;
+  open(my $in, "<", $directory) or die "$directory: $!\n";
+  my $arguments = pack("q Z4088", 0, $name);
+  ioctl($in, 0x5000940F, $arguments) or die "$!\n";`
+
+/**
+ * Gone from the tree at once; the commit comes later (after a power loss it may be back), the space too.
+ * @throws {CommandError} "Directory not empty" where others are inside
+ */
+export async function deleteSubvolume(path: string): Promise<void> {
+  await runPerl(destroySnapshot, [dirname(path), basename(path)])
+}
+
 export async function enableSimpleQuotas(path: string): Promise<void> {
-  await run('perl', ['-e', enableSimpleQuota, '--', path])
+  await runPerl(enableSimpleQuota, [path])
 }
 
 /**
@@ -39,5 +55,5 @@ export async function snapshotWithLimit(
   limitBytes: number,
 ): Promise<void> {
   const args = [source, target.directory, target.name, String(limitBytes)]
-  await run('perl', ['-e', snapshotBounded, '--', ...args])
+  await runPerl(snapshotBounded, args)
 }

@@ -27,11 +27,6 @@ export async function createSubvolume(path: string): Promise<void> {
   await run('btrfs', ['--quiet', 'subvolume', 'create', path])
 }
 
-/** Gone from the tree at once; the commit comes later (after a power loss it may be back), the space too. */
-export async function deleteSubvolume(path: string): Promise<void> {
-  await run('btrfs', ['--quiet', 'subvolume', 'delete', path])
-}
-
 /** Forced: a guest may have marked its subvolume as received, which btrfs(8) would not change back. */
 export async function setReadOnly(path: string, readOnly: boolean): Promise<void> {
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])

@@ -5,6 +5,8 @@ import { ToolPipe } from './pipe.js'
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
+/** Of an address, a route or neighbour, an interface. */
+const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
 /** ip remembers the index a name had: another interface by that name is seen by a new process only. */
 const staleIndex = /No such device/
 
@@ -33,6 +35,14 @@ export class Ip {
     }
   }
 
+  /** Runs removals one after another; what is gone already is no failure. @throws {CommandError} */
+  async remove(commands: readonly string[]): Promise<void> {
+    for (const command of commands) {
+      const { stderr } = await this.#send(command)
+      if (stderr !== '' && !gone.test(stderr)) throw new CommandError('ip', 1, stderr, command)
+    }
+  }
+
   /** The interface with its addresses, as `ip -json -details address show` gives it; undefined: there is none. */
   async findInterface(name: string): Promise<unknown> {
     let { stdout, stderr } = await this.#send(`address show dev ${name}`)
@@ -43,6 +53,17 @@ export class Ip {
     if (notThere.test(stderr)) return undefined
     if (stderr !== '') throw new CommandError('ip', 1, stderr, `address show dev ${name}`)
     return (JSON.parse(stdout) as unknown[])[0]
+  }
+
+  /**
+   * Rows of a `show` command; those of an interface that is not there are none.
+   * @throws {CommandError} with ip's own words
+   */
+  async list(command: string): Promise<unknown[]> {
+    const { stdout, stderr } = await this.#send(command)
+    if (notThere.test(stderr)) return []
+    if (stderr !== '') throw new CommandError('ip', 1, stderr, command)
+    return stdout.trim() === '' ? [] : (JSON.parse(stdout) as unknown[])
   }
 
   close(): Promise<void> {

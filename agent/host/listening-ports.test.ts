@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { createSocket } from 'node:dgram'
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { connect, createServer, type Server } from 'node:net'
 import { parseListeningPorts, readListeningPorts } from './listening-ports.js'
 
 const head = '  sl  local_address rem_address   st tx_queue rx_queue\n'
@@ -24,7 +25,23 @@ describe('listening ports', () => {
     const ports = await readListeningPorts()
     expect(ports).to.include(`tcp:${(server.address() as { port: number }).port}`)
     expect(ports).to.include(`udp:${socket.address().port}`)
+    expect([...(await readListeningPorts(['udp']))].filter((key) => !key.startsWith('udp:'))).to.deep.equal(
+      [],
+    )
     server.close()
     socket.close()
+  })
+
+  it('of TCP are those that the kernel tells of all connections, in either family', async () => {
+    const servers = ['127.0.0.1', '::1', '::'].map((address) => createServer().listen(0, address))
+    await Promise.all(servers.map((server) => once(server, 'listening')))
+    const portOf = (server: Server): number => (server.address() as { port: number }).port
+    const client = connect(portOf(servers[0]!), '127.0.0.1')
+    await once(client, 'connect')
+    const ports = await readListeningPorts(['tcp'])
+    expect(ports).to.include.all.keys(servers.map((server) => `tcp:${portOf(server)}`))
+    expect(ports).to.not.include(`tcp:${client.localPort}`)
+    client.destroy()
+    for (const server of servers) server.close()
   })
 })

@@ -1,5 +1,8 @@
 import { lstat, readFile } from 'node:fs/promises'
-import { run } from './process.js'
+import { setTimeout as delay } from 'node:timers/promises'
+import { CommandError, run } from './process.js'
+
+const busyMs = 5000
 
 export interface Mount {
   readonly source: string
@@ -52,8 +55,17 @@ export async function mount(
   await run('mount', ['-t', options.type, '-o', options.options.join(','), '--', source, target])
 }
 
+/** What ended guests and killed commands held of it goes some time after them: busy for that long is no failure. */
 export async function unmount(target: string): Promise<void> {
-  await run('umount', ['--', target])
+  for (const endMs = performance.now() + busyMs; ; await delay(50)) {
+    try {
+      await run('umount', ['--', target])
+      return
+    } catch (error) {
+      const isBusy = error instanceof CommandError && error.stderr.includes('busy')
+      if (!isBusy || performance.now() > endMs) throw error
+    }
+  }
 }
 
 /** What filesystems, partition tables or others are recognised on a device or file; `[]`: nothing. */

@@ -8,7 +8,7 @@ describe('nft monitor', () => {
     ['a rule added', ['add rule inet berth input accept', by(5)], [5]],
     ['an element', ['add element ip berth ports { tcp . 1 : 10.0.0.1 . 2 }', by(5)], [5]],
     ['another table', ['add rule inet berth2 input accept', 'add table ip filter', by(5)], []],
-    ['a family that is not ours', ['add table ip6 berth', by(5)], []],
+    ['a family that is not ours', ['add table arp berth', by(5)], []],
     ['one after another', ['add table ip x', by(5), 'delete table ip berth', by(6), by(7)], [6]],
     ['lost events', ['# ERROR: We lost some netlink events!'], [0]],
     ['the name within a comment', ['add rule ip x y comment "add table ip berth"', by(5)], []],

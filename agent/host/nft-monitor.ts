@@ -52,7 +52,7 @@ export class MonitorParser {
   #touched = false
 
   constructor(table: string) {
-    this.#ours = new RegExp(`^(?:add|delete|insert|replace) \\w+ (?:ip|inet|bridge) ${table}(?: |$)`)
+    this.#ours = new RegExp(`^(?:add|delete|insert|replace) \\w+ (?:ip6?|inet|bridge) ${table}(?: |$)`)
   }
 
   /** @returns the transaction that this line ends, when it touched the table; pid 0: events were lost */

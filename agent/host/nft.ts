@@ -1,7 +1,7 @@
 import { CommandError } from './process.js'
 import { ToolPipe } from './pipe.js'
 
-export type NftFamily = 'ip' | 'inet' | 'bridge'
+export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
  * nft(8) in interactive mode. One line is one atomic transaction: all of it takes effect or none of it. No
@@ -11,20 +11,25 @@ export type NftFamily = 'ip' | 'inet' | 'bridge'
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
 
-const numericStateless = ['-n', '-s', '-i']
+const numeric = ['-n', '-i']
 const markerOutput = /ct expression, datatype mark[^\n]*\n$/
 
 export class Nft {
-  readonly #pipe = new ToolPipe({
-    program: 'nft',
-    args: numericStateless,
-    marker: 'describe ct mark',
-    beforeMarker: (stdout) => {
-      const at = stdout.slice(-200).search(markerOutput)
-      return at < 0 ? undefined : stdout.slice(0, stdout.length - Math.min(stdout.length, 200) + at)
-    },
-    recycleAfter: 5000,
-  })
+  readonly #pipe: ToolPipe
+
+  /** @param lasting whether the process stays: tables that it owns (`flags owner`) last as long */
+  constructor({ lasting = false } = {}) {
+    this.#pipe = new ToolPipe({
+      program: 'nft',
+      args: numeric,
+      marker: 'describe ct mark',
+      beforeMarker: (stdout) => {
+        const at = stdout.slice(-200).search(markerOutput)
+        return at < 0 ? undefined : stdout.slice(0, stdout.length - Math.min(stdout.length, 200) + at)
+      },
+      recycleAfter: lasting ? Infinity : 5000,
+    })
+  }
 
   /** Whether a process is or was this pipe's. */
   isOwn(pid: number): boolean {
@@ -42,19 +47,33 @@ export class Nft {
   }
 
   /**
-   * A table as nft prints it, numeric and without counters.
+   * A table as nft prints it, numeric, with what its elements have counted.
    * @returns undefined when there is no such table
    */
-  async readTable(family: NftFamily, table: string): Promise<string | undefined> {
-    const { stdout, stderr } = await this.#send(`list table ${family} ${table}`)
-    if (stderr.includes('No such file or directory')) return undefined
-    if (stderr !== '') throw failure(stderr)
-    return stdout
+  readTable(family: NftFamily, table: string): Promise<string | undefined> {
+    return this.#list(`table ${family} ${table}`)
+  }
+
+  /** A set or a chain, as `set inet TABLE NAME`; undefined when it is not there. */
+  readPart(part: string): Promise<string | undefined> {
+    return this.#list(part)
+  }
+
+  /** All chains of all tables, without their rules. */
+  async readChains(): Promise<string> {
+    return (await this.#list('chains')) ?? ''
   }
 
   /** Ends the process; rules stay in force. */
   close(): Promise<void> {
     return this.#pipe.close()
+  }
+
+  async #list(what: string): Promise<string | undefined> {
+    const { stdout, stderr } = await this.#send(`list ${what}`)
+    if (stderr.includes('No such file or directory')) return undefined
+    if (stderr !== '') throw failure(stderr)
+    return stdout
   }
 
   async #send(line: string): ReturnType<ToolPipe['send']> {

@@ -1,10 +1,12 @@
-import { run } from './process.js'
+import { randomBytes } from 'node:crypto'
+import { runPerl } from './process.js'
 
 /**
- * A password's SHA-512 crypt(5) hash with a salt of its own, for an /etc/shadow. It reaches openssl(1) by
- * standard input. At most 256 bytes: openssl cuts what is longer.
+ * A password's SHA-512 crypt(5) hash with a salt of its own, for an /etc/shadow.
+ * @param password without NUL
  */
 export async function hashPassword(password: string): Promise<string> {
-  const { stdout } = await run('openssl', ['passwd', '-6', '-stdin'], { stdin: `${password}\n` })
-  return stdout.trim()
+  const salt = `$6$${randomBytes(12).toString('base64').replaceAll('+', '.')}$`
+  const { stdout } = await runPerl('print crypt($ARGV[0], $ARGV[1])', [password, salt])
+  return stdout
 }

@@ -10,9 +10,11 @@ export interface PipeTool {
   readonly program: string
   readonly args: readonly string[]
   readonly marker: string
-  /** What precedes the marker's output; undefined while it has not come. */
-  readonly beforeMarker: (stdout: string) => string | undefined
-  /** Commands after which the process is replaced: these tools leak a little. */
+  /** Where the marker's output comes; default stdout. */
+  readonly markerOn?: 'stdout' | 'stderr'
+  /** What precedes the marker's output there; undefined while it has not come. */
+  readonly beforeMarker: (output: string) => string | undefined
+  /** Commands after which the process is replaced: these tools leak a little. Infinity: never, nor when unused. */
   readonly recycleAfter: number
 }
 
@@ -24,8 +26,13 @@ export interface PipeOutput {
 const timeoutMs = 60_000
 /** An unused tool is ended: it holds 20 MiB, starting it again costs a few milliseconds. */
 const idleMs = 10_000
-/** nft repeats the failed line, which may be megabytes. */
-const maxStderr = 64 * 1024
+/** nft repeats the failed line on stderr, which may be megabytes; what was asked for is kept whole. */
+const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
+/**
+ * ip and tc say so where interfaces came or went while they listed them, the marker's listing included: nothing has
+ * failed, and what a list lacks is found by the next one.
+ */
+const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
 type Child = ReturnType<typeof start>
 
@@ -92,24 +99,25 @@ export class ToolPipe {
     try {
       return await exchange(child, this.tool, line)
     } finally {
-      this.#idle = setTimeout(() => void this.#retire(), idleMs).unref()
+      if (this.tool.recycleAfter !== Infinity)
+        this.#idle = setTimeout(() => void this.#retire(), idleMs).unref()
     }
   }
 }
 
 function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutput> {
   return new Promise((resolve, reject) => {
-    let stdout = ''
-    let stderr = ''
-    const onStderr = (chunk: string): void => {
-      if (stderr.length < maxStderr) stderr += chunk
+    const output = { stdout: '', stderr: '' }
+    const { markerOn = 'stdout' } = tool
+    const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
+      if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
+      const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
+      // What was written to the other stream before the marker is read within this turn of the event loop.
+      if (before !== undefined)
+        setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }
-    const onStdout = (chunk: string): void => {
-      stdout += chunk
-      const output = tool.beforeMarker(stdout)
-      // What was written to stderr before the marker is read within this turn of the event loop.
-      if (output !== undefined) setImmediate(() => settle(() => resolve({ stdout: output, stderr })))
-    }
+    const onStdout = (chunk: string): void => onOutput('stdout', chunk)
+    const onStderr = (chunk: string): void => onOutput('stderr', chunk)
     const settle = (how: () => void): void => {
       clearTimeout(timer)
       child.stdout.off('data', onStdout)
@@ -118,11 +126,17 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
       how()
     }
     const onClose = (): void =>
-      settle(() => reject(new CommandError(tool.program, null, stderr, 'ended before the command was done')))
+      settle(() =>
+        reject(new CommandError(tool.program, null, output.stderr, 'ended before the command was done')),
+      )
     const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
     child.stdout.on('data', onStdout)
     child.stderr.on('data', onStderr)
     child.once('close', onClose).once('error', onClose)
     child.stdin.write(`${line}\n${tool.marker}\n`)
   })
+}
+
+function withoutNotes({ stdout, stderr }: PipeOutput): PipeOutput {
+  return { stdout, stderr: stderr.replace(interrupted, '') }
 }

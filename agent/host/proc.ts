@@ -56,6 +56,11 @@ export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime
 }
 
+/** Names the time since the host's start: another one after each. */
+export function readBootId(): string {
+  return (readKernelFile('/proc/sys/kernel/random/boot_id') ?? '').trim()
+}
+
 /** Children of all threads (CONFIG_PROC_CHILDREN). */
 export function readChildren(pid: number): number[] {
   return listDirectory(`/proc/${pid}/task`).flatMap((thread) =>

@@ -1,8 +1,9 @@
-import { spawn, type ChildProcessWithoutNullStreams, type SpawnOptions } from 'node:child_process'
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+import { Launcher, type LaunchEnd, type LaunchOrder } from './launcher.js'
 
 /*
- * The only module of the agent that starts processes. Arguments are arrays; no shell. A child dies with the
- * agent (PR_SET_PDEATHSIG through setpriv(1)) so that a killed agent's successor never races a command of its
+ * With launcher.ts the only module of the agent that starts processes. Arguments are arrays; no shell. A child dies with the
+ * agent (PR_SET_PDEATHSIG) so that a killed agent's successor never races a command of its
  * predecessor; only what must outlive the agent is started with `survives`.
  */
 
@@ -15,6 +16,8 @@ export interface RunOptions {
   survives?: boolean
   /** Exit codes that are no failure; default [0]. */
   okCodes?: readonly number[]
+  /** A service's umask, 022, rather than the agent's, which keeps secrets. */
+  ownUmask?: boolean
   /** Complete environment; default a PATH and the C locale. */
   env?: Record<string, string>
   /** Called with each complete line of standard error, for progress. */
@@ -50,91 +53,98 @@ export const hostEnvironment: Readonly<Record<string, string>> = {
  * Runs a program to its end.
  * @throws {CommandError} on another exit code than `okCodes`, a signal, a timeout or too much output
  */
-export async function run(
-  program: string,
-  args: readonly string[],
-  options: RunOptions = {},
-): Promise<RunResult> {
-  const child = start(program, args, options)
-  const limit = options.maxOutputBytes ?? 1024 * 1024
-  const stdout = collect(child, child.stdout, limit)
-  const stderr = collect(child, child.stderr, limit, options.onStderrLine)
-  child.stdin.on('error', () => undefined) // EPIPE: it exited without reading; its exit code says why
-  child.stdin.end(options.stdin)
-  const { code, reason } = await ended(child, options)
-  const result = { code: code ?? -1, stdout: stdout(), stderr: stderr() }
-  if (code !== null && (options.okCodes ?? [0]).includes(code)) return result
-  throw new CommandError(program, code, result.stderr, reason)
+export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+  return launch('program', program, args, options)
 }
 
-/** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. */
-export function start(
+/**
+ * Perl code in a process of its own: for requests to the kernel that neither Node nor a tool can make. Arguments
+ * are in `@ARGV`; what dies fails.
+ * @throws {CommandError} as `run`
+ */
+export function runPerl(code: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+  return launch('perl', code, args, options)
+}
+
+const launcher = new Launcher()
+
+async function launch(
+  kind: LaunchOrder['kind'],
   program: string,
   args: readonly string[],
-  options: Pick<RunOptions, 'survives' | 'env'> = {},
-): ChildProcessWithoutNullStreams {
-  const spawnOptions: SpawnOptions = {
-    env: options.env ?? hostEnvironment,
+  options: RunOptions,
+): Promise<RunResult> {
+  const { stdin = '', env = hostEnvironment, survives = false, ownUmask = false } = options
+  const output = new Output(options)
+  const { code, reason } = await new Promise<{ code: number | null; reason: string }>((resolve) => {
+    const ended = ({ code, signal }: LaunchEnd): void => {
+      clearTimeout(timer)
+      options.signal?.removeEventListener('abort', abort)
+      const how = signal ? `killed by signal ${signal}` : `exit code ${code}`
+      resolve({ code: killed ? null : code, reason: killed || how })
+    }
+    let killed = ''
+    const stop = (why: string): void => {
+      killed ||= why
+      kill()
+    }
+    const kill = launcher.launch(
+      { kind, program, args, env, stdin, survives, ownUmask },
+      {
+        onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
+        onEnd: ended,
+      },
+    )
+    const { timeoutMs = 60_000 } = options
+    const timer = setTimeout(() => stop(`no end after ${timeoutMs} ms`), timeoutMs)
+    const abort = (): void => stop('aborted')
+    options.signal?.addEventListener('abort', abort, { once: true })
+    if (options.signal?.aborted) abort()
+  })
+  const { stdout, stderr } = output
+  if (code !== null && (options.okCodes ?? [0]).includes(code)) return { code, stdout, stderr }
+  throw new CommandError(kind === 'perl' ? 'perl' : program, code, stderr, reason)
+}
+
+/** What a command says, bounded. */
+class Output {
+  readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+  readonly #sizes = { stdout: 0, stderr: 0 }
+  #partial = ''
+
+  constructor(private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'onStderrLine'>) {}
+
+  /** @returns false: it is more than is kept, which is a failure unless its lines are followed */
+  take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
+    const { maxOutputBytes = 1024 * 1024, onStderrLine } = this.options
+    this.#sizes[stream] += chunk.length
+    const follows = stream === 'stderr' && onStderrLine
+    if (follows) this.#follow(chunk, onStderrLine)
+    if (this.#sizes[stream] > maxOutputBytes) return Boolean(follows)
+    this.#chunks[stream].push(Buffer.from(chunk)) // a copy: the chunk is part of a larger one
+    return true
+  }
+
+  get stdout(): string {
+    return Buffer.concat(this.#chunks.stdout).toString('utf8')
+  }
+
+  get stderr(): string {
+    return Buffer.concat(this.#chunks.stderr).toString('utf8')
+  }
+
+  #follow(chunk: Buffer, onLine: (line: string) => void): void {
+    const lines = (this.#partial + chunk.toString('utf8')).split('\n')
+    this.#partial = (lines.pop() ?? '').slice(-4096)
+    lines.forEach(onLine)
+  }
+}
+
+/** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. It dies with the agent. */
+export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
+  return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
+    env: hostEnvironment,
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe'],
-  }
-  const [command, argv] = options.survives
-    ? [program, [...args]]
-    : ['setpriv', ['--pdeathsig', 'KILL', '--', program, ...args]]
-  return spawn(command, argv, spawnOptions) as ChildProcessWithoutNullStreams
-}
-
-function collect(
-  child: ChildProcessWithoutNullStreams,
-  stream: NodeJS.ReadableStream,
-  limit: number,
-  onLine?: (line: string) => void,
-): () => string {
-  const chunks: Buffer[] = []
-  let size = 0
-  let partial = ''
-  stream.on('data', (chunk: Buffer) => {
-    size += chunk.length
-    if (size > limit && !onLine) return void child.kill('SIGKILL')
-    if (onLine) {
-      const lines = (partial + chunk.toString('utf8')).split('\n')
-      partial = (lines.pop() ?? '').slice(-4096)
-      lines.forEach(onLine)
-      if (size > limit) return
-    }
-    chunks.push(chunk)
-  })
-  return () => Buffer.concat(chunks).toString('utf8')
-}
-
-function ended(
-  child: ChildProcessWithoutNullStreams,
-  { timeoutMs = 60_000, signal }: RunOptions,
-): Promise<{ code: number | null; reason: string }> {
-  return new Promise((resolve, reject) => {
-    let reason = ''
-    const kill = (why: string): void => {
-      reason = why
-      child.kill('SIGKILL')
-      // A grandchild may hold the pipes open: the result is decided by the child alone.
-      child.stdout.destroy()
-      child.stderr.destroy()
-    }
-    const timer = setTimeout(() => kill(`no end after ${timeoutMs} ms`), timeoutMs)
-    const abort = (): void => kill('aborted')
-    if (signal?.aborted) abort()
-    signal?.addEventListener('abort', abort, { once: true })
-    const done = (): void => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
-    }
-    child.once('error', (cause) => (done(), reject(cause)))
-    child.once('close', (code, sig) => {
-      done()
-      resolve({
-        code: reason ? null : code,
-        reason: reason || (sig ? `killed by ${sig}` : `exit code ${code}`),
-      })
-    })
   })
 }

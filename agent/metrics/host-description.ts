@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import { availableParallelism, hostname, release, totalmem } from 'node:os'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
+import { readBootId } from '../host/proc.js'
 
 export interface DescriptionParts {
   readonly hostId: string
@@ -20,13 +20,13 @@ const mib = 1024 * 1024
 const gib = 1024 * mib
 
 /** What the host is and can do; constant while the agent runs. */
-export async function describeHost(parts: DescriptionParts): Promise<HostDescription> {
+export function describeHost(parts: DescriptionParts): HostDescription {
   return {
     hostId: parts.hostId,
     version: parts.version,
     hostname: hostname(),
     kernel: release(),
-    bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim(),
+    bootId: readBootId(),
     startedAtMs: Date.now(),
     timeZone: parts.timeZone || Intl.DateTimeFormat().resolvedOptions().timeZone,
     capabilities: {

@@ -1,95 +1,222 @@
+import { createHash } from 'node:crypto'
 import type { GuestNetwork } from './contract.js'
-import { planGuest, type ElementChange, type GuestElements } from './plan-guest.js'
+import type { FirewallChains } from './firewall/plan-firewall.js'
+import { keyOf, setOf, type Change } from './plan-change.js'
+import { planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
+import type { GuestSet } from './ruleset/guest-sets.js'
+
+/** A guest's firewall as nft holds it. */
+export interface HeldFirewall {
+  /** Of the rules as planned; '' when what is there is not what was made. */
+  readonly planned: string
+  /** The empty chain that tells; undefined: none was made yet. */
+  readonly note: string | undefined
+}
+
+export interface HeldGuests {
+  readonly elements: Elements
+  /** By device. */
+  readonly firewalls: ReadonlyMap<string, HeldFirewall>
+}
 
 /**
  * What nft holds of guests, found by device and by address: a change of one guest looks at nothing of the
  * others. Kept in step by whoever applies a change; read anew by `ensure`.
  */
 export class ElementIndex {
-  readonly #guests = new Set<string>()
-  readonly #ports = new Map<string, string>()
-  /** Guest elements by their device and by their address. */
-  readonly #guestsBy = new Map<string, Set<string>>()
-  /** Keys of ports by their target's address. */
-  readonly #portsBy = new Map<string, Set<string>>()
+  readonly #elements = new Map<ElementId, string>()
+  /** Elements by their device and by their address. */
+  readonly #by = new Map<string, Set<ElementId>>()
+  readonly #ranges = new Set<ElementId>()
+  readonly #firewalls: Map<string, HeldFirewall>
 
-  constructor(elements: GuestElements = { guests: [], ports: new Map() }) {
-    this.applied({ removeGuests: [], removePorts: [], addGuests: elements.guests, addPorts: elements.ports })
+  constructor(held: HeldGuests = { elements: new Map(), firewalls: new Map() }) {
+    for (const [id, value] of held.elements) this.#insert(id, value)
+    this.#firewalls = new Map(held.firewalls)
   }
 
   /** Records a change that nft has accepted. */
-  applied({ removeGuests, removePorts, addGuests, addPorts }: ElementChange): void {
-    for (const element of removeGuests) {
-      this.#guests.delete(element)
-      for (const key of keysOf(element)) remove(this.#guestsBy, key, element)
-    }
-    for (const port of removePorts) {
-      remove(this.#portsBy, addressOf(this.#ports.get(port) ?? ''), port)
-      this.#ports.delete(port)
-    }
-    for (const element of addGuests) {
-      this.#guests.add(element)
-      for (const key of keysOf(element)) insert(this.#guestsBy, key, element)
-    }
-    for (const [port, target] of addPorts) {
-      this.#ports.set(port, target)
-      insert(this.#portsBy, addressOf(target), port)
-    }
+  applied({ remove, add, setFirewalls, dropFirewalls }: Change): void {
+    for (const id of remove) this.#remove(id)
+    for (const [id, value] of add) if (!this.#elements.has(id)) this.#insert(id, value)
+    for (const device of dropFirewalls) this.#firewalls.delete(device)
+    for (const chains of setFirewalls)
+      this.#firewalls.set(chains.device, { planned: hashOf(chains), note: undefined })
   }
 
-  /** All of the guest's elements are added, there or not: adding one that is there changes nothing. */
-  planAttach(guest: GuestNetwork): ElementChange {
+  /** Records the note of a firewall that was set. */
+  noted(device: string, note: string): void {
+    const held = this.#firewalls.get(device)
+    if (held) this.#firewalls.set(device, { ...held, note })
+  }
+
+  /** Hash of a device's firewall as planned; '' when there is none. */
+  plannedOf(device: string): string {
+    return this.#firewalls.get(device)?.planned ?? ''
+  }
+
+  noteOf(device: string): string | undefined {
+    return this.#firewalls.get(device)?.note
+  }
+
+  /**
+   * What differs. Where nothing does, all of the guest's elements are added, there or not: adding one that is there
+   * changes nothing, and it shows when another program took the tables away. Not so those that lead to chains: nft
+   * reads all guests' chains for one.
+   */
+  planAttach(guest: GuestNetwork): Change {
     const want = planGuest(guest)
-    const held = [guest.device, guest.ipv4].flatMap((key) => [...(this.#guestsBy.get(key) ?? [])])
-    const removeGuests = [...new Set(held)].filter((element) => !want.guests.includes(element))
-    const ports = new Set([...removeGuests.map(addressIn), guest.ipv4].flatMap((at) => this.#portsAt(at)))
-    // A mapping left by another guest would stand in the way.
-    for (const port of want.ports.keys()) if (this.#ports.has(port)) ports.add(port)
-    const removePorts = [...ports].filter((port) => want.ports.get(port) !== this.#ports.get(port))
-    return { removeGuests, removePorts, addGuests: want.guests, addPorts: want.ports }
+    const own = [guest.device, guest.ipv4, ...guest.ipv6Addresses]
+    const held = this.#heldBy(own)
+    const left = held.filter((id) => isSource(id) && !want.elements.has(id)).map(addressIn)
+    const candidates = new Set([...held, ...this.#heldBy(left), ...this.#inTheWayOf(want.elements)])
+    const remove = [...candidates].filter((id) => want.elements.get(id) !== this.#elements.get(id))
+    const differing = [...want.elements].filter(([id, value]) => this.#elements.get(id) !== value)
+    const firewalls = this.#planFirewall(guest.device, want)
+    const { setFirewalls, dropFirewalls } = firewalls
+    const same = [remove, differing, setFirewalls, dropFirewalls].every((list) => list.length === 0)
+    const add = same ? [...want.elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict') : differing
+    return { remove, add: new Map(add), ...firewalls }
   }
 
-  /** Everything of the guest's device; what its address is mapped to, unless another has the address. */
-  planDetach({ device, ipv4 }: GuestNetwork): ElementChange {
-    const removeGuests = [...(this.#guestsBy.get(device) ?? [])]
-    const others = [...(this.#guestsBy.get(ipv4) ?? [])].filter((element) => !removeGuests.includes(element))
-    const addresses = new Set([...removeGuests.map(addressIn), ...(others.length === 0 ? [ipv4] : [])])
-    const removePorts = [...addresses].flatMap((address) => this.#portsAt(address))
-    return { removeGuests, removePorts, addGuests: [], addPorts: new Map() }
+  /** Everything of the guest's device; what belongs to its addresses, unless another has the address. */
+  planDetach({ device, ipv4, ipv6Addresses }: GuestNetwork): Change {
+    const ofDevice = this.#heldBy([device])
+    const addresses = new Set([...ofDevice.filter(isSource).map(addressIn), ipv4, ...ipv6Addresses])
+    const free = [...addresses].filter((address) =>
+      this.#heldBy([address]).every((id) => !isSource(id) || deviceIn(id) === device),
+    )
+    const remove = [...new Set([...ofDevice, ...this.#heldBy(free)])]
+    const dropFirewalls = this.#firewalls.has(device) ? [device] : []
+    return { remove, add: new Map(), setFirewalls: [], dropFirewalls }
   }
 
   /** From what is held to exactly what these guests need; nothing when it is that already. */
-  planAll(guests: readonly GuestNetwork[]): ElementChange {
-    const want = mergeElements(guests.map(planGuest))
-    const wantGuests = new Set(want.guests)
+  planAll(guests: readonly GuestNetwork[]): Change {
+    const plans = guests.map(planGuest)
+    const want = mergeElements(plans)
+    const wanted = new Map(plans.flatMap(({ firewall }) => (firewall ? [[firewall.device, firewall]] : [])))
+    const differs = (id: ElementId, value: string): boolean => this.#elements.get(id) !== value
     return {
-      removeGuests: [...this.#guests].filter((element) => !wantGuests.has(element)),
-      removePorts: [...this.#ports].flatMap(([port, to]) => (want.ports.get(port) === to ? [] : [port])),
-      addGuests: want.guests.filter((element) => !this.#guests.has(element)),
-      addPorts: new Map([...want.ports].filter(([port, to]) => this.#ports.get(port) !== to)),
+      remove: [...this.#elements].flatMap(([id, value]) => (want.get(id) === value ? [] : [id])),
+      add: new Map([...want].filter(([id, value]) => differs(id, value))),
+      setFirewalls: [...wanted.values()].filter((chains) => this.#differs(chains)),
+      dropFirewalls: [...this.#firewalls.keys()].filter((device) => !wanted.has(device)),
     }
   }
 
-  /** Target of a port key, e.g. `6 . 20001` → `10.64.0.5 . 22`. */
-  findTarget(port: string): string | undefined {
-    return this.#ports.get(port)
+  /** What an element is mapped to, e.g. `10.64.0.5 . 22`; undefined: it is not there. */
+  findValue(id: ElementId): string | undefined {
+    return this.#elements.get(id)
   }
 
-  #portsAt(address: string): string[] {
-    return [...(this.#portsBy.get(address) ?? [])]
+  #planFirewall(device: string, { firewall }: GuestPlan): Pick<Change, 'setFirewalls' | 'dropFirewalls'> {
+    if (firewall) return { setFirewalls: this.#differs(firewall) ? [firewall] : [], dropFirewalls: [] }
+    return { setFirewalls: [], dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
+  }
+
+  #differs(chains: FirewallChains): boolean {
+    return this.#firewalls.get(chains.device)?.planned !== hashOf(chains)
+  }
+
+  /** Left by another guest: the same key with another value, or a range that overlaps. */
+  #inTheWayOf(want: Elements): ElementId[] {
+    const ranges = [...want.keys()].filter(isRange).map(parsePorts)
+    const overlapping = ranges.length === 0 ? [] : [...this.#ranges].filter((id) => overlapsAny(id, ranges))
+    return [...[...want.keys()].filter((id) => this.#elements.has(id)), ...overlapping]
+  }
+
+  #heldBy(tokens: readonly string[]): ElementId[] {
+    return tokens.flatMap((token) => [...(this.#by.get(token) ?? [])])
+  }
+
+  #insert(id: ElementId, value: string): void {
+    this.#elements.set(id, value)
+    if (isRange(id)) this.#ranges.add(id)
+    for (const token of tokensOf(id, value)) {
+      const ids = this.#by.get(token)
+      if (ids) ids.add(id)
+      else this.#by.set(token, new Set([id]))
+    }
+  }
+
+  #remove(id: ElementId): void {
+    for (const token of tokensOf(id, this.#elements.get(id) ?? '')) {
+      const ids = this.#by.get(token)
+      ids?.delete(id)
+      if (ids?.size === 0) this.#by.delete(token)
+    }
+    this.#ranges.delete(id)
+    this.#elements.delete(id)
   }
 }
 
-export function mergeElements(all: readonly GuestElements[]): GuestElements {
-  return {
-    guests: all.flatMap(({ guests }) => guests),
-    ports: new Map(all.flatMap(({ ports }) => [...ports])),
-  }
+export function mergeElements(plans: readonly { elements: Elements }[]): Map<ElementId, string> {
+  return new Map(plans.flatMap(({ elements }) => [...elements]))
 }
 
-/** Address in `"device" . mac . address`. */
-export function addressIn(element: string): string {
-  return element.split(' . ')[2] ?? ''
+/** Of a firewall as planned. */
+export function hashOf(chains: FirewallChains): string {
+  return shortHash([chains.in, chains.out].map((rules) => rules.join('\n')).join('\n\n'))
+}
+
+export function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+/** Elements that tell who has an address. */
+function isSource(id: ElementId): boolean {
+  return setOf(id) === 'guests' || setOf(id) === 'guests6'
+}
+
+/** Address in `"device" . mac . address`; '' where there is none that is one guest's alone. */
+function addressIn(id: ElementId): string {
+  const address = keyOf(id).split(' . ')[2] ?? ''
+  return address === '::' ? '' : address
+}
+
+function deviceIn(id: ElementId): string {
+  return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
+}
+
+/** Where an element tells whose it is. */
+const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict' | 'value'>> = {
+  guests: 'device and address',
+  guests6: 'device and address',
+  solicitors: 'device and address',
+  firewall_in: 'verdict',
+  firewall_out: 'verdict',
+  firewall_in6: 'verdict',
+  firewall_out6: 'verdict',
+  received: 'key',
+  sent: 'key',
+  received6: 'key',
+  sent6: 'key',
+  self: 'key',
+  self6: 'key',
+  public_out: 'key',
+  public_in: 'value',
+  ports: 'value',
+  host_ports: 'value',
+  port_ranges: 'value',
+  ports6: 'value',
+  host_ports6: 'value',
+  port_ranges6: 'value',
+}
+
+/** Whose an element is: a device, a guest's address, or both. */
+function tokensOf(id: ElementId, value: string): string[] {
+  const first = addressOf(keyOf(id))
+  switch (ownerIn[setOf(id)]) {
+    case 'device and address':
+      return [deviceIn(id), addressIn(id)].filter(Boolean)
+    case 'verdict':
+      return [first, value.replace(/^jump (?:in|out)_/, '')]
+    case 'key':
+      return [first]
+    case 'value':
+      return [addressOf(value)]
+  }
 }
 
 /** Address of `address . port`. */
@@ -97,18 +224,34 @@ export function addressOf(target: string): string {
   return target.split(' . ')[0] ?? ''
 }
 
-function keysOf(element: string): [device: string, address: string] {
-  return [element.split(' . ')[0]?.replaceAll('"', '') ?? '', addressIn(element)]
+interface MappedPorts {
+  readonly set: string
+  /** Host address or addresses; '' in a set that has none in its key. */
+  readonly host: string
+  readonly protocol: string
+  readonly first: number
+  readonly last: number
 }
 
-function insert(index: Map<string, Set<string>>, key: string, value: string): void {
-  const values = index.get(key)
-  if (values) values.add(value)
-  else index.set(key, new Set([value]))
+function isRange(id: ElementId): boolean {
+  return setOf(id) === 'port_ranges' || setOf(id) === 'port_ranges6'
 }
 
-function remove(index: Map<string, Set<string>>, key: string, value: string): void {
-  const values = index.get(key)
-  values?.delete(value)
-  if (values?.size === 0) index.delete(key)
+/** Of an element that is a mapping. */
+export function parsePorts(id: ElementId): MappedPorts {
+  const [ports = '', protocol = '', host = ''] = keyOf(id).split(' . ').toReversed()
+  const [first, last = first] = ports.split('-').map(Number)
+  return { set: setOf(id), host, protocol, first: first ?? 0, last: last ?? 0 }
+}
+
+function overlapsAny(id: ElementId, ranges: readonly MappedPorts[]): boolean {
+  const held = parsePorts(id)
+  return ranges.some(
+    (range) =>
+      range.set === held.set &&
+      range.protocol === held.protocol &&
+      (range.host === held.host || range.host.includes('/') || held.host.includes('/')) &&
+      range.first <= held.last &&
+      held.first <= range.last,
+  )
 }

@@ -1,6 +1,7 @@
 import { BerthError } from '../../shared/errors.js'
 import type { Ip } from '../host/ip.js'
-import { findSysctl, writeSysctl } from '../host/sysctl.js'
+import { changeSysctl } from '../host/sysctl-change.js'
+import { findSysctl } from '../host/sysctl.js'
 import { planBridge, planSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
 import type { Subnet } from './subnet.js'
 
@@ -26,13 +27,14 @@ export async function ensureSysctls(bridge: string): Promise<string[]> {
 /** In a container /proc/sys may be read-only; said once, not at every pass. */
 const refused = new Set<string>()
 
-async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
+/** Sets one; returns what was wrong. */
+export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
   const have = await findSysctl(path)
   if (have === value || (atLeast && have !== undefined && have > value)) return []
   if (have === undefined && optional) return []
   const name = path.replaceAll('/', '.')
   try {
-    await writeSysctl(path, value)
+    await changeSysctl(path, have, value)
   } catch (cause) {
     if (!['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')) throw cause
     if (path === 'net/ipv4/ip_forward')

@@ -1,50 +1,72 @@
 import { toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
+import { findIpv6Addresses } from '../host/ipv6-addresses.js'
 import { readTrackedAddresses } from '../host/conntrack.js'
 import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
 import { NftMonitor } from '../host/nft-monitor.js'
-import type { GuestNetwork, Network } from './contract.js'
+import type { ByteCounters, GuestNetwork, Network } from './contract.js'
+import { sumCounters } from './counters.js'
 import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
-import type { ElementChange } from './plan-guest.js'
+import { readWarnings } from './foreign.js'
+import { Guard } from './guard.js'
+import type { Change } from './plan-change.js'
+import type { StaleFlows } from './plan-purge.js'
 import { StaleFlowQueue } from './purge.js'
 import { parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
 const settleMs = 500
+const lullMs = 100
 /** While a monitor runs, `ensure` reads the tables that often; called in between it costs next to nothing. */
 const fullReadMs = 20_000
+
+const nothingDone = {
+  repairs: [],
+  stale: { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] },
+}
+
+export interface NetworkOptions {
+  /** Traffic between guests of this host is counted too. */
+  readonly countInternal?: boolean
+}
 
 /**
  * The host's network for guests.
  * @throws {BerthError} `invalid_field` when the configured subnet is none
  */
-export function createNetwork(config: AgentConfig['network']): Network {
-  return new HostNetwork(config, parseSubnet(config.subnet))
+export function createNetwork(config: AgentConfig['network'], options: NetworkOptions = {}): Network {
+  return new HostNetwork(config, parseSubnet(config.subnet), options)
 }
 
 class HostNetwork implements Network {
   readonly #nft = new Nft()
   readonly #ip = new Ip()
   readonly #tables: Tables
+  readonly #guard: Guard
   /** Guests that should be on the network, as far as told. */
   #known = new Map<string, GuestNetwork>()
   /** Guests that were detached but are still in the journal: being deleted. */
   readonly #detached = new Set<string>()
   #monitor: NftMonitor | undefined
-  readonly #stale = new StaleFlowQueue(readHostIpv4)
+  readonly #stale = new StaleFlowQueue(readHostAddresses)
   /** Set when another program changed the tables since they were last read in full. */
   #disturbed = true
+  /** What the tables were made of, nothing having changed them since. */
+  #converged: readonly GuestNetwork[] | undefined
   #readAtMs = 0
   #flowsChecked = false
+  #warnings: readonly string[] = []
+  #purging: NodeJS.Timeout | undefined
   #queue: Promise<unknown> = Promise.resolve()
 
   constructor(
     private readonly config: AgentConfig['network'],
     private readonly subnet: Subnet,
+    { countInternal = false }: NetworkOptions,
   ) {
     this.#tables = new Tables(this.#nft, {
       table: config.table,
@@ -52,17 +74,26 @@ class HostNetwork implements Network {
       interfacePrefix: config.interface_prefix,
       subnet: subnet.cidr,
       gateway: subnet.gateway,
+      subnet6: config.subnet6,
+      countInternal,
     })
+    this.#guard = new Guard(this.#nft, {
+      table: config.table,
+      bridge: config.bridge,
+      interfacePrefix: config.interface_prefix,
+    })
+  }
+
+  get warnings(): readonly string[] {
+    return this.#warnings
   }
 
   async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
     const repairs = await this.#inTurn('ensure the network', async () => {
-      const guests = this.#withoutDetached(journaled)
-      this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
-      // The tables come before the bridge: no guest is ever on it without them.
-      const { repairs, stale } = await this.#ensureTables(guests)
+      const settled = journaled === this.#converged && this.#isUndisturbed()
+      const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)
-      await this.#findAbandonedFlows(guests)
+      await this.#tables.noteFirewalls()
       const bridge = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
       const sysctls = await ensureSysctls(this.config.bridge)
       return [...repairs, ...bridge, ...sysctls]
@@ -72,12 +103,25 @@ class HostNetwork implements Network {
   }
 
   async attach(guest: GuestNetwork): Promise<void> {
-    await this.#inTurn(`attach ${guest.device}`, () => {
+    const urgent = await this.#inTurn(`attach ${guest.device}`, async () => {
+      const before = this.#known.get(guest.uuid)
       this.#detached.delete(guest.uuid)
       this.#known.set(guest.uuid, guest)
-      return this.#change((index) => index.planAttach(guest))
+      try {
+        const stale = await this.#change((index) => index.planAttach(guest))
+        return (
+          isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
+        )
+      } catch (cause) {
+        // What was refused is not what a later repair should bring.
+        if (before) this.#known.set(guest.uuid, before)
+        else this.#known.delete(guest.uuid)
+        throw cause
+      }
     })
-    await this.#purge()
+    this.#noteSoon()
+    if (urgent) await this.#purge()
+    else this.#purgeSoon()
   }
 
   async detach(guest: GuestNetwork): Promise<void> {
@@ -85,10 +129,16 @@ class HostNetwork implements Network {
       this.#detached.add(guest.uuid)
       this.#known.delete(guest.uuid)
       await this.#change((index) => index.planDetach(guest))
-      this.#stale.add({ addresses: [guest.ipv4], mappings: [], newDatagramPorts: [] })
+      const addresses = [guest.ipv4, ...guest.ipv6Addresses]
+      this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
     })
-    // Nobody waits for it but the next attach, which may be of a new owner.
-    this.#purge().catch(() => undefined)
+    this.#purgeSoon()
+  }
+
+  readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
+    return this.#inTurn('read counters', async () =>
+      sumCounters(this.#known.values(), await this.#tables.readCounted()),
+    )
   }
 
   onForeignChange(listener: () => void): void {
@@ -103,6 +153,7 @@ class HostNetwork implements Network {
 
   remove(): Promise<void> {
     return this.#inTurn('remove the network', async () => {
+      await this.#guard.close()
       await this.#tables.remove()
       if (await this.#ip.findInterface(this.config.bridge))
         await this.#ip.run([`link delete dev ${this.config.bridge}`])
@@ -114,8 +165,22 @@ class HostNetwork implements Network {
     return this.#inTurn('close the network', () => this.#end())
   }
 
-  async #change(planOn: (index: ElementIndex) => ElementChange): Promise<void> {
-    this.#stale.add(await this.#tables.change(planOn, [...this.#known.values()]))
+  async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
+    this.#converged = undefined
+    const stale = await this.#tables.change(planOn, [...this.#known.values()])
+    this.#stale.add(stale)
+    return stale
+  }
+
+  /** The tables come before the bridge: no guest is ever on it without them. */
+  async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
+    this.#converged = undefined
+    const guests = this.#withoutDetached(journaled)
+    this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
+    const done = await this.#ensureTables(guests)
+    await this.#findAbandonedFlows(guests)
+    this.#converged = journaled
+    return done
   }
 
   /** Once: an earlier agent may have ended between a guest's elements and its flows. */
@@ -127,8 +192,24 @@ class HostNetwork implements Network {
       const value = parseIpv4(address) ?? 0
       return value >= first && value <= last && !owned.has(address)
     })
-    this.#stale.add({ addresses: tracked, mappings: [], newDatagramPorts: [] })
+    this.#stale.add({ addresses: tracked, publicAddresses: [], mappings: [], newDatagrams: [] })
     this.#flowsChecked = true
+  }
+
+  /**
+   * Nobody waits for it but the next attach, which may be of a new owner; and it need not compete with what those
+   * wait for who asked for the change.
+   */
+  #purgeSoon(): void {
+    this.#purging ??= setTimeout(() => {
+      this.#purging = undefined
+      this.#purge().catch(() => undefined)
+    }, lullMs).unref()
+  }
+
+  /** In its turn, at once, so that nobody comes between; what fails is made up for when the tables are read. */
+  #noteSoon(): void {
+    this.#inTurn('note firewalls', () => this.#tables.noteFirewalls()).catch(() => undefined)
   }
 
   /** What would not go stays noted for the next time. */
@@ -143,17 +224,24 @@ class HostNetwork implements Network {
   /** Tables that nobody else touched are not read each time; a monitor may miss something, so at times they are. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     const now = performance.now()
-    const undisturbed = this.#monitor && !this.#disturbed && now - this.#readAtMs < fullReadMs
-    if (undisturbed) return this.#tables.adapt(guests)
+    if (this.#isUndisturbed()) return this.#tables.adapt(guests)
     this.#disturbed = false
     try {
       const result = await this.#tables.ensure(guests)
+      await this.#guard.ensure()
+      this.#warnings = await readWarnings(this.#nft, this.config)
       this.#readAtMs = now
+      await this.#nft.close() // having listed all it holds memory of many times that
       return result
     } catch (cause) {
       this.#disturbed = true
       throw cause
     }
+  }
+
+  #isUndisturbed(): boolean {
+    const age = performance.now() - this.#readAtMs
+    return this.#monitor !== undefined && !this.#disturbed && age < fullReadMs
   }
 
   #withoutDetached(journaled: readonly GuestNetwork[]): GuestNetwork[] {
@@ -164,7 +252,9 @@ class HostNetwork implements Network {
 
   async #end(): Promise<void> {
     this.#monitor?.close()
-    await Promise.all([this.#nft.close(), this.#ip.close()])
+    clearTimeout(this.#purging)
+    await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
+    await Promise.all([this.#nft.close(), this.#ip.close(), this.#guard.close()])
   }
 
   #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {
@@ -174,4 +264,24 @@ class HostNetwork implements Network {
     this.#queue = result.catch(() => undefined)
     return result
   }
+}
+
+/**
+ * Flows that would go on to another than they should: they are forgotten before the change is answered. What
+ * is left of a mapping that went ends with its guest, moments later. Nor are datagrams waited for that came to a port
+ * before it was mapped: a client that goes on from its port reaches nobody for those moments, every other the guest.
+ */
+function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
+  return addresses.length + publicAddresses.length > 0
+}
+
+/** Another owner of an address may have left flows that wait to be forgotten. */
+function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
+  const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
+  return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))
+}
+
+function readHostAddresses(): string[] {
+  const ipv6 = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
+  return [...readHostIpv4(), ...ipv6.map(({ address }) => address)]
 }

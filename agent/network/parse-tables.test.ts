@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { parseElements, parseTable } from './parse-tables.js'
+import { parseTables } from './parse-tables.js'
 
 const bridge = (elements: string): string => `table bridge berth {
 	set guests {
@@ -30,33 +30,83 @@ const ip = `table ip berth {
 	}
 }
 `
+const inet = (chains: string): string => `table inet berth {
+	set sent {
+		type ipv4_addr
+		counter
+		elements = { 10.64.0.2 counter packets 3 bytes 252, 10.64.0.3 counter packets 0 bytes 0 }
+	}
+
+	map firewall_in6 {
+		type ipv6_addr : verdict
+		elements = { 2001:db8::2 : jump in_bt1 }
+	}
+
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+	}
+${chains}}
+`
+const firewalls = `
+	chain in_bt1 {
+		ct protocol { 1, 58 } return
+		drop
+	}
+
+	chain out_bt1 {
+	}
+
+	chain note_bt1_0123456789abcdef {
+	}
+`
 
 describe('tables as nft prints them', () => {
   it('give the elements', () => {
-    expect(parseElements(parseTable(bridge(two)), parseTable(ip))).to.deep.equal({
-      guests: ['"bt1" . 02:be:0a:40:00:02 . 10.64.0.2', '"bt2" . 02:be:0a:40:00:03 . 10.64.0.3'],
-      ports: new Map([
-        ['6 . 20001', '10.64.0.2 . 22'],
-        ['17 . 20001', '10.64.0.2 . 53'],
-      ]),
+    expect(Object.fromEntries(parseTables(bridge(two) + ip + inet('')).elements)).to.deep.equal({
+      'guests "bt1" . 02:be:0a:40:00:02 . 10.64.0.2': '',
+      'guests "bt2" . 02:be:0a:40:00:03 . 10.64.0.3': '',
+      'ports 6 . 20001': '10.64.0.2 . 22',
+      'ports 17 . 20001': '10.64.0.2 . 53',
+      'sent 10.64.0.2': '',
+      'sent 10.64.0.3': '',
+      'firewall_in6 2001:db8::2': 'jump in_bt1',
+    })
+  })
+
+  it('give what was counted', () => {
+    expect(Object.fromEntries(parseTables(inet('')).counted)).to.deep.equal({
+      'sent 10.64.0.2': 252,
+      'sent 10.64.0.3': 0,
+    })
+  })
+
+  it("give guests' chains", () => {
+    expect(Object.fromEntries(parseTables(inet(firewalls)).chains)).to.deep.equal({
+      in_bt1: '\t\tct protocol { 1, 58 } return\n\t\tdrop\n',
+      out_bt1: '',
+      note_bt1_0123456789abcdef: '',
     })
   })
 
   it('give a structure that does not depend on them', () => {
-    expect(parseTable(bridge(two)).structure).to.equal(parseTable(bridge('')).structure)
+    expect(parseTables(bridge(two)).structure).to.equal(parseTables(bridge('')).structure)
+    expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })
 
   it('give a structure that holds all the rest', () => {
-    const { structure } = parseTable(bridge(two))
+    const { structure } = parseTables(bridge(two))
     expect(structure)
       .to.contain('"bt0*"')
       .and.contain('jump ipv4_from_guest')
       .and.contain('ifname . ether_addr')
-    expect(parseTable(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)
-    expect(parseTable(bridge(two).replace('ether_addr . ', '')).structure).to.not.equal(structure)
+    expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)
+    expect(parseTables(bridge(two).replace('ether_addr . ', '')).structure).to.not.equal(structure)
+    const foreign = '\n\tchain in_other {\n\t\taccept\n\t}\n'
+    expect(parseTables(inet(foreign)).structure).to.contain('in_other')
   })
 
   it('may be missing', () => {
-    expect(parseElements(parseTable(''), parseTable(''))).to.deep.equal({ guests: [], ports: new Map() })
+    const { elements, structure } = parseTables('')
+    expect([elements.size, structure]).to.deep.equal([0, ''])
   })
 })

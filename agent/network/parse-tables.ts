@@ -1,39 +1,62 @@
-import type { GuestElements } from './plan-guest.js'
+import type { ElementId } from './plan-guest.js'
+import { guestSets } from './ruleset/guest-sets.js'
 
-/** A table's text, taken apart: what is the same for all guests, and the elements. */
-export interface ParsedTable {
-  /** Without the contents of sets that change. */
+/** All tables' text, taken apart: what is the same for all guests, and what is theirs. */
+export interface ParsedTables {
+  /** Without the contents of sets that change and without guests' firewalls. */
   readonly structure: string
-  /** Elements by set or map, one string each, blanks made one. */
-  readonly elements: ReadonlyMap<string, readonly string[]>
+  readonly elements: ReadonlyMap<ElementId, string>
+  /** Bytes by element, in sets that count. */
+  readonly counted: ReadonlyMap<ElementId, number>
+  /** Guests' chains as printed, by name. */
+  readonly chains: ReadonlyMap<string, string>
 }
 
-const variableSet =
-  /^\t(?:set|map) (?<name>guests|ports|pings|(?:out|in)bound(?:_full)?) \{\n(?<head>[^}]*?)(?:\t\telements = \{(?<body>[^}]*)\}\n)?\t\}$/gm
+const dynamicSets = ['pings', 'inbound', 'outbound', 'inbound_full', 'outbound_full']
+const variableNames = [...Object.keys(guestSets), ...dynamicSets, ...dynamicSets.map((name) => `${name}6`)]
+const variableSet = new RegExp(
+  String.raw`^\t(?:set|map) (?<name>${variableNames.join('|')}) \{\n` +
+    String.raw`(?<head>[^}]*?)(?:\t\telements = \{(?<body>[^}]*)\}\n)?\t\}$`,
+  'gm',
+)
+const guestChain =
+  /^\tchain (?<name>(?:in|out|note)_[a-z]{1,4}\d{1,10}(?:_[0-9a-f]+)?) \{\n(?<body>(?:\t\t.*\n)*)\t\}\n/gm
+const counter = / counter packets \d+ bytes (\d+)$/
 
-/** The output of `nft -n -s list table`. */
-export function parseTable(text: string): ParsedTable {
-  const elements = new Map<string, string[]>()
+/** The output of `nft -n list table` of one or more tables. */
+export function parseTables(text: string): ParsedTables {
+  const [elements, counted] = [new Map<ElementId, string>(), new Map<ElementId, number>()]
+  const chains = new Map<string, string>()
   let structure = ''
   let end = 0
   for (const match of text.matchAll(variableSet)) {
     const { name = '', head = '', body = '' } = match.groups ?? {}
-    elements.set(name, body.split(',').map(oneBlank).filter(Boolean))
+    if (name in guestSets) parseSet(name, body, elements, counted)
     structure += `${text.slice(end, match.index)}\tset ${name} {\n${head}\t}`
     end = match.index + match[0].length
   }
-  return { structure: structure + text.slice(end), elements }
+  const rest = (structure + text.slice(end)).replace(guestChain, (_, name: string, body: string) => {
+    chains.set(name, body)
+    return ''
+  })
+  return { structure: rest.replace(/\n{2,}/g, '\n'), elements, counted, chains }
+}
+
+function parseSet(
+  name: string,
+  body: string,
+  elements: Map<ElementId, string>,
+  counted: Map<ElementId, number>,
+): void {
+  for (const element of body.split(',').map(oneBlank).filter(Boolean)) {
+    const bytes = counter.exec(element)?.[1]
+    const [key = '', value = ''] = element.replace(counter, '').split(' : ')
+    const id = `${name} ${key}` as ElementId
+    elements.set(id, value)
+    if (bytes !== undefined) counted.set(id, Number(bytes))
+  }
 }
 
 function oneBlank(text: string): string {
   return text.trim().replace(/\s+/g, ' ')
-}
-
-/** Elements of the bridge and ip tables in the form of the plans. */
-export function parseElements(bridge: ParsedTable, ip: ParsedTable): GuestElements {
-  const ports = (ip.elements.get('ports') ?? []).map((element): [string, string] => {
-    const [key = '', target = ''] = element.split(' : ')
-    return [key, target]
-  })
-  return { guests: bridge.elements.get('guests') ?? [], ports: new Map(ports) }
 }

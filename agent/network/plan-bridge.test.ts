@@ -20,6 +20,7 @@ describe('bridge', () => {
       undefined,
       [
         'link add name berth0 address 02:be:0a:40:00:01 type bridge forward_delay 0 stp_state 0 mcast_snooping 0 no_linklocal_learn 1',
+        'link set dev berth0 addrgenmode none',
         'address add 10.64.0.1/16 dev berth0',
         'link set dev berth0 up',
       ],
@@ -53,5 +54,10 @@ describe('bridge', () => {
     const [first, ...rest] = planSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')
+  })
+
+  it('settings: nothing of other bridges', () => {
+    for (const { path } of planSysctls('berth0'))
+      expect(path).to.match(/\/berth0\/|^net\/ipv4\/ip_forward$|gc_thresh\d$/)
   })
 })

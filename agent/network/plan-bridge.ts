@@ -20,7 +20,9 @@ export function planBridge(bridge: string, subnet: Subnet, have: ObservedBridge 
   const mac = macOf(subnet.gateway)
   const address = `address add ${subnet.gateway}/${subnet.prefixLength} dev ${bridge}`
   const up = `link set dev ${bridge} up`
-  if (!have) return [`link add name ${bridge} address ${mac} type bridge ${optionText({})}`, address, up]
+  const ownIpv6Alone = `link set dev ${bridge} addrgenmode none`
+  if (!have)
+    return [`link add name ${bridge} address ${mac} type bridge ${optionText({})}`, ownIpv6Alone, address, up]
   const wrong = optionText(have.linkinfo?.info_data ?? {})
   return [
     ...(wrong === '' ? [] : [`link set dev ${bridge} type bridge ${wrong}`]),
@@ -62,18 +64,16 @@ export function planSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/arp_ignore`, value: 1 },
     { path: `${ipv4}/arp_announce`, value: 2 },
     { path: `${ipv4}/proxy_arp`, value: 0 },
+    // Guests find one another at the gateway only, at once: what answers another guest passes the host.
+    { path: `${ipv4}/proxy_arp_pvlan`, value: 1 },
+    { path: `net/ipv4/neigh/${bridge}/proxy_delay`, value: 0 },
     { path: `${ipv4}/accept_redirects`, value: 0 },
     { path: `${ipv4}/accept_source_route`, value: 0 },
     { path: `${ipv4}/send_redirects`, value: 0 },
-    // The host has no address there, and believes no guest's router advertisement.
+    // The host has no address there but a gateway that is given, and believes no guest's router advertisement.
+    { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
-    { path: `${ipv6}/disable_ipv6`, value: 1, optional: true },
-    // Bridged packets must not meet the IP hooks: a mapping used by another guest would be bridged, not routed.
-    ...['iptables', 'ip6tables', 'arptables'].map((tool) => ({
-      path: `net/bridge/bridge-nf-call-${tool}`,
-      value: 0,
-      optional: true,
-    })),
+    { path: `${ipv6}/accept_redirects`, value: 0, optional: true },
     // One neighbour per guest: the default of 1,024 ends in unreachable guests.
     ...[4096, 16384, 32768].map((value, index) => ({
       path: `net/ipv4/neigh/default/gc_thresh${index + 1}`,

@@ -1,45 +1,112 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { BerthError } from '../../shared/errors.js'
-import type { GuestNetwork } from './contract.js'
-import { ElementIndex } from './element-index.js'
-import { planChange, planGuest, type ElementChange } from './plan-guest.js'
+import type { GuestNetwork, NatMapping } from './contract.js'
+import { planGuest } from './plan-guest.js'
 
-const guest = (
-  id: number,
-  ipv4: string,
-  ports: [host: number, container: number][] = [],
-  mac = `02:be:00:00:00:0${id}`,
-): GuestNetwork => ({
-  uuid: `uuid-${id}`,
-  device: `bt${id}`,
-  mac,
-  ipv4,
-  portMappings: ports.map(([hostPort, containerPort]) => ({ protocol: 'tcp', hostPort, containerPort })),
-})
-
-const one = guest(1, '10.64.0.2', [[20001, 22]])
-const element = '"bt1" . 02:be:00:00:00:01 . 10.64.0.2'
-const nothing: ElementChange = { removeGuests: [], removePorts: [], addGuests: [], addPorts: new Map() }
-const port = (key: number, target: string): [string, string] => [`6 . ${key}`, target]
-
-/** The index after these guests were attached one by one. */
-function indexOf(...guests: GuestNetwork[]): ElementIndex {
-  const index = new ElementIndex()
-  for (const each of guests) index.applied(index.planAttach(each))
-  return index
+const one: GuestNetwork = {
+  uuid: 'uuid-1',
+  device: 'bt1',
+  mac: '02:be:00:00:00:01',
+  ipv4: '10.64.0.2',
+  portMappings: [],
+  publicIpv4s: [],
+  ipv6Addresses: [],
 }
+const tcp: NatMapping = {
+  protocol: 'tcp',
+  hostIp: '',
+  hostPort: 20001,
+  hostPortEnd: 20001,
+  containerPort: 22,
+}
+const [v6, other6] = ['2001:db8::2', '2001:db8::3']
+const plain = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'received 10.64.0.2', 'sent 10.64.0.2']
+const base = Object.fromEntries([...plain, 'self 10.64.0.2 . 10.64.0.2'].map((id) => [id, '']))
+const base6 = Object.fromEntries(
+  [
+    'guests6 "bt1" . 02:be:00:00:00:01 . 2001:db8::2',
+    'received6 2001:db8::2',
+    'sent6 2001:db8::2',
+    'self6 2001:db8::2 . 2001:db8::2',
+    'guests6 "bt1" . 02:be:00:00:00:01 . ::',
+    'guests6 "bt1" . 02:be:00:00:00:01 . fe80::be:ff:fe00:1',
+    'solicitors "bt1" . 0x2be00000001',
+  ].map((id) => [id, '']),
+)
 
 describe('elements of a guest', () => {
-  it('are its port, mac and address, and its mappings', () => {
-    const mappings = [...one.portMappings, { protocol: 'udp', hostPort: 20002, containerPort: 53 } as const]
-    expect(planGuest({ ...one, portMappings: mappings })).to.deep.equal({
-      guests: [element],
-      ports: new Map([
-        ['6 . 20001', '10.64.0.2 . 22'],
-        ['17 . 20002', '10.64.0.2 . 53'],
-      ]),
+  for (const [name, more, elements] of [
+    ['are who it is and what it counts', {}, {}],
+    ['a mapping', { portMappings: [tcp] }, { 'ports 6 . 20001': '10.64.0.2 . 22' }],
+    [
+      'a mapping of one of the host addresses',
+      { portMappings: [{ ...tcp, hostIp: '192.0.2.9', protocol: 'udp' }] },
+      { 'host_ports 192.0.2.9 . 17 . 20001': '10.64.0.2 . 22' },
+    ],
+    [
+      'a range is one element',
+      { portMappings: [{ ...tcp, hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 }] },
+      { 'port_ranges 0.0.0.0/0 . 6 . 3000-3999': '10.64.0.2' },
+    ],
+    [
+      'a range of one of the host addresses',
+      {
+        portMappings: [
+          { ...tcp, hostIp: '192.0.2.9', hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 },
+        ],
+      },
+      { 'port_ranges 192.0.2.9 . 6 . 3000-3999': '10.64.0.2' },
+    ],
+    [
+      'a range that moves is its ports',
+      { portMappings: [{ ...tcp, hostPortEnd: 20002 }] },
+      { 'ports 6 . 20001': '10.64.0.2 . 22', 'ports 6 . 20002': '10.64.0.2 . 23' },
+    ],
+    [
+      'public addresses: in by each, out by the first',
+      { publicIpv4s: ['203.0.113.5', '203.0.113.6'] },
+      {
+        'public_in 203.0.113.5': '10.64.0.2',
+        'public_in 203.0.113.6': '10.64.0.2',
+        'public_out 10.64.0.2': '203.0.113.5',
+      },
+    ],
+    ['IPv6: also the address of its link, and none yet', { ipv6Addresses: [v6] }, base6],
+    [
+      "IPv6: mappings answer on the host's as well",
+      { ipv6Addresses: [v6], portMappings: [tcp] },
+      { ...base6, 'ports 6 . 20001': '10.64.0.2 . 22', 'ports6 6 . 20001': '2001:db8::2 . 22' },
+    ],
+    [
+      'IPv6: a mapping of one of the host addresses',
+      { ipv6Addresses: [v6], portMappings: [{ ...tcp, hostIp: '2001:db8::ff' }] },
+      { ...base6, 'host_ports6 2001:db8::ff . 6 . 20001': '2001:db8::2 . 22' },
+    ],
+    [
+      'IPv6: a range',
+      {
+        ipv6Addresses: [v6],
+        portMappings: [{ ...tcp, hostIp: '2001:db8::ff', hostPortEnd: 20009, containerPort: 20001 }],
+      },
+      { ...base6, 'port_ranges6 2001:db8::ff . 6 . 20001-20009': '2001:db8::2' },
+    ],
+    [
+      'a firewall: verdicts for each address',
+      { firewall: { enabled: true, defaultAction: 'DROP', rules: [] } },
+      { 'firewall_in 10.64.0.2': 'jump in_bt1', 'firewall_out 10.64.0.2': 'jump out_bt1' },
+    ],
+    ['a firewall that is off: none', { firewall: { enabled: false, defaultAction: 'DROP', rules: [] } }, {}],
+  ] as [string, Partial<GuestNetwork>, Record<string, string>][])
+    it(name, () => {
+      const planned = Object.fromEntries(planGuest({ ...one, ...more }).elements)
+      expect(planned).to.deep.equal({ ...base, ...elements })
     })
+
+  it('of two IPv6 addresses: mappings lead to the first', () => {
+    const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
+    expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')
+    expect([...elements.keys()]).to.include('self6 2001:db8::3 . 2001:db8::2')
   })
 
   const hostile = [
@@ -51,19 +118,28 @@ describe('elements of a guest', () => {
     '10.64.0.256',
     '010.64.0.2',
     '02:be:00:00:00',
+    '2001:DB8::2',
+    '2001:db8:0:0::2',
+    'fe80::1%eth0',
+    '::ffff:10.64.0.2',
     '*',
   ]
-  for (const field of ['device', 'mac', 'ipv4'] as const)
-    for (const value of hostile)
-      it(`refuse ${field} ${JSON.stringify(value)}`, () => {
-        expect(() => planGuest({ ...one, [field]: value })).to.throw(BerthError)
-      })
+  for (const value of hostile)
+    it(`refuse ${JSON.stringify(value)}`, () => {
+      for (const field of ['device', 'mac', 'ipv4'])
+        expect(() => planGuest({ ...one, [field]: value }), field).to.throw(BerthError)
+      for (const field of ['publicIpv4s', 'ipv6Addresses'])
+        expect(() => planGuest({ ...one, [field]: [value] }), field).to.throw(BerthError)
+      if (value !== '')
+        expect(() => planGuest({ ...one, portMappings: [{ ...tcp, hostIp: value }] })).to.throw(BerthError)
+    })
 
-  it('refuse ports that are none', () => {
-    for (const bad of [0, -1, 65536, 1.5, NaN, Infinity, '22; flush ruleset' as unknown as number]) {
-      expect(() => planGuest(guest(1, '10.64.0.2', [[bad, 22]]))).to.throw(BerthError)
-      expect(() => planGuest(guest(1, '10.64.0.2', [[20001, bad]]))).to.throw(BerthError)
-    }
+  it('refuse ports that are none, and ranges', () => {
+    for (const bad of [0, -1, 65536, 1.5, NaN, Infinity, '22; flush ruleset' as unknown as number])
+      for (const field of ['hostPort', 'hostPortEnd', 'containerPort'])
+        expect(() => planGuest({ ...one, portMappings: [{ ...tcp, [field]: bad }] })).to.throw(BerthError)
+    for (const range of [{ hostPortEnd: 20000 }, { hostPortEnd: 20001 + 100, containerPort: 65500 }])
+      expect(() => planGuest({ ...one, portMappings: [{ ...tcp, ...range }] })).to.throw(BerthError)
   })
 
   it('never hold anything but planned text', () => {
@@ -72,146 +148,5 @@ describe('elements of a guest', () => {
         expect(() => planGuest({ ...one, device, mac, ipv4 })).to.throw(BerthError)
       }),
     )
-  })
-})
-
-describe('change of elements', () => {
-  for (const [name, have, want, change] of [
-    ['a new guest', [], one, { addGuests: [element], addPorts: new Map([port(20001, '10.64.0.2 . 22')]) }],
-    [
-      'a guest that is there is added again: nft takes what is there',
-      [one],
-      one,
-      { addGuests: [element], addPorts: new Map([port(20001, '10.64.0.2 . 22')]) },
-    ],
-    [
-      'other mappings',
-      [one],
-      guest(1, '10.64.0.2', [[20009, 80]]),
-      {
-        removePorts: ['6 . 20001'],
-        addGuests: [element],
-        addPorts: new Map([port(20009, '10.64.0.2 . 80')]),
-      },
-    ],
-    [
-      'the same port, another target',
-      [one],
-      guest(1, '10.64.0.2', [[20001, 80]]),
-      {
-        removePorts: ['6 . 20001'],
-        addGuests: [element],
-        addPorts: new Map([port(20001, '10.64.0.2 . 80')]),
-      },
-    ],
-    [
-      'another address of the same device',
-      [one],
-      guest(1, '10.64.0.3'),
-      {
-        removeGuests: [element],
-        removePorts: ['6 . 20001'],
-        addGuests: ['"bt1" . 02:be:00:00:00:01 . 10.64.0.3'],
-      },
-    ],
-    [
-      'an address whose earlier guest was never detached',
-      [one],
-      guest(2, '10.64.0.2'),
-      {
-        removeGuests: [element],
-        removePorts: ['6 . 20001'],
-        addGuests: ['"bt2" . 02:be:00:00:00:02 . 10.64.0.2'],
-      },
-    ],
-    [
-      'a port whose earlier guest was never detached',
-      [one],
-      guest(2, '10.64.0.3', [[20001, 22]]),
-      {
-        removePorts: ['6 . 20001'],
-        addGuests: ['"bt2" . 02:be:00:00:00:02 . 10.64.0.3'],
-        addPorts: new Map([port(20001, '10.64.0.3 . 22')]),
-      },
-    ],
-  ] as [string, GuestNetwork[], GuestNetwork, Partial<ElementChange>][])
-    it(`attach: ${name}`, () => {
-      expect(indexOf(...have).planAttach(want)).to.deep.equal({ ...nothing, ...change })
-    })
-
-  it('detach: all of the guest, nothing of others', () => {
-    const index = indexOf(one, guest(2, '10.64.0.3', [[20002, 22]]))
-    expect(index.planDetach(one)).to.deep.equal({
-      ...nothing,
-      removeGuests: [element],
-      removePorts: ['6 . 20001'],
-    })
-  })
-
-  it('detach: nothing where nothing is left', () => {
-    const index = indexOf(one)
-    index.applied(index.planDetach(one))
-    expect(index.planDetach(one)).to.deep.equal(nothing)
-    expect(index.planAll([])).to.deep.equal(nothing)
-  })
-
-  it("detach: not what is mapped to the address's next owner", () => {
-    const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]]))
-    expect(index.planDetach(one)).to.deep.equal(nothing)
-  })
-
-  it('all: nothing when it is right, else exactly the difference', () => {
-    const two = guest(2, '10.64.0.3', [[20002, 22]])
-    const index = indexOf(one, two)
-    expect(index.planAll([two, one])).to.deep.equal(nothing)
-    const change = index.planAll([guest(2, '10.64.0.3', [[20002, 80]])])
-    expect(change).to.deep.equal({
-      removeGuests: [element],
-      removePorts: ['6 . 20001', '6 . 20002'],
-      addGuests: [],
-      addPorts: new Map([port(20002, '10.64.0.3 . 80')]),
-    })
-  })
-
-  it('all: whatever was attached and detached before, ends at what is wanted', () => {
-    const anyGuest = fc
-      .record({
-        id: fc.integer({ min: 1, max: 5 }),
-        host: fc.integer({ min: 2, max: 5 }),
-        ports: fc.uniqueArray(fc.integer({ min: 20000, max: 20004 })),
-      })
-      .map(({ id, host, ports }) =>
-        guest(
-          id,
-          `10.64.0.${host}`,
-          ports.map((p) => [p, 22]),
-        ),
-      )
-    const steps = fc.array(fc.tuple(fc.boolean(), anyGuest), { maxLength: 20 })
-    fc.assert(
-      fc.property(steps, (done) => {
-        const index = new ElementIndex()
-        for (const [on, each] of done) index.applied(on ? index.planAttach(each) : index.planDetach(each))
-        index.applied(index.planAll([one]))
-        expect(index.planAll([one])).to.deep.equal(nothing)
-        expect(index.planAttach(one)).to.deep.equal(indexOf(one).planAttach(one))
-      }),
-    )
-  })
-
-  it('becomes commands of one transaction, removals first', () => {
-    const change: ElementChange = {
-      removeGuests: ['"bt1" . 02:be:00:00:00:01 . 10.64.0.2'],
-      removePorts: ['6 . 20001', '6 . 20002'],
-      addGuests: ['"bt2" . 02:be:00:00:00:02 . 10.64.0.2'],
-      addPorts: new Map([port(20001, '10.64.0.2 . 22')]),
-    }
-    expect(planChange('berth', change)).to.deep.equal([
-      'delete element bridge berth guests { "bt1" . 02:be:00:00:00:01 . 10.64.0.2 }',
-      'delete element ip berth ports { 6 . 20001, 6 . 20002 }',
-      'add element bridge berth guests { "bt2" . 02:be:00:00:00:02 . 10.64.0.2 }',
-      'add element ip berth ports { 6 . 20001 : 10.64.0.2 . 22 }',
-    ])
-    expect(planChange('berth', nothing)).to.deep.equal([])
   })
 })

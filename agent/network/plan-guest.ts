@@ -1,68 +1,143 @@
+import { parseAddress } from '../../shared/addresses.js'
 import { BerthError } from '../../shared/errors.js'
-import type { GuestNetwork } from './contract.js'
+import type { GuestNetwork, NatMapping } from './contract.js'
+import { planFirewall, type FirewallChains } from './firewall/plan-firewall.js'
+import type { GuestSet } from './ruleset/guest-sets.js'
 import { parseIpv4 } from './subnet.js'
 
-/** Elements as nft prints them with `-n`. */
-export interface GuestElements {
-  /** `"device" . mac . ipv4` */
-  readonly guests: readonly string[]
-  /** `protocol . host port` → `ipv4 . port` */
-  readonly ports: ReadonlyMap<string, string>
+/** Set and key as nft prints it with `-n`, e.g. `ports 6 . 20001`. */
+export type ElementId = `${GuestSet} ${string}`
+
+/** What elements are mapped to, as nft prints it; '' in a set. */
+export type Elements = ReadonlyMap<ElementId, string>
+
+export interface GuestPlan {
+  readonly elements: Elements
+  /** Undefined: no firewall, or it is off. */
+  readonly firewall: FirewallChains | undefined
+}
+
+/**
+ * All that nft holds of one guest.
+ * @throws {BerthError} `internal_error` when a value breaks its pattern: nothing else may reach nft
+ */
+export function planGuest(guest: GuestNetwork): GuestPlan {
+  checkGuest(guest)
+  const firewall = planFirewall(guest.device, guest.firewall)
+  const addresses = [...planIpv4(guest), ...guest.ipv6Addresses.flatMap((ipv6) => planIpv6(guest, ipv6))]
+  return {
+    elements: new Map([
+      ...addresses,
+      ...planSolicitor(guest),
+      ...(firewall ? planDispatch(guest) : []),
+      ...guest.portMappings.flatMap((mapping) => planMapping(guest, mapping)),
+    ]),
+    firewall,
+  }
+}
+
+type Entry = [id: ElementId, value: string]
+
+function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
+  const [first] = publicIpv4s
+  return [
+    [`guests "${device}" . ${mac} . ${ipv4}`, ''],
+    [`received ${ipv4}`, ''],
+    [`sent ${ipv4}`, ''],
+    [`self ${ipv4} . ${ipv4}`, ''],
+    ...publicIpv4s.map((address): Entry => [`public_in ${address}`, ipv4]),
+    ...(first === undefined ? [] : [[`public_out ${ipv4}`, first] satisfies Entry]),
+  ]
+}
+
+/** Its own mappings lead to the first of its addresses, from whichever it asks. */
+function planIpv6({ device, mac, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
+  return [
+    [`guests6 "${device}" . ${mac} . ${ipv6}`, ''],
+    [`received6 ${ipv6}`, ''],
+    [`sent6 ${ipv6}`, ''],
+    [`self6 ${ipv6} . ${first}`, ''],
+  ]
+}
+
+/** Without an address it says nothing in IPv6; with one also as the link has it, and before it has one. */
+function planSolicitor({ device, mac, ipv6Addresses }: GuestNetwork): Entry[] {
+  if (ipv6Addresses.length === 0) return []
+  return [
+    [`guests6 "${device}" . ${mac} . ::`, ''],
+    [`guests6 "${device}" . ${mac} . ${linkLocalOf(mac)}`, ''],
+    [`solicitors "${device}" . 0x${BigInt(`0x${mac.replaceAll(':', '')}`).toString(16)}`, ''],
+  ]
+}
+
+/** As a kernel makes it of the mac (RFC 4291, appendix A). */
+function linkLocalOf(mac: string): string {
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = mac.split(':').map((byte) => parseInt(byte, 16))
+  const groups = [((a ^ 2) << 8) | b, (c << 8) | 0xff, 0xfe00 | d, (e << 8) | f]
+  return parseAddress(`fe80::${groups.map((group) => group.toString(16)).join(':')}`)!.text
+}
+
+function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
+  const [toIn, toOut] = [`jump in_${device}`, `jump out_${device}`]
+  return [
+    [`firewall_in ${ipv4}`, toIn],
+    [`firewall_out ${ipv4}`, toOut],
+    ...ipv6Addresses.flatMap((ipv6): Entry[] => [
+      [`firewall_in6 ${ipv6}`, toIn],
+      [`firewall_out6 ${ipv6}`, toOut],
+    ]),
+  ]
 }
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/**
- * The elements of one guest.
- * @throws {BerthError} `internal_error` when a value breaks its pattern: nothing else may reach nft
- */
-export function planGuest(guest: GuestNetwork): GuestElements {
-  checkGuest(guest)
-  return {
-    guests: [`"${guest.device}" . ${guest.mac} . ${guest.ipv4}`],
-    ports: new Map(
-      guest.portMappings.map((m) => [
-        `${protocolNumbers[m.protocol]} . ${m.hostPort}`,
-        `${guest.ipv4} . ${m.containerPort}`,
-      ]),
-    ),
-  }
+/** On the host's addresses of a family that the guest has too. */
+function planMapping(guest: GuestNetwork, mapping: NatMapping): Entry[] {
+  const { hostIp } = mapping
+  const [ipv6] = guest.ipv6Addresses
+  return [
+    ...(hostIp.includes(':') ? [] : planFamily(guest.ipv4, mapping, '')),
+    ...(ipv6 === undefined || hostIp.includes('.') ? [] : planFamily(ipv6, mapping, '6')),
+  ]
 }
 
-function checkGuest({ device, mac, ipv4, portMappings }: GuestNetwork): void {
-  const isPort = (port: number): boolean => Number.isInteger(port) && port > 0 && port < 65536
+function planFamily(target: string, mapping: NatMapping, suffix: '' | '6'): Entry[] {
+  const { protocol, hostIp, hostPort, hostPortEnd, containerPort } = mapping
+  const number = protocolNumbers[protocol]
+  const length = hostPortEnd - hostPort + 1
+  if (length > 1 && hostPort === containerPort) {
+    const at = hostIp === '' ? (suffix === '6' ? '::/0' : '0.0.0.0/0') : hostIp
+    return [[`port_ranges${suffix} ${at} . ${number} . ${hostPort}-${hostPortEnd}`, target]]
+  }
+  const key = hostIp === '' ? (`ports${suffix} ` as const) : (`host_ports${suffix} ${hostIp} . ` as const)
+  return Array.from({ length }, (_, i) => [
+    `${key}${number} . ${hostPort + i}`,
+    `${target} . ${containerPort + i}`,
+  ])
+}
+
+function checkGuest(guest: GuestNetwork): void {
+  const { device, mac, ipv4, portMappings, publicIpv4s, ipv6Addresses } = guest
   const valid =
     /^[a-z]{1,4}\d{1,10}$/.test(device) &&
     /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/.test(mac) &&
-    parseIpv4(ipv4) !== undefined &&
-    portMappings.every(
-      (m) => Object.hasOwn(protocolNumbers, m.protocol) && isPort(m.hostPort) && isPort(m.containerPort),
-    )
+    [ipv4, ...publicIpv4s].every((address) => parseIpv4(address) !== undefined) &&
+    ipv6Addresses.every(isPlainIpv6) &&
+    portMappings.every(isMapping)
   if (!valid) throw new BerthError('internal', 'internal_error', `guest network out of its rules: ${device}`)
 }
 
-/** What to change of the host's elements; a port whose target changes is in both. */
-export interface ElementChange {
-  readonly removeGuests: readonly string[]
-  readonly removePorts: readonly string[]
-  readonly addGuests: readonly string[]
-  readonly addPorts: ReadonlyMap<string, string>
+function isMapping({ protocol, hostIp, hostPort, hostPortEnd, containerPort }: NatMapping): boolean {
+  const isPort = (port: number): boolean => Number.isInteger(port) && port > 0 && port < 65536
+  return (
+    Object.hasOwn(protocolNumbers, protocol) &&
+    (hostIp === '' || parseIpv4(hostIp) !== undefined || isPlainIpv6(hostIp)) &&
+    [hostPort, hostPortEnd, containerPort, containerPort + hostPortEnd - hostPort].every(isPort) &&
+    hostPortEnd >= hostPort
+  )
 }
 
-/** One transaction's commands; removals come first, for nft refuses another value for a key that is there. */
-export function planChange(table: string, change: ElementChange): string[] {
-  const elements = (verb: 'add' | 'delete', at: string, items: readonly string[]): string[] =>
-    items.length === 0 ? [] : [`${verb} element ${at} { ${items.join(', ')} }`]
-  const guests = `bridge ${table} guests`
-  const ports = `ip ${table} ports`
-  return [
-    ...elements('delete', guests, change.removeGuests),
-    ...elements('delete', ports, change.removePorts),
-    ...elements('add', guests, change.addGuests),
-    ...elements(
-      'add',
-      ports,
-      [...change.addPorts].map(([key, target]) => `${key} : ${target}`),
-    ),
-  ]
+/** As nft prints it. */
+function isPlainIpv6(address: string): boolean {
+  return /^[0-9a-f:]+$/.test(address) && parseAddress(address)?.text === address
 }

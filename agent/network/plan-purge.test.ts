@@ -1,53 +1,130 @@
 import { expect } from 'chai'
-import { findStaleFlows, mergeStaleFlows } from './plan-purge.js'
+import type { Change } from './plan-change.js'
+import type { ElementId } from './plan-guest.js'
+import { findStaleFlows, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
+import { listAsked, StaleFlowQueue } from './purge.js'
 
 describe('stale flows', () => {
-  const change = { removeGuests: [], removePorts: [], addGuests: [], addPorts: new Map<string, string>() }
-  const had = new Map([
-    ['6 . 20001', '10.64.0.2 . 22'],
-    ['17 . 20001', '10.64.0.2 . 53'],
+  const had = new Map<ElementId, string>([
+    ['ports 6 . 20001', '10.64.0.2 . 22'],
+    ['ports 17 . 20001', '10.64.0.2 . 53'],
+    ['host_ports6 2001:db8::ff . 6 . 20001', '2001:db8::2 . 22'],
+    ['port_ranges 192.0.2.9 . 6 . 3000-3999', '10.64.0.2'],
+    ['port_ranges 0.0.0.0/0 . 17 . 3000-3999', '10.64.0.2'],
+    ['public_in 203.0.113.5', '10.64.0.2'],
   ])
-  const find = (part: Partial<typeof change> | Record<string, unknown>): ReturnType<typeof findStaleFlows> =>
-    findStaleFlows({ ...change, ...part }, (port) => had.get(port))
+  const none: StaleFlows = { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] }
+  const nothing: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
+  const find = (part: { remove?: ElementId[]; add?: [ElementId, string][] }): StaleFlows =>
+    findStaleFlows({ ...nothing, ...part, add: new Map(part.add) }, (id) => had.get(id))
+  const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
+    ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
   it('are none where nothing changes', () => {
-    const none = { addresses: [], mappings: [], newDatagramPorts: [] }
     expect(find({})).to.deep.equal(none)
-    expect(find({ addPorts: had })).to.deep.equal(none)
+    expect(find({ add: [...had] })).to.deep.equal(none)
   })
 
   it('are those of an address that lost its owner, its mappings among them', () => {
-    const found = find({
-      removeGuests: ['"bt1" . 02:be:00:00:00:01 . 10.64.0.2'],
-      removePorts: ['6 . 20001'],
-    })
-    expect(found).to.deep.equal({ addresses: ['10.64.0.2'], mappings: [], newDatagramPorts: [] })
+    const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
+    expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
+  })
+
+  it('are those of an IPv6 address, but of none of the link', () => {
+    const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
+    const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
+    expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])
   })
 
   it('are those of a mapping that led elsewhere', () => {
-    const found = find({ removePorts: ['17 . 20001'], addPorts: new Map([['17 . 20001', '10.64.0.3 . 53']]) })
-    expect(found.mappings).to.deep.equal([{ protocol: 'udp', hostPort: 20001, ipv4: '10.64.0.2' }])
-    expect(found.newDatagramPorts).to.deep.equal([20001])
+    const found = find({ remove: ['ports 17 . 20001'], add: [['ports 17 . 20001', '10.64.0.3 . 53']] })
+    expect(found.mappings).to.deep.equal([single('udp', 20001)])
+    expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
+  })
+
+  it('are those of ranges and host addresses', () => {
+    const range = { hostPort: 3000, hostPortEnd: 3999, target: '10.64.0.2' }
+    expect(
+      find({
+        remove: [
+          'port_ranges 192.0.2.9 . 6 . 3000-3999',
+          'port_ranges 0.0.0.0/0 . 17 . 3000-3999',
+          'host_ports6 2001:db8::ff . 6 . 20001',
+        ],
+      }).mappings,
+    ).to.deep.equal([
+      { ...range, protocol: 'tcp', hostIp: '192.0.2.9' },
+      { ...range, protocol: 'udp', hostIp: '' },
+      { ...single('tcp', 20001, '2001:db8::2'), hostIp: '2001:db8::ff' },
+    ])
+  })
+
+  it('are those of a public address that comes or goes', () => {
+    expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
+    expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal([
+      '203.0.113.6',
+    ])
   })
 
   it('are those that datagrams made before there was a mapping', () => {
     const found = find({
-      addPorts: new Map([
-        ['17 . 20002', '10.64.0.3 . 53'],
-        ['6 . 20003', '10.64.0.3 . 22'],
-      ]),
+      add: [
+        ['ports 17 . 20002', '10.64.0.3 . 53'],
+        ['ports 6 . 20003', '10.64.0.3 . 22'],
+      ],
     })
-    expect(found).to.deep.equal({ addresses: [], mappings: [], newDatagramPorts: [20002] })
+    expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
+  })
+
+  it('are of the family that a mapping leads to', () => {
+    const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
+    const found = find({
+      add: [
+        ['ports 17 . 20002', '10.64.0.3 . 53'],
+        ['ports6 17 . 20002', '2001:db8::3 . 53'],
+        ['host_ports 192.0.2.9 . 17 . 20003', '10.64.0.3 . 53'],
+      ],
+    })
+    expect(found.newDatagrams.map((mapping) => listAsked(mapping, hosts))).to.deep.equal([
+      ['192.0.2.9', '203.0.113.9'],
+      ['2001:db8::ff'],
+      ['192.0.2.9'],
+    ])
+  })
+
+  describe('that wait to be forgotten lead clients of a new mapping astray', () => {
+    const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
+    for (const [name, mapping, astray] of [
+      ['where it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['on one address as on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
+      ['not where it leads to the same guest', single('udp', 3000), false],
+      ['not from other ports', single('udp', 4000, '10.64.0.3'), false],
+      ['not from another protocol', single('tcp', 3000, '10.64.0.3'), false],
+      ['not from another family', single('udp', 3000, '2001:db8::3'), false],
+    ] as const)
+      it(name, () => {
+        const queue = new StaleFlowQueue(() => [])
+        queue.add({ ...none, mappings: [waiting] })
+        expect(queue.leadsAstray([mapping])).to.equal(astray)
+      })
+
+    it('where an address lost its owner, whatever was mapped to it', () => {
+      const queue = new StaleFlowQueue(() => [])
+      queue.add({ ...none, addresses: ['10.64.0.2'] })
+      expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
+      expect(queue.leadsAstray([single('udp', 3000, '10.64.0.3')])).to.equal(true)
+    })
   })
 
   it('of several changes come together, each once', () => {
-    const mapping = { protocol: 'udp', hostPort: 20001, ipv4: '10.64.0.2' } as const
-    const one = { addresses: ['10.64.0.3'], mappings: [mapping], newDatagramPorts: [20001] }
-    const two = { addresses: ['10.64.0.4'], mappings: [{ ...mapping }], newDatagramPorts: [20001, 20002] }
+    const mapping = single('udp', 20001)
+    const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
+    const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }
     expect(mergeStaleFlows([one, two])).to.deep.equal({
+      ...none,
       addresses: ['10.64.0.3', '10.64.0.4'],
+      publicAddresses: ['203.0.113.5'],
       mappings: [mapping],
-      newDatagramPorts: [20001, 20002],
     })
   })
 })

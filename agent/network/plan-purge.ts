@@ -1,53 +1,105 @@
-import { addressIn, addressOf } from './element-index.js'
-import type { ElementChange } from './plan-guest.js'
+import { addressOf, parsePorts } from './element-index.js'
+import { keyOf, setOf, type Change } from './plan-change.js'
+import type { ElementId } from './plan-guest.js'
 
-export interface MappedFlow {
+export interface MappedFlows {
   readonly protocol: 'tcp' | 'udp'
+  /** Host address it answered on; empty: every local one. */
+  readonly hostIp: string
   readonly hostPort: number
+  /** Last of a range; `hostPort` for a single one. */
+  readonly hostPortEnd: number
+  /** Guest's address, of the family of all its flows. */
+  readonly target: string
 }
 
 /** Flows that a change of elements leaves behind. */
 export interface StaleFlows {
   /** Guests' addresses that lost their owner. */
   readonly addresses: readonly string[]
+  /** Public addresses that went to a guest or from one. */
+  readonly publicAddresses: readonly string[]
   /** Mappings that led elsewhere, to the address given. */
-  readonly mappings: readonly (MappedFlow & { readonly ipv4: string })[]
+  readonly mappings: readonly MappedFlows[]
   /** Mappings that are new: a client that keeps sending datagrams would stay with what was there before. */
-  readonly newDatagramPorts: readonly number[]
+  readonly newDatagrams: readonly MappedFlows[]
 }
 
 /**
- * @param targetOf where a port led before the change
+ * @param valueOf where an element led before the change
  */
 export function findStaleFlows(
-  change: ElementChange,
-  targetOf: (port: string) => string | undefined,
+  { remove, add }: Change,
+  valueOf: (id: ElementId) => string | undefined,
 ): StaleFlows {
-  const addresses = new Set(change.removeGuests.map(addressIn))
+  const added = [...add].filter(([id, value]) => valueOf(id) !== value)
+  const lost = remove.filter(isAddress).map(addressIn)
+  // Those of the link alone are in no flow.
+  const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
   return {
     addresses: [...addresses],
-    mappings: change.removePorts
-      .map((port) => ({ ...flowOf(port), ipv4: addressOf(targetOf(port) ?? '') }))
-      .filter(({ ipv4 }) => ipv4 !== '' && !addresses.has(ipv4)),
-    newDatagramPorts: [...change.addPorts]
-      .filter(([port, target]) => targetOf(port) !== target)
-      .map(([port]) => flowOf(port))
-      .flatMap(({ protocol, hostPort }) => (protocol === 'udp' ? [hostPort] : [])),
+    publicAddresses: [...new Set([...remove, ...added.map(([id]) => id)].filter(isPublic).map(keyOf))],
+    mappings: remove
+      .filter(isMapping)
+      .map((id) => flowsOf(id, valueOf(id) ?? ''))
+      .filter(({ target }) => target !== '' && !addresses.has(target)),
+    newDatagrams: added
+      .filter(([id]) => isMapping(id))
+      .map(([id, value]) => flowsOf(id, value))
+      .filter(({ protocol }) => protocol === 'udp'),
   }
 }
 
 /** All of several changes', each once. */
 export function mergeStaleFlows(all: readonly StaleFlows[]): StaleFlows {
-  const mappings = all.flatMap((stale) => stale.mappings)
-  const byFlow = new Map(mappings.map((m) => [`${m.protocol} ${m.hostPort} ${m.ipv4}`, m]))
   return {
-    addresses: [...new Set(all.flatMap((stale) => stale.addresses))],
-    mappings: [...byFlow.values()],
-    newDatagramPorts: [...new Set(all.flatMap((stale) => stale.newDatagramPorts))],
+    addresses: once(all.flatMap(({ addresses }) => addresses)),
+    publicAddresses: once(all.flatMap(({ publicAddresses }) => publicAddresses)),
+    mappings: once(all.flatMap(({ mappings }) => mappings)),
+    newDatagrams: once(all.flatMap(({ newDatagrams }) => newDatagrams)),
   }
 }
 
-function flowOf(port: string): MappedFlow {
-  const [protocol, hostPort] = port.split(' . ')
-  return { protocol: protocol === '17' ? 'udp' : 'tcp', hostPort: Number(hostPort) }
+function once<T>(items: readonly T[]): T[] {
+  return [...new Map(items.map((item) => [JSON.stringify(item), item])).values()]
+}
+
+const isAddress = (id: ElementId): boolean => setOf(id) === 'guests' || setOf(id) === 'guests6'
+const addressIn = (id: ElementId): string => keyOf(id).split(' . ')[2] ?? ''
+const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
+const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
+
+/**
+ * May a flow to a new mapping's ports be among these, and end at another guest than the mapping's? An address that
+ * lost its owner had ports that are not told.
+ */
+export function leadAstray(
+  { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,
+  mapping: MappedFlows,
+): boolean {
+  const elsewhere = (target: string): boolean =>
+    target !== mapping.target && target.includes(':') === mapping.target.includes(':')
+  return (
+    addresses.some(elsewhere) || mappings.some((flows) => elsewhere(flows.target) && meet(flows, mapping))
+  )
+}
+
+function meet(a: MappedFlows, b: MappedFlows): boolean {
+  return (
+    a.protocol === b.protocol &&
+    (a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp) &&
+    a.hostPort <= b.hostPortEnd &&
+    b.hostPort <= a.hostPortEnd
+  )
+}
+
+function flowsOf(id: ElementId, value: string): MappedFlows {
+  const { host, protocol, first, last } = parsePorts(id)
+  return {
+    protocol: protocol === '17' ? 'udp' : 'tcp',
+    hostIp: host.includes('/') ? '' : host,
+    hostPort: first,
+    hostPortEnd: last,
+    target: addressOf(value),
+  }
 }

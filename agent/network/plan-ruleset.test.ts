@@ -8,6 +8,8 @@ describe('ruleset', () => {
     interfacePrefix: 'bx',
     subnet: '10.65.0.0/16',
     gateway: '10.65.0.1',
+    subnet6: 'fd65::/64',
+    countInternal: false,
   }
   const commands = planRuleset(plan)
 
@@ -18,20 +20,40 @@ describe('ruleset', () => {
 
   it('touches its own tables only', () => {
     for (const line of [...commands, ...planRemoval(plan)])
-      expect(line).to.match(/^(add|delete) (table|set|map|chain|rule) (ip|inet|bridge) berth2( |$)/)
+      expect(line).to.match(/^(add|delete) (table|set|map|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 
   it('sets no policy but accept: foreign traffic is not ours', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('matches its own bridge, subnet or guests in every rule of a hook', () => {
+  it('matches its own bridge, subnet, guests or addresses of the host in every rule of a hook', () => {
     const hooked = commands.filter((line) =>
-      /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting) /.test(line),
+      /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
-    const own = /"berth-b"|@guest_devices|10\.65\.0\.0\/16|@ports/
-    expect(hooked).to.have.lengthOf(12)
+    const own =
+      /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
+    expect(hooked).to.have.lengthOf(32)
     for (const line of hooked) expect(line).to.match(own)
+  })
+
+  it('judges by the firewall before anything is let through', () => {
+    for (const [chain, jump] of [
+      ['from_guest', 'firewall_from'],
+      ['to_guest', 'firewall_to'],
+    ]) {
+      const rules = commands.filter((line) => line.startsWith(`add rule inet berth2 ${chain} `))
+      const before = rules.slice(0, rules.indexOf(`add rule inet berth2 ${chain} jump ${jump}`))
+      expect(before).to.have.lengthOf.within(1, 2)
+      for (const line of before) expect(line).to.match(/drop$/)
+    }
+  })
+
+  it('counts what leaves the host, and what stays when told so', () => {
+    const rulesOf = (countInternal: boolean): string[] =>
+      planRuleset({ ...plan, countInternal }).filter((line) => line.includes(' traffic '))
+    expect(rulesOf(false)[1]).to.match(/iifname "berth-b" oifname "berth-b" return$/)
+    expect(rulesOf(true).filter((line) => line.endsWith('return'))).to.deep.equal([])
   })
 
   it('tells guests by prefix and digit: bx1 is one, bxy1 is not', () => {
@@ -39,6 +61,6 @@ describe('ruleset', () => {
   })
 
   it('is the same however many guests there are', () => {
-    expect(commands.join('; ').length).to.be.lessThan(6000)
+    expect(commands.join('; ').length).to.be.lessThan(16_000)
   })
 })

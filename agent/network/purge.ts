@@ -1,5 +1,11 @@
-import { purgeAddress, purgeDatagrams, purgeMapping, readTrackedAddresses } from '../host/conntrack.js'
-import { mergeStaleFlows, type StaleFlows } from './plan-purge.js'
+import {
+  purgeAddress,
+  purgeDatagrams,
+  purgeMapping,
+  purgePublicAddress,
+  readTrackedAddresses,
+} from '../host/conntrack.js'
+import { leadAstray, mergeStaleFlows, type MappedFlows, type StaleFlows } from './plan-purge.js'
 
 /** Beyond this it is asked first which have flows at all: each purge walks the kernel's whole table. */
 const maxSingle = 16
@@ -16,21 +22,30 @@ export async function purgeStaleFlows(
   const { addresses, mappings } = await withFlows(flows)
   const left = {
     addresses: await listLeft(addresses, purgeAddress),
-    mappings: await listLeft(mappings, (mapping) => purgeMapping(mapping, mapping.ipv4)),
-    newDatagramPorts: await purgeNewPorts(flows.newDatagramPorts, hostAddresses),
+    publicAddresses: await listLeft(flows.publicAddresses, purgePublicAddress),
+    mappings: await listLeft(mappings, (mapping) => purgeMapping(mapping, mapping.target)),
+    newDatagrams: await purgeNewDatagrams(flows.newDatagrams, hostAddresses),
   }
-  return Object.values(left).some((list) => list.length > 0) ? left : undefined
+  return Object.values(left).some((list: readonly unknown[]) => list.length > 0) ? left : undefined
 }
 
 /** Very many: all datagram flows to the host are forgotten at once; they come back with their next packet. */
-async function purgeNewPorts(
-  ports: readonly number[],
+async function purgeNewDatagrams(
+  mappings: readonly MappedFlows[],
   hostAddresses: readonly string[],
-): Promise<readonly number[]> {
-  const purgePort = async (port?: number): Promise<boolean> =>
-    (await listLeft(hostAddresses, (address) => purgeDatagrams(address, port))).length === 0
-  if (ports.length > maxSingle) return (await purgePort()) ? [] : ports
-  return listLeft(ports, purgePort)
+): Promise<readonly MappedFlows[]> {
+  const purgeOf = async (mapping?: MappedFlows): Promise<boolean> => {
+    const asked = mapping ? listAsked(mapping, hostAddresses) : hostAddresses
+    return (await listLeft(asked, (address) => purgeDatagrams(address, mapping))).length === 0
+  }
+  if (mappings.length > maxSingle) return (await purgeOf()) ? [] : mappings
+  return listLeft(mappings, purgeOf)
+}
+
+/** Host addresses that a mapping answers on: IPv4 leads to IPv4, IPv6 to IPv6. */
+export function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly string[]): string[] {
+  if (hostIp !== '') return [hostIp]
+  return hostAddresses.filter((address) => address.includes(':') === target.includes(':'))
 }
 
 /** Those of which `purge` says that it could not forget all. */
@@ -40,15 +55,17 @@ async function listLeft<T>(items: readonly T[], purge: (item: T) => Promise<bool
   return left
 }
 
+/** IPv6 is not asked for: a guest has few addresses of it. */
 async function withFlows({
   addresses,
   mappings,
 }: StaleFlows): Promise<Pick<StaleFlows, 'addresses' | 'mappings'>> {
   if (addresses.length + mappings.length <= maxSingle) return { addresses, mappings }
   const tracked = await readTrackedAddresses()
+  const isTracked = (address: string): boolean => address.includes(':') || tracked.has(address)
   return {
-    addresses: addresses.filter((address) => tracked.has(address)),
-    mappings: mappings.filter(({ ipv4 }) => tracked.has(ipv4)),
+    addresses: addresses.filter(isTracked),
+    mappings: mappings.filter(({ target }) => isTracked(target)),
   }
 }
 
@@ -64,6 +81,11 @@ export class StaleFlowQueue {
 
   add(stale: StaleFlows): void {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
+  }
+
+  /** Would a client of one of these mappings be led to another guest by a flow that waits to be forgotten? */
+  leadsAstray(mappings: readonly MappedFlows[]): boolean {
+    return [...this.#waiting].some((stale) => mappings.some((mapping) => leadAstray(stale, mapping)))
   }
 
   /** Returns once what was added before has been purged; what would not go in time is tried at the next call. */

@@ -1,37 +1,27 @@
-import { createHash } from 'node:crypto'
 import type { Nft } from '../host/nft.js'
 import { CommandError } from '../host/process.js'
 import type { GuestNetwork } from './contract.js'
 import { ElementIndex, mergeElements } from './element-index.js'
-import { parseElements, parseTable } from './parse-tables.js'
+import { fingerprintNote, readCounted, readFirewallNotes, readTables, type Observed } from './observed.js'
+import { planChange, type Change } from './plan-change.js'
+import { planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from './plan-purge.js'
-import { planChange, planGuest, type ElementChange, type GuestElements } from './plan-guest.js'
-import { families, planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
+import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
 
 interface Ensured {
   readonly repairs: string[]
   readonly stale: StaleFlows
 }
 
-interface Observed {
-  readonly exists: boolean
-  /** Hash of the plan and of all that nft shows of the tables but the guests' elements. */
-  readonly fingerprint: string
-  /** The fingerprint noted when the tables were made, or none. */
-  readonly noted: string | undefined
-  readonly elements: GuestElements
-}
-
-const noteChain = /\n\tchain fingerprint_([0-9a-f]{16}) \{\n\t\}\n/g
-
 /**
- * The three tables on the host. Their structure is compared by a fingerprint noted in the kernel, as the name
- * of an empty chain: nft prints rules in a form of its own that changes between versions, so that what it
- * shows right after the tables were made is the reference.
- * Callers run one call at a time.
+ * The tables on the host, and what of them is guests'. Callers run one call at a time.
  */
 export class Tables {
   #index: ElementIndex | undefined
+  /** Bytes by element as last read: tables that are made anew go on counting there. */
+  readonly #counted = new Map<ElementId, number>()
+  /** Devices whose firewall was set since `noteFirewalls`. */
+  readonly #unnoted = new Set<string>()
 
   constructor(
     private readonly nft: Nft,
@@ -45,15 +35,15 @@ export class Tables {
     const change = index.planAll(guests)
     if (have.fingerprint === have.noted)
       return { repairs: describeChange(change), stale: await this.#apply(index, change) }
-    const stale = findStaleFlows(change, (port) => index.findTarget(port))
-    await this.#rebuild(mergeElements(guests.map(planGuest)))
+    const stale = findStaleFlows(change, (id) => index.findValue(id))
+    await this.#rebuild(new ElementIndex().planAll(guests))
     return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables made'], stale }
   }
 
   /** The same from what was read before, where nobody else has changed the tables since. */
   async adapt(guests: readonly GuestNetwork[]): Promise<Ensured> {
     let repairs: string[] = []
-    const planOn = (index: ElementIndex): ElementChange => {
+    const planOn = (index: ElementIndex): Change => {
       const change = index.planAll(guests)
       repairs = describeChange(change)
       return change
@@ -67,10 +57,7 @@ export class Tables {
    * @returns flows that belong to what was replaced or removed
    * @throws {CommandError} when it fails twice
    */
-  async change(
-    planOn: (index: ElementIndex) => ElementChange,
-    known: readonly GuestNetwork[],
-  ): Promise<StaleFlows> {
+  async change(planOn: (index: ElementIndex) => Change, known: readonly GuestNetwork[]): Promise<StaleFlows> {
     const index = this.#index ?? (await this.#mend(known))
     try {
       return await this.#apply(index, planOn(index))
@@ -81,60 +68,114 @@ export class Tables {
     }
   }
 
+  /**
+   * Notes how nft shows the firewalls that `change` has set. Listing them takes as long as setting them, so it is
+   * left to the caller when: one that is not noted, as after a crash, counts as another than planned and is set again.
+   * @throws {CommandError}
+   */
+  async noteFirewalls(): Promise<void> {
+    const index = this.#index
+    const devices = [...this.#unnoted].filter((device) => index?.plannedOf(device))
+    this.#unnoted.clear()
+    if (index) await this.#note(index, devices)
+  }
+
+  /** Bytes by element of the counting sets; what was lost with foreign changes is not in them. */
+  async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
+    const counted = (await readCounted(this.nft, this.plan.table)) ?? new Map<ElementId, number>()
+    this.#remember(counted)
+    return counted
+  }
+
   async remove(): Promise<void> {
     this.#index = undefined
+    this.#unnoted.clear()
     await this.nft.apply(planRemoval(this.plan))
   }
 
-  async #apply(index: ElementIndex, change: ElementChange): Promise<StaleFlows> {
-    const stale = findStaleFlows(change, (port) => index.findTarget(port))
-    await this.nft.apply(planChange(this.plan.table, change))
+  async #apply(index: ElementIndex, change: Change): Promise<StaleFlows> {
+    const stale = findStaleFlows(change, (id) => index.findValue(id))
+    await this.nft.apply(this.#commands(index, change))
+    for (const id of change.remove) this.#counted.delete(id)
     index.applied(change)
+    for (const { device } of change.setFirewalls) this.#unnoted.add(device)
     return stale
+  }
+
+  #commands(index: ElementIndex, change: Change): string[] {
+    return planChange(this.plan.table, change, {
+      noteOf: (device) => index.noteOf(device),
+      countedBy: (id) => (index.findValue(id) === undefined ? (this.#counted.get(id) ?? 0) : 0),
+    })
   }
 
   /** Without the complete list of guests nothing is removed. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
-    if (have.fingerprint === have.noted) return this.#take(have)
-    const { guests, ports } = mergeElements([have.elements, ...known.map(planGuest)])
-    return this.#rebuild({ guests: [...new Set(guests)], ports })
+    const index = this.#take(have)
+    if (have.fingerprint === have.noted) return index
+    const wanted = new ElementIndex().planAll(known)
+    const elements = mergeElements([have, ...known.map(planGuest)])
+    return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
   }
 
   /** One transaction from whatever was there to the whole: at no moment a guest without anti-spoofing. */
-  async #rebuild(elements: GuestElements): Promise<ElementIndex> {
-    const { table } = this.plan
-    const all = { removeGuests: [], removePorts: [], addGuests: elements.guests, addPorts: elements.ports }
-    await this.nft.apply([...planRemoval(this.plan), ...planRuleset(this.plan), ...planChange(table, all)])
+  async #rebuild(all: Change): Promise<ElementIndex> {
+    const empty = new ElementIndex()
+    await this.nft.apply([
+      ...planRemoval(this.plan),
+      ...planRuleset(this.plan),
+      ...this.#commands(empty, all),
+    ])
+    empty.applied(all)
+    this.#unnoted.clear()
+    await this.#note(
+      empty,
+      all.setFirewalls.map(({ device }) => device),
+    )
     const made = await this.#read()
-    await this.nft.apply([`add chain inet ${table} fingerprint_${made.fingerprint}`])
+    await this.nft.apply([fingerprintNote(this.plan.table, made)])
     return this.#take(made)
   }
 
-  #take(have: Observed): ElementIndex {
-    return (this.#index = new ElementIndex(have.elements))
+  async #note(index: ElementIndex, devices: readonly string[]): Promise<void> {
+    if (devices.length === 0) return
+    const { table } = this.plan
+    const planned = new Map(devices.map((device) => [device, index.plannedOf(device)]))
+    const notes = await readFirewallNotes(this.nft, table, planned)
+    await this.nft.apply([...notes.values()].map((note) => `add chain inet ${table} ${note}`))
+    for (const [device, note] of notes) index.noted(device, note)
   }
 
   async #read(): Promise<Observed> {
-    const texts: string[] = []
-    for (const family of families) texts.push((await this.nft.readTable(family, this.plan.table)) ?? '')
-    const [bridge, inet, ip] = texts.map(parseTable)
-    const structure = [bridge, inet, ip].map((table) => table!.structure).join('')
-    const notes = [...structure.matchAll(noteChain)].map(([, hash]) => hash)
-    const hashed = planRuleset(this.plan).join('\n') + structure.replace(noteChain, '')
-    return {
-      exists: texts.some((text) => text !== ''),
-      fingerprint: createHash('sha256').update(hashed).digest('hex').slice(0, 16),
-      noted: notes.length === 1 ? notes[0] : undefined,
-      elements: parseElements(bridge!, ip!),
-    }
+    const have = await readTables(this.nft, this.plan)
+    this.#remember(have.counted)
+    return have
+  }
+
+  #remember(counted: ReadonlyMap<ElementId, number>): void {
+    for (const [id, bytes] of counted) this.#counted.set(id, bytes)
+  }
+
+  #take(have: Observed): ElementIndex {
+    return (this.#index = new ElementIndex(have))
   }
 }
 
-function describeChange(change: ElementChange): string[] {
+/** Chains of guests that are not known are not made again: what led to them closes its guest instead. */
+function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: Change): Change['add'] {
+  const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
+  return new Map(
+    [...elements].map(([id, value]) => [id, value.startsWith('jump ') && !made.has(value) ? 'drop' : value]),
+  )
+}
+
+function describeChange({ remove, add, setFirewalls, dropFirewalls }: Change): string[] {
   const counts = [
-    [change.removeGuests.length + change.removePorts.length, 'removed'],
-    [change.addGuests.length + change.addPorts.size, 'added'],
+    [remove.length, 'nft elements removed'],
+    [add.size, 'nft elements added'],
+    [setFirewalls.length, 'firewalls set'],
+    [dropFirewalls.length, 'firewalls removed'],
   ] as const
-  return counts.flatMap(([count, what]) => (count === 0 ? [] : [`${count} nft elements ${what}`]))
+  return counts.flatMap(([count, what]) => (count === 0 ? [] : [`${count} ${what}`]))
 }

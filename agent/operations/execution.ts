@@ -75,7 +75,7 @@ export class Execution {
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)
-    await this.#journal(() => this.parts.store.beginStep(this.#id, this.#written(index, step.name)))
+    await this.#journal(() => this.#beginStep(index))
     for (let attempt = 1; ; attempt++) {
       const error = await this.#attempt({ phase: 'run', index, repeated: repeated || attempt > 1 })
       if (!error || !this.definition.forwardOnly) return error
@@ -83,6 +83,15 @@ export class Execution {
       await this.#journal(() => this.parts.store.beginStep(this.#id, this.#written(index, stage), error))
       await this.parts.pause(planBackoffMs(this.parts.retry, attempt))
     }
+  }
+
+  #beginStep(index: number): void {
+    const { store } = this.parts
+    const { guestUuid } = this.operation.record
+    store.changes.transaction(() => {
+      store.beginStep(this.#id, this.#written(index, this.#step(index).name))
+      if (index === 0) this.definition.begin?.({ id: this.#id, guestUuid, input: this.operation.input })
+    })
   }
 
   /** The failed step first: it may have got half-way. */

@@ -45,6 +45,11 @@ export interface OperationDefinition<Input> {
   readonly steps: readonly Step<Input>[]
   /** Never undone: a failing step is retried with backoff, after restarts too (delete). */
   readonly forwardOnly?: boolean
+  /**
+   * Database writes in the transaction that begins the operation, with its first step. Synchronous, no other
+   * effects; run again where the first step is.
+   */
+  begin?(operation: { id: string; guestUuid: string; input: Input }): void
   /** Database writes in the transaction that ends the operation. Synchronous, no other effects. */
   settle?(operation: { id: string; guestUuid: string; input: Input }, outcome: OperationOutcome): void
 }

@@ -1,15 +1,20 @@
 import {
   GuestStatus as WireStatus,
+  TrafficAction,
+  TrafficMode,
   Virtualization,
   type Guest,
   type GetGuestUsageResponse,
+  type PortMapping as WireMapping,
+  type TrafficLimit as WireTrafficLimit,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import {
   OperationStatus as WireOperationStatus,
   type Operation,
 } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { GuestRecord, GuestStatus } from '../guests/record.js'
+import { isThrottled, policyReasonOf } from '../guests/policy.js'
+import type { GuestRecord, GuestStatus, PortMapping, TrafficLimit } from '../guests/record.js'
 import type { TemplateRecord } from '../images/store.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 import type { OperationRecord, OperationStatus } from '../operations/types.js'
@@ -38,10 +43,22 @@ export const virtualizationOf = {
   kvm: Virtualization.VIRTUALIZATION_KVM,
 } as const
 
+const trafficMode = {
+  total: TrafficMode.TRAFFIC_MODE_TOTAL,
+  split: TrafficMode.TRAFFIC_MODE_SPLIT,
+} as const
+
+const trafficAction = {
+  stop: TrafficAction.TRAFFIC_ACTION_STOP,
+  throttle: TrafficAction.TRAFFIC_ACTION_THROTTLE,
+  none: TrafficAction.TRAFFIC_ACTION_NONE,
+} as const
+
 const sshPort = 22
 
 export function encodeGuest(record: GuestRecord): Guest {
   const { portMappings } = record
+  const policyReason = policyReasonOf(record)
   return {
     id: record.id,
     uuid: record.uuid,
@@ -52,17 +69,31 @@ export function encodeGuest(record: GuestRecord): Guest {
     status: guestStatus[record.status],
     statusReason: record.statusReason,
     ipv4: record.ipv4,
-    ipv6: '',
+    ipv6: record.ipv6Addresses[0] ?? '',
     mac: record.mac,
-    portMappings,
+    portMappings: portMappings.map(encodeMapping),
     sshPort: portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === sshPort)?.hostPort ?? 0,
     hasPassword: record.hasPassword,
     createdAtMs: record.createdAtMs,
-    expiresAtMs: 0,
-    policyBlocked: false,
-    policyReason: '',
+    expiresAtMs: record.expiresAtMs,
+    policyBlocked: policyReason !== '',
+    policyReason,
     revision: record.revision,
+    publicIpv4s: record.publicIpv4s,
+    ipv6Addresses: record.ipv6Addresses,
+    traffic: encodeTrafficLimit(record.traffic),
+    throttled: isThrottled(record),
   }
+}
+
+/** On the wire the end of a single port is 0. */
+export function encodeMapping(mapping: PortMapping): WireMapping {
+  const single = mapping.hostPort === mapping.hostPortEnd
+  return single ? { ...mapping, hostPortEnd: 0, containerPortEnd: 0 } : mapping
+}
+
+export function encodeTrafficLimit(limit: TrafficLimit): WireTrafficLimit {
+  return { ...limit, mode: trafficMode[limit.mode], action: trafficAction[limit.action] }
 }
 
 export function encodeOperation(record: OperationRecord): Operation {

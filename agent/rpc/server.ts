@@ -3,6 +3,12 @@ import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certif
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
 import {
+  GuestSettingsServiceService,
+  RoutingServiceService,
+  type GuestSettingsServiceServer,
+  type RoutingServiceServer,
+} from '../../proto/gen/berth/agent/v1/network.js'
+import {
   OperationServiceService,
   type OperationServiceServer,
 } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -12,6 +18,8 @@ import { createServerCredentials } from './tls.js'
 
 export interface AgentServices {
   guests: GuestServiceServer
+  settings: GuestSettingsServiceServer
+  routing: RoutingServiceServer
   operations: OperationServiceServer
   hosts: HostServiceServer
   watch: { service: WatchServiceServer; close: () => void }
@@ -33,6 +41,8 @@ export async function serve(
   const tls = createServerCredentials(identityDir)
   const server = new Server(limits)
   server.addService(GuestServiceService, services.guests)
+  server.addService(GuestSettingsServiceService, services.settings)
+  server.addService(RoutingServiceService, services.routing)
   server.addService(OperationServiceService, services.operations)
   server.addService(HostServiceService, services.hosts)
   server.addService(WatchServiceService, services.watch.service)

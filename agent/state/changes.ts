@@ -35,6 +35,7 @@ export class Changes {
   readonly #getMeta: Statement<[string], { value: string }>
   readonly #putMeta: Statement<[string, string]>
   readonly #insertRemoved: Statement<[number, string, string]>
+  readonly #findRemoved: Statement<[string, string]>
   readonly #keptRemovals: number
   readonly #onListenerError: (error: unknown) => void
   #removals: number
@@ -50,6 +51,7 @@ export class Changes {
       'INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
     )
     this.#insertRemoved = db.prepare('INSERT INTO removed (revision, kind, key) VALUES (?, ?, ?)')
+    this.#findRemoved = db.prepare('SELECT 1 FROM removed WHERE kind = ? AND key = ? LIMIT 1')
     this.epoch = this.#meta('epoch') ?? this.#setMeta('epoch', randomUUID())
     this.#revision = Number(this.#meta('revision') ?? 0)
     this.#removals = db.prepare<[], { n: number }>('SELECT count(*) AS n FROM removed').get()?.n ?? 0
@@ -97,6 +99,11 @@ export class Changes {
       )
       .all(revision)
     return rows.map((row) => ({ ...row, removed: true }))
+  }
+
+  /** Among the removals that are remembered. */
+  wasRemoved(kind: ChangeKind, key: string): boolean {
+    return this.#findRemoved.get(kind, key) !== undefined
   }
 
   #commit<T>(work: () => T): T {

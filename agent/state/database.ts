@@ -72,6 +72,68 @@ const migrations: readonly string[] = [
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
+  // A guest is set up on its disk when it is created. One that an unreleased version left for its first start stays without.
+  `ALTER TABLE guests DROP COLUMN initialized;`,
+  // Mappings overlap by range and by address: no UNIQUE says that, network/allocation.ts does.
+  `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off
+   ALTER TABLE guests ADD COLUMN traffic TEXT;           -- JSON; null: unlimited
+   ALTER TABLE guests ADD COLUMN expires_at_ms INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE guests ADD COLUMN expired INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE guests ADD COLUMN over_quota INTEGER NOT NULL DEFAULT 0;
+   CREATE INDEX guests_expiry ON guests (expires_at_ms) WHERE expires_at_ms > 0;
+   CREATE TABLE port_mappings_new (
+     guest_uuid TEXT NOT NULL REFERENCES guests (uuid) ON DELETE CASCADE,
+     position INTEGER NOT NULL,       -- gives the order; may have gaps
+     protocol TEXT NOT NULL CHECK (protocol IN ('tcp', 'udp')),
+     host_ip TEXT NOT NULL,           -- '': every local address
+     host_port INTEGER NOT NULL,
+     host_port_end INTEGER NOT NULL,  -- = host_port for one
+     container_port INTEGER NOT NULL,
+     container_port_end INTEGER NOT NULL,
+     description TEXT NOT NULL DEFAULT '',
+     PRIMARY KEY (guest_uuid, position)
+   ) STRICT, WITHOUT ROWID;
+   INSERT INTO port_mappings_new
+     SELECT guest_uuid, position, protocol, '', host_port, host_port, container_port, container_port, description
+     FROM port_mappings;
+   DROP TABLE port_mappings;
+   ALTER TABLE port_mappings_new RENAME TO port_mappings;
+   CREATE INDEX port_mappings_host ON port_mappings (protocol, host_ip, host_port, host_port_end);
+   CREATE TABLE guest_addresses (
+     address TEXT PRIMARY KEY,        -- canonical
+     guest_uuid TEXT NOT NULL REFERENCES guests (uuid) ON DELETE CASCADE,
+     family INTEGER NOT NULL CHECK (family IN (4, 6)),
+     position INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX guest_addresses_guest ON guest_addresses (guest_uuid, family, position);
+   CREATE TABLE ipv4_pool (
+     address TEXT PRIMARY KEY,
+     interface TEXT NOT NULL,
+     prefix_len INTEGER NOT NULL,
+     gateway TEXT NOT NULL DEFAULT ''
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE ipv6_prefixes (
+     prefix TEXT PRIMARY KEY,         -- network address
+     prefix_len INTEGER NOT NULL,
+     interface TEXT NOT NULL,
+     address TEXT NOT NULL DEFAULT '',
+     gateway TEXT NOT NULL DEFAULT ''
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE traffic (
+     guest_uuid TEXT PRIMARY KEY REFERENCES guests (uuid) ON DELETE CASCADE,
+     period_start TEXT NOT NULL,      -- YYYY-MM-DD in the host's time zone
+     rx_bytes INTEGER NOT NULL,
+     tx_bytes INTEGER NOT NULL,
+     counter_epoch TEXT NOT NULL,     -- another one: the counters began anew
+     counter_rx INTEGER NOT NULL,     -- as read last
+     counter_tx INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+   CREATE TABLE done_settings (
+     operation_id TEXT PRIMARY KEY,
+     guest_uuid TEXT NOT NULL REFERENCES guests (uuid) ON DELETE CASCADE,
+     done_at_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 export type { Database } from 'better-sqlite3'

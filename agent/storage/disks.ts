@@ -59,7 +59,6 @@ export class BtrfsDisks implements LxcDisks {
     const path = this.rootfsPath(guest)
     this.#subvolumeIds.delete(guest)
     if (await exists(path)) await this.#trash.discard(path)
-    else await this.#trash.commit()
   }
 
   async list(): Promise<string[]> {

@@ -31,6 +31,7 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
       await trash.discard(join(folder, name))
     }
   }
+  await trash.settled()
   await trash.sweep()
   for (const folder of [pool.guests, pool.images, pool.trash]) await rmdir(folder)
   if (!config.device) return

@@ -2,45 +2,60 @@ import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open, readdir, rename, type FileHandle } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { clearStaleQgroups, deleteSubvolume, setReadOnly } from '../host/btrfs.js'
+import { clearStaleQgroups, setReadOnly } from '../host/btrfs.js'
+import { deleteSubvolume } from '../host/btrfs-ioctl.js'
 import { CommandError } from '../host/process.js'
-import { DirectoryCommit } from './commit.js'
 import { findNestedSubvolumes } from './nested.js'
 import type { Pool } from './pool.js'
 
+const lullMs = 100
+
 /**
- * Where subvolumes go to be deleted. The rename is what removes them: atomic and immediate. What a crash or
- * a power loss leaves here is deleted by the next sweep.
+ * Where subvolumes go to be deleted. The rename is what removes them: atomic and immediate. What a crash leaves here
+ * is deleted by the next sweep. After a power loss one may be where it was: nothing waits for the disk, the journal
+ * remembers who was removed (Reconciler).
  */
 export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
-  readonly #commit: DirectoryCommit
+  /** Moved here and not deleted yet. */
+  readonly #waiting: string[] = []
+  #emptying: Promise<void> | undefined
   #staleQgroups = true
 
   constructor(pool: Pool, log: Logger) {
     this.#pool = pool
-    this.#commit = new DirectoryCommit(pool.trash)
     this.#log = log
   }
 
-  /**
-   * Takes the subvolume away, also from what a power loss brings back; a deletion that fails is logged and left
-   * to the sweep.
-   */
+  /** Takes the subvolume away and deletes it afterwards; a deletion that fails is logged and left to the sweep. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name)
-    await moveSubvolume(path, join(this.#pool.trash, name))
-    const [moved] = await Promise.allSettled([this.commit(), this.#empty(name)])
-    if (moved.status === 'rejected') throw moved.reason
+    this.#inWork.add(name) // before it is there: a sweep leaves it alone
+    try {
+      await moveSubvolume(path, join(this.#pool.trash, name))
+    } catch (error) {
+      this.#inWork.delete(name)
+      throw error
+    }
+    this.#waiting.push(name)
+    this.#emptying ??= this.#emptyAll().finally(() => (this.#emptying = undefined))
   }
 
-  /** For what was moved here before, by a call that may not have ended: it stays away after a power loss. */
-  commit(): Promise<void> {
-    return this.#commit.commit()
+  /** Once nothing is being deleted any more. */
+  async settled(): Promise<void> {
+    await this.#emptying
+  }
+
+  /** One at a time, and not beside what whoever deletes is waiting for. */
+  async #emptyAll(): Promise<void> {
+    do {
+      await delay(lullMs)
+      for (const name of this.#waiting.splice(0)) await this.#empty(name)
+    } while (this.#waiting.length > 0)
   }
 
   /** Deletes what is left here, and the qgroups of subvolumes that are gone; for starts and now and then. */

@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net'
-import { containsCidr, mergeCidr, normalizeCidr } from 'cidr-tools'
+import { containsCidr, mergeCidr } from 'cidr-tools'
+import { parseCidrOrAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
 
 const maxEntries = 256
@@ -19,18 +20,10 @@ export function parseAddressList(field: string, text: string): string[] {
 }
 
 function parseEntry(field: string, part: string): string {
-  const [address = '', prefix, ...rest] = part.split('/')
-  const family = isIP(address)
-  // ip-bigint, below cidr-tools, does not validate; isIP takes a zone (fe80::1%eth0), which no list can mean.
-  if (family === 0 || rest.length > 0 || address.includes('%')) throw notAnAddress(field, part)
-  if (prefix === undefined) return unmap(normalizeCidr(address))
-  const bits = Number(prefix)
-  if (!/^\d{1,3}$/.test(prefix) || bits > (family === 4 ? 32 : 128)) throw notAnAddress(field, part)
-  return unmap(normalizeCidr(`${address}/${bits}`))
-}
-
-function notAnAddress(field: string, part: string): Error {
-  return invalidField(field, `${field}: not an IP address or CIDR: ${JSON.stringify(part.slice(0, 60))}`)
+  const range = parseCidrOrAddress(part)
+  if (!range)
+    throw invalidField(field, `${field}: not an IP address or CIDR: ${JSON.stringify(part.slice(0, 60))}`)
+  return unmap(range.text)
 }
 
 /** ::ffff:10.0.0.1 → 10.0.0.1, and its CIDRs of /96 and longer likewise (RFC 4291, 2.5.5.2). */

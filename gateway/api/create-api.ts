@@ -10,14 +10,20 @@ import { createGuestPages } from './guest-pages.js'
 import { healthPages } from './health.js'
 import { buildOpenApi } from './openapi.js'
 import type { Route } from './route.js'
+import { addressRoutes } from './routes/addresses.js'
 import { apiKeyRoutes } from './routes/api-keys.js'
 import { auditLogRoutes } from './routes/audit-logs.js'
 import { containerWriteRoutes } from './routes/container-writes.js'
 import { containerRoutes } from './routes/containers.js'
+import { firewallRoutes } from './routes/firewall.js'
 import { hostRoutes } from './routes/hosts.js'
+import { limitRoutes } from './routes/limits.js'
 import { overviewRoutes } from './routes/overview.js'
+import { portMappingRoutes } from './routes/port-mappings.js'
+import { routingRoutes } from './routes/routing.js'
 import { taskRoutes } from './routes/tasks.js'
 import { templateRoutes } from './routes/templates.js'
+import { trafficRoutes } from './routes/traffic.js'
 
 export interface ApiOptions {
   readonly fleet: Fleet
@@ -47,7 +53,7 @@ export function createApi(options: ApiOptions): Api {
   const metrics = createMetrics(fleet.view, access.health)
   const isClosing = () => options.isClosing()
   const pages = [
-    ...healthPages({ store: access.health, metrics, access, isClosing }),
+    ...healthPages({ store: access.health, metrics, fleet, access, isClosing }),
     ...documentPages(document),
   ]
   const { maxBodyBytes, trustedProxies } = options
@@ -63,6 +69,12 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...overviewRoutes({ view, time }),
     ...containerRoutes({ fleet, time, pages }),
     ...containerWriteRoutes({ fleet, time }),
+    ...portMappingRoutes(fleet),
+    ...firewallRoutes(fleet),
+    ...limitRoutes({ fleet, time }),
+    ...trafficRoutes({ fleet, time }),
+    ...routingRoutes(fleet),
+    ...addressRoutes(fleet),
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
     ...templateRoutes({ view }),

@@ -18,6 +18,8 @@ const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,
   unsupported_media_type: 415,
+  policy_blocked: 403,
+  precondition_failed: 412,
   idempotency_conflict: 422,
   rate_limited: 429,
   agent_error: 502,

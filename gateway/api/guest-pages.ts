@@ -2,6 +2,7 @@ import type { TimeFormat } from '../../shared/time.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { FleetView, GuestView } from '../fleet/contract.js'
 import { compactRow, guestRow } from './guest-row.js'
+import { revisionEtag } from './if-match.js'
 import { envelopeAround, etagOf } from './reply.js'
 import type { Answer } from './route.js'
 
@@ -33,7 +34,8 @@ export function createGuestPages(view: FleetView, time: TimeFormat): GuestPages 
     compactList: cachedList(view, (guests) => guests.map((guest) => JSON.stringify(compactRow(guest)))),
     detail: (guest) => {
       const cached = detailOf(guest)
-      return { prepared: (cached.prepared ??= prepare(cached.json)) }
+      const tagOf = (body: Buffer | string): string => revisionEtag(cached.revision, body)
+      return { prepared: (cached.prepared ??= prepare(cached.json, tagOf)) }
     },
   }
 }
@@ -77,8 +79,8 @@ export function sortedById(guests: Iterable<GuestView>): GuestView[] {
 /** A string of a packet's size leaves together with its headers in one write; a long one is kept encoded. */
 const longBody = 16_384
 
-function prepare(json: string): Prepared {
+function prepare(json: string, tagOf = etagOf): Prepared {
   const text = envelopeAround(json)
   const body = text.length > longBody ? Buffer.from(text) : text
-  return { body, etag: etagOf(body) }
+  return { body, etag: tagOf(body) }
 }

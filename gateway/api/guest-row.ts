@@ -3,6 +3,9 @@ import type { TimeFormat } from '../../shared/time.js'
 import {
   GuestLimits,
   GuestStatus,
+  TrafficAction,
+  TrafficLimit,
+  TrafficMode,
   Virtualization,
   type PortMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -34,7 +37,14 @@ export const PortMappingSchema = Type.Object({
   host_port: Type.Integer(),
   protocol: oneOf(['tcp', 'udp']),
   description: Type.String(),
+  host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
+  container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+  host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
 })
+export type PortMappingRow = Static<typeof PortMappingSchema>
+
+export const TrafficModeSchema = oneOf(['total', 'split'])
+export const TrafficActionSchema = oneOf(['stop', 'throttle', 'none'])
 
 const mbps = Type.Integer({ description: 'Mbps, 0 = unlimited' })
 const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
@@ -57,7 +67,9 @@ export const GuestRowSchema = Type.Object({
   status: GuestStatusSchema,
   status_reason: Type.String({ description: 'Why it is in `error`.' }),
   ip: Type.String(),
-  ipv6: Type.String(),
+  ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+  public_ipv4s: Type.Array(Type.String()),
+  ipv6_addresses: Type.Array(Type.String()),
   ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
   ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
   port_mappings: Type.Array(PortMappingSchema),
@@ -66,10 +78,14 @@ export const GuestRowSchema = Type.Object({
   created_at: TimeSchema,
   expires_at: TimeSchema,
   host_id: Type.String(),
-  traffic_mode: oneOf(['total', 'split']),
+  traffic_mode: TrafficModeSchema,
   monthly_traffic_gb: gbPerMonth,
   traffic_in_gb: gbPerMonth,
   traffic_out_gb: gbPerMonth,
+  traffic_action: TrafficActionSchema,
+  traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
+  traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
+  throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
 })
 export type GuestRow = Static<typeof GuestRowSchema>
 
@@ -106,6 +122,8 @@ export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
     status_reason: guest.statusReason,
     ip: guest.ipv4,
     ipv6: guest.ipv6,
+    public_ipv4s: guest.publicIpv4s,
+    ipv6_addresses: guest.ipv6Addresses,
     ssh_port: guest.sshPort,
     ssh_password: guest.hasPassword ? maskedPassword : '',
     port_mappings: guest.portMappings.map(portMappingRow),
@@ -114,10 +132,8 @@ export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
     created_at: time.format(guest.createdAtMs),
     expires_at: time.format(guest.expiresAtMs),
     host_id: view.hostId,
-    traffic_mode: 'total',
-    monthly_traffic_gb: 0,
-    traffic_in_gb: 0,
-    traffic_out_gb: 0,
+    ...trafficLimitRow(guest.traffic),
+    throttled: guest.throttled,
   }
 }
 
@@ -145,11 +161,38 @@ function limitsRow({ guest }: GuestView) {
 
 const noLimits = GuestLimits.create()
 
-function portMappingRow(mapping: PortMapping): Static<typeof PortMappingSchema> {
+/** What most mappings do not have is left out of theirs. */
+export function portMappingRow(mapping: PortMapping): PortMappingRow {
+  const { containerPort, containerPortEnd, hostPort, hostPortEnd } = mapping
   return {
-    container_port: mapping.containerPort,
-    host_port: mapping.hostPort,
+    container_port: containerPort,
+    host_port: hostPort,
     protocol: mapping.protocol === 'udp' ? 'udp' : 'tcp',
     description: mapping.description,
+    ...(mapping.hostIp === '' ? {} : { host_ip: mapping.hostIp }),
+    ...(hostPortEnd > hostPort ? { container_port_end: containerPortEnd, host_port_end: hostPortEnd } : {}),
   }
+}
+
+const noTrafficLimit = TrafficLimit.create()
+
+function trafficLimitRow(limit = noTrafficLimit) {
+  return {
+    traffic_mode: trafficModeName(limit.mode),
+    monthly_traffic_gb: limit.monthlyGb,
+    traffic_in_gb: limit.inGb,
+    traffic_out_gb: limit.outGb,
+    traffic_action: trafficActionName(limit.action),
+    traffic_throttle_mbps: limit.throttleMbps,
+    traffic_reset_day: limit.resetDay,
+  }
+}
+
+export function trafficModeName(mode: TrafficMode): 'total' | 'split' {
+  return mode === TrafficMode.TRAFFIC_MODE_SPLIT ? 'split' : 'total'
+}
+
+export function trafficActionName(action: TrafficAction): 'stop' | 'throttle' | 'none' {
+  if (action === TrafficAction.TRAFFIC_ACTION_THROTTLE) return 'throttle'
+  return action === TrafficAction.TRAFFIC_ACTION_NONE ? 'none' : 'stop'
 }

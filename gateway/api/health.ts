@@ -1,4 +1,5 @@
 import { BerthError, describeError } from '../../shared/errors.js'
+import type { Fleet } from '../fleet/contract.js'
 import type { Metrics } from '../metrics.js'
 import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
@@ -8,6 +9,7 @@ import type { Reply } from './reply.js'
 export interface HealthDeps {
   readonly store: StoreHealth
   readonly metrics: Metrics
+  readonly fleet: Pick<Fleet, 'isComplete'>
   readonly access: Pick<AccessControl, 'authenticator' | 'authorize'>
   /** True once shutdown has begun. */
   isClosing(): boolean
@@ -35,7 +37,7 @@ async function readiness(deps: HealthDeps): Promise<Reply> {
   if (deps.isClosing()) return text(503, 'shutting down')
   try {
     await Promise.race([deps.store.ping(), timeout()])
-    return text(200, 'ok')
+    return deps.fleet.isComplete ? text(200, 'ok') : text(503, 'fleet: the list of hosts is not read yet')
   } catch (error) {
     return text(503, `store: ${describeError(error)}`)
   }

@@ -33,6 +33,7 @@ const introduction = [
   'Every answer is an envelope: `success`, `message`, `data`; a failure has `code` (stable) and `request_id`.',
   'Lists come whole unless `page` or `page_size` is sent; `X-Total-Count` has the number of rows.',
   'Reads carry an `ETag`. POST takes an `Idempotency-Key`: the same key and body replay the first answer.',
+  'Changes of a container take `If-Match` with the `ETag` of its detail: what was changed meanwhile is 412.',
   'Unknown request fields are ignored; empty query parameters count as absent.',
 ].join('\n\n')
 
@@ -78,9 +79,12 @@ function queryParameters(route: Route): Json[] {
 }
 
 function headerParameters(route: Route): Json[] {
-  if (route.method !== 'POST') return []
+  const names = [
+    ...(route.method === 'POST' ? ['Idempotency-Key'] : []),
+    ...(route.conditional ? ['If-Match'] : []),
+  ]
   const schema = { type: 'string', minLength: 1, maxLength: 255 }
-  return [{ name: 'Idempotency-Key', in: 'header', required: false, schema }]
+  return names.map((name) => ({ name, in: 'header', required: false, schema }))
 }
 
 function requestBodyOf(route: Route): Json {
@@ -111,7 +115,7 @@ function errorStatuses(route: Route): [string, string][] {
   const reads: [string, string][] = [
     ['400', 'A rule is broken; `details.field` names the field'],
     ['401', 'No valid key: `unauthorized`, `key_disabled`, `key_expired`'],
-    ['403', '`insufficient_scope`, `ip_not_allowed`'],
+    ['403', '`insufficient_scope`, `ip_not_allowed`, `policy_blocked`'],
     ['404', '`not_found`; also what the caller may not see'],
     [
       '429',
@@ -122,14 +126,27 @@ function errorStatuses(route: Route): [string, string][] {
     ['503', '`store_unavailable`, `host_offline`'],
     ['504', '`agent_timeout`'],
   ]
-  if (route.method === 'GET') return reads
+  const refusal: [string, string] = ['409', 'The state does not allow it']
+  if (route.method === 'GET') return canRefuse(route) ? [...reads, refusal] : reads
   return [
     ...reads,
-    ['409', 'The state does not allow it'],
+    refusal,
     ['413', '`payload_too_large`'],
     ['415', '`unsupported_media_type`'],
     ['422', '`idempotency_conflict`'],
+    ...precondition(route),
   ]
+}
+
+/** A read answers 409 only with a code that its route names. */
+function canRefuse(route: Route): boolean {
+  return ['address_in_use', 'port_conflict', 'resource_exhausted', 'invalid_state'].some((code) =>
+    route.errors?.includes(code),
+  )
+}
+
+function precondition(route: Route): [string, string][] {
+  return route.conditional ? [['412', '`precondition_failed`: changed since `If-Match`']] : []
 }
 
 function propertiesOf(schema: TSchema | undefined): Record<string, TSchema> {

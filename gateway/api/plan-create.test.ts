@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
 import { createTimeFormat } from '../../shared/time.js'
-import { SshAuthMode } from '../../proto/gen/berth/agent/v1/guest.js'
+import { SshAuthMode, TrafficAction, TrafficMode } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
 import { planCreate } from './plan-create.js'
 
@@ -156,13 +156,46 @@ describe('planning a container from its request', () => {
     ],
     ['an expiry that is no time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
     ['an expiry that no calendar has', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
-    ['split traffic', { traffic_mode: 'split' }, 'unsupported', 'traffic_mode'],
-    ['split traffic by its other name', { traffic_mode: 'in_out' }, 'unsupported', 'traffic_mode'],
     [
-      'a mapping on one address',
-      { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: '192.0.2.1' }] },
-      'unsupported',
+      'a mapping on what is no address',
+      { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: 'eth0' }] },
+      'invalid_field',
       'nat_port_mappings.1.host_ip',
+    ],
+    [
+      'ranges of different length',
+      { nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_port: 1, host_port_end: 9 }] },
+      'invalid_field',
+      'nat_port_mappings.0.host_port_end',
+    ],
+    [
+      'a host port within the range of another',
+      {
+        nat_port_mappings: [
+          { container_port: 80, host_port: 25_005, host_ip: '192.0.2.1' },
+          { container_port: 1000, host_port: 25_000, host_port_end: 25_010 },
+        ],
+      },
+      'invalid_field',
+      'nat_port_mappings',
+    ],
+    [
+      'an address twice',
+      { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] },
+      'invalid_field',
+      'public_ipv4s.2',
+    ],
+    [
+      'an address twice in other words',
+      { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
+      'invalid_field',
+      'ipv6_addresses.1',
+    ],
+    [
+      'addresses that are not to be assigned',
+      { assign_ipv4: false, public_ipv4s: ['192.0.2.1'] },
+      'invalid_field',
+      'public_ipv4s',
     ],
     [
       'too many mappings',
@@ -171,17 +204,12 @@ describe('planning a container from its request', () => {
       'port_mapping_count',
     ],
     ['kvm', { virtualization: 'kvm' }, 'unsupported', 'virtualization'],
-    ['public IPv4', { assign_ipv4: true, ipv4_count: 1 }, 'unsupported', 'assign_ipv4'],
-    ['a count alone', { ipv6_count: 1 }, 'unsupported', 'ipv6_count'],
-    ['explicit addresses', { public_ipv4s: ['192.0.2.1'] }, 'unsupported', 'public_ipv4s'],
-    ['an expiry', { expires_at: '2030-01-01' }, 'unsupported', 'expires_at'],
-    ['a rate', { network_bw_mbps: 100 }, 'unsupported', 'network_bw_mbps'],
-    ['a traffic limit', { monthly_traffic_gb: 1 }, 'unsupported', 'monthly_traffic_gb'],
+    ['snapshots', { snapshot_limit: 1 }, 'unsupported', 'snapshot_limit'],
     ['cloud-init', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
   ] as [string, Partial<CreateBody>, string, string][])
     it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
 
-  it('takes zeros and empties of what comes later for nothing asked', () => {
+  it('takes zeros and empties for nothing asked', () => {
     const nothing: Partial<CreateBody> = {
       ...{ assign_ipv4: false, ipv4_count: 1, public_ipv4s: [], assign_ipv6: false, ipv6_count: 0 },
       ...{
@@ -199,9 +227,50 @@ describe('planning a container from its request', () => {
   it('takes a good password or key that its mode does not use, and leaves it out', () => {
     const { spec } = plan({ ssh_password: 'abcd1234', ssh_public_key: publicKey })
     expect(spec).to.deep.equal(plan().spec)
-    expect(
-      plan({ nat_port_mappings: [{ container_port: 80, host_ip: '' }] }).spec.portMappings,
-    ).to.have.length(2)
+  })
+
+  for (const [name, body, counts] of [
+    ['nothing', {}, [0, 0]],
+    ['the flag alone: one', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
+    ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
+    ['a count alone', { ipv4_count: 2 }, [2, 0]],
+    ['a count, and the flag off', { assign_ipv4: false, ipv4_count: 2 }, [0, 0]],
+    ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
+    ['a count beside a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+  ] as [string, Partial<CreateBody>, number[]][])
+    it(`picks addresses: ${name}`, () => {
+      const { spec } = plan(body)
+      expect([spec.ipv4Count, spec.ipv6Count]).to.deep.equal(counts)
+      expect(spec.publicIpv4s).to.deep.equal(body.public_ipv4s ?? [])
+    })
+
+  for (const [name, body, rates] of [
+    ['unlimited by default', {}, [0, 0, 0, 0]],
+    ['each its own', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
+    ['the legacy pair', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
+    ['its own before the legacy one', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 0, 0, 0]],
+  ] as [string, Partial<CreateBody>, number[]][])
+    it(`bounds rates: ${name}`, () => {
+      const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
+      expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
+    })
+
+  it('takes quota, expiry and a mapping of one address', () => {
+    const { spec } = plan({
+      ...{ traffic_mode: 'in_out', traffic_in_gb: 5, traffic_action: 'throttle', traffic_reset_day: 15 },
+      expires_at: '2030-01-01',
+      nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_ip: '192.0.2.1' }],
+    })
+    expect(spec.traffic).to.deep.equal({
+      ...{ mode: TrafficMode.TRAFFIC_MODE_SPLIT, monthlyGb: 0, inGb: 5, outGb: 0 },
+      ...{ action: TrafficAction.TRAFFIC_ACTION_THROTTLE, throttleMbps: 0, resetDay: 15 },
+    })
+    expect(spec.expiresAtMs).to.equal(Date.parse('2030-01-01T23:59:59Z'))
+    expect(spec.portMappings[1]).to.include({
+      ...{ hostIp: '192.0.2.1', hostPort: 0, hostPortEnd: 0 },
+      ...{ containerPort: 80, containerPortEnd: 89 },
+    })
   })
 
   it('keeps a key as one line', () =>

@@ -1,13 +1,17 @@
 import { BerthError, invalidField } from '../../shared/errors.js'
 import type { TimeFormat } from '../../shared/time.js'
-import { checkGuestName, checkSshPassword, limits, parseSshPublicKey } from '../../shared/guest-rules.js'
+import { checkGuestName, checkSshPassword, parseSshPublicKey } from '../../shared/guest-rules.js'
 import {
   SshAuthMode,
+  TrafficAction,
+  TrafficMode,
   Virtualization,
   type GuestSpec,
-  type PortMapping,
+  type TrafficLimit,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
+import { planMappings } from './plan-mappings.js'
+import { planAddresses, planInitialRates, planTraffic } from './plan-settings.js'
 
 /**
  * The guest that a validated create request asks for.
@@ -16,9 +20,7 @@ import type { CreateBody } from './create-body.js'
 export function planCreate(body: CreateBody, time: TimeFormat): { name: string; spec: GuestSpec } {
   checkName(body.name)
   const login = planLogin(body)
-  time.parseField('expires_at', body.expires_at ?? '')
   refuseUnsupported(body)
-  const assignNat = body.assign_nat ?? true
   return {
     name: body.name,
     spec: {
@@ -28,15 +30,15 @@ export function planCreate(body: CreateBody, time: TimeFormat): { name: string; 
         vcpuMilli: Math.round((body.vcpu ?? 1) * 1000),
         ramMb: body.ram_mb ?? 512,
         diskGb: body.disk_gb ?? 10,
-        networkDownMbps: 0,
-        networkUpMbps: 0,
-        ioReadMbps: 0,
-        ioWriteMbps: 0,
+        ...planInitialRates(body),
       },
-      assignNat,
-      portMappings: assignNat ? planMappings(body) : refuseMappings(body),
+      assignNat: body.assign_nat ?? true,
+      portMappings: planMappings(body),
+      ...planAllAddresses(body),
       ...login,
       start: body.start ?? true,
+      expiresAtMs: time.parseField('expires_at', body.expires_at ?? ''),
+      traffic: planInitialTraffic(body),
     },
   }
 }
@@ -77,107 +79,49 @@ function missing(field: string, mode: string): BerthError {
 
 /** What each of these asks for comes later; until then it is refused rather than dropped. */
 function refuseUnsupported(body: CreateBody): void {
-  const field = findUnsupported(body)
+  const asks: [string, boolean][] = [
+    ['virtualization', body.virtualization === 'kvm'],
+    ['snapshot_limit', (body.snapshot_limit ?? 0) > 0],
+    ['user_data', (body.user_data ?? '') !== ''],
+  ]
+  const field = asks.find(([, asked]) => asked)?.[0]
   if (field !== undefined)
     throw new BerthError('invalid', 'unsupported', `${field}: is not available yet`, { field })
 }
 
-function findUnsupported(body: CreateBody): string | undefined {
-  const asks: [string, boolean][] = [
-    ['virtualization', body.virtualization === 'kvm'],
-    ['assign_ipv4', body.assign_ipv4 === true],
-    ['ipv4_count', body.assign_ipv4 !== false && isSet(body.ipv4_count)],
-    ['public_ipv4s', isSet(body.public_ipv4s)],
-    ['assign_ipv6', body.assign_ipv6 === true],
-    ['ipv6_count', body.assign_ipv6 !== false && isSet(body.ipv6_count)],
-    ['ipv6_addresses', isSet(body.ipv6_addresses)],
-    ['traffic_mode', (body.traffic_mode ?? 'total') !== 'total'],
-    ...(body.nat_port_mappings ?? []).map(({ host_ip: hostIp }, index): [string, boolean] => [
-      `nat_port_mappings.${index}.host_ip`,
-      isSet(hostIp),
-    ]),
-    ...laterFields.map((field): [string, boolean] => [field, isSet(body[field])]),
-  ]
-  return asks.find(([, asked]) => asked)?.[0]
+type Addresses = Pick<GuestSpec, 'ipv4Count' | 'publicIpv4s' | 'ipv6Count' | 'ipv6Addresses'>
+
+function planAllAddresses(body: CreateBody): Addresses {
+  const ipv4 = { assign: body.assign_ipv4, count: body.ipv4_count, list: body.public_ipv4s }
+  const ipv6 = { assign: body.assign_ipv6, count: body.ipv6_count, list: body.ipv6_addresses }
+  return {
+    publicIpv4s: planList('public_ipv4s', 'assign_ipv4', ipv4),
+    ipv4Count: countOf(ipv4),
+    ipv6Addresses: planList('ipv6_addresses', 'assign_ipv6', ipv6),
+    ipv6Count: countOf(ipv6),
+  }
 }
 
-const laterFields = [
-  'expires_at',
-  'network_down_mbps',
-  'network_up_mbps',
-  'io_read_mbps',
-  'io_write_mbps',
-  'network_bw_mbps',
-  'io_speed_mbps',
-  'monthly_traffic_gb',
-  'traffic_in_gb',
-  'traffic_out_gb',
-  'snapshot_limit',
-  'user_data',
-] as const
-
-function isSet(value: number | string | readonly unknown[] | undefined): boolean {
-  if (value === undefined) return false
-  return typeof value === 'number' ? value > 0 : value.length > 0
+interface AskedAddresses {
+  readonly assign: boolean | undefined
+  readonly count: number | undefined
+  readonly list: readonly string[] | undefined
 }
 
-/** The one to SSH first, then the picked ones, the extra ports, the explicit ones. */
-function planMappings(body: CreateBody): PortMapping[] {
-  const explicit = explicitMappings(body)
-  const ssh = explicit.filter(leadsToSsh)
-  const picked = pickedMappings(body.port_mapping_count ?? (ssh.length > 0 ? 0 : 1), ssh.length > 0)
-  const extra = extraPorts(body.extra_ports).map(pickedTo)
-  const mappings = [...ssh, ...picked, ...extra, ...explicit.filter((mapping) => !leadsToSsh(mapping))]
-  if (mappings.length > limits.portMappings.max)
-    throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings`)
-  refuseDoubleHostPorts(mappings)
-  return mappings
+function planList(field: string, flag: string, { assign, list = [] }: AskedAddresses): string[] {
+  if (assign === false && list.length > 0) throw invalidField(field, `${field}: needs ${flag}`)
+  return planAddresses(field, list)
 }
 
-function explicitMappings(body: CreateBody): PortMapping[] {
-  return (body.nat_port_mappings ?? []).map((wanted) => ({
-    containerPort: wanted.container_port,
-    hostPort: wanted.host_port ?? 0,
-    protocol: wanted.protocol ?? 'tcp',
-    description: wanted.description ?? '',
-  }))
+/** Addresses to pick. Clients send 0 for what they leave open: the flag alone asks for one. */
+function countOf({ assign, count = 0, list = [] }: AskedAddresses): number {
+  if (assign === false) return 0
+  return assign === true && list.length === 0 ? Math.max(1, count) : count
 }
 
-function leadsToSsh(mapping: PortMapping): boolean {
-  return mapping.containerPort === 22 && mapping.protocol === 'tcp'
-}
-
-function pickedMappings(count: number, sshIsMapped: boolean): PortMapping[] {
-  // Container port 0: the one of the same number as the host port that the agent picks.
-  return Array.from({ length: count }, (_, index) => pickedTo(index === 0 && !sshIsMapped ? 22 : 0))
-}
-
-function pickedTo(containerPort: number): PortMapping {
-  return { containerPort, hostPort: 0, protocol: 'tcp', description: containerPort === 22 ? 'SSH' : '' }
-}
-
-/** One client sends a field of this name that means something else; only a list of ports is taken. */
-function extraPorts(value: unknown): number[] {
-  if (!Array.isArray(value)) return []
-  return value.map((port: unknown) => {
-    if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535) return port
-    throw invalidField('extra_ports', 'extra_ports: must be integers from 1 to 65535')
-  })
-}
-
-function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
-  const fixed = mappings.filter((m) => m.hostPort !== 0).map((m) => `${m.protocol} ${m.hostPort}`)
-  if (new Set(fixed).size < fixed.length)
-    throw invalidField('nat_port_mappings', 'nat_port_mappings: a host port is there twice')
-}
-
-function refuseMappings(body: CreateBody): PortMapping[] {
-  const asks: [string, boolean][] = [
-    ['nat_port_mappings', isSet(body.nat_port_mappings)],
-    ['port_mapping_count', isSet(body.port_mapping_count)],
-    ['extra_ports', isSet(extraPorts(body.extra_ports))],
-  ]
-  const field = asks.find(([, asked]) => asked)?.[0]
-  if (field !== undefined) throw invalidField(field, `${field}: needs assign_nat`)
-  return []
+function planInitialTraffic(body: CreateBody): TrafficLimit {
+  const { mode = TrafficMode.TRAFFIC_MODE_TOTAL, ...rest } = planTraffic(body)
+  const { action = TrafficAction.TRAFFIC_ACTION_STOP, monthlyGb = 0, inGb = 0, outGb = 0 } = rest
+  const { throttleMbps = 0, resetDay = 0 } = rest
+  return { mode, action, monthlyGb, inGb, outGb, throttleMbps, resetDay }
 }

@@ -70,6 +70,8 @@ export interface Route<
   readonly bodyOptional?: boolean
   /** Schema of `data`. */
   readonly data?: D
+  /** Takes `If-Match`, see `ifRevisionOf`. */
+  readonly conditional?: boolean
   /** Success status codes it may answer; default [200]. */
   readonly statuses?: readonly number[]
   /** Error codes beyond the common ones, for the document. */

@@ -1,6 +1,6 @@
 import type { Route } from './route.js'
 
-const scopePattern = /^(any|[a-z]+:[a-z]+)$/
+const scopePattern = /^(any|[a-z0-9]+:[a-z]+)$/
 const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 
 /**

@@ -91,9 +91,12 @@ function outcomeOf(handled: Handled): AuditOutcome {
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
+/** Statuses below 500 after which another attempt may turn out better: later, or with a newer If-Match. */
+const unsettled: readonly number[] = [412, 429]
+
 /** What another attempt may turn out better is not kept. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
-  if (reply.status >= 500 || reply.status === 429) return idempotency.release(claim)
+  if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
   const { status, headers } = reply
   return idempotency.finish(claim, { status, headers, body: reply.body.toString() })
 }

@@ -1,8 +1,9 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../shared/errors.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
-import type { AgentClient } from './contract.js'
+import type { AgentClient, Calls } from './contract.js'
 
 type UnaryMethod<Request, Response> = (
   request: Request,
@@ -60,6 +61,26 @@ export class GrpcAgentClient implements AgentClient {
 
   removeOperation: AgentClient['removeOperation'] = (id) =>
     this.#call('remove operation', this.connection.operations, 'removeOperation', { id })
+
+  readonly settings = this.#calls(GuestSettingsServiceService, ({ settings }) => settings)
+
+  readonly routing = this.#calls(RoutingServiceService, ({ routing }) => routing)
+
+  /** Every call of a service; the step is its name in words. */
+  #calls<Service extends object>(
+    service: Service,
+    clientOf: (connection: AgentConnection) => object,
+  ): Calls<Service> {
+    const calls = Object.keys(service).map((name) => {
+      const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+      const call = (request: unknown): Promise<unknown> => {
+        const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
+        return this.#call(step, client, name, request)
+      }
+      return [name, call]
+    })
+    return Object.fromEntries(calls) as Calls<Service>
+  }
 
   async #call<Name extends string, Request, Response>(
     step: string,

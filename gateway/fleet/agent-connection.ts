@@ -2,6 +2,7 @@ import { Client, credentials, type ChannelOptions, type ClientOptions } from '@g
 import { createSecureContext, type PeerCertificate } from 'node:tls'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
@@ -9,6 +10,10 @@ import type { KeyedCertificate } from '../pki/authority.js'
 
 /** One guest with a thousand port mappings is well below; an agent cannot make the gateway hold more. */
 const maxMessageBytes = 1024 * 1024
+/** All pools and assignments of a host in one answer; few ask for it at a time. */
+const maxRoutingBytes = 16 * maxMessageBytes
+/** How long the routing calls' own connection stays after the last of them. */
+const routingIdleMs = 60_000
 
 export interface AgentTarget {
   readonly hostId: string
@@ -22,10 +27,12 @@ export interface AgentTarget {
   readonly silenceMs: number
 }
 
-/** One TLS connection's worth of clients; it is replaced, not changed, when a certificate is. */
+/** Clients of one agent; they are replaced, not changed, when a certificate is. */
 export interface AgentConnection {
   readonly target: AgentTarget
   readonly guests: InstanceType<typeof GuestServiceClient>
+  readonly settings: InstanceType<typeof GuestSettingsServiceClient>
+  readonly routing: InstanceType<typeof RoutingServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
@@ -61,14 +68,25 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const base = new Client(`dns:${target.address}`, channelCredentials, options)
   const shared: ClientOptions = { channelOverride: base.getChannel() }
+  // grpc-js has the bound per connection: these calls have one of their own while they are made.
+  const routing = new RoutingServiceClient(`dns:${target.address}`, channelCredentials, {
+    ...options,
+    'grpc.max_receive_message_length': maxRoutingBytes,
+    'grpc.client_idle_timeout_ms': routingIdleMs,
+  })
   return {
     target,
     guests: new GuestServiceClient('', channelCredentials, shared),
+    settings: new GuestSettingsServiceClient('', channelCredentials, shared),
+    routing,
     operations: new OperationServiceClient('', channelCredentials, shared),
     certificates: new CertificateServiceClient('', channelCredentials, shared),
     watch: new WatchServiceClient('', channelCredentials, shared),
     peer: () => peer,
-    close: () => base.close(),
+    close: () => {
+      base.close()
+      routing.close()
+    },
   }
 }
 

@@ -15,6 +15,10 @@ import type {
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
+import type {
+  GuestSettingsServiceService,
+  RoutingServiceService,
+} from '../../proto/gen/berth/agent/v1/network.js'
 import type { CancelOperationResponse, Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
 /** A guest as an agent reported it, and where it lives. */
@@ -72,6 +76,19 @@ export interface FleetView {
   findHost(id: string): HostView | undefined
 }
 
+/** The calls of a service, as promises. */
+export type Calls<Service> = {
+  readonly [Name in keyof Service]: Service[Name] extends {
+    requestSerialize: (request: infer Request) => Buffer
+    responseDeserialize: (bytes: Buffer) => infer Response
+  }
+    ? (request: Request) => Promise<Response>
+    : never
+}
+
+export type SettingsCalls = Calls<typeof GuestSettingsServiceService>
+export type RoutingCalls = Calls<typeof RoutingServiceService>
+
 /** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
 export interface AgentClient {
   createGuest(request: CreateGuestRequest): Promise<CreateGuestResponse>
@@ -82,6 +99,8 @@ export interface AgentClient {
   getGuestUsage(uuid: string): Promise<GetGuestUsageResponse>
   cancelOperation(id: string): Promise<CancelOperationResponse>
   removeOperation(id: string): Promise<{ revision: number }>
+  readonly settings: SettingsCalls
+  readonly routing: RoutingCalls
 }
 
 /** What the gateway itself decides on creating a guest, and what the agent answered. */
@@ -125,6 +144,8 @@ export interface HostAdmin {
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
+  /** The list of hosts has been read: before, guests may exist that the view has never heard of. */
+  readonly isComplete: boolean
   /** @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**

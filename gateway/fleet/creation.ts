@@ -30,10 +30,21 @@ export class GuestCreator {
   constructor(private readonly options: CreationOptions) {}
 
   async create(request: GuestCreationRequest): Promise<GuestCreation> {
-    const { registry, view } = this.options
-    const earlier = await registry.findByOperation(request.operationId)
+    const earlier = await this.options.registry.findByOperation(request.operationId)
     if (earlier) return this.#submit(request, earlier, true)
-    const hostId = this.#place(request)
+    const refusals: BerthError[] = []
+    for (const hostId of this.#place(request))
+      try {
+        return await this.#createOn(hostId, request)
+      } catch (error) {
+        if (!lacksAddresses(request, error)) throw error
+        refusals.push(error)
+      }
+    throw mostTelling(refusals)
+  }
+
+  async #createOn(hostId: string, request: GuestCreationRequest): Promise<GuestCreation> {
+    const { registry, view } = this.options
     const promised = { hostId, limits: request.spec.limits }
     this.#promised.add(promised)
     try {
@@ -77,7 +88,7 @@ export class GuestCreator {
       .catch((error: unknown) => log.warn({ uuid, name, error }, 'reservation not released; the sweep will'))
   }
 
-  #place({ spec, hostId }: GuestCreationRequest): string {
+  #place({ spec, hostId }: GuestCreationRequest): string[] {
     const candidates = [...this.options.view.states()].map((host) => this.#candidate(host))
     return planPlacement(spec, candidates, this.options.ratios, hostId)
   }
@@ -101,6 +112,19 @@ function sum(limits: readonly (GuestLimits | undefined)[]): Allocation {
     total.diskGb += one?.diskGb ?? 0
   }
   return total
+}
+
+/** Pools are the hosts' own: what one has not got, the next may have. */
+function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
+  const named = { public_ipv4s: spec.publicIpv4s, ipv6_addresses: spec.ipv6Addresses }
+  const asksFor = spec.ipv4Count + spec.ipv6Count > 0 || Object.values(named).some(({ length }) => length > 0)
+  if (!asksFor || !(error instanceof BerthError)) return false
+  return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
+}
+
+/** Of one or more: that addresses are used up before that they are of no pool. */
+function mostTelling(refusals: readonly BerthError[]): BerthError {
+  return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }
 
 function isRefusal(error: unknown): boolean {

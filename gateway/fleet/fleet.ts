@@ -138,6 +138,10 @@ export class GatewayFleet implements Fleet {
     return join_listen.endsWith(':0') ? join_listen.slice(0, -1) + this.#joinServer!.port : join_listen
   }
 
+  get isComplete(): boolean {
+    return this.#watched.isComplete
+  }
+
   agent(hostId: string): AgentClient {
     const host = this.view.findState(hostId)
     if (!host) throw notFound('host')

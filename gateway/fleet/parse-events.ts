@@ -3,6 +3,7 @@ import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { guestNamePattern, templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
+import { clampTime } from '../../shared/time.js'
 
 /*
  * What an agent says is data of another machine: it is brought within bounds before it enters the view, so
@@ -11,6 +12,7 @@ import { guestNamePattern, templateIdPattern, uuidPattern } from '../../shared/g
 
 const maxTextChars = 1000
 const maxMappings = 1000
+const maxAddresses = 256
 const maxWarnings = 20
 
 const namePattern = new RegExp(guestNamePattern)
@@ -35,8 +37,17 @@ export function parseGuest(guest: Guest): Guest | undefined {
       ...mapping,
       protocol: mapping.protocol === 'udp' ? 'udp' : 'tcp',
       description: shorten(mapping.description, 200),
+      hostIp: shorten(mapping.hostIp, 45),
     })),
+    publicIpv4s: parseAddresses(guest.publicIpv4s),
+    ipv6Addresses: parseAddresses(guest.ipv6Addresses),
+    createdAtMs: clampTime(guest.createdAtMs),
+    expiresAtMs: clampTime(guest.expiresAtMs),
   }
+}
+
+function parseAddresses(addresses: readonly string[]): string[] {
+  return addresses.slice(0, maxAddresses).map((address) => shorten(address, 45))
 }
 
 export function parseOperation(operation: Operation): Operation | undefined {
@@ -51,6 +62,9 @@ export function parseOperation(operation: Operation): Operation | undefined {
     errorCode: shorten(operation.errorCode, 64),
     error: shorten(operation.error),
     requestedBy: shorten(operation.requestedBy, 200),
+    createdAtMs: clampTime(operation.createdAtMs),
+    startedAtMs: clampTime(operation.startedAtMs),
+    finishedAtMs: clampTime(operation.finishedAtMs),
   }
 }
 
@@ -76,6 +90,7 @@ export function parseDescription(host: HostDescription, hostId: string): HostDes
     kernel: shorten(host.kernel, 200),
     bootId: shorten(host.bootId, 64),
     timeZone: shorten(host.timeZone, 64),
+    startedAtMs: clampTime(host.startedAtMs),
   }
 }
 
@@ -86,6 +101,7 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
     publicIpv4Interface: shorten(metrics.publicIpv4Interface, 16),
     publicIpv6: shorten(metrics.publicIpv6, 45),
     publicIpv6Interface: shorten(metrics.publicIpv6Interface, 16),
+    sampledAtMs: clampTime(metrics.sampledAtMs),
     warnings: metrics.warnings.slice(0, maxWarnings).map((warning) => shorten(warning, 300)),
   }
 }

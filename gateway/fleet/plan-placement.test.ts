@@ -99,12 +99,21 @@ describe('planPlacement', () => {
     ['no such template', spec({ templateId: 'arch' }), [candidate('a')], undefined, 'not_found'],
   ] as const)
     it(name, () => {
-      let placed: string
+      let placed: string | undefined
       try {
-        placed = planPlacement(wanted, candidates, ratios, hostId)
+        placed = planPlacement(wanted, candidates, ratios, hostId)[0]
       } catch (error) {
         placed = (error as BerthError).code
       }
       expect(placed).to.equal(result)
     })
+
+  it('all that can, the emptiest first', () => {
+    const candidates = [
+      ...[candidate('a', {}, { ramMb: 900 }), candidate('b', { state: 'offline' }), candidate('c')],
+      candidate('d', {}, { ramMb: 500 }),
+    ]
+    expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['c', 'd', 'a'])
+    expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
+  })
 })

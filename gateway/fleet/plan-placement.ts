@@ -24,7 +24,8 @@ export interface Ratios {
 }
 
 /**
- * The host for a new guest: the one named, else the one left with most room.
+ * The hosts for a new guest: the one named, else all that have room, the one left with most first.
+ * @returns ids, at least one
  * @throws {BerthError} `not_found` (host, template), `host_offline`, `invalid_state` (draining),
  * `unsupported` (no host can run such guests), `resource_exhausted`
  */
@@ -33,7 +34,7 @@ export function planPlacement(
   candidates: readonly Candidate[],
   ratios: Ratios,
   hostId?: string,
-): string {
+): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
   const limits = spec.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
@@ -49,13 +50,13 @@ export function planPlacement(
     left = left.filter(may)
     if (left.length === 0) throw problem()
   }
-  return emptiest(left, limits, ratios).host.id
+  return emptiestFirst(left, limits, ratios).map(({ host }) => host.id)
 }
 
-function emptiest(candidates: readonly Candidate[], limits: Wanted, ratios: Ratios): Candidate {
+function emptiestFirst(candidates: readonly Candidate[], limits: Wanted, ratios: Ratios): Candidate[] {
   const ranked = candidates.map((candidate) => ({ candidate, load: spread(candidate, limits, ratios) }))
   ranked.sort((a, b) => a.load - b.load || (a.candidate.host.id < b.candidate.host.id ? -1 : 1))
-  return ranked[0]!.candidate
+  return ranked.map(({ candidate }) => candidate)
 }
 
 type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>

@@ -3,6 +3,8 @@
 # crashes and half-finished set-ups, and on an empty host. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 
+kernel_record=/var/lib/.berth-kernel-settings.json
+
 purge_host() {
   purge_guests
   purge_processes
@@ -103,19 +105,38 @@ instance_processes() {
   done
 }
 
-# nft tables of every family, guests' interfaces, the bridge.
+# The bridge first: guests are cut off before the rules go. Then what is on the host's own interfaces, nft tables of
+# every family, guests' interfaces with the devices of their rates (<prefix><id>u).
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table berth)
   bridge=$(agent_get network.bridge berth0)
   prefix=$(agent_get network.interface_prefix bt)
+  purge_addresses "$table" "$bridge"
+  ip link delete "$bridge" 2>/dev/null || true
   while read -r _ family name; do
     if [ "$name" = "$table" ]; then nft delete table "$family" "$name"; fi
   done < <(nft list tables 2>/dev/null)
   while read -r name; do ip link delete "$name" 2>/dev/null || true; done < <(
-    ip -o link show 2>/dev/null | sed -nE "s/^[0-9]+: ($prefix[0-9]+)[:@].*/\1/p"
+    ip -o link show 2>/dev/null | sed -nE "s/^[0-9]+: (${prefix}[0-9]+u?)[:@].*/\1/p"
   )
-  ip link delete "$bridge" 2>/dev/null || true
+}
+
+# Public addresses, proxy entries and routes of guests. The agent marks them by a digest of its table's name
+# (agent/network/addresses/mark.ts): addresses by a metric, which others' /32 have not, the rest by a routing protocol.
+# purge_addresses TABLE BRIDGE
+purge_addresses() {
+  local digest metric protocol address device
+  digest=$(printf '%s' "$1" | sha256sum)
+  metric=$((0xbe000000 + 0x${digest:0:6}))
+  protocol=$((193 + 0x${digest:6:2} % 60))
+  while read -r device address; do ip address delete "$address/32" dev "$device" 2>/dev/null || true; done < <(
+    ip -o -4 address show 2>/dev/null | sed -nE "s#^[0-9]+: +([^ ]+) +inet ([0-9.]+)(/32)? metric $metric .*#\1 \2#p"
+  )
+  while read -r address device; do ip -6 neighbour delete proxy "$address" dev "$device" 2>/dev/null || true; done < <(
+    ip -N -6 neighbour show proxy 2>/dev/null | sed -nE "s/^([^ ]+) dev ([^ ]+) proxy .*proto $protocol( .*)?\$/\1 \2/p"
+  )
+  ip -6 route flush table all dev "$2" proto "$protocol" 2>/dev/null || true
 }
 
 # A pool on a device or in a file system of yours loses what Berth made in it; one on our loop file goes whole.
@@ -192,13 +213,38 @@ check_directories() {
   done
 }
 
+# Kernel settings that agents changed, the last first: those still as they were set (agent/daemon/kernel-record.ts).
+# Nothing while another agent needs them, and nothing over a boot, which has undone them.
+restore_kernel_settings() {
+  local user path before value
+  [ -r "$kernel_record" ] || return 0
+  while read -r user; do [ ! -d "$user" ] || return 0; done < <(kernel_record_section users)
+  if grep -qF "$(cat /proc/sys/kernel/random/boot_id)" "$kernel_record"; then
+    while read -r path before; do
+      value=$(kernel_record_section set | awk -v path="$path" '$1 == path { print $2 }')
+      [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
+      [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
+    done < <(kernel_record_section before | tac)
+  fi
+  rm -f "$kernel_record"
+}
+
+# Of the record, which has one line a value: items of a list, or names with their numbers. kernel_record_section NAME
+kernel_record_section() {
+  awk -F '"' -v want="$1" '
+    /^  "/ { section = $2 }
+    section == want && /^    "/ { number = $3; gsub(/[^0-9-]/, "", number); print number == "" ? $2 : $2 " " number }
+  ' "$kernel_record"
+}
+
 # What all instances share goes with the last.
 purge_shared() {
   local other
+  restore_kernel_settings
   for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
   remove_lxcfs
   remove_stale_policy
-  rm -f "$policy_lock" /var/lib/.berth-kernel-settings.json
+  rm -f "$policy_lock" "$kernel_record"
   if [ -e /var/lib/.berth-made-user ]; then
     userdel "$berth_user" 2>/dev/null || true
     rm -f /var/lib/.berth-made-user

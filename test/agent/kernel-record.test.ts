@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
+import { ensureSysctl } from '../../agent/network/ensure.js'
 import { createLogger } from '../../shared/logging.js'
 
 /** A limit that nothing on a test host reaches. */
@@ -28,9 +29,9 @@ describe('kernel settings of the host', () => {
   it('are as they were once the last agent is purged', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
-    await recordKernelSettings(first, file)
+    await recordKernelSettings(first, 'btestkr', file)
     ensureHostLimits()
-    await recordKernelSettings(second, file)
+    await recordKernelSettings(second, 'btestkr', file)
     expect(await findSysctl(path)).to.equal(8192)
     await restoreKernelSettings(first, log, file)
     expect(await findSysctl(path), 'another agent needs it').to.equal(8192)
@@ -42,9 +43,38 @@ describe('kernel settings of the host', () => {
   it('that somebody else changed since stay', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
-    await recordKernelSettings(first, file)
+    await recordKernelSettings(first, 'btestkr', file)
+    ensureHostLimits()
     await writeSysctl(path, 300)
     await restoreKernelSettings(first, log, file)
     expect(await findSysctl(path)).to.equal(300)
   })
+
+  it('of an uplink are noted when they are written, and not before', async () => {
+    const setting = 'net/ipv4/neigh/lo/proxy_delay'
+    const own = await findSysctl(setting)
+    expect(own, setting).to.be.a('number').that.is.not.equal(0)
+    await recordKernelSettings(first, 'btestkr', file)
+    expect(readRecord().before).to.not.have.any.keys(setting, 'net/ipv6/conf/all/forwarding')
+    await ensureSysctl({ path: setting, value: 0 })
+    expect(readRecord().before).to.include({ [setting]: own })
+    await restoreKernelSettings(first, log, file)
+    expect(await findSysctl(setting)).to.equal(own)
+  })
+
+  it('of the agent’s own bridge are not noted', async () => {
+    await recordKernelSettings(first, 'lo', file)
+    const setting = 'net/ipv4/neigh/lo/proxy_delay'
+    const own = await findSysctl(setting)
+    try {
+      await ensureSysctl({ path: setting, value: 0 })
+      expect(readRecord().before).to.not.have.property(setting)
+    } finally {
+      await writeSysctl(setting, Number(own))
+    }
+  })
+
+  function readRecord(): { before: Record<string, number> } {
+    return JSON.parse(readFileSync(file, 'utf8')) as { before: Record<string, number> }
+  }
 })

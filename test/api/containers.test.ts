@@ -134,6 +134,43 @@ describe('containers over HTTP', () => {
     gateway.fleet.agentFailure = undefined
   })
 
+  it('acts only in the state that If-Match names', async () => {
+    for (const [method, path] of [
+      ['POST', '/start'],
+      ['POST', '/stop'],
+      ['POST', '/restart'],
+      ['DELETE', '/delete'],
+    ] as const) {
+      const guest = gateway.fleet.addGuest()
+      const act = (etag: string, more: object = {}) =>
+        gateway.request(method, `/containers/${guest.id}${path}`, { headers: { 'if-match': etag, ...more } })
+      const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
+      await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '' } })
+      const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
+      for (const stale of [seen, `W/${now}`, '"x"', '"999999999.x"', `${seen}, "1.x"`]) {
+        const { status, body } = await act(stale)
+        expect([status, body.code], `${path} ${stale}`).to.deep.equal([412, 'precondition_failed'])
+      }
+      expect(gateway.fleet.operations().filter((one) => one.operation.guestId === guest.id)).to.be.empty
+      expect((await act(`${seen}, ${now}`)).status, path).to.equal(202)
+      expect((await act('*')).status, path).to.equal(202)
+    }
+  })
+
+  it('shows a time that no calendar has as the last one, and the others beside it', async () => {
+    const far = Number.MAX_SAFE_INTEGER
+    const { id } = gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
+    const { status, body } = await gateway.request('GET', '/containers')
+    expect(status).to.equal(200)
+    const rows = body.data as { id: number; expires_at: string; created_at: string }[]
+    expect(rows.find((row) => row.id === id)).to.include({
+      ...{ expires_at: '9999-12-31 23:59:59', created_at: '' },
+    })
+    gateway.fleet.settingsOf('host-a').period.resetsAtMs = far
+    const traffic = await gateway.request('GET', `/containers/${id}/traffic`)
+    expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
+  })
+
   it('refuses a name that is taken, an unknown template and an unknown host', async () => {
     for (const [change, status, code] of [
       [{}, 409, 'name_conflict'],

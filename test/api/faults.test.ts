@@ -90,6 +90,13 @@ describe('HTTP under faults', function () {
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
   })
 
+  it('is not ready before it knows its hosts', async () => {
+    gateway.fleet.isComplete = false
+    const ready = await gateway.request('GET', '/readyz', { key: '' })
+    gateway.fleet.isComplete = true
+    expect([ready.status, ready.text]).to.deep.equal([503, 'fleet: the list of hosts is not read yet\n'])
+  })
+
   it('keeps what went wrong inside to the log, with the request id', async () => {
     gateway.fleet.agentFailure = new Error('secret path /var/lib/x') as BerthError
     const { status, text, headers } = await gateway.request('POST', '/containers/audited/start')

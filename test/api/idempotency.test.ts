@@ -73,6 +73,18 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await missing()).text).to.equal(first.text)
   })
 
+  it('keeps no 412: the same key with a newer If-Match runs', async () => {
+    const { id, revision } = gateway.fleet.addGuest()
+    const reset = async (tag: number) => {
+      const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
+      return gateway.request('POST', `/containers/${id}/traffic-reset`, { headers })
+    }
+    expect((await reset(revision + 1)).status).to.equal(412)
+    const done = await reset(revision)
+    expect([done.status, done.headers['idempotency-replayed']]).to.deep.equal([200, undefined])
+    expect((await reset(revision)).headers['idempotency-replayed']).to.equal('true')
+  })
+
   it('refuses keys that are no keys', async () => {
     for (const key of ['x'.repeat(256), 'a b', 'ä'])
       expect((await post(key, { name: 'x' })).status, key.slice(0, 10)).to.equal(400)

@@ -35,4 +35,19 @@ describe('the OpenAPI document', () => {
     expect(operations).to.have.length(gateway.api.routes.length)
     expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
   })
+
+  it('has 409 on reads that name a code of it, and 412 on what takes If-Match', () => {
+    const { paths } = gateway.api.document as {
+      paths: Record<string, Record<string, { responses: object; parameters: { name: string }[] }>>
+    }
+    const reads = Object.entries(paths).filter(([, { get }]) => get && '409' in get.responses)
+    expect(reads.map(([path]) => path)).to.deep.equal(['/containers/{id}/random-port'])
+    for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods))) {
+      const takes = operation.parameters.some(({ name }) => name === 'If-Match')
+      expect('412' in operation.responses).to.equal(takes)
+    }
+    for (const path of ['start', 'stop', 'restart'])
+      expect(paths[`/containers/{id}/${path}`]?.['post']?.responses).to.have.property('412')
+    expect(paths['/containers/{id}/delete']?.['delete']?.responses).to.have.property('412')
+  })
 })

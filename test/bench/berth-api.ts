@@ -25,7 +25,7 @@ export class BerthApi {
     return this.#key
   }
 
-  async call<T>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<T> {
+  async call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<T> {
     const answer = await request(`${this.url}/api/v1${path}`, {
       method,
       dispatcher: this.#http,
@@ -62,7 +62,10 @@ export class BerthApi {
   }
 
   async untilGone(name: string): Promise<void> {
-    await waitFor(async () => !(await this.#exists(name)), { intervalMs: 2, what: `${name} gone` })
+    await waitFor(async () => !(await this.exists(`/containers/${name}`)), {
+      intervalMs: 2,
+      what: `${name} gone`,
+    })
   }
 
   async untilDone(taskId: string): Promise<void> {
@@ -76,8 +79,8 @@ export class BerthApi {
     )
   }
 
-  async #exists(name: string): Promise<boolean> {
-    const answer = await request(`${this.url}/api/v1/containers/${name}`, {
+  async exists(path: string): Promise<boolean> {
+    const answer = await request(`${this.url}/api/v1${path}`, {
       dispatcher: this.#http,
       headers: { 'x-api-key': this.#key },
     })

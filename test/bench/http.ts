@@ -105,7 +105,9 @@ async function startSimulatedAgent(
     `127.0.0.1:${port}`,
   ]
   children.push(
-    spawn(process.execPath, [...program, ...options, '--guests', `${guests}`], { stdio: 'inherit' }),
+    spawn(process.execPath, [...program, ...options, '--guests', `${guests}`], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    }),
   )
   await waitFor(
     async () => {

@@ -23,7 +23,7 @@ export async function benchIdle(
   await delay(measureMs)
   for (const [i, [name, pid]] of pids.entries()) {
     const percent = ((ticks(pid) - (before[i] ?? 0)) / ticksPerSecond / (measureMs / 1000)) * 100
-    figures.push(figure(`${name}, ${guests} guests: resident memory`, 'MB', { Berth: rssMb(pid) }))
+    figures.push(figure(`${name}, ${guests} guests: resident memory`, 'MB', { Berth: familyRssMb(pid) }))
     figures.push(figure(`${name}, ${guests} guests: processor`, '% of one', { Berth: percent }))
   }
   return figures
@@ -34,6 +34,12 @@ function ticks(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return Number(fields[11]) + Number(fields[12])
+}
+
+/** With what it started and keeps: the agent's launcher and tools on pipes, the gateway's Redis is its own master. */
+function familyRssMb(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean)
+  return [pid, ...children.map(Number)].reduce((sum, each) => sum + rssMb(each), 0)
 }
 
 function rssMb(pid: number): number {

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { BerthApi } from './berth-api.js'
@@ -8,11 +8,14 @@ import { benchHttp } from './http.js'
 import { benchIdle } from './idle.js'
 import { benchLifecycle } from './lifecycle.js'
 import { Lxd } from './lxd.js'
+import { benchNetwork } from './network.js'
+import { benchNetworkHttp } from './network-http.js'
 import { RawTools } from './raw-tools.js'
 import { benchStorm } from './storm.js'
 
-const parts = ['lifecycle', 'storm', 'http', 'access'] as const
+const parts = ['lifecycle', 'storm', 'http', 'access', 'network'] as const
 type Part = (typeof parts)[number]
+const configDirectory = '/etc/berth-bench'
 
 function parseParts(text: string): Part[] {
   const chosen = text.split(',')
@@ -28,30 +31,52 @@ const options = new Command('bench')
   .parse()
   .opts<{ only: Part[]; rounds: number }>()
 
-const agent = parse(readFileSync('/etc/berth-bench/agent.yaml', 'utf8')) as {
-  state_dir: string
-  network: { interface_prefix: string }
-}
-const stormOptions = {
-  lxcPath: join(agent.state_dir, 'lxc'),
-  lxcName: (id: number) => `${agent.network.interface_prefix}-${id}`,
-  whileIdle: () =>
-    benchIdle({ agent: '/run/berth-bench/agent.pid', gateway: '/run/berth-bench/gateway.pid' }, 100),
+const runs = (part: Part): boolean => options.only.includes(part)
+
+/** Guests on the instance named bench. */
+async function benchGuests(): Promise<void> {
+  const [api, raw, lxd] = [new BerthApi(), new RawTools(), await Lxd.open()]
+  try {
+    if (runs('lifecycle')) printFigures('One guest', await benchLifecycle(api, raw, lxd, options.rounds))
+    if (runs('storm')) printFigures('A hundred guests', await benchStorm(api, lxd, readStormOptions()))
+  } finally {
+    raw.close()
+    await lxd?.close()
+    await api.close()
+  }
 }
 
-const api = new BerthApi()
-const needsLxd = options.only.some((part) => part === 'lifecycle' || part === 'storm')
-const lxd = needsLxd ? await Lxd.open() : undefined
-const raw = new RawTools()
-try {
-  if (options.only.includes('lifecycle'))
-    printFigures('One guest', await benchLifecycle(api, raw, lxd, options.rounds))
-  if (options.only.includes('storm'))
-    printFigures('A hundred guests', await benchStorm(api, lxd, stormOptions))
-  if (options.only.includes('http')) printFigures('HTTP', await benchHttp())
-  if (options.only.includes('access')) await import('./access.js')
-} finally {
-  raw.close()
-  await lxd?.close()
-  await api.close()
+function readStormOptions(): Parameters<typeof benchStorm>[2] {
+  const agent = parse(readFileSync(`${configDirectory}/agent.yaml`, 'utf8')) as {
+    state_dir: string
+    network: { interface_prefix: string }
+  }
+  return {
+    lxcPath: join(agent.state_dir, 'lxc'),
+    lxcName: (id: number) => `${agent.network.interface_prefix}-${id}`,
+    whileIdle: () =>
+      benchIdle({ agent: '/run/berth-bench/agent.pid', gateway: '/run/berth-bench/gateway.pid' }, 100),
+  }
 }
+
+/** The agent's network on simulated hosts; then the whole of it, where there is an instance. */
+async function benchNetworks(): Promise<void> {
+  printFigures('Network: at the agent', await benchNetwork(options.rounds))
+  if (!existsSync(`${configDirectory}/gateway.yaml`)) {
+    console.log('\nNetwork through HTTP: skipped, there is no instance named bench')
+    return
+  }
+  const api = new BerthApi(configDirectory)
+  try {
+    const figures = await benchNetworkHttp(api, options.rounds)
+    if (figures) printFigures('Network: through HTTP', figures)
+    else console.log('\nNetwork through HTTP: skipped, the instance answers 404 to port mappings')
+  } finally {
+    await api.close()
+  }
+}
+
+if (runs('lifecycle') || runs('storm')) await benchGuests()
+if (runs('http')) printFigures('HTTP', await benchHttp())
+if (runs('access')) await import('./access.js')
+if (runs('network')) await benchNetworks()

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -113,6 +113,28 @@ describe('guests that end without an order', function () {
     )
     client.close()
     operations.close()
+  })
+
+  it('a deleted disk that a power loss brought back goes, one that nobody knows stays', async () => {
+    const [client, operations] = [agent.guests(), agent.operations()]
+    const created = await createGuest(client, createRequest(4, 'guest-4'))
+    await operationDone(operations, created.operation!.id)
+    const { uuid } = created.guest!
+    const order = { operationId: randomUUID(), uuid, requestedBy: 'test' }
+    const { operation } = await call(client.deleteGuest.bind(client), order)
+    await operationDone(operations, operation!.id)
+    client.close()
+    operations.close()
+    const unknown = join(instance.pool, 'guests', randomUUID())
+    const known = join(instance.pool, 'guests', uuid)
+    for (const path of [known, unknown])
+      execFileSync('btrfs', ['-q', 'subvolume', 'snapshot', join(instance.pool, 'images/debian-12'), path])
+    await agent.kill('SIGTERM')
+    await agent.start()
+    await agent.ready()
+    await waitFor(() => !existsSync(known), { what: 'the deleted one to go' })
+    expect(existsSync(unknown)).to.equal(true)
+    execFileSync('btrfs', ['-q', 'subvolume', 'delete', unknown])
   })
 })
 

@@ -15,25 +15,25 @@ interface MatrixCase extends Pick<MatrixOptions, 'steps' | 'undone' | 'checkFail
   before: GuestBefore
 }
 
-const boot = ['configure', 'network', 'start', 'initialize']
+const boot = ['configure', 'network', 'start']
 
 const cases: MatrixCase[] = [
   {
     action: 'create',
     before: 'absent',
-    steps: ['image', 'disk', ...boot],
+    steps: ['disk', ...boot],
     undone: ['disk', 'network', 'start'],
   },
-  { action: 'start', before: 'stopped', steps: ['mark', ...boot], undone: ['start'] },
-  { action: 'stop', before: 'running', steps: ['mark', 'stop'], undone: [], checkFailed: isConsistent },
+  { action: 'start', before: 'stopped', steps: [...boot], undone: ['start'] },
+  { action: 'stop', before: 'running', steps: ['stop'], undone: [], checkFailed: isConsistent },
   {
     action: 'restart',
     before: 'running',
-    steps: ['mark', 'stop', ...boot],
+    steps: ['stop', ...boot],
     undone: ['start'],
     checkFailed: isStillWanted,
   },
-  { action: 'delete', before: 'running', steps: ['mark', 'kill', 'remove'], undone: [] },
+  { action: 'delete', before: 'running', steps: ['remove'], undone: [] },
 ]
 
 describe('guest operations', () => {

@@ -7,7 +7,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const directory = '/var/tmp/btest-two-hosts'
-const segment = { bridge: 'btest-f', prefix: '203.0.113' }
+const segment = { bridge: 'btest-f', prefix: '198.18.7' }
 const guestCount = 8
 
 interface Row {

@@ -64,7 +64,7 @@ describe('images', function () {
   async function expectNothingLeft(): Promise<void> {
     await waitFor(() => builders().length === 0, { what: 'all processes of the build to end' })
     expect(readdirSync(pool.images).filter((name) => name.startsWith('.'))).to.deep.equal([])
-    expect(readdirSync(pool.trash)).to.deep.equal([])
+    await waitFor(() => readdirSync(pool.trash).length === 0, { what: 'the trash to be emptied' })
   }
 
   const refusal = (work: Promise<unknown>): Promise<string> =>

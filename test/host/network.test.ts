@@ -13,13 +13,14 @@ import { waitFor } from '../support/wait.js'
 const gateway = '10.77.0.1'
 const tcp = (hostPort: number, containerPort = 22): NatMapping => ({
   protocol: 'tcp',
+  hostIp: '',
   hostPort,
+  hostPortEnd: hostPort,
   containerPort,
 })
 const udp = (hostPort: number, containerPort = 53): NatMapping => ({
+  ...tcp(hostPort, containerPort),
   protocol: 'udp',
-  hostPort,
-  containerPort,
 })
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
@@ -67,11 +68,48 @@ describe('network', function () {
       expect(lab.ask(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
     })
 
-    it('serves a mapping to other guests and to the guest itself', () => {
-      expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
-      expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
+    // 1 is what the kernel begins with, and what Docker and Kubernetes set.
+    for (const filtered of [0, 1])
+      describe(`bridge-nf-call-iptables ${filtered}`, () => {
+        before(() => setBridgeFilter(filtered))
+
+        it('serves a mapping to other guests, whose address the guest sees', () => {
+          expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
+          expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
+          expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
+        })
+
+        it('answers a guest on no port of the host but mapped ones', () => {
+          const own = filtered ? '' : ' 20002'
+          expect(lab.tool(inB, 'scan', b.ipv4, hostAddress)).to.equal(`20001${own}`)
+          expect(lab.tool(inB, 'scan', b.ipv4, gateway)).to.equal(`20001${own}`)
+          expect(lab.ask(inB, `udp:${gateway}:53`)).to.equal('')
+          expect(lab.ask(inB, `udp:${hostAddress}:53`)).to.equal('')
+        })
+
+        it('says what does not work', async () => {
+          lab.in(lab.host, 'nft', 'insert rule inet berth guest_to_host accept')
+          await agent.ensure(all)
+          expect(String(await agent.call('warnings')).includes('its own mapped ports')).to.equal(
+            filtered === 1,
+          )
+        })
+      })
+
+    it('serves a mapping to the guest itself', () => {
+      setBridgeFilter(0)
       expect(lab.ask(inA, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
-      expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${gateway}`)
+      setBridgeFilter(1)
+    })
+
+    function setBridgeFilter(value: number): void {
+      const names = ['iptables', 'ip6tables'].map((tool) => `net.bridge.bridge-nf-call-${tool}=${value}`)
+      lab.in(lab.host, 'sysctl', '-qw', ...names)
+    }
+
+    it('lets guests reach no other guest past the mappings', () => {
+      expect(lab.ask(inB, `tcp:${a.ipv4}:22`)).to.equal('')
+      expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
 
     it('lets guests out in the name of the host', () => {
@@ -87,13 +125,6 @@ describe('network', function () {
 
     it('keeps programs of the host reachable for others', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
-    })
-
-    it('answers a guest on no port of the host but mapped ones', () => {
-      expect(lab.tool(inB, 'scan', b.ipv4, hostAddress)).to.equal('20001 20002')
-      expect(lab.tool(inB, 'scan', b.ipv4, gateway)).to.equal('20001 20002')
-      expect(lab.ask(inB, `udp:${gateway}:53`)).to.equal('')
-      expect(lab.ask(inB, `udp:${hostAddress}:53`)).to.equal('')
     })
 
     it('answers the ping of a guest at the gateway address only', () => {
@@ -357,7 +388,7 @@ describe('network', function () {
       await agent.call('detach', c)
       expect(await agent.ensure([...all, c])).to.deep.equal([])
       expect(await agent.ensure(all)).to.deep.equal([])
-      expect(await agent.ensure([...all, c])).to.deep.equal(['2 nft elements added'])
+      expect(await agent.ensure([...all, c])).to.deep.equal(['5 nft elements added'])
       await agent.ensure(all)
     })
 
@@ -406,7 +437,10 @@ describe('network', function () {
         lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
       expect(asked()).to.equal('')
       await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
-      expect(asked()).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5455 })).to.equal(
+        `bt11 ${clientAddress}`,
+      )
+      await waitFor(() => asked() === `bt11 ${clientAddress}`)
       await attach(a)
     })
 
@@ -476,7 +510,8 @@ describe('network', function () {
 
   describe('a purge that something else comes between', () => {
     it('is remembered until it is done', async () => {
-      expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 })).to.equal(`client ${hostAddress}`)
+      // It may still have too many open: now and then one is refused.
+      await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()
       // The elements go, the bridge cannot be mended: it is something else.
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
@@ -509,7 +544,9 @@ describe('network', function () {
 
 /** Elements and tables come in any order. */
 function sorted(ruleset: string): string[] {
-  const lines = ruleset.split('\n').map((line) => line.replace(/elements = \{|[{},]/g, '').trim())
+  const lines = ruleset
+    .split('\n')
+    .map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
   return lines.filter((line) => line !== '' && !line.includes('fingerprint')).sort()
 }
 

@@ -191,7 +191,10 @@ describe('the units, run by systemd', function () {
     run('systemctl', 'start', 'berth-agent')
     await waitForHost('online')
     expect(guestInits()).to.deep.equal(before)
-    const task = api<{ task_id: string }>('/containers/first/restart', { method: 'POST' })
+    const task = api<{ task_id: string }>('/containers/first/restart', {
+      method: 'POST',
+      body: { force: true },
+    })
     await followTask(task.task_id)
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
   })

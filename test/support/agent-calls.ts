@@ -2,6 +2,7 @@ import { Metadata, status, type CallOptions, type ServiceError } from '@grpc/grp
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
+  PortMapping,
   SshAuthMode,
   Virtualization,
   type CreateGuestRequest,
@@ -16,6 +17,11 @@ import {
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { waitFor } from './wait.js'
 
+/** A tcp mapping; host port 0 is picked. */
+export function wireMapping(fields: Partial<PortMapping>): PortMapping {
+  return PortMapping.create({ protocol: 'tcp', ...fields })
+}
+
 export const plainSpec: GuestSpec = {
   virtualization: Virtualization.VIRTUALIZATION_LXC,
   templateId: 'debian-12',
@@ -29,11 +35,17 @@ export const plainSpec: GuestSpec = {
     ioWriteMbps: 0,
   },
   assignNat: true,
-  portMappings: [{ containerPort: 22, hostPort: 0, protocol: 'tcp', description: 'ssh' }],
+  portMappings: [wireMapping({ containerPort: 22, description: 'ssh' })],
   sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
   sshPassword: '',
   sshPublicKey: '',
   start: true,
+  ipv4Count: 0,
+  publicIpv4s: [],
+  ipv6Count: 0,
+  ipv6Addresses: [],
+  expiresAtMs: 0,
+  traffic: undefined,
 }
 
 export function createRequest(id: number, name: string, spec: Partial<GuestSpec> = {}): CreateGuestRequest {

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { writeIdentity } from '../../agent/enrollment/identity.js'
 import { ensureAuthority, type Authority } from '../../gateway/pki/authority.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName } from '../../shared/identity.js'
@@ -142,8 +143,16 @@ export class AgentProcess {
     return new GuestServiceClient(...this.#target())
   }
 
+  settings(): GuestSettingsServiceClient {
+    return new GuestSettingsServiceClient(...this.#target())
+  }
+
   operations(): OperationServiceClient {
     return new OperationServiceClient(...this.#target())
+  }
+
+  routing(): RoutingServiceClient {
+    return new RoutingServiceClient(...this.#target())
   }
 
   watch(): WatchServiceClient {

@@ -13,7 +13,6 @@ const applets = [
   'hostname',
   'sleep',
   'init',
-  'chpasswd',
   'poweroff',
   'ls',
   'mktemp',
@@ -36,30 +35,11 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return
   execFileSync('btrfs', ['-q', 'subvolume', 'create', path])
-  for (const directory of [
-    'bin',
-    'dev',
-    'etc',
-    'proc',
-    'root',
-    'run',
-    'sbin',
-    'sys',
-    'tmp',
-    'usr',
-    'usr/sbin',
-    'var',
-  ])
+  for (const directory of ['bin', 'dev', 'etc', 'proc', 'root', 'run', 'sbin', 'sys', 'tmp', 'usr', 'var'])
     mkdirSync(join(path, directory))
   copyFileSync('/bin/busybox', join(path, 'bin/busybox'))
   for (const applet of applets) symlinkSync('busybox', join(path, 'bin', applet))
   symlinkSync('../bin/busybox', join(path, 'sbin/init'))
-  // Debian's busybox has no chpasswd.
-  writeFileSync(
-    join(path, 'usr/sbin/chpasswd'),
-    '#!/bin/sh\nread -r line && echo "$line" >/root/chpasswd-input\n',
-    { mode: 0o755 },
-  )
   writeFileSync(join(path, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n')
   writeFileSync(join(path, 'etc/group'), 'root:x:0:\n')
   writeFileSync(join(path, 'etc/shadow'), 'root:*:19000:0:99999:7:::\n', { mode: 0o640 })

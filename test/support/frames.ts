@@ -45,6 +45,59 @@ export function arpFrame(from: string, arp: Arp, marker: string): string {
   return frame({ from, to: broadcast }, 0x0806, body)
 }
 
+export interface Ipv6 {
+  readonly from: string
+  readonly to: string
+  readonly hopLimit?: number
+}
+
+export function udp6Frame(
+  link: Ethernet,
+  ip: Ipv6,
+  ports: readonly [from: number, to: number],
+  marker: string,
+): string {
+  const payload = marked(marker)
+  const udp = Buffer.concat([u16(...ports, 8 + payload.length, 0), payload])
+  return ipv6Frame(link, ip, 17, udp)
+}
+
+/** A message of neighbour discovery (RFC 4861): type, target where it has one, options, marker. */
+export function discoveryFrame(
+  link: Ethernet,
+  ip: Ipv6,
+  message: { type: number; target?: string; linkAddress?: string },
+  marker = '',
+): string {
+  const { type, target, linkAddress } = message
+  const option = type === 136 ? 2 : 1
+  const body = Buffer.concat([
+    Buffer.from([type, 0, 0, 0, 0, 0, 0, 0]),
+    ...(type === 134 ? [Buffer.alloc(8)] : []),
+    ...(target === undefined ? [] : [address6(target)]),
+    ...(linkAddress === undefined ? [] : [Buffer.from([option, 1]), mac(linkAddress)]),
+    ...(marker === '' ? [] : [marked(marker)]),
+  ])
+  return ipv6Frame(link, { hopLimit: 255, ...ip }, 58, body)
+}
+
+/** With the checksum of transport, which the kernel wants of both. */
+function ipv6Frame(link: Ethernet, ip: Ipv6, protocol: number, body: Buffer): string {
+  const addresses = Buffer.concat([address6(ip.from), address6(ip.to)])
+  const pseudo = Buffer.concat([addresses, u16(0, body.length, 0, protocol), body])
+  body.writeUInt16BE(checksum(pseudo), protocol === 58 ? 2 : 6)
+  const head = Buffer.concat([u16(0x6000, 0, body.length), Buffer.from([protocol, ip.hopLimit ?? 64])])
+  return frame(link, 0x86dd, Buffer.concat([head, addresses, body]))
+}
+
+function address6(text: string): Buffer {
+  const [head = '', tail = ''] = text.split('::')
+  const groups = (part: string): number[] =>
+    part === '' ? [] : part.split(':').map((group) => parseInt(group, 16))
+  const [first, last] = [groups(head), groups(tail)]
+  return u16(...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last)
+}
+
 export function rawFrame(link: Ethernet, etherType: number, marker: string, lead = ''): string {
   return frame(link, etherType, Buffer.concat([Buffer.from(lead, 'hex'), marked(marker)]))
 }

@@ -15,7 +15,7 @@ import type { GuestRecord } from '../../agent/guests/record.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
 import { validateConfig } from '../../shared/config.js'
-import { createRequest } from './agent-calls.js'
+import { createRequest, wireMapping } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { finishDeletions, readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
@@ -97,6 +97,7 @@ export class GuestMatrixHost {
   /** After one comparison of the host with the journal, as a running agent makes them all the time. */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
+    await this.parts.host.trash.settled()
     finishDeletions(this.parts.instance)
     await this.parts.host.trash.sweep() // older kernels leave the quota groups
     await waitFor(() => this.#isConsistent(), { timeoutMs: 5000 }).catch(() => undefined)
@@ -158,4 +159,4 @@ async function submit(
   return guests[action]({ operationId, uuid: guestUuid, requestedBy: 'test', force: true })
 }
 
-const mapping = { containerPort: 22, hostPort: 33_022, protocol: 'tcp', description: 'ssh' }
+const mapping = wireMapping({ containerPort: 22, hostPort: 33_022, description: 'ssh' })

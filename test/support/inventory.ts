@@ -69,6 +69,7 @@ export function readExpected(instance: Instance): Inventory {
 interface GuestRow {
   uuid: string
   id: number
+  spec: string
   status: string
   idmap_slot: number
   ipv4: string
@@ -91,11 +92,17 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
     idmaps: guests.map((g) => `${g.id} ${1_000_000 + g.idmap_slot * 65_536}`).sort(),
     antiSpoofing: guests.map((g) => `"${interfacePrefix}${g.id}" . ${g.mac} . ${g.ipv4}`).sort(),
     ports: ports.map(({ line }) => line).sort(),
-    interfaces: running.map((g) => `${interfacePrefix}${g.id}`).sort(),
+    interfaces: running.flatMap((g) => interfacesOf(g, interfacePrefix)).sort(),
     monitors: names,
     cgroups: names,
     mounts: [],
   }
+}
+
+/** Its own, and the intermediate one where what it sends is bounded. */
+function interfacesOf({ id, spec }: GuestRow, prefix: string): string[] {
+  const { limits } = JSON.parse(spec) as { limits: { networkUpMbps: number } }
+  return [`${prefix}${id}`, ...(limits.networkUpMbps > 0 ? [`${prefix}${id}u`] : [])]
 }
 
 /** Operations of the journal, by status. */
@@ -134,8 +141,9 @@ function readIdmaps({ stateDir }: Instance): string[] {
   if (!existsSync(root)) return []
   return readdirSync(root)
     .map((name) => {
-      const config = readFileSync(join(root, name, 'config'), 'utf8')
-      const [, base = '?'] = /^lxc\.idmap = u 0 (\d+) 65536$/m.exec(config) ?? []
+      const file = join(root, name, 'config')
+      const config = existsSync(file) ? readFileSync(file, 'utf8') : ''
+      const [, base = 'unknown'] = /^lxc\.idmap = u 0 (\d+) 65536$/m.exec(config) ?? []
       return `${name.split('-').at(-1)} ${base}`
     })
     .sort()
@@ -154,7 +162,7 @@ function readElements(instance: Instance, family: string, set: string): string[]
 
 function readInterfaces(instance: Instance): string[] {
   const links = JSON.parse(networkCommand(instance, 'ip', ['-json', 'link', 'show'])) as { ifname: string }[]
-  const pattern = new RegExp(`^${instance.interfacePrefix}\\d+$`)
+  const pattern = new RegExp(`^${instance.interfacePrefix}\\d+u?$`)
   return links
     .map(({ ifname }) => ifname)
     .filter((name) => pattern.test(name))
@@ -226,11 +234,21 @@ export function readInits({ stateDir }: Instance): Map<string, string> {
   for (const { pid, command: line } of processes()) {
     const [, path, name] = /^\[lxc monitor\] (\S+) (\S+)$/.exec(line) ?? []
     if (path !== join(stateDir, 'lxc') || !name) continue
-    const child = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]
+    const child = readChildren(pid)[0]
     const found = child ? processes().find((p) => p.pid === Number(child)) : undefined
     if (found) inits.set(name, `${found.pid}:${found.startTime}`)
   }
   return inits
+}
+
+/** None where it has ended meanwhile. */
+function readChildren(pid: number): string[] {
+  const path = `/proc/${pid}/task/${pid}/children`
+  try {
+    return readFileSync(path, 'utf8').trim().split(' ').filter(Boolean)
+  } catch {
+    return []
+  }
 }
 
 /** In the instance's network. */

@@ -120,6 +120,8 @@ function testMachine(
       ipv4: `${host.subnet}.${id + 10}`,
       prefixLength: 24,
       gateway: `${host.subnet}.1`,
+      ipv6Addresses: [],
+      gateway6: 'fe80::1',
     },
     resolvers: ['192.0.2.53', '2001:db8::53'],
     ...change,

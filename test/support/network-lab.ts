@@ -12,6 +12,11 @@ const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.u
 /** Addresses of the public segment between host and client (RFC 5737). */
 export const hostAddress = '198.51.100.1'
 export const clientAddress = '198.51.100.2'
+/** The same in IPv6 (RFC 3849). */
+export const hostAddress6 = '2001:db8:51::1'
+export const clientAddress6 = '2001:db8:51::2'
+/** A prefix that the client's side routes to the host. */
+export const guestPrefix6 = '2001:db8:77::'
 
 /**
  * A host, a client outside and guests, each a network namespace: no LXC, only what the network sees of
@@ -37,6 +42,7 @@ export class NetworkLab {
       table: 'berth',
       interface_prefix: 'bt',
       subnet: '10.77.0.0/24',
+      subnet6: 'fd77::/64',
       nat_ports: { start: 20000, end: 29999 },
       resolvers: [],
       ...other,
@@ -61,14 +67,18 @@ export class NetworkLab {
       'netns',
       this.client,
     )
-    for (const [name, device, address] of [
-      [this.host, 'up0', hostAddress],
-      [this.client, 'eth0', clientAddress],
+    for (const [name, device, address, address6] of [
+      [this.host, 'up0', hostAddress, hostAddress6],
+      [this.client, 'eth0', clientAddress, clientAddress6],
     ] as const) {
       this.in(name, 'ip', 'address', 'add', `${address}/24`, 'dev', device)
+      this.in(name, 'ip', 'address', 'add', `${address6}/64`, 'dev', device, 'nodad')
       this.in(name, 'ip', 'link', 'set', device, 'up')
     }
     this.in(this.host, 'ip', 'route', 'add', 'default', 'via', clientAddress)
+    this.in(this.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=1')
+    this.in(this.host, 'ip', 'route', 'add', 'default', 'via', clientAddress6)
+    this.in(this.client, 'ip', 'route', 'add', `${guestPrefix6}/64`, 'via', hostAddress6)
   }
 
   /** Ends all processes in the namespaces, also those of an earlier run, and removes them. */
@@ -84,10 +94,15 @@ export class NetworkLab {
   }
 
   /** A guest as the agent knows it; `index` gives id and address. */
-  guest(index: number, portMappings: readonly NatMapping[] = []): GuestNetwork {
+  guest(
+    index: number,
+    portMappings: readonly NatMapping[] = [],
+    more: Partial<GuestNetwork> = {},
+  ): GuestNetwork {
     const ipv4 = formatIpv4(this.#subnet.first - 2 + index)
     const device = deviceName(this.config.interface_prefix, index)
-    return { uuid: `guest-${index}`, device, mac: macOf(ipv4), ipv4, portMappings }
+    const none = { publicIpv4s: [], ipv6Addresses: [] }
+    return { uuid: `guest-${index}`, device, mac: macOf(ipv4), ipv4, portMappings, ...none, ...more }
   }
 
   namespaceOf(guest: GuestNetwork): string {
@@ -116,6 +131,21 @@ export class NetworkLab {
     this.in(name, 'ip', 'address', 'add', `${guest.ipv4}/24`, 'dev', 'eth0')
     this.in(name, 'ip', 'route', 'add', 'default', 'via', this.#subnet.gateway)
     this.in(this.host, 'ip', 'link', 'set', guest.device, 'master', this.config.bridge, 'up')
+    for (const address of guest.ipv6Addresses) this.#plugIpv6(guest, address)
+    for (const address of guest.publicIpv4s)
+      this.in(this.host, 'ip', 'address', 'replace', `${address}/32`, 'dev', 'up0')
+  }
+
+  /** What the address book would do: route and neighbour on the host, address and route inside. */
+  #plugIpv6({ mac, ...guest }: GuestNetwork, address: string): void {
+    const { bridge } = this.config
+    const name = `${this.prefix}-${guest.device}`
+    this.in(this.host, 'ip', 'address', 'replace', 'fe80::1/64', 'dev', bridge, 'nodad')
+    this.in(this.host, 'ip', 'route', 'replace', `${address}/128`, 'dev', bridge)
+    const neighbour = ['replace', address, 'lladdr', mac, 'dev', bridge, 'nud', 'permanent']
+    this.in(this.host, 'ip', 'neighbour', ...neighbour)
+    this.in(name, 'ip', 'address', 'replace', `${address}/128`, 'dev', 'eth0', 'nodad')
+    this.in(name, 'ip', '-6', 'route', 'replace', 'default', 'via', 'fe80::1', 'dev', 'eth0')
   }
 
   unplug(guest: GuestNetwork): void {
@@ -141,9 +171,22 @@ export class NetworkLab {
 
   /** Answer to a request: "name-of-the-server address-it-saw", or empty. */
   ask(name: string, target: string, options: { sport?: number; timeoutSeconds?: number } = {}): string {
-    const [protocol = '', host = '', port = ''] = target.split(':')
+    const [, protocol = '', host = '', port = ''] = /^(\w+):(.*):(\d+)$/.exec(target) ?? []
     const { sport = 0, timeoutSeconds = 1 } = options
     return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
+  }
+
+  /** Which of the targets answer, asked at once: tcp,HOST,PORT udp,HOST,PORT icmp,HOST */
+  probe(name: string, targets: readonly string[]): boolean[] {
+    return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')
+  }
+
+  /** Lines of one of packets.py's tools that goes on until the lab is removed. */
+  async follow(namespace: string, ...args: string[]): Promise<string[]> {
+    const lines: string[] = []
+    const source = await this.#lines(namespace, ...args)
+    source.on('line', (line) => lines.push(line))
+    return lines
   }
 
   /** A server that runs until the lab is removed or its namespace is. */

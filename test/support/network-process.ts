@@ -8,18 +8,28 @@ import { describeError } from '../../shared/errors.js'
  * Argument: the configuration in JSON. Lines in: {method, argument}; lines out: {result} or {error}.
  */
 
-type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close'
+type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
 
 const network = createNetwork(JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0])
 
-// Argument 2: repair by itself, with the guests of the last ensure.
+// Argument 2: repair by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
-if (process.argv[3] === 'watch') network.onForeignChange(() => void network.ensure(guests))
+const repair = (): void => void network.ensure(guests).catch(() => undefined)
+if (process.argv[3] === 'watch') {
+  network.onForeignChange(repair)
+  setInterval(() => guests.length > 0 && repair(), 3000).unref()
+}
+
+function call(method: Method, argument: never): Promise<unknown> {
+  if (method === 'warnings') return Promise.resolve(network.warnings)
+  if (method === 'counters') return network.readCounters().then((counters) => Object.fromEntries(counters))
+  return network[method](argument)
+}
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { method, argument } = JSON.parse(line) as { method: Method; argument: never }
   if (method === 'ensure') guests = argument
-  const answer = await network[method](argument).then(
+  const answer = await call(method, argument).then(
     (result) => ({ result: result ?? null }),
     (error: unknown) => ({ error: describeError(error) }),
   )

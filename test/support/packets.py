@@ -2,23 +2,39 @@
 
 Run inside a network namespace. Standard library only.
 """
+import errno
+import resource
 import selectors
 import socket
 import struct
+import subprocess
 import sys
+import threading
 import time
 
 
-def serve(name, *ports):
-    """Answers every request with "NAME peer-address"; ports like tcp:22 udp:53."""
-    sel = selectors.DefaultSelector()
+def listeners(ports):
+    """Sockets of both families for each of tcp:22 udp:53 tcp:3000-3999, with what they are."""
     for port in ports:
-        kind, number = port.split(":")
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("0.0.0.0", int(number)))
-        if kind == "tcp":
-            sock.listen(64)
+        kind, numbers = port.split(":")
+        first, _, last = numbers.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            for family, any_address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+                sock = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                sock.bind((any_address, number))
+                if kind == "tcp":
+                    sock.listen(64)
+                yield sock, kind
+
+
+def serve(name, *ports):
+    """Answers every request with "NAME peer-address"; ports like tcp:22 udp:53 tcp:3000-3999."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+    sel = selectors.DefaultSelector()
+    for sock, kind in listeners(ports):
         sel.register(sock, selectors.EVENT_READ, kind)
     print("ready", flush=True)
     while True:
@@ -29,15 +45,18 @@ def serve(name, *ports):
                 conn.close()
             else:
                 data, peer = key.fileobj.recvfrom(2048)
-                key.fileobj.sendto(f"{name} {peer[0]}".encode(), peer)
+                # What was asked comes back for `stream`, which asks by number.
+                asked = f" {data.decode()}" if data.isdigit() else ""
+                key.fileobj.sendto(f"{name} {peer[0]}{asked}".encode(), peer)
 
 
 def ask(kind, host, port, sport="0", timeout="1"):
     """Prints the answer of `serve`, or nothing."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+    family, any_address = (socket.AF_INET6, "::") if ":" in host else (socket.AF_INET, "0.0.0.0")
+    sock = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
     sock.settimeout(float(timeout))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("0.0.0.0", int(sport)))
+    sock.bind((any_address, int(sport)))
     try:
         sock.connect((host, int(port)))
         if kind == "udp":
@@ -45,6 +64,92 @@ def ask(kind, host, port, sport="0", timeout="1"):
         print(sock.recv(2048).decode())
     except OSError:
         pass
+
+
+def probe(*targets):
+    """Asks all at once, each as tcp,HOST,PORT udp,HOST,PORT or icmp,HOST; prints a 1 or a 0 for each."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+    sel = selectors.DefaultSelector()
+    answered = [0] * len(targets)
+    pings = []
+    for index, target in enumerate(targets):
+        kind, host, *port = target.split(",")
+        if kind == "icmp":
+            ping = subprocess.Popen(["ping", "-c1", "-W1", "-q", host], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            pings.append((index, ping))
+            continue
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+        sock.setblocking(False)
+        code = sock.connect_ex((host, int(port[0])))
+        if code not in (0, errno.EINPROGRESS):
+            continue
+        if kind == "udp":
+            sock.send(b"?")
+        sel.register(sock, selectors.EVENT_READ, index)
+    end = time.time() + 1
+    while sel.get_map() and time.time() < end:
+        for key, _ in sel.select(end - time.time()):
+            sel.unregister(key.fileobj)
+            try:
+                answered[key.data] = 1 if key.fileobj.recv(2048) else 0
+            except OSError:
+                pass
+    for index, ping in pings:
+        answered[index] = 1 if ping.wait() == 0 else 0
+    print("".join(map(str, answered)))
+
+
+def stream(host, interval, *ports):
+    """Asks datagram ports in turn without end; prints "port seconds-since-the-epoch answered" of each."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    sel = selectors.DefaultSelector()
+    sel.register(sock, selectors.EVENT_READ)
+    waiting = {}
+    print("ready", flush=True)
+    number = 0
+    while True:
+        port = int(ports[number % len(ports)])
+        number += 1
+        waiting[number] = (port, time.time())
+        try:
+            sock.sendto(str(number).encode(), (host, port))
+        except OSError:
+            pass
+        until = time.time() + float(interval)
+        while (left := until - time.time()) > 0:
+            if not sel.select(left):
+                break
+            try:
+                answered = int(sock.recv(2048).split()[-1])
+            except OSError:
+                continue
+            if answered in waiting:
+                print(*waiting.pop(answered), 1, flush=True)
+        for key in [key for key, (_, sent) in waiting.items() if time.time() - sent > 0.5]:
+            print(*waiting.pop(key), 0, flush=True)
+
+
+def echo(port):
+    """Sends back what comes in over each connection."""
+    server = socket.create_server(("", int(port)))
+    print("ready", flush=True)
+    while True:
+        conn, _ = server.accept()
+        threading.Thread(target=lambda: [conn.sendall(data) for data in iter(lambda: conn.recv(64), b"")]).start()
+
+
+def talk(host, port):
+    """Keeps one connection busy; prints the time of each answer."""
+    sock = socket.create_connection((host, int(port)))
+    print("ready", flush=True)
+    while True:
+        sock.sendall(b"x")
+        sock.recv(64)
+        print(time.time(), flush=True)
+        time.sleep(0.02)
 
 
 def send(dev, *frames):

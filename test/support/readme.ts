@@ -8,7 +8,7 @@ export function readmeShell(): string {
   const text = readFileSync('README.md', 'utf8').split('## From curl to a running guest\n')[1] ?? ''
   const section = text.split('\n## ')[0] ?? ''
   const blocks = [...section.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '')
-  if (blocks.length < 4) throw new Error('README.md: the lines from create to delete are not found')
+  if (blocks.length < 5) throw new Error('README.md: the lines from create to delete are not found')
   const quiet = '-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR'
   return [
     'set -euo pipefail',
@@ -20,6 +20,9 @@ export function readmeShell(): string {
 /** What those lines must have said, one of each. */
 export const readmeResults = [
   /^running$/m,
+  /^udp\t\d+\t\d+\t7000$/m,
+  ...['firewall', 'limits', 'traffic limit', 'expiry'].map((what) => new RegExp(`^${what} updated$`, 'm')),
+  /"limit_gb": 1000/,
   ...['create', 'stop', 'start', 'restart', 'delete'].map(
     (action) => new RegExp(`^${action} web1: done`, 'm'),
   ),

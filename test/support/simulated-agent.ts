@@ -1,4 +1,4 @@
-import { Server } from '@grpc/grpc-js'
+import { Server, type UntypedServiceImplementation } from '@grpc/grpc-js'
 import { isDeepStrictEqual } from 'node:util'
 import { certificateService } from '../../agent/rpc/certificates.js'
 import { createServerCredentials, type AgentTls } from '../../agent/rpc/tls.js'
@@ -14,6 +14,7 @@ import {
   type Guest,
   type GuestServiceServer,
 } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import {
   OperationServiceService,
@@ -24,6 +25,7 @@ import {
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { conflict, notFound } from '../../shared/errors.js'
 import { silentLog } from './redis.js'
+import { refuseBlocked } from './simulated-settings.js'
 import { guestOf, runningOperation, SimulatedHost } from './simulated-host.js'
 
 export interface SimulatedAgentOptions {
@@ -57,6 +59,8 @@ export class SimulatedAgent {
     this.host = options.host ?? new SimulatedHost(this.tls.identity().hostId)
     this.#watch = createWatchService(this.host.watchSource)
     this.#server.addService(GuestServiceService, this.#guestService())
+    this.#server.addService(GuestSettingsServiceService, servedBy(this.host.settings.calls))
+    this.#server.addService(RoutingServiceService, servedBy(this.host.settings.routing.calls))
     this.#server.addService(OperationServiceService, this.#operationService())
     this.#server.addService(HostServiceService, {
       describe: unary(silentLog, 'describe', () => ({ host: this.host.description })),
@@ -155,7 +159,13 @@ export class SimulatedAgent {
       if (isDeepStrictEqual(earlier.request, request)) return earlier.response
       throw conflict('operation_conflict', 'the operation was submitted with another request')
     }
-    const guest = this.host.setGuest(guestOf(request))
+    const { ipv4Count = 0, publicIpv4s = [], ipv6Count = 0, ipv6Addresses = [] } = request.spec ?? {}
+    const { routing } = this.host.settings
+    const guest = this.host.setGuest({
+      ...guestOf(request),
+      publicIpv4s: routing.allocateIpv4({ count: ipv4Count, addresses: publicIpv4s }),
+      ipv6Addresses: routing.allocateIpv6({ count: ipv6Count, addresses: ipv6Addresses }),
+    })
     const ends = request.spec?.start ? GuestStatus.GUEST_STATUS_RUNNING : GuestStatus.GUEST_STATUS_STOPPED
     const operation = this.#run('create', guest, request, ends)
     const { revision } = this.host.changes
@@ -173,6 +183,7 @@ export class SimulatedAgent {
     if (earlier) return { operation: earlier, revision: earlier.revision }
     const guest = this.host.guests.get(request.uuid)
     if (!guest) throw notFound('guest')
+    if (action === 'start' || action === 'restart') refuseBlocked(guest)
     this.host.setGuest({ uuid: guest.uuid, status: during })
     const operation = this.#run(action, guest, request, after)
     return { operation, revision: this.host.changes.revision }
@@ -203,4 +214,10 @@ export class SimulatedAgent {
     work()
     this.#timers.add(setInterval(work, ms))
   }
+}
+
+/** Calls as the methods of a service. */
+function servedBy(calls: object): UntypedServiceImplementation {
+  const methods = Object.entries(calls) as [string, (request: unknown) => Promise<unknown>][]
+  return Object.fromEntries(methods.map(([name, call]) => [name, unary(silentLog, name, call)]))
 }

@@ -5,6 +5,7 @@ import {
   GuestStatus,
   GetGuestUsageResponse,
   Virtualization,
+  type PortMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -22,6 +23,7 @@ import type {
   OperationView,
   TemplateView,
 } from '../../gateway/fleet/contract.js'
+import { refuseBlocked, SimulatedSettings, type SimulatedGuests } from './simulated-settings.js'
 
 interface SimulatedHost {
   id: string
@@ -34,17 +36,44 @@ interface SimulatedHost {
  */
 export class SimulatedFleet implements Fleet {
   guestsVersion = 1
+  isComplete = true
   readonly #hosts = new Map<string, SimulatedHost>()
   readonly #guests = new Map<string, { hostId: string; guest: Guest }>()
   readonly #operations = new Map<string, OperationView>()
   readonly #passwords = new Map<string, string>()
+  readonly #settings = new Map<string, SimulatedSettings>()
   #revision = 1
   #nextId = 101
   /** Thrown by every agent call while set. */
   agentFailure: BerthError | undefined
 
   constructor() {
-    for (const id of ['host-a', 'host-b']) this.#hosts.set(id, { id, state: 'online' })
+    for (const id of ['host-a', 'host-b']) {
+      this.#hosts.set(id, { id, state: 'online' })
+      this.#settings.set(id, new SimulatedSettings(this.#guestsOf(id)))
+    }
+  }
+
+  /** What one host's agent keeps beside its guests. */
+  settingsOf(hostId: string): SimulatedSettings {
+    return this.#settings.get(hostId)!
+  }
+
+  #guestsOf(hostId: string): SimulatedGuests {
+    const found = (uuid: string) => {
+      const guest = this.#guests.get(uuid)
+      return guest?.hostId === hostId ? guest.guest : undefined
+    }
+    return {
+      list: () => [...this.#guests.values()].filter((one) => one.hostId === hostId).map(({ guest }) => guest),
+      find: found,
+      change: (uuid, change) => {
+        const guest = { ...found(uuid)!, ...change, revision: this.#revision++ }
+        this.#guests.set(uuid, { hostId, guest })
+        this.guestsVersion++
+        return guest
+      },
+    }
   }
 
   readonly hosts: HostAdmin = {
@@ -100,6 +129,7 @@ export class SimulatedFleet implements Fleet {
   /** Puts a guest there without any request. */
   addGuest(change: Partial<Guest> = {}, hostId = 'host-a'): Guest {
     const id = change.id ?? this.#nextId++
+    const sshPort = 20_000 + (id % 10_000)
     const guest = Guest.create({
       id,
       uuid: randomUUID(),
@@ -109,10 +139,8 @@ export class SimulatedFleet implements Fleet {
       limits: { vcpuMilli: 500, ramMb: 512, diskGb: 10 },
       status: GuestStatus.GUEST_STATUS_RUNNING,
       ipv4: `10.64.${id >> 8}.${id & 255}`,
-      portMappings: [
-        { containerPort: 22, hostPort: 20_000 + (id % 30_000), protocol: 'tcp', description: 'SSH' },
-      ],
-      sshPort: 20_000 + (id % 30_000),
+      portMappings: [mappingToSsh(sshPort)],
+      sshPort,
       hasPassword: true,
       createdAtMs: Date.UTC(2026, 10, 21, 10),
       revision: this.#revision++,
@@ -141,6 +169,7 @@ export class SimulatedFleet implements Fleet {
     const act =
       (action: string) => async (order: { operationId: string; uuid: string; requestedBy: string }) => {
         const { guest } = this.#guests.get(order.uuid)!
+        if (action === 'start' || action === 'restart') refuseBlocked(guest)
         return { operation: this.#queue(action, hostId, guest, order), revision: this.#revision }
       }
     return {
@@ -159,6 +188,8 @@ export class SimulatedFleet implements Fleet {
         if (!this.#operations.delete(id)) throw notFound('task')
         return { revision: this.#revision }
       },
+      settings: this.settingsOf(hostId).calls,
+      routing: this.settingsOf(hostId).routing.calls,
     }
   }
 
@@ -182,19 +213,13 @@ export class SimulatedFleet implements Fleet {
   }
 
   #newGuest({ name, spec }: GuestCreationRequest, hostId: string): Guest {
-    const portMappings = spec.portMappings.map((mapping, index) => ({
-      ...mapping,
-      hostPort: mapping.hostPort || 30_000 + index,
-      containerPort: mapping.containerPort || 30_000 + index,
-    }))
     const guest = this.addGuest(
       {
         name,
         templateId: spec.templateId,
         limits: spec.limits,
         status: GuestStatus.GUEST_STATUS_CREATING,
-        portMappings,
-        sshPort: portMappings.find((m) => m.containerPort === 22)?.hostPort ?? 0,
+        ...this.settingsOf(hostId).initial(spec),
         hasPassword: spec.sshPublicKey === '',
       },
       hostId,
@@ -223,6 +248,11 @@ export class SimulatedFleet implements Fleet {
     if (!this.#operations.has(operation.id)) this.#operations.set(operation.id, { hostId, operation })
     return operation
   }
+}
+
+function mappingToSsh(hostPort: number): PortMapping {
+  const ports = { hostPort, hostPortEnd: hostPort, containerPort: 22, containerPortEnd: 22 }
+  return { ...ports, protocol: 'tcp', hostIp: '', description: 'SSH' }
 }
 
 function notSimulated(): Promise<never> {

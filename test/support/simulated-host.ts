@@ -6,12 +6,15 @@ import {
   Guest,
   GuestSpec,
   GuestStatus,
+  PortMapping,
   Virtualization,
   type CreateGuestRequest,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { checkPortMapping } from '../../shared/network-rules.js'
+import { SimulatedSettings } from './simulated-settings.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 
 type Event = NonNullable<WatchResponse['event']>
@@ -25,6 +28,11 @@ export class SimulatedHost {
   readonly guests = new Map<string, Guest>()
   readonly operations = new Map<string, Operation>()
   readonly templates = new Map<string, Template>()
+  readonly settings = new SimulatedSettings({
+    list: () => this.guests.values(),
+    find: (uuid) => this.guests.get(uuid),
+    change: (uuid, change) => this.setGuest({ ...change, uuid }),
+  })
   description: HostDescription
   metrics = HostMetrics.create()
   #metricsListeners = new Set<(metrics: HostMetrics) => void>()
@@ -156,11 +164,9 @@ function removal(kind: ChangeKind, key: string): Event {
 /** What an agent would report of a guest it was told to create. */
 export function guestOf({ id, uuid, name, spec: given }: CreateGuestRequest): Guest {
   const spec = given ?? GuestSpec.create()
-  const nat = { containerPort: 22, protocol: 'tcp', hostPort: 0, description: 'SSH' }
-  const portMappings = [...(spec.assignNat ? [nat] : []), ...spec.portMappings].map((mapping, index) => ({
-    ...mapping,
-    hostPort: mapping.hostPort || 20_000 + ((id * 8 + index) % 40_000),
-  }))
+  const ssh = { ...PortMapping.create({ protocol: 'tcp', description: 'SSH' }), containerPort: 22 }
+  const wanted = spec.portMappings.length > 0 || !spec.assignNat ? spec.portMappings : [ssh]
+  const portMappings = wanted.map((mapping, index) => portsOf(mapping, 20_000 + ((id * 8 + index) % 40_000)))
   const octets = [(id >> 8) & 255, id & 255]
   return Guest.fromPartial({
     ...{ id, uuid, name, portMappings, sshPort: portMappings[0]?.hostPort ?? 0 },
@@ -171,7 +177,18 @@ export function guestOf({ id, uuid, name, spec: given }: CreateGuestRequest): Gu
     mac: `02:00:00:00:${octets.map((octet) => octet.toString(16).padStart(2, '0')).join(':')}`,
     hasPassword: true,
     createdAtMs: Date.now(),
+    expiresAtMs: spec.expiresAtMs,
+    ...(spec.traffic ? { traffic: spec.traffic } : {}),
   })
+}
+
+/** @param picked where none is asked for */
+function portsOf(wanted: PortMapping, picked: number): PortMapping {
+  const { length, ...mapping } = checkPortMapping(wanted)
+  const hostPort = mapping.hostPort || picked
+  const containerPort = mapping.containerPort || hostPort
+  const ends = { hostPortEnd: hostPort + length - 1, containerPortEnd: containerPort + length - 1 }
+  return { ...mapping, hostPort, containerPort, ...ends }
 }
 
 function seedGuest(id: number): Guest {
@@ -188,6 +205,7 @@ function seedGuest(id: number): Guest {
       assignNat: true,
     },
     ...{ portMappings: [], sshAuthMode: 1, sshPassword: '', sshPublicKey: '', start: true },
+    ...{ ipv4Count: 0, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [], expiresAtMs: 0, traffic: undefined },
   }
   const request = { operationId: '', id, uuid, name: `sim-${id}`, spec, requestedBy: 'seed' }
   return Guest.fromPartial({ ...guestOf(request), status: GuestStatus.GUEST_STATUS_RUNNING })

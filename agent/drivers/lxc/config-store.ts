@@ -1,3 +1,4 @@
+import { existsSync, rmSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { listDirectory, readKernelFile } from '../../host/proc.js'
 import type { LxcPaths } from './paths.js'
@@ -7,6 +8,7 @@ import { replaceFile } from './replace-file.js'
 export class ConfigStore {
   readonly #uuids = new Map<string, string>()
   readonly #names: RegExp
+  readonly #removing = new Map<string, Promise<void>>()
 
   constructor(
     private readonly paths: LxcPaths,
@@ -16,18 +18,28 @@ export class ConfigStore {
   }
 
   async write(name: string, uuid: string, lines: readonly string[]): Promise<void> {
+    await this.#removing.get(name)
     await mkdir(this.paths.directoryOf(name), { recursive: true, mode: 0o700 })
     await replaceFile(this.paths.configOf(name), lines.map((line) => `${line}\n`).join(''), 0o600)
     this.#uuids.set(name, uuid)
   }
 
-  async remove(name: string): Promise<void> {
+  /** To the others it is gone at once; a later `write` of that name waits. */
+  remove(name: string): Promise<void> {
+    const begun = this.#removing.get(name)
+    if (begun) return begun
     this.#uuids.delete(name)
-    await rm(this.paths.directoryOf(name), { recursive: true, force: true })
+    const removed = rm(this.paths.directoryOf(name), { recursive: true, force: true })
+    this.#removing.set(
+      name,
+      removed.catch(() => undefined).finally(() => this.#removing.delete(name)),
+    )
+    return removed
   }
 
   /** Only this agent writes configurations, so what was read once holds. */
   findUuid(name: string): string | undefined {
+    if (this.#removing.has(name)) return undefined
     const known = this.#uuids.get(name)
     if (known !== undefined) return known
     const text = readKernelFile(this.paths.configOf(name)) ?? ''
@@ -43,7 +55,19 @@ export class ConfigStore {
   }
 
   listNames(): string[] {
-    return listDirectory(this.paths.lxcPath).filter((name) => this.#names.test(name))
+    const names = listDirectory(this.paths.lxcPath)
+    return names.filter((name) => this.#names.test(name) && !this.#removing.has(name))
+  }
+
+  /** Removes directories without a configuration: half made or half removed by an agent that died. */
+  sweep(isStopped: (name: string) => boolean): void {
+    for (const name of this.listNames())
+      if (!existsSync(this.paths.configOf(name)) && isStopped(name))
+        rmSync(this.paths.directoryOf(name), { recursive: true, force: true })
+  }
+
+  findName(uuid: string): string | undefined {
+    return this.listNames().find((name) => this.findUuid(name) === uuid)
   }
 
   listUuids(): string[] {

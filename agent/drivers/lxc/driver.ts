@@ -10,6 +10,7 @@ import type {
   StopCause,
   UsageSample,
 } from '../contract.js'
+import { assignAddresses } from './assign.js'
 import { ConfigStore } from './config-store.js'
 import { openConsole } from './console.js'
 import type { LxcDisks } from './disks.js'
@@ -62,6 +63,7 @@ export class LxcDriver implements Driver {
   ) {
     this.#runtime = new RuntimeReader(facts.cgroups, paths)
     this.#configs = new ConfigStore(paths, options.namePrefix)
+    this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups)
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
@@ -111,10 +113,10 @@ export class LxcDriver implements Driver {
     })
   }
 
-  async initialize(machine: Machine, login: Login, signal: AbortSignal): Promise<void> {
-    const { init } = this.#runtime.read(this.#name(machine))
-    if (!init) throw conflict('guest_not_running', 'the guest does not run')
-    await initializeGuest(this.#container(machine), machine, { login, init, signal })
+  async initialize(machine: Machine, login: Login): Promise<void> {
+    if (this.#runtime.read(this.#freeName(machine)).state !== 'stopped')
+      throw conflict('guest_running', 'the guest runs: its files are its own')
+    await initializeGuest(this.options.disks.rootfsPath(machine.uuid), machine, login)
   }
 
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
@@ -131,7 +133,7 @@ export class LxcDriver implements Driver {
         throw conflict('guest_running', `${target.name} has processes: it is not deleted`)
       await removeLeftovers(this.#runtime, target)
       await this.options.disks.remove(machine.uuid)
-      await this.#configs.remove(target.name)
+      this.#discardConfig(target.name)
     })
     if (this.#isForeign(machine)) await this.options.disks.remove(machine.uuid)
   }
@@ -149,6 +151,22 @@ export class LxcDriver implements Driver {
 
   async listTraces(): Promise<string[]> {
     return [...new Set([...this.#configs.listUuids(), ...(await this.options.disks.list())])]
+  }
+
+  async removeTraces(uuid: string): Promise<boolean> {
+    const name = this.#configs.findName(uuid)
+    const suspects = name === undefined ? this.#unknownNames() : [name]
+    if (suspects.some((suspect) => this.#runtime.read(suspect).state !== 'stopped')) return false
+    if (name !== undefined) await this.#configs.remove(name)
+    await this.options.disks.remove(uuid)
+    return true
+  }
+
+  /** Of what has processes, but no configuration that says whose they are. */
+  #unknownNames(): string[] {
+    return this.#runtime
+      .listNames(this.options.namePrefix)
+      .filter((name) => this.#configs.findUuid(name) === undefined)
   }
 
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
@@ -170,6 +188,11 @@ export class LxcDriver implements Driver {
     if (this.#runtime.read(name).init)
       resizeGroups(this.facts.cgroups, name, { limits: machine.limits, facts })
     await this.#configs.write(name, machine.uuid, lines)
+  }
+
+  async assignAddresses(machine: Machine, gone: readonly string[]): Promise<void> {
+    const { init } = this.#runtime.read(this.#name(machine))
+    if (init) await assignAddresses(init, machine.nic, gone)
   }
 
   async console(machine: Machine): Promise<Duplex> {
@@ -203,6 +226,16 @@ export class LxcDriver implements Driver {
       this.#usage.forget(name)
       this.#events.forget(name)
     })
+  }
+
+  /**
+   * Nobody waits for it: beside a journal that is being synced it takes tens of milliseconds. What is left of it is
+   * a trace of a guest that is known as removed.
+   */
+  #discardConfig(name: string): void {
+    this.#configs
+      .remove(name)
+      .catch((err: unknown) => this.options.log.warn({ err, name }, 'configuration left behind'))
   }
 
   get #context(): StopContext {

@@ -24,6 +24,8 @@ const machine: Machine = {
     ipv4: '10.64.0.17',
     prefixLength: 16,
     gateway: '10.64.0.1',
+    ipv6Addresses: [],
+    gateway6: 'fe80::1',
   },
   resolvers: ['9.9.9.9'],
 }
@@ -122,6 +124,17 @@ describe('planConfig', () => {
     ],
     ['/20', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
     ['/32', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
+    ['no IPv6', machine, {}, ['!lxc.net.0.ipv6']],
+    [
+      'IPv6',
+      withNic({ ipv6Addresses: ['2001:db8::5', 'fd00::1'] }),
+      {},
+      [
+        'lxc.net.0.ipv6.address = 2001:db8::5/128',
+        'lxc.net.0.ipv6.address = fd00::1/128',
+        'lxc.net.0.ipv6.gateway = fe80::1',
+      ],
+    ],
     ['no swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
     ['unlimited I/O needs no controller', machine, {}, ['!lxc.cgroup.blkio']],
     [
@@ -179,6 +192,10 @@ describe('planConfig', () => {
     ['bad mac', withNic({ mac: '02:00' }), {}],
     ['IPv6 as IPv4', withNic({ ipv4: '::1' }), {}],
     ['newline after the gateway', withNic({ gateway: '10.0.0.1\n' }), {}],
+    ['IPv4 as IPv6', withNic({ ipv6Addresses: ['10.0.0.1'] }), {}],
+    ['a length in IPv6', withNic({ ipv6Addresses: ['2001:db8::5/64'] }), {}],
+    ['newline in IPv6', withNic({ ipv6Addresses: ['2001:db8::5\nlxc.hook.start = /x'] }), {}],
+    ['a zone in the IPv6 gateway', withNic({ ipv6Addresses: ['2001:db8::5'], gateway6: 'fe80::1%eth0' }), {}],
     ['prefix 33', withNic({ prefixLength: 33 }), {}],
     ['memory NaN', withLimits({ memoryBytes: Number.NaN }), {}],
     ['memory infinite', withLimits({ memoryBytes: Number.POSITIVE_INFINITY }), {}],

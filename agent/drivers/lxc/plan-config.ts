@@ -44,6 +44,7 @@ const patterns = {
   device: /^[A-Za-z0-9._-]{1,15}$/,
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
   ipv4: /^\d{1,3}(\.\d{1,3}){3}$/,
+  ipv6: /^(?=.*:)[0-9a-f:]{2,39}$/,
   group: /^[A-Za-z0-9._-]+$/,
   entry: /^[A-Za-z0-9_./-]+$/,
 } as const
@@ -111,6 +112,16 @@ function planNic({ nic }: Machine): string[] {
     // lxc 5.0.2 would compute the broadcast address from nothing: 0.0.255.255.
     `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix} ${broadcastOf(nic.ipv4, prefix)}`,
     `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
+    ...planNicIpv6(nic),
+  ]
+}
+
+/** Alone on its link each: guests see one another by way of the host only. */
+function planNicIpv6({ ipv6Addresses, gateway6 }: Machine['nic']): string[] {
+  if (ipv6Addresses.length === 0) return []
+  return [
+    ...ipv6Addresses.map((address) => `lxc.net.0.ipv6.address = ${check('ipv6', address)}/128`),
+    `lxc.net.0.ipv6.gateway = ${check('ipv6', gateway6)}`,
   ]
 }
 

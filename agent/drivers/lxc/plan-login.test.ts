@@ -1,20 +1,49 @@
 import { expect } from 'chai'
-import { checkLogin, planLoginInput } from './plan-login.js'
+import { checkLogin, planFirstBoot } from './plan-login.js'
 
 const machine = { hostname: 'web-1', resolvers: ['9.9.9.9', '2001:db8::1'] }
 const passwordHash = `$6$salt$${'a'.repeat(86)}`
 
-describe('planLoginInput', () => {
-  for (const [name, login, text] of [
-    ['nothing', {}, 'web-1\n9.9.9.9 2001:db8::1\n\n\n'],
-    ['password', { passwordHash }, `web-1\n9.9.9.9 2001:db8::1\n${passwordHash}\n\n`],
-    ['key', { publicKey: 'ssh-ed25519 AAAA me' }, 'web-1\n9.9.9.9 2001:db8::1\n\n=ssh-ed25519 AAAA me\n'],
+const named = [
+  { kind: 'file', path: 'etc/hostname', mode: 0o644, content: 'web-1\n' },
+  {
+    kind: 'file',
+    path: 'etc/hosts',
+    mode: 0o644,
+    content:
+      '127.0.0.1 localhost\n127.0.1.1 web-1\n::1 localhost ip6-localhost ip6-loopback\n' +
+      'ff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n',
+  },
+]
+const resolved = {
+  kind: 'file',
+  path: 'etc/resolv.conf',
+  mode: 0o644,
+  content: 'nameserver 9.9.9.9\nnameserver 2001:db8::1\n',
+}
+
+describe('planFirstBoot', () => {
+  for (const [name, of, login, changes] of [
+    ['nothing', machine, {}, [...named, resolved]],
+    ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, {}, named],
+    ['password', machine, { passwordHash }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
+    [
+      'key',
+      machine,
+      { publicKey: 'ssh-ed25519 AAAA me' },
+      [
+        ...named,
+        resolved,
+        { kind: 'directory', path: 'root/.ssh', mode: 0o700 },
+        { kind: 'file', path: 'root/.ssh/authorized_keys', mode: 0o600, content: 'ssh-ed25519 AAAA me\n' },
+      ],
+    ],
   ] as const)
-    it(name, () => expect(planLoginInput(machine, login)).to.equal(text))
+    it(name, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
 
   it('refuses what is no hash', () => {
     for (const bad of ['', 'x', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
-      expect(() => planLoginInput(machine, { passwordHash: bad })).to.throw(/is not one line/)
+      expect(() => planFirstBoot(machine, { passwordHash: bad })).to.throw(/is not one line/)
   })
 })
 

@@ -1,3 +1,4 @@
+import type { RootChange } from '../../host/guest-root.js'
 import type { Login, Machine } from '../contract.js'
 
 /** A login as the guest is told it: the password never is, only its crypt(5) hash. */
@@ -5,6 +6,8 @@ export interface HashedLogin {
   readonly passwordHash?: string
   readonly publicKey?: string
 }
+
+type Named = Pick<Machine, 'hostname' | 'resolvers'>
 
 const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
@@ -16,21 +19,50 @@ const patterns = {
   publicKey: /^[^\x00-\x1f\x7f\u0080-\u009f\u2028\u2029]{1,16384}$/,
 } as const
 
-/** What the guest's script reads on standard input, one line each; see guest-script.ts. */
-export function planLoginInput(machine: Pick<Machine, 'hostname' | 'resolvers'>, login: HashedLogin): string {
-  const lines = [
-    oneLine('hostname', machine.hostname),
-    machine.resolvers.map((address) => oneLine('resolver', address)).join(' '),
-    login.passwordHash === undefined ? '' : oneLine('passwordHash', login.passwordHash),
-    login.publicKey === undefined ? '' : `=${oneLine('publicKey', login.publicKey)}`,
+/** Host name, hosts, resolv.conf and root's login, in the guest's root. @throws before anything is done */
+export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] {
+  const hostname = oneLine('hostname', machine.hostname)
+  const servers = machine.resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
+  return [
+    file('etc/hostname', [hostname]),
+    file('etc/hosts', hostsOf(hostname)),
+    ...(servers.length === 0 ? [] : [file('etc/resolv.conf', servers)]),
+    ...planKey(login.publicKey),
+    ...planPassword(login.passwordHash),
   ]
-  return lines.map((line) => `${line}\n`).join('')
 }
 
-/** @throws before anything is done in the guest */
-export function checkLogin(machine: Pick<Machine, 'hostname' | 'resolvers'>, login: Login): void {
+/** @throws before anything is done */
+export function checkLogin(machine: Named, login: Login): void {
   if (login.password !== undefined) oneLine('password', login.password)
-  planLoginInput(machine, login.publicKey === undefined ? {} : { publicKey: login.publicKey })
+  planFirstBoot(machine, login.publicKey === undefined ? {} : { publicKey: login.publicKey })
+}
+
+function hostsOf(hostname: string): string[] {
+  return [
+    '127.0.0.1 localhost',
+    `127.0.1.1 ${hostname}`,
+    '::1 localhost ip6-localhost ip6-loopback',
+    'ff02::1 ip6-allnodes',
+    'ff02::2 ip6-allrouters',
+  ]
+}
+
+function planKey(publicKey: string | undefined): RootChange[] {
+  if (publicKey === undefined) return []
+  return [
+    { kind: 'directory', path: 'root/.ssh', mode: 0o700 },
+    { ...file('root/.ssh/authorized_keys', [oneLine('publicKey', publicKey)]), mode: 0o600 },
+  ]
+}
+
+function planPassword(passwordHash: string | undefined): RootChange[] {
+  if (passwordHash === undefined) return []
+  return [{ kind: 'password', hash: oneLine('passwordHash', passwordHash) }]
+}
+
+function file(path: string, lines: readonly string[]): Extract<RootChange, { kind: 'file' }> {
+  return { kind: 'file', path, mode: 0o644, content: lines.map((line) => `${line}\n`).join('') }
 }
 
 function oneLine(what: keyof typeof patterns, value: string): string {

@@ -132,7 +132,7 @@ function findProgram(pid: number): string | undefined {
 }
 
 /** Field 22 counts from boot, as does the monotonic clock that hrtime reads. */
-export function isYoung({ startTime }: ProcessStat): boolean {
+function isYoung({ startTime }: ProcessStat): boolean {
   const nowTicks = Number(process.hrtime.bigint() / 10_000_000n)
   return nowTicks - startTime < youngTicks
 }

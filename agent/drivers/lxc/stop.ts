@@ -22,8 +22,6 @@ export interface StopContext {
 const systemdHalt = 34 + 3
 /** What BusyBox init, OpenRC and sysvinit power off at. */
 const sigPwr = 30
-/** An agent that died while it set the guest up may have left it held (initialize.ts). */
-const sigCont = 18
 /** systemd takes a repeated halt for the same; a lost one would cost the whole time limit. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
@@ -63,7 +61,6 @@ function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended
     const signal = due ? findHaltSignal(init.pid) : undefined
     if (signal !== undefined) {
       signalExactly(init.pid, init.startTime, signal)
-      signalExactly(init.pid, init.startTime, sigCont)
       asked = { startTime: init.startTime, atMs: performance.now() }
     }
     return 'asked'

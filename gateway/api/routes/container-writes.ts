@@ -6,6 +6,7 @@ import type { AgentClient, Fleet, FleetView, GuestCreation } from '../../fleet/c
 import { CreateBodySchema, type CreateBody } from '../create-body.js'
 import { GuestStatusSchema, statusOf } from '../guest-row.js'
 import { getNamedHost } from '../host-choice.js'
+import { checkIfMatch } from '../if-match.js'
 import { planCreate } from '../plan-create.js'
 import { route, type Answer, type RequestContext, type Route } from '../route.js'
 import { QueuedSchema, taskStatusOf } from '../task-row.js'
@@ -101,7 +102,10 @@ export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
       body: CreateBodySchema,
       data: CreatedSchema,
       statuses: [202],
-      errors: ['name_conflict', 'port_conflict', 'resource_exhausted', 'unsupported', 'host_offline'],
+      errors: [
+        ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
+        'host_offline',
+      ],
       handle: (context) => createContainer({ fleet, time }, context),
     }),
     ...actions.map((definition) => actionRoute(fleet, definition)),
@@ -119,8 +123,9 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     params: ContainerPathSchema,
     ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true } : {}),
     data: QueuedSchema,
+    conditional: true,
     statuses: [202],
-    errors: ['invalid_state', 'host_offline', 'agent_timeout'],
+    errors: ['invalid_state', 'policy_blocked', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: (context) => queueAction(fleet, definition, context),
   })
 }
@@ -133,6 +138,7 @@ async function queueAction(
   const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
   const detail = `id ${guest.id}, task ${context.operationId}`
   context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
+  await checkIfMatch(fleet, guest.uuid, context)
   const order = {
     operationId: context.operationId,
     uuid: guest.uuid,

@@ -1,0 +1,25 @@
+import { runInNetwork } from '../../host/network-namespace.js'
+import { isSameProcess, readKernelFile, type ProcessStat } from '../../host/proc.js'
+import type { MachineNic } from '../contract.js'
+import { planAssign, type GuestInterface } from './plan-assign.js'
+
+/** A default route that is there already is as good: the guest's own, or that of an earlier call. */
+const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
+
+/**
+ * Gives a running guest its IPv6 addresses, in its network namespace and by the host's own ip(8): nothing of
+ * the guest's files is opened or run.
+ * @throws {CommandError} what the guest's kernel settings refuse (`disable_ipv6`)
+ */
+export async function assignAddresses(
+  init: ProcessStat,
+  { device, ipv6Addresses, gateway6 }: MachineNic,
+  gone: readonly string[],
+): Promise<void> {
+  const hostIndex = Number(readKernelFile(`/sys/class/net/${device}/ifindex`))
+  if (!hostIndex || !isSameProcess(init.pid, init.startTime)) return
+  const shown = JSON.parse(await runInNetwork(init.pid, ['-json', 'address', 'show'])) as GuestInterface[]
+  const commands = planAssign(shown, { hostIndex, ipv6Addresses, gone, gateway6 })
+  if (commands.length > 0)
+    await runInNetwork(init.pid, ['-force', '-batch', '-'], { lines: commands, harmless: routeThere })
+}

@@ -1,0 +1,31 @@
+import { expect } from 'chai'
+import { planAssign, type GuestInterface, type Ipv6Assignment } from './plan-assign.js'
+
+const eth0 = (...addresses: string[]): GuestInterface => ({
+  ifindex: 2,
+  link_index: 40,
+  ifname: 'eth0',
+  addr_info: addresses.map((local) => ({ family: 'inet6', local })),
+})
+const lo: GuestInterface = { ifindex: 1, ifname: 'lo', addr_info: [{ family: 'inet6', local: '::1' }] }
+const route = 'route add default via fe80::1 dev if2'
+
+describe('IPv6 addresses inside a guest', () => {
+  for (const [name, shown, change, commands] of [
+    ['the first', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
+    ['there', [lo, eth0('2001:db8::5')], {}, []],
+    [
+      'one more, one less',
+      [lo, eth0('2001:db8::5', '2001:db8::6')],
+      { ipv6Addresses: ['2001:db8::5', '2001:db8::7'], gone: ['2001:db8::6', '2001:db8::8'] },
+      ['address delete 2001:db8::6/128 dev if2', 'address add 2001:db8::7/128 dev if2 nodad', route],
+    ],
+    ['what the guest set by itself stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
+    ['its interface is elsewhere', [lo], {}, []],
+    ['the interface is of another', [lo, { ...eth0(), link_index: 41 }], {}, []],
+  ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
+    it(name, () => {
+      const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }
+      expect(planAssign(shown, of)).to.deep.equal(commands)
+    })
+})

@@ -1,0 +1,111 @@
+import { parseAddress } from '../../shared/addresses.js'
+import { conflict, invalidField } from '../../shared/errors.js'
+import type { CheckedMapping } from '../../shared/network-rules.js'
+import { readHostIpv4 } from '../host/addresses.js'
+import { findIpv6Addresses } from '../host/ipv6-addresses.js'
+import { readNatPorts } from '../network/addresses/store.js'
+import { PortChoice, type PortSpan } from '../network/ports.js'
+import type { GuestContext } from './context.js'
+import type { PortMapping } from './record.js'
+
+type Journal = Pick<GuestContext, 'store' | 'config'>
+
+export interface MappingOrder {
+  readonly wanted: readonly CheckedMapping[]
+  /** From `readListeningPorts`. */
+  readonly listening: ReadonlySet<string>
+  /** The guest has an address that IPv6 can be mapped to. */
+  readonly hasIpv6: boolean
+}
+
+/**
+ * Mappings with the host ports they get, chosen inside the journal's transaction.
+ * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
+ */
+export function reserveMappings(
+  journal: Journal,
+  { wanted, listening, hasIpv6 }: MappingOrder,
+): PortMapping[] {
+  for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
+    checkHostIp(journal, hostIp)
+    if (hostIp.includes(':') && !hasIpv6)
+      throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
+  }
+  return chooseMappings(openChoice(journal, listening), wanted)
+}
+
+export function openChoice({ store, config }: Journal, listening: ReadonlySet<string>): PortChoice {
+  const { db } = store.changes
+  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening)
+}
+
+/**
+ * A mapping answers on an address of the host that is no guest's own; empty: on all of them.
+ * @throws {BerthError} `invalid_field`, `address_in_use`
+ */
+export function checkHostIp({ store }: Journal, hostIp: string): void {
+  if (hostIp === '') return
+  const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
+  if (pooled || store.hasAddress(hostIp))
+    throw conflict('address_in_use', `${hostIp} is kept for a container of its own`)
+  if (!listHostAddresses(hostIp.includes(':')).includes(hostIp))
+    throw invalidField('host_ip', 'host_ip: must be an address of the host')
+}
+
+function listHostAddresses(ipv6: boolean): string[] {
+  if (!ipv6) return readHostIpv4()
+  const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
+  return global.map(({ address }) => parseAddress(address)?.text ?? '')
+}
+
+/** Those asked for first, so that none of them is picked for another. */
+function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): PortMapping[] {
+  for (const mapping of wanted) if (mapping.hostPort !== 0) choice.take(spanOf(mapping))
+  const settled = wanted.map((mapping) => keepNumbers(choice, mapping))
+  const free = pickAlike(
+    choice,
+    settled.filter(({ hostPort }) => hostPort === 0),
+  )
+  return settled.map((mapping) => mappingAt(mapping, mapping.hostPort || free.get(likeness(mapping))!.pop()!))
+}
+
+/** A range that has the same numbers on both sides is one element in the kernel; another is one for each port. */
+function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
+  const { hostPort, containerPort, containerPortEnd, length } = wanted
+  if (hostPort !== 0 || length === 1 || containerPort === 0) return wanted
+  const same = { ...wanted, hostPort: containerPort, hostPortEnd: containerPortEnd }
+  return choice.tryTake(spanOf(same)) ? same : wanted
+}
+
+/** One choice for all that want the same. */
+function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
+  const free = new Map<string, number[]>()
+  for (const mapping of wanted) {
+    const like = likeness(mapping)
+    if (free.has(like)) continue
+    const count = wanted.filter((other) => likeness(other) === like).length
+    free.set(like, choice.pick({ ...mapping, count }))
+  }
+  return free
+}
+
+function likeness({ protocol, hostIp, length }: CheckedMapping): string {
+  return `${protocol} ${hostIp} ${length}`
+}
+
+export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMapping | PortMapping): PortSpan {
+  return { protocol, hostIp, first: hostPort, last: hostPortEnd }
+}
+
+function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
+  const containerPort = wanted.containerPort || hostPort
+  return {
+    protocol: wanted.protocol,
+    hostIp: wanted.hostIp,
+    hostPort,
+    hostPortEnd: hostPort + wanted.length - 1,
+    containerPort,
+    containerPortEnd: containerPort + wanted.length - 1,
+    description: wanted.description,
+  }
+}

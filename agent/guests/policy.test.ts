@@ -1,0 +1,52 @@
+import { expect } from 'chai'
+import { AgentConfigSchema } from '../config.js'
+import { validateConfig } from '../../shared/config.js'
+import { isThrottled, policyReasonOf, ratesOf } from './policy.js'
+import { unlimitedTraffic, type GuestPolicy, type GuestRecord, type TrafficLimit } from './record.js'
+
+const config = validateConfig(AgentConfigSchema, {}, 'defaults')
+const deviceOf = (id: number): string => `bt${id}`
+
+const record = (
+  policy: Partial<GuestPolicy>,
+  traffic: Partial<TrafficLimit> = {},
+  [networkDownMbps, networkUpMbps]: readonly [number, number] = [0, 0],
+): GuestRecord =>
+  ({
+    id: 7,
+    policy: { expired: false, overQuota: false, ...policy },
+    traffic: { ...unlimitedTraffic, ...traffic },
+    spec: { limits: { networkDownMbps, networkUpMbps } },
+  }) as GuestRecord
+
+describe('policy', () => {
+  for (const [name, judged, reason] of [
+    ['nothing', record({}), ''],
+    ['expired', record({ expired: true }), 'expired'],
+    ['over its quota', record({ overQuota: true }), 'traffic quota used up'],
+    ['both', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
+    ['over, throttled', record({ overQuota: true }, { action: 'throttle' }), ''],
+    ['over, and nothing follows', record({ overQuota: true }, { action: 'none' }), ''],
+    ['expired and throttled', record({ expired: true, overQuota: true }, { action: 'throttle' }), 'expired'],
+  ] as const)
+    it(`blocks: ${name}`, () => expect(policyReasonOf(judged)).to.equal(reason))
+
+  for (const [name, judged, down, up] of [
+    ['what was sold', record({}, {}, [100, 20]), 100, 20],
+    ['no bound', record({}), 0, 0],
+    ['a throttle that is not due', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['a stop is no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
+    ['the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
+    ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
+  ] as const)
+    it(`bounds: ${name}`, () =>
+      expect(ratesOf(judged, { config, deviceOf })).to.deep.equal({
+        ...{ device: 'bt7', downMbps: down, upMbps: up },
+      }))
+
+  it('shows the throttle', () => {
+    expect(isThrottled(record({ overQuota: true }, { action: 'throttle' }))).to.equal(true)
+    expect(isThrottled(record({ overQuota: true }))).to.equal(false)
+  })
+})

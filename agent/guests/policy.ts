@@ -1,0 +1,46 @@
+import { BerthError } from '../../shared/errors.js'
+import type { GuestRates } from '../network/contract.js'
+import type { GuestContext } from './context.js'
+import type { GuestRecord } from './record.js'
+
+type Judged = Pick<GuestRecord, 'policy' | 'traffic'>
+
+/** Why the guest may not run; empty: it may. */
+export function policyReasonOf({ policy, traffic }: Judged): string {
+  const reasons = [
+    policy.expired && 'expired',
+    policy.overQuota && traffic.action === 'stop' && 'traffic quota used up',
+  ]
+  return reasons.filter((reason) => reason !== false).join(', ')
+}
+
+/** The quota is used up and the rate is bounded. */
+export function isThrottled({ policy, traffic }: Judged): boolean {
+  return policy.overQuota && traffic.action === 'throttle'
+}
+
+/** @throws {BerthError} `policy_blocked` */
+export function checkAllowed(judged: Judged): void {
+  const reason = policyReasonOf(judged)
+  if (reason !== '')
+    throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
+}
+
+/** The bounds that hold now: what was sold, or less while the guest is throttled. */
+export function ratesOf(
+  record: GuestRecord,
+  { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,
+): GuestRates {
+  const { networkDownMbps, networkUpMbps } = record.spec.limits
+  const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0
+  return {
+    device: deviceOf(record.id),
+    downMbps: lower(networkDownMbps, throttle),
+    upMbps: lower(networkUpMbps, throttle),
+  }
+}
+
+/** 0 is no bound. */
+function lower(a: number, b: number): number {
+  return a === 0 || b === 0 ? a + b : Math.min(a, b)
+}

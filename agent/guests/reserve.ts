@@ -1,0 +1,81 @@
+import { randomInt } from 'node:crypto'
+import { BerthError, invalidField } from '../../shared/errors.js'
+import type { Login } from '../drivers/contract.js'
+import { allocateIpv4, macOf } from '../network/allocation.js'
+import type { GuestContext } from './context.js'
+import { reserveMappings } from './mappings.js'
+import type { CreateOrder } from './parse-create.js'
+import { openFirewall, type GuestRecord } from './record.js'
+import type { GuestInsert } from './store.js'
+
+/**
+ * Journals a new guest with all it takes of the host's pools; in the transaction that submits its creation.
+ * @param listening from `readListeningPorts`
+ * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`
+ */
+export function reserveGuest(
+  context: GuestContext,
+  order: CreateOrder,
+  listening: ReadonlySet<string>,
+): void {
+  if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
+    throw invalidField('expires_at', 'expires_at: has passed')
+  context.store.insert({
+    ...{ uuid: order.uuid, id: order.id, name: order.name },
+    spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
+    status: 'creating',
+    wanted: order.start ? 'running' : 'stopped',
+    idmapSlot: chooseIdmapSlot(context),
+    ...chooseNetwork(context, order, listening),
+    ...sealLogin(context, order),
+    ...{ traffic: order.traffic, expiresAtMs: order.expiresAtMs, createdAtMs: context.now() },
+  })
+}
+
+function chooseIdmapSlot({ store, config }: GuestContext): number {
+  const slot = store.freeIdmapSlot(config.lxc.idmap_slots)
+  if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
+  return slot
+}
+
+type Network = Pick<
+  GuestRecord,
+  'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'
+>
+
+function chooseNetwork(context: GuestContext, order: CreateOrder, listening: ReadonlySet<string>): Network {
+  const { store, config, addresses } = context
+  const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
+  const { publicIpv4s, ipv6Addresses } = addresses.choose(order)
+  const hasIpv6 = ipv6Addresses.length > 0
+  return {
+    ...{ ipv4, mac: macOf(ipv4), publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] },
+    portMappings: reserveMappings(context, { wanted: order.portMappings, listening, hasIpv6 }),
+    firewall: openFirewall,
+  }
+}
+
+function sealLogin(context: GuestContext, order: CreateOrder): Pick<GuestInsert, 'login' | 'hasPassword'> {
+  const login = loginOf(order)
+  return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
+}
+
+function loginOf(order: CreateOrder): Login {
+  switch (order.login.kind) {
+    case 'auto':
+      return { password: makePassword() }
+    case 'password':
+      return { password: order.login.password }
+    case 'key':
+      return { publicKey: order.login.publicKey }
+  }
+}
+
+/** 16 characters without look-alikes, about 92 bits, always with a letter and a digit. */
+function makePassword(): string {
+  const letters = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ'
+  const digits = '23456789'
+  const pick = (from: string): string => from.charAt(randomInt(from.length))
+  const password = Array.from({ length: 16 }, () => pick(letters + digits)).join('')
+  return /[a-z]/i.test(password) && /\d/.test(password) ? password : makePassword()
+}

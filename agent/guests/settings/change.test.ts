@@ -1,0 +1,131 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { conflict } from '../../../shared/errors.js'
+import { Changes } from '../../state/changes.js'
+import { openDatabase } from '../../state/database.js'
+import type { GuestContext } from '../context.js'
+import { openFirewall, unlimitedTraffic, type GuestRecord } from '../record.js'
+import { GuestStore } from '../store.js'
+import { Turns } from '../turns.js'
+import { changeGuest, type Change } from './change.js'
+import { pruneDone } from './done.js'
+
+const limits = {
+  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
+  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+}
+
+describe('a setting', () => {
+  let store: GuestStore
+  let context: GuestContext
+  /** What the host was told, in order. */
+  let told: string[]
+
+  beforeEach(() => {
+    store = new GuestStore(new Changes(openDatabase(':memory:')))
+    store.insert({
+      ...{ uuid: 'u1', id: 1, name: 'one', status: 'stopped', wanted: 'stopped', idmapSlot: 0 },
+      spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
+      ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
+      ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: [], firewall: openFirewall },
+      ...{ traffic: unlimitedTraffic, expiresAtMs: 0 },
+    })
+    context = {
+      store,
+      turns: new Turns(),
+      log: pino({ level: 'silent' }),
+      now: () => 5,
+    } as unknown as GuestContext
+    told = []
+  })
+  afterEach(() => store.changes.db.close())
+
+  const setReason = (statusReason: string, apply: Change['apply'] = tell): Change => ({
+    write: ({ uuid, statusReason: old }) => {
+      store.update(uuid, { statusReason })
+      return () => store.update(uuid, { statusReason: old })
+    },
+    apply,
+  })
+  const tell = (record: GuestRecord): Promise<void> => Promise.resolve(void told.push(record.statusReason))
+  const change = (ifRevision: number, what: Change, operationId = ''): Promise<string> =>
+    changeGuest(context, { uuid: 'u1', ifRevision, operationId }, what).then(
+      (record) => record.statusReason,
+      (error: unknown) => (error as { code: string }).code,
+    )
+
+  it('is journaled, then told to the host', async () => {
+    expect(await change(0, setReason('a'))).to.equal('a')
+    expect(told).to.deep.equal(['a'])
+    expect(store.get('u1').statusReason).to.equal('a')
+  })
+
+  it('of an id is carried out once, and in force when it is answered again', async () => {
+    await change(0, setReason('a'), 'id-1')
+    const { revision } = store.get('u1')
+    expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
+    expect(told).to.deep.equal(['a', 'a'])
+    expect(store.get('u1').revision).to.equal(revision)
+    expect(await change(0, setReason('b'), 'id-2')).to.equal('b')
+    expect([pruneDone(store.changes.db, 5), pruneDone(store.changes.db, 6)]).to.deep.equal([0, 2])
+  })
+
+  it('of an id that the host refused may come again', async () => {
+    const refuse = (): Promise<void> => Promise.reject(conflict('host_refuses', 'no'))
+    expect(await change(0, setReason('b', refuse), 'id-1')).to.equal('host_refuses')
+    expect(await change(0, setReason('b'), 'id-1')).to.equal('b')
+  })
+
+  it('goes back on journal and host where the host refuses', async () => {
+    await change(0, setReason('a'))
+    const refusing = (record: GuestRecord): Promise<void> =>
+      record.statusReason === 'b' ? Promise.reject(conflict('host_refuses', 'no')) : tell(record)
+    expect(await change(0, setReason('b', refusing))).to.equal('host_refuses')
+    expect(store.get('u1').statusReason).to.equal('a')
+    expect(told).to.deep.equal(['a', 'a'])
+  })
+
+  it('tells of the first failure though going back fails as well', async () => {
+    const refusing = (record: GuestRecord): Promise<void> =>
+      Promise.reject(conflict(record.statusReason === '' ? 'second' : 'first', 'no'))
+    expect(await change(0, setReason('b', refusing))).to.equal('first')
+    expect(store.get('u1').statusReason).to.equal('')
+  })
+
+  it('is refused where another revision is expected, also where it changes while it waits', async () => {
+    expect(await change(7, setReason('a'))).to.equal('precondition_failed')
+    const { revision } = store.get('u1')
+    const both = [change(revision, setReason('a')), change(revision, setReason('b'))]
+    expect(await Promise.all(both)).to.deep.equal(['a', 'precondition_failed'])
+    const prepare = (): Promise<void> => Promise.resolve(store.update('u1', { wanted: 'running' }))
+    const late = { ...setReason('c'), prepare }
+    expect(await change(store.get('u1').revision, late)).to.equal('precondition_failed')
+    expect(told).to.deep.equal(['a'])
+  })
+
+  it('reads the guest once before it and once after it, and again only where something else changed it', async () => {
+    const [reads, get] = [[] as string[], store.get.bind(store)]
+    store.get = (uuid) => (reads.push(uuid), get(uuid))
+    expect(await change(0, setReason('a'))).to.equal('a')
+    expect(reads).to.have.lengthOf(2)
+    const late = setReason('b', () => Promise.resolve(store.update('u1', { statusReason: 'c' })))
+    expect(await change(0, late)).to.equal('c')
+    expect(reads).to.have.lengthOf(5)
+  })
+
+  for (const [status, code] of [
+    ['deleting', 'invalid_state'],
+    ['error', 'invalid_state'],
+    ['creating', 'a'],
+    ['stopping', 'a'],
+  ] as const)
+    it(`of a guest that is ${status}: ${code}`, async () => {
+      store.update('u1', { status })
+      expect(await change(0, setReason('a'))).to.equal(code)
+    })
+
+  it('is refused for a guest that is not there', async () => {
+    store.remove('u1')
+    expect(await change(0, setReason('a'))).to.equal('not_found')
+  })
+})

@@ -1,0 +1,88 @@
+import { conflict } from '../../../shared/errors.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord } from '../record.js'
+import { forgetDone, isDone, noteDone } from './done.js'
+
+/** Whom a setting is for. */
+export interface Target {
+  readonly uuid: string
+  /** Refused where the guest has another; 0: whatever it has. */
+  readonly ifRevision: number
+  /** Carried out once, whatever comes of the answer; absent or empty: as often as it is called. */
+  readonly operationId?: string
+}
+
+export interface Change {
+  /** What the transaction needs of the host, read before it. */
+  readonly prepare?: (record: GuestRecord) => Promise<void>
+  /** In one transaction of the journal. @returns how to take it back, in another one */
+  readonly write: (record: GuestRecord) => () => void
+  /** Makes the host what the guest's record says; safe to repeat. */
+  readonly apply?: (record: GuestRecord) => Promise<void>
+}
+
+/**
+ * A setting: journaled, then in force on the host, then answered. Where the host refuses, the journal goes back
+ * and the old state is in force again. A crash in between leaves the new state journaled, and the comparison with
+ * the host makes it true.
+ * @returns the guest as it is now
+ * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
+ */
+export function changeGuest(
+  context: GuestContext,
+  target: Target,
+  { prepare, write, apply = () => Promise.resolve() }: Change,
+): Promise<GuestRecord> {
+  const { operationId = '' } = target
+  const { changes } = context.store
+  return context.turns.run(target.uuid, async () => {
+    if (isDone(changes.db, operationId)) {
+      const record = context.store.get(target.uuid)
+      await apply(record) // it may have been answered by nobody, since it was not in force yet
+      return context.store.renew(record)
+    }
+    const before = checkChangeable(context.store.get(target.uuid), target)
+    await prepare?.(before)
+    const takeBack = changes.transaction(() => {
+      noteDone(changes.db, operationId, { uuid: target.uuid, nowMs: context.now() })
+      const undo = write(checkChangeable(context.store.renew(before), target))
+      return () => {
+        forgetDone(changes.db, operationId)
+        undo()
+      }
+    })
+    const changed = context.store.get(target.uuid)
+    try {
+      await apply(changed)
+    } catch (error) {
+      await restore(context, target.uuid, { takeBack, apply })
+      throw error
+    }
+    return context.store.renew(changed)
+  })
+}
+
+function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestRecord {
+  if (record.status === 'deleting') throw conflict('invalid_state', 'the container is being deleted')
+  if (record.status === 'error')
+    throw conflict('invalid_state', 'the container is broken, it can only be deleted')
+  if (ifRevision !== 0 && record.revision !== ifRevision)
+    throw conflict('precondition_failed', 'the container has changed meanwhile')
+  return record
+}
+
+interface Undo {
+  readonly takeBack: () => void
+  readonly apply: NonNullable<Change['apply']>
+}
+
+/** What fails here is logged only: the caller is told of the first failure, and the next comparison repairs. */
+async function restore({ store, log }: GuestContext, uuid: string, { takeBack, apply }: Undo): Promise<void> {
+  try {
+    store.changes.transaction(takeBack)
+    const record = store.find(uuid)
+    if (record && record.status !== 'deleting') await apply(record)
+  } catch (err) {
+    log.error({ err, guest: uuid }, 'take back a setting')
+  }
+}

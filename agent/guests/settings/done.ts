@@ -1,0 +1,31 @@
+import type { Database } from '../../state/database.js'
+
+/*
+ * Settings that add something must not do so twice when an answer was lost and the call comes again. Their ids are
+ * kept with what they changed, in the same transaction.
+ */
+
+/** @param operationId empty: none */
+export function isDone(db: Database, operationId: string): boolean {
+  if (operationId === '') return false
+  return db.prepare('SELECT 1 FROM done_settings WHERE operation_id = ?').get(operationId) !== undefined
+}
+
+export function noteDone(
+  db: Database,
+  operationId: string,
+  { uuid, nowMs }: { uuid: string; nowMs: number },
+): void {
+  if (operationId === '') return
+  const columns = '(operation_id, guest_uuid, done_at_ms)'
+  db.prepare(`INSERT INTO done_settings ${columns} VALUES (?, ?, ?)`).run(operationId, uuid, nowMs)
+}
+
+export function forgetDone(db: Database, operationId: string): void {
+  db.prepare('DELETE FROM done_settings WHERE operation_id = ?').run(operationId)
+}
+
+/** @returns how many */
+export function pruneDone(db: Database, beforeMs: number): number {
+  return db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
+}

@@ -1,0 +1,34 @@
+import { randomUUID } from 'node:crypto'
+import { checkFirewall, type WantedFirewall } from '../../../shared/network-rules.js'
+import type { Firewall } from '../../network/firewall/types.js'
+import type { GuestContext } from '../context.js'
+import { networkOf, type GuestRecord } from '../record.js'
+import { changeGuest, type Target } from './change.js'
+
+/**
+ * Replaces all rules at once.
+ * @returns the guest with the rules as stored: in canonical form, each with an id
+ * @throws {BerthError} `invalid_field` naming the rule's field, and those of `changeGuest`
+ */
+export async function setFirewall(
+  context: GuestContext,
+  target: Target,
+  wanted: WantedFirewall,
+): Promise<GuestRecord> {
+  const { store, network, deviceOf } = context
+  const checked = checkFirewall(wanted)
+  return changeGuest(context, target, {
+    write: ({ uuid, firewall: old }) => {
+      store.update(uuid, { firewall: withIds(checked, old) })
+      return () => store.update(uuid, { firewall: old })
+    },
+    apply: (record) => network.attach(networkOf(record, deviceOf)),
+  })
+}
+
+/** A rule keeps the id it was given here; whatever else is sent as one is replaced. */
+function withIds(wanted: Firewall, old: Firewall): Firewall {
+  const known = new Set(old.rules.map(({ id }) => id))
+  const rules = wanted.rules.map((rule) => ({ ...rule, id: known.has(rule.id) ? rule.id : randomUUID() }))
+  return { enabled: wanted.enabled, defaultAction: wanted.defaultAction, rules }
+}

@@ -1,0 +1,49 @@
+import { conflict } from '../../../shared/errors.js'
+import { networkLimits } from '../../../shared/network-rules.js'
+import type { AddressBook } from '../../network/contract.js'
+import type { GuestContext } from '../context.js'
+import { networkOf, type GuestRecord } from '../record.js'
+import { changeGuest, type Target } from './change.js'
+
+export interface Ipv6Order {
+  /** As many more, beside the explicit ones. */
+  readonly count: number
+  readonly addresses: readonly string[]
+}
+
+/**
+ * More IPv6 addresses for a guest, inside it at once where it runs. Nothing asked for: one, unless it has some.
+ * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
+ */
+export function assignIpv6(context: GuestContext, target: Target, order: Ipv6Order): Promise<GuestRecord> {
+  const { store, network, addresses, deviceOf } = context
+  return changeGuest(context, target, {
+    write: (record) => {
+      const chosen = chooseMore(addresses, record, order)
+      if (chosen.length > 0) store.setAddresses(record.uuid, 6, [...record.ipv6Addresses, ...chosen])
+      return () => store.setAddresses(record.uuid, 6, record.ipv6Addresses)
+    },
+    apply: async (record) => {
+      const guest = networkOf(record, deviceOf)
+      await network.attach(guest)
+      await addresses.attach(guest)
+    },
+  })
+}
+
+function chooseMore(
+  book: AddressBook,
+  record: GuestRecord,
+  { count, addresses }: Ipv6Order,
+): readonly string[] {
+  const had = record.ipv6Addresses.length
+  const nothingAsked = count === 0 && addresses.length === 0
+  if (nothingAsked && had > 0) return [] // the same call again
+  const ipv6Count = nothingAsked ? 1 : count
+  if (had + ipv6Count + addresses.length > networkLimits.addresses.max)
+    throw conflict(
+      'resource_exhausted',
+      `a container has at most ${networkLimits.addresses.max} IPv6 addresses`,
+    )
+  return book.choose({ ipv4Count: 0, publicIpv4s: [], ipv6Count, ipv6Addresses: addresses }).ipv6Addresses
+}

@@ -1,0 +1,81 @@
+import { parseAddress, type AddressFamily } from '../../../shared/addresses.js'
+import { invalidField } from '../../../shared/errors.js'
+import { checkTrafficLimit, networkLimits } from '../../../shared/network-rules.js'
+import {
+  TrafficAction as WireAction,
+  TrafficMode as WireMode,
+  type TrafficLimit as WireTrafficLimit,
+} from '../../../proto/gen/berth/agent/v1/guest.js'
+import { unlimitedTraffic, type TrafficAction, type TrafficLimit } from '../record.js'
+
+/** The year 9999: what JavaScript and every client can still write as a date. */
+const lastTimeMs = 253_402_300_799_000
+
+/** @throws {BerthError} `invalid_field` unless addresses of the family, each once; canonical when returned */
+export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {
+  if (values.length > networkLimits.addresses.max)
+    throw invalidField(field, `${field}: at most ${networkLimits.addresses.max}`)
+  const addresses = values.map((value) => {
+    const address = parseAddress(value)
+    if (address?.family !== family) throw invalidField(field, `${field}: must be ${family} addresses`)
+    return address.text
+  })
+  if (new Set(addresses).size < addresses.length)
+    throw invalidField(field, `${field}: an address is there twice`)
+  return addresses
+}
+
+/** @param value milliseconds since 1970; 0: none. @throws {BerthError} `invalid_field` */
+export function parseTime(field: string, value: number): number {
+  if (!Number.isSafeInteger(value) || value < 0 || value > lastTimeMs)
+    throw invalidField(field, `${field}: no time`)
+  return value
+}
+
+export type TrafficChange = {
+  readonly [Field in keyof WireTrafficLimit]?: WireTrafficLimit[Field] | undefined
+}
+
+/** Fields that are not there stay as they are in `base`. @throws {BerthError} `invalid_field` */
+export function parseTrafficLimit(
+  wire: TrafficChange | undefined,
+  base: TrafficLimit = unlimitedTraffic,
+): TrafficLimit {
+  if (!wire) return base
+  checkTrafficLimit(wire)
+  return {
+    mode: wire.mode === undefined ? base.mode : parseMode(wire.mode),
+    monthlyGb: wire.monthlyGb ?? base.monthlyGb,
+    inGb: wire.inGb ?? base.inGb,
+    outGb: wire.outGb ?? base.outGb,
+    action: wire.action === undefined ? base.action : parseAction(wire.action),
+    throttleMbps: wire.throttleMbps ?? base.throttleMbps,
+    resetDay: wire.resetDay ?? base.resetDay,
+  }
+}
+
+function parseMode(mode: WireMode): TrafficLimit['mode'] {
+  switch (mode) {
+    case WireMode.TRAFFIC_MODE_UNSPECIFIED:
+    case WireMode.TRAFFIC_MODE_TOTAL:
+      return 'total'
+    case WireMode.TRAFFIC_MODE_SPLIT:
+      return 'split'
+    case WireMode.UNRECOGNIZED:
+      throw invalidField('traffic_mode', 'traffic_mode: must be total or split')
+  }
+}
+
+function parseAction(action: WireAction): TrafficAction {
+  switch (action) {
+    case WireAction.TRAFFIC_ACTION_UNSPECIFIED:
+    case WireAction.TRAFFIC_ACTION_STOP:
+      return 'stop'
+    case WireAction.TRAFFIC_ACTION_THROTTLE:
+      return 'throttle'
+    case WireAction.TRAFFIC_ACTION_NONE:
+      return 'none'
+    case WireAction.UNRECOGNIZED:
+      throw invalidField('traffic_action', 'traffic_action: must be stop, throttle or none')
+  }
+}

@@ -1,0 +1,83 @@
+import { expect } from 'chai'
+import { createServer, type Server } from 'node:net'
+import { once } from 'node:events'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { pino } from 'pino'
+import { Changes } from '../../state/changes.js'
+import { openDatabase } from '../../state/database.js'
+import type { GuestContext } from '../context.js'
+import { openFirewall, unlimitedTraffic } from '../record.js'
+import { GuestStore } from '../store.js'
+import { Turns } from '../turns.js'
+import { PortMappings } from './port-mappings.js'
+
+const limits = {
+  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
+  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+}
+const target = { uuid: 'u1', ifRevision: 0 }
+const at = (hostPort: number, protocol = 'tcp') => ({
+  ...{ protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0 },
+  description: '',
+})
+
+describe('settings of port mappings', () => {
+  let store: GuestStore
+  let mappings: PortMappings
+  let server: Server
+  let waitingPort: number
+  /** How often the host was told. */
+  let told: number
+
+  before(async () => {
+    server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    waitingPort = (server.address() as { port: number }).port
+  })
+  after(() => server.close())
+
+  beforeEach(() => {
+    store = new GuestStore(new Changes(openDatabase(':memory:')))
+    store.insert({
+      ...{ uuid: 'u1', id: 1, name: 'one', status: 'stopped', wanted: 'stopped', idmapSlot: 0 },
+      spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
+      ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
+      ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: [], firewall: openFirewall },
+      ...{ traffic: unlimitedTraffic, expiresAtMs: 0 },
+    })
+    told = 0
+    mappings = new PortMappings({
+      ...{ store, turns: new Turns(), log: pino({ level: 'silent' }), now: () => 5 },
+      config: { network: { nat_ports: { start: 1024, end: 65_535 } } },
+      network: { attach: () => Promise.resolve(void told++) },
+      deviceOf: (id: number) => `bt${id}`,
+    } as unknown as GuestContext)
+  })
+  afterEach(() => store.changes.db.close())
+
+  const codeOf = (change: Promise<unknown>): Promise<string> =>
+    change.then(
+      () => 'accepted',
+      (error: unknown) => (error as { code: string }).code,
+    )
+
+  it('refuse ports at which a program of the host waits, of their protocol alone', async () => {
+    expect(await codeOf(mappings.add(target, at(waitingPort)))).to.equal('port_conflict')
+    expect(await codeOf(mappings.add(target, at(waitingPort, 'udp')))).to.equal('accepted')
+    expect(await codeOf(mappings.update(target, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
+    expect(await codeOf(mappings.update(target, 1, { protocol: 'tcp' }))).to.equal('not_found')
+    expect(store.get('u1').portMappings).to.have.lengthOf(1)
+  })
+
+  for (const [name, change] of [
+    ['that go', () => mappings.remove(target, 0)],
+    ['that keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],
+  ] as const)
+    it(`${name}: the host is asked nothing first`, async () => {
+      await mappings.add(target, at(waitingPort, 'udp'))
+      const changed = change()
+      await turnOfTheLoop()
+      expect(told).to.equal(2)
+      await changed
+    })
+})

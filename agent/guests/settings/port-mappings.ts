@@ -1,0 +1,119 @@
+import { conflict } from '../../../shared/errors.js'
+import { limits } from '../../../shared/guest-rules.js'
+import {
+  changePortMapping,
+  checkPortMapping,
+  type CheckedMapping,
+  type MappingProtocol,
+  type WantedMapping,
+} from '../../../shared/network-rules.js'
+import { readListeningPorts } from '../../network/ports.js'
+import type { GuestContext } from '../context.js'
+import { checkHostIp, openChoice, reserveMappings, spanOf } from '../mappings.js'
+import { networkOf, type GuestRecord, type PortMapping } from '../record.js'
+import { changeGuest, type Change, type Target } from './change.js'
+
+export type MappingChange = Parameters<typeof changePortMapping>[1]
+
+export interface FreePortsQuery {
+  readonly protocol: MappingProtocol
+  readonly hostIp: string
+  readonly count: number
+}
+
+interface Place {
+  readonly record: GuestRecord
+  readonly position: number
+  readonly listening: ReadonlySet<string>
+}
+
+/** Ports of the host that lead to a guest. */
+export class PortMappings {
+  constructor(private readonly context: GuestContext) {}
+
+  /**
+   * At the end of the guest's list.
+   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, and those of `changeGuest`
+   */
+  async add(target: Target, wanted: WantedMapping): Promise<GuestRecord> {
+    const checked = checkPortMapping(wanted)
+    const { store } = this.context
+    let listening: ReadonlySet<string> = new Set()
+    const prepare = async (): Promise<void> => void (listening = await readListeningPorts([checked.protocol]))
+    const write: Change['write'] = (record) => {
+      if (record.portMappings.length >= limits.portMappings.max)
+        throw conflict('resource_exhausted', `a container has at most ${limits.portMappings.max} mappings`)
+      const position = store.nextPosition(record.uuid)
+      this.#put({ record, position, listening }, checked)
+      return () => store.removeMapping(record.uuid, position)
+    }
+    return this.#change(target, write, prepare)
+  }
+
+  /**
+   * What is not sent stays.
+   * @param index in the guest's list
+   * @throws {BerthError} as `add`, and `not_found`
+   */
+  async update(target: Target, index: number, wanted: MappingChange): Promise<GuestRecord> {
+    const { store } = this.context
+    let listening: ReadonlySet<string> = new Set()
+    const prepare = async ({ portMappings }: GuestRecord): Promise<void> => {
+      const old = portMappings[index]
+      const checked = old && checkPortMapping(changePortMapping(old, wanted))
+      // A program that waits at a port the mapping has already is in nobody's way.
+      if (checked && !isAtSameHostPorts(old, checked))
+        listening = await readListeningPorts([checked.protocol])
+    }
+    const write: Change['write'] = (record) => {
+      const position = store.getPosition(record.uuid, index)
+      const old = record.portMappings[index]!
+      store.removeMapping(record.uuid, position) // its own ports are free for it
+      this.#put({ record, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
+      return () => this.#putBack(record.uuid, position, old)
+    }
+    return this.#change(target, write, prepare)
+  }
+
+  /** @throws {BerthError} `not_found`, and those of `changeGuest` */
+  async remove(target: Target, index: number): Promise<GuestRecord> {
+    const { store } = this.context
+    return this.#change(target, (record) => {
+      const position = store.getPosition(record.uuid, index)
+      store.removeMapping(record.uuid, position)
+      return () => this.#putBack(record.uuid, position, record.portMappings[index]!)
+    })
+  }
+
+  /** Ports that are free now; nothing is reserved. @throws {BerthError} `invalid_field`, `resource_exhausted` */
+  async findFree({ protocol, hostIp, count }: FreePortsQuery): Promise<number[]> {
+    checkHostIp(this.context, hostIp)
+    return openChoice(this.context, await readListeningPorts([protocol])).pick({ protocol, hostIp, count })
+  }
+
+  #change(target: Target, write: Change['write'], prepare?: Change['prepare']): Promise<GuestRecord> {
+    const { network, deviceOf } = this.context
+    const apply: Change['apply'] = (record) => network.attach(networkOf(record, deviceOf))
+    return changeGuest(this.context, target, { write, apply, ...(prepare && { prepare }) })
+  }
+
+  #put({ record, position, listening }: Place, wanted: CheckedMapping): void {
+    const hasIpv6 = record.ipv6Addresses.length > 0
+    const [mapping] = reserveMappings(this.context, { wanted: [wanted], listening, hasIpv6 })
+    this.context.store.putMapping(record.uuid, position, mapping!)
+  }
+
+  /** Someone else may have its ports already. @throws {BerthError} `port_conflict` */
+  #putBack(uuid: string, position: number, mapping: PortMapping): void {
+    const { store } = this.context
+    store.removeMapping(uuid, position)
+    openChoice(this.context, new Set()).take(spanOf(mapping))
+    store.putMapping(uuid, position, mapping)
+  }
+}
+
+function isAtSameHostPorts(old: PortMapping, wanted: CheckedMapping): boolean {
+  const [had, has] = [spanOf(old), spanOf(wanted)]
+  const sameAddress = had.protocol === has.protocol && had.hostIp === has.hostIp
+  return sameAddress && had.first === has.first && had.last === has.last
+}

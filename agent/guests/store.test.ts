@@ -1,0 +1,123 @@
+import { expect } from 'chai'
+import { Changes } from '../state/changes.js'
+import { openDatabase } from '../state/database.js'
+import { openFirewall, unlimitedTraffic, type PortMapping } from './record.js'
+import { GuestStore, type GuestInsert, type GuestUpdate } from './store.js'
+
+const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
+  ...{ protocol: 'tcp', hostIp: '', hostPort, hostPortEnd: hostPort },
+  ...{ containerPort: 22, containerPortEnd: 22, description: '' },
+  ...part,
+})
+
+const limits = {
+  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
+  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+}
+
+const guest: GuestInsert = {
+  ...{ uuid: 'u1', id: 1, name: 'one', status: 'running', wanted: 'running', idmapSlot: 0 },
+  spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
+  ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
+  portMappings: [mapping(20001), mapping(20100, { hostPortEnd: 20199, containerPortEnd: 121 })],
+  publicIpv4s: ['198.51.100.9', '198.51.100.7'],
+  ipv6Addresses: ['2001:db8::5'],
+  firewall: openFirewall,
+  traffic: unlimitedTraffic,
+  expiresAtMs: 0,
+}
+
+describe('guest store', () => {
+  let changes: Changes
+  let store: GuestStore
+
+  beforeEach(() => {
+    changes = new Changes(openDatabase(':memory:'))
+    store = new GuestStore(changes)
+    store.insert(guest)
+  })
+  afterEach(() => changes.db.close())
+
+  it('gives back what it was given', () => {
+    const policy = { expired: false, overQuota: false }
+    const expected = { ...guest, policy, statusReason: '', revision: 1 }
+    expect(store.get('u1')).to.deep.equal(expected)
+    expect(store.list()).to.deep.equal([expected])
+  })
+
+  it('gives the same frozen records and the same list as long as no guest changes', () => {
+    const [record, list] = [store.get('u1'), store.list()]
+    changes.transaction(() => changes.record('operation', 'o1'))
+    expect([store.get('u1') === record, store.list() === list]).to.deep.equal([true, true])
+    expect(() => record.portMappings[0]!.hostPort++).to.throw(TypeError)
+    store.update('u1', { status: 'stopped' })
+    expect([store.get('u1').status, store.list()[0]?.status]).to.deep.equal(['stopped', 'stopped'])
+    store.remove('u1')
+    expect([store.find('u1'), store.list()]).to.deep.equal([undefined, []])
+  })
+
+  it('keeps nothing of a transaction that failed, whose revision another change gets', () => {
+    const refused = (): void =>
+      changes.transaction(() => {
+        store.update('u1', { statusReason: 'refused' })
+        expect([store.get('u1').statusReason, store.list()[0]?.statusReason]).to.deep.equal([
+          'refused',
+          'refused',
+        ])
+        throw new Error('refused')
+      })
+    expect(refused).to.throw('refused')
+    expect(store.list()[0]?.statusReason).to.equal('')
+    store.update('u1', { statusReason: 'done' })
+    expect([store.get('u1').statusReason, store.list()[0]?.statusReason]).to.deep.equal(['done', 'done'])
+  })
+
+  const updates: GuestUpdate[] = [
+    { status: 'stopped' },
+    { statusReason: 'why' },
+    { wanted: 'stopped' },
+    { traffic: { ...unlimitedTraffic, monthlyGb: 3 } },
+    { firewall: { enabled: true, defaultAction: 'DROP', rules: [] } },
+    { expiresAtMs: 9 },
+    { policy: { expired: true, overQuota: false } },
+  ]
+  for (const update of updates)
+    it(`writes ${JSON.stringify(update)} and nothing else, once`, () => {
+      const before = store.get('u1')
+      store.update('u1', update)
+      store.update('u1', update)
+      expect(store.get('u1')).to.deep.equal({ ...before, ...update, revision: 2 })
+      expect(changes.revision).to.equal(2)
+    })
+
+  it('writes limits into the spec', () => {
+    store.update('u1', { limits: { ...limits, ramMb: 512 } })
+    expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...limits, ramMb: 512 } })
+  })
+
+  it('changes one mapping and leaves the others in their order', () => {
+    store.putMapping('u1', store.nextPosition('u1'), mapping(20500))
+    const ports = (): number[] => store.get('u1').portMappings.map(({ hostPort }) => hostPort)
+    expect(ports()).to.deep.equal([20001, 20100, 20500])
+    store.removeMapping('u1', store.getPosition('u1', 1))
+    expect(ports()).to.deep.equal([20001, 20500])
+    store.putMapping('u1', store.getPosition('u1', 1), mapping(20600))
+    expect(ports()).to.deep.equal([20001, 20600])
+    store.putMapping('u1', store.nextPosition('u1'), mapping(20700))
+    expect(ports()).to.deep.equal([20001, 20600, 20700])
+    expect(() => store.getPosition('u1', 3)).to.throw('port mapping not found')
+    expect(store.get('u1').revision).to.equal(changes.revision)
+  })
+
+  it('knows whose addresses are whose until the guest is gone', () => {
+    expect(store.hasAddress('198.51.100.7')).to.equal(true)
+    store.setAddresses('u1', 6, ['2001:db8::6', '2001:db8::5'])
+    expect(store.get('u1')).to.deep.include({
+      publicIpv4s: guest.publicIpv4s,
+      ipv6Addresses: ['2001:db8::6', '2001:db8::5'],
+    })
+    store.remove('u1')
+    expect(store.hasAddress('198.51.100.7')).to.equal(false)
+    expect(changes.db.prepare('SELECT count(*) FROM port_mappings').pluck().get()).to.equal(0)
+  })
+})

@@ -1,0 +1,44 @@
+import { readKernelFile } from './proc.js'
+
+/** One IPv6 address of one interface. */
+export interface InterfaceIpv6 {
+  readonly interface: string
+  /** Eight groups of four digits, not shortened. */
+  readonly address: string
+  readonly prefixLength: number
+  readonly scope: 'global' | 'link' | 'host' | 'other'
+  /** A privacy address, which changes (RFC 8981). */
+  readonly temporary: boolean
+  readonly deprecated: boolean
+  /** Its uniqueness is not yet known, or it is a duplicate. */
+  readonly tentative: boolean
+}
+
+/** All of the agent's network namespace; `undefined` where the kernel has no IPv6. Spawns nothing. */
+export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
+  const text = readKernelFile('/proc/net/if_inet6')
+  return text === undefined ? undefined : parseIfInet6(text)
+}
+
+/** Source: linux/ipv6.h and net/addrconf.h; the file has scopes as IPV6_ADDR_* masks. */
+const scopes: Readonly<Record<number, InterfaceIpv6['scope']>> = { 0: 'global', 0x10: 'host', 0x20: 'link' }
+/** linux/if_addr.h */
+const flag = { temporary: 0x01, dadFailed: 0x08, deprecated: 0x20, tentative: 0x40 } as const
+
+/** From the text of /proc/net/if_inet6: address, index, prefix length, scope, flags, all in hex, and the name. */
+export function parseIfInet6(text: string): InterfaceIpv6[] {
+  return text.split('\n').flatMap((line) => {
+    const [address = '', , length = '', scope = '', flags = '', device] = line.trim().split(/\s+/)
+    if (device === undefined) return []
+    const has = (...bits: number[]): boolean => bits.some((bit) => (parseInt(flags, 16) & bit) !== 0)
+    return {
+      interface: device,
+      address: address.match(/.{4}/g)!.join(':'),
+      prefixLength: parseInt(length, 16),
+      scope: scopes[parseInt(scope, 16)] ?? 'other',
+      temporary: has(flag.temporary),
+      deprecated: has(flag.deprecated),
+      tentative: has(flag.tentative, flag.dadFailed),
+    }
+  })
+}

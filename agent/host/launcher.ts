@@ -1,0 +1,174 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import type { Socket } from 'node:net'
+import { launcherProgram } from './launcher-program.js'
+import { findLiveProcess } from './proc.js'
+
+/** Program and arguments, or perl code and its arguments. */
+export interface LaunchOrder {
+  readonly kind: 'program' | 'perl'
+  readonly program: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly stdin: string | Buffer
+  /** Not killed with the agent. */
+  readonly survives: boolean
+  /** With the umask of services (022) rather than the agent's. */
+  readonly ownUmask: boolean
+}
+
+export interface LaunchListener {
+  readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
+  /** Once: ended, and both outputs closed unless it was killed by `kill`. */
+  readonly onEnd: (end: LaunchEnd) => void
+}
+
+export interface LaunchEnd {
+  /** Null: killed by a signal, or unknown, as the launcher ended first. */
+  readonly code: number | null
+  readonly signal: number
+}
+
+interface Launched {
+  readonly listener: LaunchListener
+  readonly survives: boolean
+  pid?: number
+  end?: LaunchEnd
+  closed: boolean
+}
+
+const surviving = 1
+const ownUmask = 2
+
+/**
+ * A small process that starts the agent's commands: forking the agent itself would copy the page tables of all
+ * its memory, some 5 ms in which nothing else happens (see launcher-program.ts). It ends with the agent, and is
+ * started when it is first needed.
+ */
+export class Launcher {
+  #process: ChildProcess | undefined
+  #nextId = 1
+  #received: Buffer = Buffer.alloc(0)
+  readonly #launched = new Map<number, Launched>()
+
+  /** @returns how to kill it: the command alone, not what it started */
+  launch(order: LaunchOrder, listener: LaunchListener): () => void {
+    const id = this.#nextId++ % 0xffffffff
+    this.#launched.set(id, { listener, survives: order.survives, closed: false })
+    this.#send(id, order.kind === 'perl' ? 'P' : 'R', [
+      String((order.survives ? surviving : 0) | (order.ownUmask ? ownUmask : 0)),
+      order.stdin,
+      environmentOf(order.env),
+      order.program,
+      ...order.args,
+    ])
+    return () => this.#kill(id)
+  }
+
+  #kill(id: number): void {
+    const launched = this.#launched.get(id)
+    if (!launched) return
+    this.#send(id, 'K', [])
+    launched.closed = true
+    if (launched.end) this.#finish(id, launched.end)
+  }
+
+  #send(id: number, kind: string, fields: readonly (string | Buffer)[]): void {
+    const child = (this.#process ??= this.#start())
+    this.#hold(child)
+    child.stdin?.write(encode(id, kind, fields))
+  }
+
+  #start(): ChildProcess {
+    const args = ['--pdeathsig', 'KILL', '--', '/usr/bin/perl', '-e', launcherProgram]
+    const child = spawn('/usr/bin/setpriv', args, { cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
+    this.#received = Buffer.alloc(0)
+    child.stdout.on('data', (chunk: Buffer) => this.#receive(chunk))
+    child.stdin.on('error', () => undefined) // EPIPE: it ended, which 'close' tells
+    const gone = (): void => {
+      if (this.#process === child) this.#lost()
+    }
+    child.once('error', gone).once('close', gone)
+    return child
+  }
+
+  /** With it the outcome of all it had started: the kernel kills them, those that survive are waited for. */
+  #lost(): void {
+    this.#process = undefined
+    const lost = { code: null, signal: 9 }
+    for (const [id, { survives, pid }] of [...this.#launched]) {
+      if (survives && pid !== undefined) untilGone(pid, () => this.#finish(id, lost))
+      else this.#finish(id, lost)
+    }
+  }
+
+  #receive(chunk: Buffer): void {
+    let rest = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk])
+    while (rest.length >= 9) {
+      const end = 9 + rest.readUInt32BE(5)
+      if (rest.length < end) break
+      this.#take(rest.readUInt32BE(0), rest.toString('latin1', 4, 5), rest.subarray(9, end))
+      rest = rest.subarray(end)
+    }
+    this.#received = rest
+  }
+
+  #take(id: number, kind: string, text: Buffer): void {
+    const launched = this.#launched.get(id)
+    if (!launched) return
+    if (kind === 'O') return launched.listener.onOutput('stdout', text)
+    if (kind === 'E') return launched.listener.onOutput('stderr', text)
+    if (kind === 'S') return void (launched.pid = Number(text.toString('latin1')))
+    if (kind === 'C') launched.closed = true
+    else launched.end = parseEnd(text.toString('latin1'))
+    if (launched.end && launched.closed) this.#finish(id, launched.end)
+  }
+
+  #finish(id: number, end: LaunchEnd): void {
+    const launched = this.#launched.get(id)
+    this.#launched.delete(id)
+    if (this.#process) this.#hold(this.#process)
+    launched?.listener.onEnd(end)
+  }
+
+  /** The agent's own process waits for what was launched, not for the launcher. */
+  #hold(child: ChildProcess): void {
+    const parts = [child, child.stdin as Socket | null, child.stdout as Socket | null]
+    for (const part of parts)
+      if (this.#launched.size > 0) part?.ref()
+      else part?.unref()
+  }
+}
+
+function untilGone(pid: number, then: () => void): void {
+  const timer = setInterval(() => {
+    if (findLiveProcess(pid)) return
+    clearInterval(timer)
+    then()
+  }, 20)
+}
+
+function environmentOf(env: Readonly<Record<string, string>>): string {
+  return Object.entries(env)
+    .map(([name, value]) => `${name}=${value}`)
+    .join('\n')
+}
+
+function encode(id: number, kind: string, fields: readonly (string | Buffer)[]): Buffer {
+  const parts: Buffer[] = [Buffer.alloc(9)]
+  for (const field of fields) {
+    const bytes = typeof field === 'string' ? Buffer.from(field) : field
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(bytes.length)
+    parts.push(length, bytes)
+  }
+  const frame = Buffer.concat(parts)
+  frame.writeUInt32BE(frame.length - 4, 0)
+  frame.writeUInt32BE(id, 4)
+  frame.write(kind, 8, 'latin1')
+  return frame
+}
+
+function parseEnd(text: string): LaunchEnd {
+  const [code = -1, signal = 0] = text.split(' ').map(Number)
+  return signal > 0 ? { code: null, signal } : { code, signal: 0 }
+}

@@ -1,0 +1,25 @@
+import { CommandError, run } from './process.js'
+
+export interface NetworkCommands {
+  /** For ip's batch mode. */
+  readonly lines: readonly string[]
+  /** What it may say and still have done its work. */
+  readonly harmless: RegExp
+}
+
+/**
+ * The host's ip(8) in the network namespace of a process, and in that alone: files are the host's.
+ * @returns what it printed
+ * @throws {CommandError} with ip's own words
+ */
+export async function runInNetwork(
+  pid: number,
+  args: readonly string[],
+  { lines, harmless }: NetworkCommands = { lines: [], harmless: /^$/ },
+): Promise<string> {
+  const stdin = lines.map((line) => `${line}\n`).join('')
+  const options = { stdin, okCodes: [0, 1, 2], timeoutMs: 10_000 }
+  const { code, stdout, stderr } = await run('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', ...args], options)
+  if (stderr !== '' && !harmless.test(stderr)) throw new CommandError('ip', code, stderr, args.join(' '))
+  return stdout
+}

@@ -1,0 +1,149 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { expect } from 'chai'
+import { waitFor } from '../../test/support/wait.js'
+import { CommandError, run, runPerl } from './process.js'
+
+const failureOf = async (work: Promise<unknown>): Promise<CommandError> => {
+  const error = await work.then(
+    () => undefined,
+    (cause: unknown) => cause,
+  )
+  expect(error).to.be.instanceOf(CommandError)
+  return error as CommandError
+}
+
+describe('run', () => {
+  it('gives exit code and both outputs, and takes input', async () => {
+    const result = await run('sh', ['-c', 'cat; echo err >&2; exit 3'], { stdin: 'in\n', okCodes: [3] })
+    expect(result).to.deep.equal({ code: 3, stdout: 'in\n', stderr: 'err\n' })
+  })
+
+  it('passes arguments, environment and input as they are', async () => {
+    const odd = ['', ' ', '-n', `'"$(x)\\`, 'ä\n\u2028', '*']
+    const { stdout } = await run('printf', ['%s|', ...odd])
+    expect(stdout).to.equal(odd.map((text) => `${text}|`).join(''))
+    const env = { PATH: '/usr/bin:/bin', A: 'b=c d' }
+    expect((await run('sh', ['-c', 'echo "$A"; umask'], { env, ownUmask: true })).stdout).to.equal(
+      'b=c d\n0022\n',
+    )
+    const binary = Buffer.from(Array.from({ length: 2_000_000 }, (_, at) => at % 256))
+    expect((await run('wc', ['-c'], { stdin: binary })).stdout.trim()).to.equal('2000000')
+  })
+
+  for (const [name, work, code, text] of [
+    ['another exit code', () => run('sh', ['-c', 'echo why >&2; exit 2']), 2, /exit code 2: why/],
+    ['a signal', () => run('sh', ['-c', 'kill -TERM $$']), null, /killed by signal 15/],
+    ['no such program', () => run('berth-no-such-program', []), 127, /No such file or directory/],
+    ['no end', () => run('sleep', ['20'], { timeoutMs: 50 }), null, /no end after 50 ms/],
+    [
+      'no end of what it started',
+      () => run('sh', ['-c', 'sleep 20 & sleep 20'], { timeoutMs: 50 }),
+      null,
+      /no end after 50 ms/,
+    ],
+    ['too much output', () => run('yes', []), null, /too much output/],
+    ['an abort', () => run('sleep', ['20'], { signal: AbortSignal.timeout(30) }), null, /aborted/],
+    ['an abort before', () => run('sleep', ['20'], { signal: AbortSignal.abort() }), null, /aborted/],
+  ] as const)
+    it(`fails with ${name}`, async () => {
+      const error = await failureOf(work())
+      expect(error.code).to.equal(code)
+      expect(error.message).to.match(text)
+    })
+
+  it('keeps many apart', async () => {
+    const numbers = Array.from({ length: 60 }, (_, at) => String(at))
+    const results = await Promise.all(numbers.map((at) => run('sh', ['-c', 'sleep 0.02; echo $0', at])))
+    expect(results.map(({ stdout }) => stdout.trim())).to.deep.equal(numbers)
+  })
+
+  it('holds up nobody with much output, nor loses a byte of it', async () => {
+    const bytes = 64 * 1024 * 1024
+    const small = Array.from({ length: 40 }, (_, at) => run('sh', ['-c', `sleep 0.0${at % 10}; echo ${at}`]))
+    const pattern = 'BEGIN { for (i = 0; i < 8388608; i++) printf "%07d\\n", i }'
+    const { stdout } = await run('awk', [pattern], { maxOutputBytes: bytes + 1 })
+    expect(stdout.length).to.equal(bytes)
+    expect(stdout.slice(-8)).to.equal('8388607\n')
+    expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
+  })
+
+  it('follows lines of more than it keeps', async () => {
+    let lines = 0
+    const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
+    await run('sh', ['-c', 'seq 1 5000 >&2'], options)
+    expect(lines).to.equal(5000)
+  })
+})
+
+describe('the launcher', () => {
+  const findLauncher = (): number =>
+    Number(execFileSync('pgrep', ['-P', String(process.pid), '-f', '^/usr/bin/perl'], { encoding: 'utf8' }))
+  const isRunning = (mark: string): boolean => spawnSync('pgrep', ['-f', `sleep ${mark}`]).status === 0
+
+  it('killed: its commands end, those that survive are waited for, and the next command has another', async () => {
+    await run('true', [])
+    const launcher = findLauncher()
+    const killed = failureOf(run('sleep', ['31.17']))
+    const begun = performance.now()
+    const survivor = failureOf(run('sleep', ['1.0171'], { survives: true }))
+    await waitFor(() => isRunning('31.17') && isRunning('1.0171'), { what: 'both commands' })
+    process.kill(launcher, 'SIGKILL')
+    expect((await killed).code).to.equal(null)
+    await waitFor(() => !isRunning('31.17'), { what: 'the command to end' })
+    expect((await survivor).code).to.equal(null)
+    expect(performance.now() - begun).to.be.above(1000)
+    expect((await run('echo', ['again'])).stdout).to.equal('again\n')
+  })
+
+  it('dies with its agent, and takes along what need not survive', async () => {
+    const agent = `import { run } from '${import.meta.dirname}/process.ts'
+      run('sleep', ['32.18']); run('sleep', ['2.018'], { survives: true }); setInterval(() => {}, 1000)`
+    const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', agent])
+    try {
+      await waitFor(() => isRunning('32.18') && isRunning('2.018'), { what: 'both commands' })
+    } finally {
+      child.kill('SIGKILL')
+    }
+    await waitFor(() => !isRunning('32.18'), { what: 'the command to die' })
+    expect(isRunning('2.018')).to.equal(true)
+    await waitFor(() => !isRunning('2.018'), { what: 'the survivor to finish' })
+  })
+
+  it('that cannot start a command goes on with the others', async () => {
+    const slow = run('sh', ['-c', 'sleep 0.3; echo end'])
+    const launcher = findLauncher()
+    await waitFor(() => readdirSync(`/proc/${launcher}/fd`).length >= 8, { what: 'the command to begin' })
+    const limit = (...of: string[]): string =>
+      execFileSync('prlimit', ['--pid', String(launcher), ...of], { encoding: 'utf8' }).trim()
+    const before = limit('--nofile', '--noheadings', '--output', 'SOFT')
+    limit('--nofile=8:')
+    const refused = await failureOf(run('true', []))
+    limit(`--nofile=${before}:`)
+    expect(refused.message).to.match(/pipe: Too many open files/)
+    expect((await slow).stdout).to.equal('end\n')
+  })
+})
+
+describe('runPerl', () => {
+  it('has its arguments in @ARGV', async () => {
+    expect((await runPerl('print join "|", @ARGV', ['a b', "'"])).stdout).to.equal("a b|'")
+  })
+
+  it('fails with what it dies of', async () => {
+    const error = await failureOf(runPerl('die "why\\n"', []))
+    expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
+  })
+
+  it('reads its input to the end', async () => {
+    const { stdout } = await runPerl('local $/; print length <STDIN>', [], { stdin: 'x'.repeat(200_000) })
+    expect(stdout).to.equal('200000')
+  })
+
+  it('holds nothing of other commands open', async () => {
+    const slow = run('sh', ['-c', 'cat >/dev/null; sleep 0.05; echo end'], { stdin: 'x' })
+    const perl = runPerl('sleep 2 while !-e $ARGV[0]', ['/proc/self/berth-never'], { timeoutMs: 1500 })
+    expect((await slow).stdout).to.equal('end\n')
+    expect((await failureOf(perl)).message).to.match(/no end/)
+  })
+})

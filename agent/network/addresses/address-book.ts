@@ -1,0 +1,222 @@
+import type { Logger } from 'pino'
+import { toBerthError } from '../../../shared/errors.js'
+import type { AgentConfig } from '../../config.js'
+import { readDefaultRoutes } from '../../host/addresses.js'
+import { Ip } from '../../host/ip.js'
+import { findIpv6Addresses } from '../../host/ipv6-addresses.js'
+import type { Database } from '../../state/database.js'
+import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
+import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
+import { HostIpv4 } from './host-ipv4.js'
+import { HostIpv6 } from './host-ipv6.js'
+import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
+import { markOf } from './mark.js'
+import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
+import { findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
+import { planPoolWarnings } from './plan-warnings.js'
+import { readPool, readPrefixes } from './store.js'
+
+/** Where no guest has an address, leftovers of another agent are looked for that often. */
+const emptyMs = 20_000
+
+export interface AddressBookOptions {
+  readonly db: Database
+  readonly config: AgentConfig['network']
+  readonly log: Logger
+  /**
+   * Gives a guest that runs its IPv6 addresses inside, and takes those away that it has no more; does nothing
+   * for one that does not run.
+   */
+  readonly assignInside: (guest: GuestNetwork, gone: readonly string[]) => Promise<void>
+}
+
+/** Addresses of guests beyond the private one, on the host: see contract.ts. Calls run one after another. */
+export class HostAddressBook implements AddressBook {
+  readonly #ip = new Ip()
+  readonly #ipv4: HostIpv4
+  readonly #ipv6: HostIpv6
+  readonly #subnet6: Ipv6Network
+  /** Guests with addresses, as told last. */
+  #known = new Map<string, GuestNetwork>()
+  /** Guests that were detached but are still in the journal: being deleted. */
+  readonly #detached = new Set<string>()
+  /** When all was right last, without any address to keep. */
+  #emptyAtMs = -Infinity
+  #queue: Promise<unknown> = Promise.resolve()
+
+  /** @throws {BerthError} `invalid_field` when the configured private network is none */
+  constructor(private readonly options: AddressBookOptions) {
+    const { config, log } = options
+    const mark = markOf(config.table)
+    this.#subnet6 = parseSubnet6(config.subnet6)
+    this.#ipv4 = new HostIpv4(this.#ip, mark, log)
+    this.#ipv6 = new HostIpv6(this.#ip, { bridge: config.bridge, mark })
+  }
+
+  choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {
+    publicIpv4s: string[]
+    ipv6Addresses: string[]
+  } {
+    const { db } = this.options
+    const plan = this.readIpv6()
+    return {
+      publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
+      ipv6Addresses: allocateIpv6s(db, {
+        ...plan,
+        count: ipv6Count,
+        addresses: ipv6Addresses,
+        reserved: this.#readReserved(plan),
+      }),
+    }
+  }
+
+  /** How guests get IPv6 on this host now, or why they cannot. Spawns nothing. */
+  readIpv6(): Ipv6Plan {
+    return planIpv6({
+      configured: readPrefixes(this.options.db),
+      addresses: findIpv6Addresses(),
+      defaultRoute: readDefaultRoutes().ipv6,
+      subnet6: this.#subnet6,
+      bridge: this.options.config.bridge,
+    })
+  }
+
+  get warnings(): readonly string[] {
+    return planPoolWarnings(readPool(this.options.db), this.#ipv4.missing, readDefaultRoutes().ipv4)
+  }
+
+  ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
+    return this.#inTurn('ensure addresses', async () => {
+      const guests = this.#withoutDetached(journaled).filter(hasAddresses)
+      this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
+      if (guests.length === 0 && performance.now() - this.#emptyAtMs < emptyMs) return []
+      const ipv4 = await this.#ipv4.ensure(this.#placesOf(guests))
+      // Without IPv6 in the kernel there is nothing that could be wrong.
+      const ipv6 = findIpv6Addresses() ? await this.#ipv6.ensure(this.#routesOf(guests)) : []
+      this.#emptyAtMs = guests.length === 0 ? performance.now() : -Infinity
+      return [...ipv4, ...ipv6]
+    })
+  }
+
+  async attach(guest: GuestNetwork): Promise<void> {
+    const gone = await this.#inTurn(`attach addresses of ${guest.device}`, async () => {
+      this.#detached.delete(guest.uuid)
+      const lost = this.#findLost(guest)
+      this.#known.set(guest.uuid, guest)
+      this.#emptyAtMs = -Infinity
+      await this.#remove(lost)
+      await this.#ipv4.add(this.#placesOf([guest]))
+      await this.#ipv6.add(this.#routesOf([guest]))
+      return lost.ipv6Addresses
+    })
+    if (guest.ipv6Addresses.length + gone.length > 0) await this.#assignInside(guest, gone)
+  }
+
+  detach(guest: GuestNetwork): Promise<void> {
+    return this.#inTurn(`detach addresses of ${guest.device}`, async () => {
+      this.#detached.add(guest.uuid)
+      this.#known.delete(guest.uuid)
+      await this.#remove(guest)
+    })
+  }
+
+  /** Ends what runs; the host keeps its addresses. */
+  close(): Promise<void> {
+    return this.#inTurn('close addresses', async () => {
+      this.#ipv4.close()
+      await this.#ip.close()
+    })
+  }
+
+  /** What its owner set up inside may refuse it: the address is the guest's nevertheless. */
+  async #assignInside(guest: GuestNetwork, gone: readonly string[]): Promise<void> {
+    try {
+      await this.options.assignInside(guest, gone)
+    } catch (err) {
+      this.options.log.warn({ err, guest: guest.uuid }, 'IPv6 not set inside the guest, its next start will')
+    }
+  }
+
+  async #remove(guest: GuestNetwork): Promise<void> {
+    await this.#ipv6.remove(this.#routesOf([guest]))
+    await this.#ipv4.remove(guest.publicIpv4s)
+  }
+
+  /** The guest with what it had and has no more. */
+  #findLost(guest: GuestNetwork): GuestNetwork {
+    const before = this.#known.get(guest.uuid)
+    const without = (had: readonly string[] = [], has: readonly string[]): string[] =>
+      had.filter((address) => !has.includes(address))
+    return {
+      ...guest,
+      publicIpv4s: without(before?.publicIpv4s, guest.publicIpv4s),
+      ipv6Addresses: without(before?.ipv6Addresses, guest.ipv6Addresses),
+    }
+  }
+
+  /** One that is of no pool has no place. */
+  #placesOf(guests: readonly GuestNetwork[]): PlacedIpv4[] {
+    const wanted = guests.flatMap(({ publicIpv4s }) => publicIpv4s)
+    if (wanted.length === 0) return []
+    const pool = new Map(readPool(this.options.db).map((item) => [item.address, item.interface]))
+    return wanted.flatMap((address) => {
+      const device = pool.get(address)
+      return device === undefined ? [] : [{ address, interface: device }]
+    })
+  }
+
+  #routesOf(guests: readonly GuestNetwork[]): GuestIpv6[] {
+    if (guests.every(({ ipv6Addresses }) => ipv6Addresses.length === 0)) return []
+    if (!findIpv6Addresses()) return [] // switched off since they were given: guests start without
+    const { sources } = this.readIpv6()
+    return guests.flatMap(({ mac, ipv6Addresses }) =>
+      ipv6Addresses.map((address) => {
+        const source = findSource(sources, address)
+        return { address, mac, proxyOn: source?.mode === 'proxied' ? source.prefix.interface : '' }
+      }),
+    )
+  }
+
+  /** Of the host itself and of routers. */
+  #readReserved({ sources }: Ipv6Plan): Set<string> {
+    const own = (findIpv6Addresses() ?? []).map(({ address }) => address)
+    const routers = [readDefaultRoutes().ipv6?.gateway, ...sources.map(({ prefix }) => prefix.gateway)]
+    const named = sources.map(({ prefix }) => prefix.address)
+    return new Set(
+      [...own, ...routers, ...named].flatMap((text) => {
+        const value = text ? parseIpv6(text) : undefined
+        return value === undefined ? [] : [formatIpv6(value)]
+      }),
+    )
+  }
+
+  #withoutDetached(journaled: readonly GuestNetwork[]): GuestNetwork[] {
+    const uuids = new Set(journaled.map(({ uuid }) => uuid))
+    for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)
+    return journaled.filter(({ uuid }) => !this.#detached.has(uuid))
+  }
+
+  #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {
+    const result = this.#queue.then(work).catch((cause: unknown) => {
+      throw toBerthError(cause, step)
+    })
+    this.#queue = result.catch(() => undefined)
+    return result
+  }
+}
+
+function hasAddresses({ publicIpv4s, ipv6Addresses }: GuestNetwork): boolean {
+  return publicIpv4s.length + ipv6Addresses.length > 0
+}
+
+/** Takes off the host all that an agent with this table put on; needs no journal. For `down --purge`. */
+export async function removeHostAddresses(config: AgentConfig['network'], log: Logger): Promise<void> {
+  const ip = new Ip()
+  const mark = markOf(config.table)
+  try {
+    await new HostIpv4(ip, mark, log).removeAll()
+    if (findIpv6Addresses()) await new HostIpv6(ip, { bridge: config.bridge, mark }).removeAll()
+  } finally {
+    await ip.close()
+  }
+}

@@ -1,0 +1,141 @@
+import { randomBytes, randomInt } from 'node:crypto'
+import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
+import type { Database } from '../../state/database.js'
+import { formatIpv4, parseIpv4 } from '../subnet.js'
+import { formatIpv6, parseIpv6 } from './ipv6.js'
+import { findSource, type Ipv6Source } from './plan-ipv6.js'
+
+/*
+ * Choices of addresses inside the journal's transaction: synchronous, and what is taken is what the journal
+ * says. The caller stores what is returned with the guest in the same transaction; an address is free again
+ * once its row is gone.
+ */
+
+export interface AddressRequest {
+  /** How many to choose, beside the explicit ones. */
+  readonly count: number
+  /** To be had as they are. */
+  readonly addresses: readonly string[]
+}
+
+/**
+ * Public addresses of the pool: the explicit ones first, then `count` that no guest has.
+ * @throws {BerthError} `invalid_field` for one that is not of the pool, `address_in_use`, `resource_exhausted`
+ */
+export function allocatePublicIpv4s(db: Database, { count, addresses }: AddressRequest): string[] {
+  const field = 'public_ipv4s'
+  const explicit = addresses.map((text) => {
+    const value = parseIpv4(text)
+    if (value === undefined) throw invalidField(field, `${field}: ${text} is no IPv4 address`)
+    return formatIpv4(value)
+  })
+  refuseTwice(field, explicit)
+  const pooled = db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?')
+  for (const address of explicit) {
+    if (!pooled.get(address)) throw invalidField(field, `${field}: ${address} is not of the host's pool`)
+    refuseAssigned(db, address)
+  }
+  const free = count === 0 ? [] : listFreePublic(db).filter((address) => !explicit.includes(address))
+  if (free.length < count) throw exhausted(`${count} public IPv4 addresses`, free.length)
+  return [...explicit, ...pickRandom(free, count)]
+}
+
+function listFreePublic(db: Database): string[] {
+  return db
+    .prepare<[], string>(
+      `SELECT address FROM ipv4_pool p
+       WHERE NOT EXISTS (SELECT 1 FROM guest_addresses a WHERE a.address = p.address)`,
+    )
+    .pluck()
+    .all()
+}
+
+export interface Ipv6Request extends AddressRequest {
+  /** From `Routing.readIpv6`. */
+  readonly sources: readonly Ipv6Source[]
+  /** Addresses of the host and of routers, canonical: never given away. */
+  readonly reserved: ReadonlySet<string>
+  /** Why there are no sources. */
+  readonly reason: string
+}
+
+/**
+ * IPv6 addresses of the host's prefixes: the explicit ones first, then `count` random ones.
+ * @returns canonical
+ * @throws {BerthError} `invalid_field` for one that is of no prefix, `address_in_use`, `resource_exhausted`
+ */
+export function allocateIpv6s(db: Database, request: Ipv6Request): string[] {
+  const { count, addresses, sources, reason } = request
+  if (count + addresses.length > 0 && sources.length === 0)
+    throw new BerthError('exhausted', 'resource_exhausted', `no IPv6 addresses: ${reason}`)
+  const explicit = addresses.map((text) => parseExplicit(text, request))
+  refuseTwice('ipv6_addresses', explicit)
+  for (const address of explicit) refuseAssigned(db, address)
+  return [...explicit, ...chooseIpv6s(db, request, new Set(explicit))]
+}
+
+function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string {
+  const value = parseIpv6(text)
+  if (value === undefined) throw invalidField('ipv6_addresses', `ipv6_addresses: ${text} is no IPv6 address`)
+  const address = formatIpv6(value)
+  const source = findSource(sources, address)
+  if (!source) throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is of no prefix of the host`)
+  if (value === source.network.first || reserved.has(address))
+    throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is reserved`)
+  return address
+}
+
+/** Random tries find a free one at once unless a prefix is small and nearly full: that is read in full. */
+const tries = 32
+const largestListed = 1n << 16n
+
+/** Prefixes in their order; the next one when one is full. */
+function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<string>): string[] {
+  const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
+  const chosen = new Set(explicit)
+  const isFree = (address: string): boolean =>
+    !chosen.has(address) && !request.reserved.has(address) && !taken.get(address)
+  for (const { network } of request.sources) {
+    const missing = (): number => request.count + explicit.size - chosen.size
+    const size = network.last - network.first // the network address itself is never given
+    for (let i = 0; missing() > 0 && i < tries + 2 * request.count; i++) {
+      const address = formatIpv6(network.first + 1n + randomBelow(size))
+      if (isFree(address)) chosen.add(address)
+    }
+    if (missing() === 0 || size > largestListed) continue
+    const all = Array.from({ length: Number(size) }, (_, at) => formatIpv6(network.first + 1n + BigInt(at)))
+    for (const address of pickRandom(all.filter(isFree), missing())) chosen.add(address)
+  }
+  const found = chosen.size - explicit.size
+  if (found < request.count) throw exhausted(`${request.count} IPv6 addresses`, found)
+  return [...chosen].slice(explicit.size)
+}
+
+/** 64 random bits more than needed: no value is noticeably likelier than another. */
+function randomBelow(limit: bigint): bigint {
+  return BigInt(`0x${randomBytes(24).toString('hex')}`) % limit
+}
+
+/** Up to `count` of them, in random order. */
+function pickRandom<T>(items: readonly T[], count: number): T[] {
+  const rest = [...items]
+  for (let i = 0; i < Math.min(count, rest.length); i++) {
+    const j = randomInt(i, rest.length)
+    ;[rest[i], rest[j]] = [rest[j]!, rest[i]!]
+  }
+  return rest.slice(0, count)
+}
+
+function refuseAssigned(db: Database, address: string): void {
+  if (db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address))
+    throw conflict('address_in_use', `${address} is another container's`)
+}
+
+function refuseTwice(field: string, addresses: readonly string[]): void {
+  if (new Set(addresses).size < addresses.length)
+    throw invalidField(field, `${field}: an address is there twice`)
+}
+
+function exhausted(wanted: string, left: number): BerthError {
+  return new BerthError('exhausted', 'resource_exhausted', `${wanted} asked for, ${left} left`)
+}

@@ -1,0 +1,135 @@
+import type { Logger } from 'pino'
+import { listIpv4Addresses } from '../../host/addresses.js'
+import { announceIpv4 } from '../../host/arping.js'
+import type { Ip } from '../../host/ip.js'
+import type { HostMark } from './mark.js'
+import { planHostIpv4, planRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
+
+/** The part of `ip -json address show` that matters here. */
+export interface ObservedInterface {
+  readonly ifname: string
+  readonly addr_info: readonly {
+    readonly family: string
+    readonly local?: string
+    readonly prefixlen?: number
+    readonly metric?: number
+  }[]
+}
+
+const announcedAtOnce = 8
+
+/** Guests' public IPv4 addresses on the host's interfaces. */
+export class HostIpv4 {
+  readonly #ended = new AbortController()
+  #missing: readonly string[] = []
+
+  constructor(
+    private readonly ip: Ip,
+    private readonly mark: HostMark,
+    private readonly log: Logger,
+  ) {}
+
+  /** Interfaces that addresses belong on and the host does not have. */
+  get missing(): readonly string[] {
+    return this.#missing
+  }
+
+  /** Exactly these; returns what was wrong. */
+  async ensure(want: readonly PlacedIpv4[]): Promise<string[]> {
+    const all = listIpv4Addresses()
+    const wanted = new Set(want.map(({ address }) => address))
+    const suspects = listCandidates().filter(({ address }) => !wanted.has(address))
+    const read = await this.#read([...want, ...suspects])
+    this.#missing = read.missing
+    return this.#apply(
+      want.filter((item) => !read.missing.includes(item.interface)),
+      merge(read.found, all),
+    )
+  }
+
+  /** These beside all others; one whose interface is not there comes with it, by `ensure`. */
+  async add(want: readonly PlacedIpv4[]): Promise<void> {
+    if (want.length === 0) return
+    const wanted = new Set(want.map(({ address }) => address))
+    const { found, missing } = await this.#read(want)
+    if (missing.length > 0) this.log.warn({ missing }, 'no interface for public addresses')
+    await this.#apply(
+      want.filter((item) => !missing.includes(item.interface)),
+      merge(found, listIpv4Addresses()).filter(({ address }) => wanted.has(address)),
+    )
+  }
+
+  /** Takes those off that this agent put on. */
+  async remove(addresses: readonly string[]): Promise<void> {
+    if (addresses.length === 0) return
+    const have = listCandidates().filter(({ address }) => addresses.includes(address))
+    const { found } = await this.#read(have)
+    const ours = found.filter(({ address, isOurs }) => isOurs && addresses.includes(address))
+    await this.ip.remove(ours.map(planRemoval))
+  }
+
+  /** Every address of this agent, known to a journal or not. */
+  async removeAll(): Promise<void> {
+    await this.remove(listCandidates().map(({ address }) => address))
+  }
+
+  /** Gives up what is being announced. */
+  close(): void {
+    this.#ended.abort()
+  }
+
+  async #apply(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[]): Promise<string[]> {
+    const { commands, added } = planHostIpv4(want, have, this.mark)
+    await this.ip.run(commands)
+    void this.#announce(added)
+    return commands.map((command) => `ip ${command}`)
+  }
+
+  async #read(of: readonly PlacedIpv4[]): Promise<{ found: ObservedIpv4[]; missing: string[] }> {
+    const found: ObservedIpv4[] = []
+    const missing: string[] = []
+    for (const device of new Set(of.map((item) => item.interface))) {
+      const shown = (await this.ip.findInterface(device)) as ObservedInterface | undefined
+      if (shown) found.push(...this.#parse(shown))
+      else missing.push(device)
+    }
+    return { found, missing }
+  }
+
+  #parse({ ifname, addr_info }: ObservedInterface): ObservedIpv4[] {
+    return addr_info.flatMap(({ family, local, prefixlen, metric }) =>
+      family === 'inet' && local !== undefined
+        ? [{ address: local, interface: ifname, isOurs: prefixlen === 32 && metric === this.mark.metric }]
+        : [],
+    )
+  }
+
+  /** Routers learn in any case, if later: nobody waits for it, and a failure is told and no more. */
+  async #announce(added: readonly PlacedIpv4[]): Promise<void> {
+    const rest = [...added]
+    const work = async (): Promise<void> => {
+      for (let item = rest.shift(); item && !this.#ended.signal.aborted; item = rest.shift()) {
+        const { address, interface: device } = item
+        await announceIpv4(device, address, this.#ended.signal).catch((err: unknown) =>
+          this.log.debug({ err, address, device }, 'address not announced'),
+        )
+      }
+    }
+    await Promise.all(Array.from({ length: announcedAtOnce }, work))
+  }
+}
+
+/** Addresses that may be the agent's: it puts none on the loopback, which ip.ts cannot read. */
+function listCandidates(): PlacedIpv4[] {
+  return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
+}
+
+/** What ip told of some interfaces, and those of the others, which are nobody's to touch. */
+function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
+  const read = new Set(found.map((item) => item.interface))
+  const others = all.filter((item) => !read.has(item.interface))
+  return [
+    ...found,
+    ...others.map((item) => ({ address: item.address, interface: item.interface, isOurs: false })),
+  ]
+}

@@ -1,0 +1,113 @@
+import type { Ip } from '../../host/ip.js'
+import { listDirectory } from '../../host/proc.js'
+import { findSysctl } from '../../host/sysctl.js'
+import { ensureSysctl } from '../ensure.js'
+import type { ObservedInterface } from './host-ipv4.js'
+import {
+  planGateway6,
+  planGuestIpv6,
+  planGuestIpv6Removal,
+  planHostIpv6,
+  planIpv6Settings,
+  planProxyRemoval,
+  type GuestIpv6,
+  type Ipv6HostPlace,
+  type ObservedIpv6,
+} from './plan-host.js'
+
+interface ShownRoute {
+  readonly dst: string
+}
+interface ShownNeighbour {
+  readonly dst: string
+  readonly dev?: string
+  readonly lladdr?: string
+  /** Of proxies. */
+  readonly protocol?: string
+}
+
+/** Routes, neighbours and proxy entries of guests' IPv6 addresses. */
+export class HostIpv6 {
+  constructor(
+    private readonly ip: Ip,
+    private readonly place: Ipv6HostPlace,
+  ) {}
+
+  /** Exactly these; returns what was wrong. The kernel's settings are touched once a guest needs them. */
+  async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
+    const repairs = want.length > 0 ? await this.#ensureSettings(want) : []
+    await this.#refreshDevices(want)
+    const commands = planHostIpv6(want, await this.#read(), this.place)
+    await this.ip.run(commands)
+    return [...repairs, ...commands.map((command) => `ip ${command}`)]
+  }
+
+  /** These beside all others. */
+  async add(want: readonly GuestIpv6[]): Promise<void> {
+    if (want.length === 0) return
+    await this.#ensureSettings(want)
+    await this.#refreshDevices(want)
+    await this.ip.run(want.flatMap((item) => planGuestIpv6(item, this.place)))
+  }
+
+  async remove(those: readonly GuestIpv6[]): Promise<void> {
+    if (those.length === 0) return
+    await this.#refreshDevices(those)
+    await this.ip.remove(those.flatMap((item) => planGuestIpv6Removal(item, this.place)))
+  }
+
+  /** Every proxy entry of this agent, known to a journal or not; routes and neighbours go with the bridge. */
+  async removeAll(): Promise<void> {
+    await this.ip.remove([...(await this.#readProxies())].map(planProxyRemoval))
+  }
+
+  /** ip believes that a name is the interface it was before, until it is asked for it. */
+  async #refreshDevices(of: readonly GuestIpv6[]): Promise<void> {
+    const devices = new Set([this.place.bridge, ...of.map(({ proxyOn }) => proxyOn).filter(Boolean)])
+    for (const device of devices) await this.ip.findInterface(device)
+  }
+
+  async #ensureSettings(want: readonly GuestIpv6[]): Promise<string[]> {
+    const { bridge } = this.place
+    const proxied = [...new Set(want.map(({ proxyOn }) => proxyOn).filter(Boolean))]
+    const repairs: string[] = []
+    for (const setting of planIpv6Settings(bridge, { advertised: await listAdvertised(), proxied }))
+      repairs.push(...(await ensureSysctl(setting)))
+    const shown = (await this.ip.findInterface(bridge)) as ObservedInterface | undefined
+    const commands = planGateway6(bridge, shown?.addr_info ?? [])
+    await this.ip.run(commands)
+    return [...repairs, ...commands.map((command) => `ip ${command}`)]
+  }
+
+  async #read(): Promise<ObservedIpv6> {
+    const { bridge, mark } = this.place
+    const routes = await this.ip.list(`route show table all dev ${bridge} proto ${mark.protocol}`)
+    const neighbours = await this.ip.list(`neighbour show dev ${bridge} nud permanent`)
+    return {
+      routes: new Set((routes as ShownRoute[]).map(({ dst }) => dst)),
+      neighbours: new Map(
+        (neighbours as ShownNeighbour[])
+          .filter(({ dst }) => dst.includes(':'))
+          .map(({ dst, lladdr = '' }) => [dst, lladdr]),
+      ),
+      proxies: await this.#readProxies(),
+    }
+  }
+
+  async #readProxies(): Promise<Set<string>> {
+    const shown = (await this.ip.list('neighbour show proxy')) as ShownNeighbour[]
+    const ours = shown.filter(({ protocol }) => protocol === String(this.place.mark.protocol))
+    return new Set(ours.map(({ dst, dev = '' }) => `${dst} ${dev}`))
+  }
+}
+
+/** Interfaces that follow router advertisements only as long as the host does not forward. */
+async function listAdvertised(): Promise<string[]> {
+  if ((await findSysctl('net/ipv6/conf/all/forwarding')) !== 0) return []
+  const devices: string[] = []
+  for (const device of listDirectory('/proc/sys/net/ipv6/conf')) {
+    if (['all', 'default', 'lo'].includes(device)) continue
+    if ((await findSysctl(`net/ipv6/conf/${device}/accept_ra`)) === 1) devices.push(device)
+  }
+  return devices
+}

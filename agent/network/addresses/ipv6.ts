@@ -1,0 +1,52 @@
+import { normalizeCidr } from 'cidr-tools'
+import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
+import { invalidField } from '../../../shared/errors.js'
+
+/** An IPv6 network as numbers. */
+export interface Ipv6Network {
+  /** Canonical network address (RFC 5952), without its length. */
+  readonly prefix: string
+  readonly prefixLength: number
+  readonly first: bigint
+  readonly last: bigint
+}
+
+/** @returns undefined for anything but an IPv6 network whose host bits are clear */
+export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
+  const [prefix = '', length = ''] = cidr.split('/')
+  const [range, base] = [parseCidrOrAddress(cidr), parseIpv6(prefix)]
+  if (range?.family !== 'ipv6' || base === undefined || !/^\d{1,3}$/.test(length)) return undefined
+  if (base !== range.first) return undefined
+  return { prefix: formatIpv6(base), prefixLength: Number(length), first: range.first, last: range.last }
+}
+
+/**
+ * The configured private network of guests.
+ * @throws {BerthError} `invalid_field` unless it is unique local (fc00::/7) and large enough to choose in
+ */
+export function parseSubnet6(cidr: string): Ipv6Network {
+  const network = parseIpv6Network(cidr)
+  if (!network || network.first >> 121n !== 0x7en || network.prefixLength > 112)
+    throw invalidField('subnet6', `subnet6: ${cidr} is no unique local network of /112 or larger`)
+  return network
+}
+
+/** @returns undefined for anything but one IPv6 address without a zone */
+export function parseIpv6(text: string): bigint | undefined {
+  const address = parseAddress(text)
+  return address?.family === 'ipv6' ? address.first : undefined
+}
+
+/** Canonical (RFC 5952). */
+export function formatIpv6(value: bigint): string {
+  const groups = value.toString(16).padStart(32, '0').match(/.{4}/g)!
+  return normalizeCidr(groups.join(':'))
+}
+
+export function holds({ first, last }: Pick<Ipv6Network, 'first' | 'last'>, address: bigint): boolean {
+  return address >= first && address <= last
+}
+
+export function overlaps(a: Ipv6Network, b: Ipv6Network): boolean {
+  return a.first <= b.last && b.first <= a.last
+}

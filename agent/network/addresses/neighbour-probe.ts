@@ -1,0 +1,87 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { Ip } from '../../host/ip.js'
+
+interface ShownNeighbour {
+  readonly dst: string
+  readonly lladdr?: string
+  readonly state?: readonly string[]
+}
+
+/** The kernel asks three times, a second apart (mcast_solicit, retrans_time_ms; arp(7)), and then gives up. */
+const timeoutMs = 4500
+const pollMs = 100
+
+/**
+ * Asks a segment who has these addresses: ARP for IPv4, neighbour solicitation for IPv6. The kernel asks, for
+ * all of them at once: it needs no raw socket, and an address of its own in the network neither.
+ * @param addresses canonical, of one segment; the kernel's neighbour table bounds their number
+ * @returns the MAC that answered, '' for none, by address; nothing where the interface is down
+ */
+export async function probeNeighbours(
+  device: string,
+  addresses: readonly string[],
+): Promise<Map<string, string>> {
+  const ip = new Ip()
+  try {
+    const shown = (await ip.findInterface(device)) as { readonly flags: readonly string[] } | undefined
+    const isUp = ['UP', 'LOWER_UP'].every((flag) => shown?.flags.includes(flag))
+    return isUp ? await ask(ip, device, addresses) : new Map()
+  } finally {
+    await ip.close()
+  }
+}
+
+async function ask(ip: Ip, device: string, addresses: readonly string[]): Promise<Map<string, string>> {
+  const asked = new Set(addresses)
+  const known = await readNeighbours(ip, device, asked)
+  const dead = known.filter(({ lladdr }) => lladdr === undefined)
+  await ip.remove(dead.map(({ dst }) => `neighbour delete ${dst} dev ${device}`))
+  await ip.run(planQuestions(addresses, known, device))
+  const answers = await awaitAnswers(ip, device, asked)
+  const silent = addresses.filter((address) => answers.get(address) === '')
+  await ip.remove(silent.map((address) => `neighbour delete ${address} dev ${device}`))
+  return answers
+}
+
+/** Who is known is asked again while traffic goes on; what an operator fixed is not asked for. */
+function planQuestions(
+  addresses: readonly string[],
+  known: readonly ShownNeighbour[],
+  device: string,
+): string[] {
+  const by = new Map(known.map((neighbour) => [neighbour.dst, neighbour]))
+  return addresses.flatMap((address) => {
+    const { lladdr, state = [] } = by.get(address) ?? {}
+    if (lladdr === undefined) return `neighbour replace ${address} dev ${device} use`
+    const isFixed = state.includes('PERMANENT') || state.includes('NOARP')
+    return isFixed ? [] : `neighbour replace ${address} lladdr ${lladdr} dev ${device} nud probe`
+  })
+}
+
+/** Until the kernel has given up on the last. */
+async function awaitAnswers(
+  ip: Ip,
+  device: string,
+  asked: ReadonlySet<string>,
+): Promise<Map<string, string>> {
+  const endMs = performance.now() + timeoutMs
+  for (;;) {
+    const now = await readNeighbours(ip, device, asked)
+    const isWaiting = now.some(({ state = [] }) => state.some((is) => undecided.has(is)))
+    if (!isWaiting || performance.now() > endMs) {
+      const answered = now.filter(
+        ({ state = [] }) => !state.some((is) => is === 'FAILED' || undecided.has(is)),
+      )
+      const macs = new Map(answered.map(({ dst, lladdr = '' }) => [dst, lladdr]))
+      return new Map([...asked].map((address) => [address, macs.get(address) ?? '']))
+    }
+    await delay(pollMs)
+  }
+}
+
+const undecided = new Set(['INCOMPLETE', 'PROBE', 'NONE'])
+
+async function readNeighbours(ip: Ip, device: string, of: ReadonlySet<string>): Promise<ShownNeighbour[]> {
+  const shown = (await ip.list(`neighbour show dev ${device} nud all`)) as ShownNeighbour[]
+  return shown.filter(({ dst }) => of.has(dst))
+}

@@ -1,0 +1,119 @@
+import { expect } from 'chai'
+import { markOf } from './mark.js'
+import {
+  planGateway6,
+  planHostIpv4,
+  planHostIpv6,
+  planIpv6Settings,
+  type GuestIpv6,
+  type ObservedIpv4,
+  type ObservedIpv6,
+  type PlacedIpv4,
+} from './plan-host.js'
+
+const mark = { metric: 3187671041, protocol: 200 }
+const at = (address: string, device = 'eth0'): PlacedIpv4 => ({ address, interface: device })
+const ours = (address: string, device = 'eth0'): ObservedIpv4 => ({ ...at(address, device), isOurs: true })
+const foreign = (address: string, device = 'eth0'): ObservedIpv4 => ({
+  ...at(address, device),
+  isOurs: false,
+})
+const add = (address: string, device = 'eth0') =>
+  `address replace ${address}/32 dev ${device} metric 3187671041`
+const del = (address: string, device = 'eth0') => `address delete ${address}/32 dev ${device}`
+
+describe('public addresses on the host', () => {
+  for (const [name, want, have, commands, added] of [
+    ['nothing', [], [], [], []],
+    ['missing', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
+    ['there', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
+    ['there by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
+    ['on another interface by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1', 'lo')], [], []],
+    ['no longer wanted', [], [ours('203.0.113.1'), foreign('203.0.113.2')], [del('203.0.113.1')], []],
+    [
+      'moved',
+      [at('203.0.113.1', 'eth1')],
+      [ours('203.0.113.1')],
+      [del('203.0.113.1'), add('203.0.113.1', 'eth1')],
+      ['203.0.113.1'],
+    ],
+    [
+      'configured by the operator since',
+      [at('203.0.113.1')],
+      [ours('203.0.113.1'), foreign('203.0.113.1', 'eth1')],
+      [del('203.0.113.1')],
+      [],
+    ],
+  ] as const)
+    it(name, () => {
+      const plan = planHostIpv4(want, have, mark)
+      expect(plan.commands).to.deep.equal(commands)
+      expect(plan.added.map(({ address }) => address)).to.deep.equal(added)
+    })
+})
+
+describe('IPv6 addresses of guests on the host', () => {
+  const place = { bridge: 'berth0', mark }
+  const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
+  const proxied = { ...guest, proxyOn: 'eth0' }
+  const nothing: ObservedIpv6 = { routes: new Set(), neighbours: new Map(), proxies: new Set() }
+  const right: ObservedIpv6 = {
+    routes: new Set(['2001:db8::5']),
+    neighbours: new Map([['2001:db8::5', '02:be:0a:40:00:05']]),
+    proxies: new Set(['2001:db8::5 eth0']),
+  }
+  const neighbour = 'neighbour replace 2001:db8::5 lladdr 02:be:0a:40:00:05 dev berth0 nud permanent'
+  const route = 'route replace 2001:db8::5/128 dev berth0 protocol 200'
+  const proxy = 'neighbour replace proxy 2001:db8::5 dev eth0 protocol 200'
+  const [noProxy, noRoute, noNeighbour] = [
+    'neighbour delete proxy 2001:db8::5 dev eth0',
+    'route delete 2001:db8::5/128 dev berth0 protocol 200',
+    'neighbour delete 2001:db8::5 dev berth0',
+  ]
+
+  for (const [name, want, have, commands] of [
+    ['nothing', [], nothing, []],
+    ['routed', [guest], nothing, [neighbour, route]],
+    ['proxied', [proxied], nothing, [neighbour, route, proxy]],
+    ['there', [proxied], right, []],
+    ['gone', [], right, [noProxy, noRoute, noNeighbour]],
+    ['routed now', [guest], right, [noProxy]],
+    ['proxied elsewhere', [{ ...guest, proxyOn: 'eth1' }], right, [noProxy, proxy.replace('eth0', 'eth1')]],
+    [
+      'with the mac of another',
+      [proxied],
+      { ...right, neighbours: new Map([['2001:db8::5', '02:be:00:00:00:01']]) },
+      [neighbour],
+    ],
+  ] as const)
+    it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
+
+  it('the gateway has one address', () => {
+    expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
+      'address add fe80::1/64 dev berth0 nodad',
+    ])
+    expect(planGateway6('berth0', [{ local: 'fe80::1', prefixlen: 64 }])).to.deep.equal([])
+  })
+
+  it('what is learnt from routers is kept before the host forwards', () => {
+    const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
+    const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
+    expect(paths).to.not.include('berth0/accept_ra 2')
+    expect(paths.indexOf('eth0/accept_ra 2'))
+      .to.be.greaterThan(-1)
+      .and.below(paths.indexOf('all/forwarding 1'))
+    expect(paths).to.include.members(['eth0/proxy_ndp 1', 'net/ipv6/neigh/eth0/proxy_delay 0'])
+  })
+})
+
+describe('the mark of an agent', () => {
+  it('is the same for ever, and another for another table', () => {
+    expect(markOf('berth')).to.deep.equal(markOf('berth'))
+    expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))
+    const { metric, protocol } = markOf('berth')
+    expect(metric)
+      .to.be.greaterThan(0xbe000000 - 1)
+      .and.below(2 ** 32)
+    expect(protocol).to.be.greaterThan(192).and.below(256)
+  })
+})

@@ -1,0 +1,176 @@
+import type { HostMark } from './mark.js'
+
+/*
+ * What the host must have for guests' addresses, as commands of ip(8). Addresses, devices and MACs were
+ * checked when they came in; ip.ts refuses any other character.
+ */
+
+/** Where a guest's IPv6 address leads, and where the host answers for it. */
+export interface GuestIpv6 {
+  readonly address: string
+  readonly mac: string
+  /** Interface on whose segment the host answers neighbour solicitations for it; empty: none. */
+  readonly proxyOn: string
+}
+
+/** An IPv4 address of an interface of the host. */
+export interface PlacedIpv4 {
+  readonly address: string
+  readonly interface: string
+}
+
+export interface ObservedIpv4 extends PlacedIpv4 {
+  /** It has this agent's mark. */
+  readonly isOurs: boolean
+}
+
+export interface Ipv4HostPlan {
+  readonly commands: string[]
+  /** To be announced to the segment. */
+  readonly added: PlacedIpv4[]
+}
+
+/**
+ * Public addresses on the host's interfaces: as /32, with the agent's mark. What someone else configured is as
+ * good, and stays.
+ */
+export function planHostIpv4(
+  want: readonly PlacedIpv4[],
+  have: readonly ObservedIpv4[],
+  mark: HostMark,
+): Ipv4HostPlan {
+  const wanted = new Map(want.map((item) => [item.address, item.interface]))
+  const foreign = new Set(have.flatMap((item) => (item.isOurs ? [] : [item.address])))
+  const ours = have.filter(({ isOurs }) => isOurs)
+  const isRight = (item: PlacedIpv4): boolean =>
+    wanted.get(item.address) === item.interface && !foreign.has(item.address)
+  const there = new Set(ours.filter(isRight).map(({ address }) => address))
+  const added = want.filter(({ address }) => !foreign.has(address) && !there.has(address))
+  const removed = ours.filter((item) => !isRight(item))
+  return { commands: [...removed.map(planRemoval), ...added.map((item) => planAddress(item, mark))], added }
+}
+
+function planAddress({ address, interface: device }: PlacedIpv4, { metric }: HostMark): string {
+  return `address replace ${address}/32 dev ${device} metric ${metric}`
+}
+
+/** Also of one that is taken off while the agent is purged. */
+export function planRemoval({ address, interface: device }: PlacedIpv4): string {
+  return `address delete ${address}/32 dev ${device}`
+}
+
+/** The kernel's side of guests' IPv6, as read from the host. */
+export interface ObservedIpv6 {
+  /** Addresses with a route of this agent to the bridge. */
+  readonly routes: ReadonlySet<string>
+  /** MACs of permanent neighbours on the bridge, by address. */
+  readonly neighbours: ReadonlyMap<string, string>
+  /** `address interface` of this agent's proxy entries. */
+  readonly proxies: ReadonlySet<string>
+}
+
+export interface Ipv6HostPlace {
+  readonly bridge: string
+  readonly mark: HostMark
+}
+
+/**
+ * For each address a route to the bridge, a permanent neighbour there (what a guest says of its own MAC is
+ * not asked for), and the proxy entry where the prefix is on a segment.
+ */
+export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
+  const wanted = new Map(want.map((item) => [item.address, item]))
+  const proxies = new Set(want.map(({ address, proxyOn }) => `${address} ${proxyOn}`))
+  // Nobody is answered for who cannot be reached: proxies go first and come last.
+  return [
+    ...[...have.proxies].filter((key) => !proxies.has(key)).map(planProxyRemoval),
+    ...[...have.routes].filter((address) => !wanted.has(address)).map((at) => planRouteRemoval(at, place)),
+    ...[...have.neighbours.keys()]
+      .filter((address) => !wanted.has(address))
+      .map((address) => `neighbour delete ${address} dev ${place.bridge}`),
+    ...want.flatMap((item) => planMissing(item, have, place)),
+  ]
+}
+
+function planMissing(item: GuestIpv6, have: ObservedIpv6, place: Ipv6HostPlace): string[] {
+  const [neighbour = '', route = '', proxy] = planGuestIpv6(item, place)
+  return [
+    ...(have.neighbours.get(item.address) === item.mac ? [] : [neighbour]),
+    ...(have.routes.has(item.address) ? [] : [route]),
+    ...(proxy === undefined || have.proxies.has(`${item.address} ${item.proxyOn}`) ? [] : [proxy]),
+  ]
+}
+
+/** All of one address, there or not: neighbour, route, proxy where there is to be one. */
+export function planGuestIpv6({ address, mac, proxyOn }: GuestIpv6, place: Ipv6HostPlace): string[] {
+  const { bridge, mark } = place
+  return [
+    `neighbour replace ${address} lladdr ${mac} dev ${bridge} nud permanent`,
+    `route replace ${address}/128 dev ${bridge} protocol ${mark.protocol}`,
+    ...(proxyOn === ''
+      ? []
+      : [`neighbour replace proxy ${address} dev ${proxyOn} protocol ${mark.protocol}`]),
+  ]
+}
+
+/** Removes the same. */
+export function planGuestIpv6Removal({ address, proxyOn }: GuestIpv6, place: Ipv6HostPlace): string[] {
+  return [
+    ...(proxyOn === '' ? [] : [planProxyRemoval(`${address} ${proxyOn}`)]),
+    planRouteRemoval(address, place),
+    `neighbour delete ${address} dev ${place.bridge}`,
+  ]
+}
+
+function planRouteRemoval(address: string, { bridge, mark }: Ipv6HostPlace): string {
+  return `route delete ${address}/128 dev ${bridge} protocol ${mark.protocol}`
+}
+
+/** @param key `address interface` */
+export function planProxyRemoval(key: string): string {
+  const [address, device] = key.split(' ')
+  return `neighbour delete proxy ${address} dev ${device}`
+}
+
+/** Link-local address of the bridge, which guests route to: the same on every host, so that a guest may move. */
+export const gateway6 = 'fe80::1'
+
+/** The bridge's own address; [] when it is there. */
+export function planGateway6(
+  bridge: string,
+  have: readonly { readonly local?: string; readonly prefixlen?: number }[],
+): string[] {
+  const isThere = have.some(({ local, prefixlen }) => local === gateway6 && prefixlen === 64)
+  return isThere ? [] : [`address add ${gateway6}/64 dev ${bridge} nodad`]
+}
+
+export interface Ipv6Setting {
+  /** Below /proc/sys. */
+  readonly path: string
+  readonly value: number
+}
+
+/**
+ * Kernel settings, in this order: an interface that forwards believes a router's advertisements only with
+ * accept_ra = 2, and writing `forwarding` drops the default routes of all others (addrconf.c).
+ * @param advertised interfaces that have accept_ra = 1
+ * @param proxied interfaces with a proxied prefix
+ */
+export function planIpv6Settings(
+  bridge: string,
+  { advertised, proxied }: { advertised: readonly string[]; proxied: readonly string[] },
+): Ipv6Setting[] {
+  const at = (device: string, name: string): string => `net/ipv6/conf/${device}/${name}`
+  return [
+    { path: at(bridge, 'disable_ipv6'), value: 0 },
+    ...advertised
+      .filter((device) => device !== bridge)
+      .map((device) => ({ path: at(device, 'accept_ra'), value: 2 })),
+    { path: at('all', 'forwarding'), value: 1 },
+    ...proxied.flatMap((device) => [
+      { path: at(device, 'proxy_ndp'), value: 1 },
+      // Nobody else answers for guests: the kernel's 0.8 s of politeness would be their first packet's delay.
+      { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0 },
+    ]),
+  ]
+}

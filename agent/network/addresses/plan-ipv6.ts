@@ -1,0 +1,125 @@
+import type { InterfaceIpv6 } from '../../host/ipv6-addresses.js'
+import { formatIpv6, holds, parseIpv6, type Ipv6Network } from './ipv6.js'
+import { networkOf, type Ipv6Prefix } from './pool.js'
+
+/**
+ * How guests' IPv6 addresses are reached:
+ * - routed: the network sends the prefix to the host, which only has to pass it on
+ * - proxied: the prefix is on the uplink's own segment: the host answers neighbour solicitations for guests
+ * - nat66: the host has addresses but no prefix: guests have private ones and leave in the host's name
+ */
+export type Ipv6Mode = 'routed' | 'proxied' | 'nat66'
+
+export interface Ipv6Source {
+  readonly mode: Ipv6Mode
+  readonly prefix: Ipv6Prefix
+  readonly network: Ipv6Network
+}
+
+export interface Ipv6Facts {
+  /** From the journal; they come before any that are found. */
+  readonly configured: readonly Ipv6Prefix[]
+  /** All of the host; `undefined`: its kernel has no IPv6. */
+  readonly addresses: readonly InterfaceIpv6[] | undefined
+  readonly defaultRoute: { readonly interface: string; readonly gateway: string } | undefined
+  /** Private network of guests for nat66. */
+  readonly subnet6: Ipv6Network
+  readonly bridge: string
+}
+
+export interface Ipv6Plan {
+  /** Empty: guests can have no IPv6. */
+  readonly sources: readonly Ipv6Source[]
+  /** Why there are none, or why these; empty: nothing to say. */
+  readonly reason: string
+}
+
+/**
+ * A found prefix this long or longer is a segment of a few hosts, whose addresses a random choice would hit;
+ * an operator who owns one sets it.
+ */
+const longestFound = 112
+
+export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
+  const { addresses, configured } = facts
+  if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
+  if (configured.length > 0)
+    return { sources: configured.map((prefix) => sourceOf(prefix, addresses)), reason: '' }
+  if (!addresses.some(isUsable)) return { sources: [], reason: 'the host has no global IPv6 address' }
+  if (!facts.defaultRoute)
+    return { sources: [], reason: 'the host has no IPv6 default route, and no prefix is set' }
+  const found = findPrefix(facts)
+  if (found) return { sources: [found], reason: `prefix found on ${found.prefix.interface}` }
+  return {
+    sources: [natSource(facts)],
+    reason: 'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+  }
+}
+
+/** On the segment of its interface a prefix is proxied, elsewhere someone must route it to the host. */
+function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
+  const network = networkOf(prefix)
+  const onLink = addresses.some(
+    (have) => have.interface === prefix.interface && have.prefixLength < 128 && covers(have, network),
+  )
+  return { mode: onLink ? 'proxied' : 'routed', prefix, network }
+}
+
+function findPrefix({ addresses = [], defaultRoute, bridge }: Ipv6Facts): Ipv6Source | undefined {
+  const uplink = defaultRoute?.interface
+  const have = addresses.find(
+    (address) =>
+      isUsable(address) &&
+      address.interface === uplink &&
+      address.interface !== bridge &&
+      address.prefixLength < longestFound,
+  )
+  if (!have) return undefined
+  return sourceOf(prefixOf(have, canonical(defaultRoute?.gateway)), addresses)
+}
+
+function natSource({ defaultRoute, subnet6 }: Ipv6Facts): Ipv6Source {
+  const { prefix, prefixLength } = subnet6
+  const { interface: uplink = '', gateway } = defaultRoute ?? {}
+  return {
+    mode: 'nat66',
+    prefix: { interface: uplink, address: '', prefix, prefixLen: prefixLength, gateway: canonical(gateway) },
+    network: subnet6,
+  }
+}
+
+/** Empty for what is no address. */
+function canonical(text = ''): string {
+  const value = parseIpv6(text)
+  return value === undefined ? '' : formatIpv6(value)
+}
+
+function prefixOf({ address, interface: device, prefixLength }: InterfaceIpv6, gateway: string): Ipv6Prefix {
+  const mask = BigInt(128 - prefixLength)
+  const own = parseIpv6(address)!
+  const base = (own >> mask) << mask
+  return {
+    interface: device,
+    address: formatIpv6(own),
+    prefix: formatIpv6(base),
+    prefixLen: prefixLength,
+    gateway,
+  }
+}
+
+function covers({ address, prefixLength }: InterfaceIpv6, network: Ipv6Network): boolean {
+  const shift = BigInt(128 - prefixLength)
+  const own = parseIpv6(address)!
+  return own >> shift === network.first >> shift && network.prefixLength >= prefixLength
+}
+
+/** Of the whole world or of the site, and there to stay. */
+function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): boolean {
+  return scope === 'global' && !temporary && !deprecated && !tentative
+}
+
+/** Where an address that a guest has belongs now; `undefined`: to nothing any more. */
+export function findSource(sources: readonly Ipv6Source[], address: string): Ipv6Source | undefined {
+  const value = parseIpv6(address)
+  return sources.find(({ network }) => value !== undefined && holds(network, value))
+}

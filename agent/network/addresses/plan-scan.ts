@@ -1,0 +1,91 @@
+import type { AddressRange } from '../../../shared/addresses.js'
+import { formatIpv4 } from '../subnet.js'
+import type { PoolAddress } from './pool.js'
+
+export type ScanStatus =
+  'host' | 'gateway' | 'assigned' | 'pool' | 'configured' | 'in_use' | 'available' | 'unknown'
+
+/** One address of a segment and what is known of it. */
+export interface ScannedAddress {
+  readonly address: PoolAddress
+  readonly status: ScanStatus
+  /** It may be given to a guest. */
+  readonly usable: boolean
+  readonly reason: string
+}
+
+export interface ScanFacts {
+  /** Interface, prefix length and gateway that all have. */
+  readonly segment: Omit<PoolAddress, 'address'>
+  /** Addresses the host itself is reached at, with their interface. */
+  readonly own: ReadonlyMap<string, string>
+  /** Further addresses on the host's interfaces. */
+  readonly configured: ReadonlyMap<string, string>
+  readonly pool: ReadonlySet<string>
+  readonly assigned: ReadonlySet<string>
+  /** Network and broadcast addresses of the host's own segments, with what they are. */
+  readonly edges: ReadonlyMap<string, string>
+  /** MAC that answered, or '' for none, by address; those not asked are not there. */
+  readonly answers: ReadonlyMap<string, string>
+  /** Why there is no answer where there is none. */
+  readonly silence: string
+}
+
+export function listAddresses(
+  { first, last }: Pick<AddressRange, 'first' | 'last'>,
+  limit: number,
+): string[] {
+  const count = Math.min(limit, Number(last - first) + 1)
+  return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
+}
+
+/** Those of which nothing is known but what the segment says. */
+export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
+  const { own, configured, assigned, edges, segment } = facts
+  const known = (address: string): boolean =>
+    [own, configured, assigned, edges].some((of) => of.has(address)) || address === segment.gateway
+  return addresses.filter((address) => !known(address))
+}
+
+export function planScan(addresses: readonly string[], facts: ScanFacts): ScannedAddress[] {
+  return addresses.map((address) => ({
+    address: { address, ...facts.segment },
+    ...judge(address, facts),
+  }))
+}
+
+type Verdict = Omit<ScannedAddress, 'address'>
+
+function judge(address: string, facts: ScanFacts): Verdict {
+  const { own, configured, pool, assigned, edges, segment, answers } = facts
+  const verdict = (status: ScanStatus, usable: boolean, reason: string): Verdict => ({
+    status,
+    usable,
+    reason,
+  })
+  const mac = answers.get(address)
+  if (own.has(address)) return verdict('host', false, `the host's own, on ${own.get(address)}`)
+  if (address === segment.gateway) return verdict('gateway', false, 'the gateway of the segment')
+  if (assigned.has(address)) return verdict('assigned', false, 'a container has it')
+  if (pool.has(address))
+    return mac
+      ? verdict('pool', false, `in the pool, but ${mac} answers for it`)
+      : verdict('pool', true, 'in the pool, free')
+  if (configured.has(address)) return verdict('configured', true, `on ${configured.get(address)} already`)
+  if (edges.has(address)) return verdict('unknown', false, edges.get(address)!)
+  if (mac) return verdict('in_use', false, `${mac} answers for it`)
+  if (mac === '') return verdict('available', true, 'nobody answers for it')
+  return verdict('unknown', false, facts.silence)
+}
+
+/** Network and broadcast address of a network that has them; its members cannot be either. */
+export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
+  if (prefixLength > 30 || prefixLength < 1) return []
+  const size = 2 ** (32 - prefixLength)
+  const first = Math.floor(address / size) * size
+  const of = `${formatIpv4(first)}/${prefixLength}`
+  return [
+    [formatIpv4(first), `network address of ${of}`],
+    [formatIpv4(first + size - 1), `broadcast address of ${of}`],
+  ]
+}

@@ -1,0 +1,48 @@
+import { expect } from 'chai'
+import { planPoolWarnings } from './plan-warnings.js'
+
+const item = (device: string, gateway = '') => ({
+  address: '203.0.113.5',
+  interface: device,
+  prefixLen: 32,
+  gateway,
+})
+const route = { interface: 'eth0', gateway: '198.51.100.254' }
+
+describe('warnings of a pool', () => {
+  for (const [name, pool, missing, way, warnings] of [
+    ['none', [], [], undefined, []],
+    ['the usual way', [item('eth0'), item('eth0', '198.51.100.254')], [], route, []],
+    [
+      'another interface',
+      [item('eth1'), item('eth1')],
+      [],
+      route,
+      ['public addresses of eth1 leave by way of eth0 and 198.51.100.254: its router must accept them'],
+    ],
+    [
+      'another router',
+      [item('eth0', '203.0.113.1')],
+      [],
+      route,
+      [
+        'public addresses of eth0 and 203.0.113.1 leave by way of eth0 and 198.51.100.254: its router must accept them',
+      ],
+    ],
+    [
+      'no way out',
+      [item('eth0')],
+      [],
+      undefined,
+      ['public addresses have no way out: no IPv4 default route'],
+    ],
+    [
+      'no interface',
+      [item('eth0')],
+      ['eth2'],
+      route,
+      ['public addresses belong on eth2, which is not there'],
+    ],
+  ] as const)
+    it(name, () => expect(planPoolWarnings(pool, missing, way)).to.deep.equal(warnings))
+})

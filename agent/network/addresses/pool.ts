@@ -1,0 +1,159 @@
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import { formatIpv4, parseIpv4 } from '../subnet.js'
+import { formatIpv6, holds, overlaps, parseIpv6, parseIpv6Network, type Ipv6Network } from './ipv6.js'
+
+/** A public IPv4 address that guests may be given. */
+export interface PoolAddress {
+  readonly address: string
+  /** Of the host, where the address is reached. */
+  readonly interface: string
+  /** Of the network the address is from. */
+  readonly prefixLen: number
+  /** Empty: the host's own way out. */
+  readonly gateway: string
+}
+
+/** A network that guests' IPv6 addresses are taken from. */
+export interface Ipv6Prefix {
+  readonly interface: string
+  /** The host's own in it; may be empty. */
+  readonly address: string
+  /** Network address. */
+  readonly prefix: string
+  readonly prefixLen: number
+  readonly gateway: string
+}
+
+/** What the host must know to check a pool. */
+export interface PoolRules {
+  /** Interfaces a pool may name. */
+  readonly interfaces: ReadonlySet<string>
+  /** Where an item that names none belongs; empty: the host has no way out. */
+  readonly defaultInterface: string
+  /** Addresses the host itself is reached at: to give one away would lock its operator out. */
+  readonly ownAddresses: ReadonlySet<string>
+  /** Networks of guests behind the host. */
+  readonly subnet: { readonly first: number; readonly last: number }
+  readonly subnet6: Ipv6Network
+}
+
+const maxPool = 65_536
+const maxPrefixes = 256
+
+/**
+ * The public IPv4 pool as sent, canonical.
+ * @throws {BerthError} `invalid_field` naming the item, as `items.0.address`
+ */
+export function parsePool(items: readonly PoolAddress[], rules: PoolRules): PoolAddress[] {
+  if (items.length > maxPool) throw invalidField('items', `items: at most ${maxPool}`)
+  const parsed = items.map((item, index) => parsePoolAddress(item, `items.${index}`, rules))
+  refuseTwice(
+    parsed.map(({ address }) => address),
+    (index) => `items.${index}.address`,
+  )
+  return parsed
+}
+
+function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): PoolAddress {
+  const value = parseIpv4(item.address)
+  if (value === undefined || !isUnicast(value)) throw bad(`${at}.address`, 'must be a unicast IPv4 address')
+  const address = formatIpv4(value)
+  if (rules.ownAddresses.has(address)) throw bad(`${at}.address`, `${address} is the host's own`)
+  if (value >= rules.subnet.first - 2 && value <= rules.subnet.last + 1)
+    throw bad(`${at}.address`, `${address} is of the guests' private network`)
+  if (item.gateway !== '' && parseIpv4(item.gateway) === undefined)
+    throw bad(`${at}.gateway`, 'must be an IPv4 address')
+  return {
+    address,
+    interface: parseInterface(item.interface, at, rules),
+    prefixLen: parseLength(item.prefixLen || 32, `${at}.prefix_len`, { min: 1, max: 32 }),
+    gateway: item.gateway,
+  }
+}
+
+/** Not of this network, loopback, link-local, multicast or reserved (RFC 6890). */
+function isUnicast(value: number): boolean {
+  const first = value >>> 24
+  return first > 0 && first !== 127 && first < 224 && value >>> 16 !== 0xa9fe
+}
+
+/**
+ * IPv6 prefixes as sent, canonical.
+ * @throws {BerthError} `invalid_field` naming the item, as `ipv6_prefixes.0.prefix`
+ */
+export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): Ipv6Prefix[] {
+  if (items.length > maxPrefixes) throw invalidField('ipv6_prefixes', `ipv6_prefixes: at most ${maxPrefixes}`)
+  const parsed = items.map((item, index) => parsePrefix(item, `ipv6_prefixes.${index}`, rules))
+  const networks = parsed.map(networkOf)
+  networks.forEach((network, index) => {
+    const other = networks.findIndex((earlier, at) => at < index && overlaps(earlier, network))
+    if (other >= 0) throw bad(`ipv6_prefixes.${index}.prefix`, `overlaps ${networks[other]!.prefix}`)
+  })
+  return parsed
+}
+
+function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix {
+  // The network address with its subnet-router anycast (RFC 4291) leaves too few in anything longer.
+  const prefixLen = parseLength(item.prefixLen, `${at}.prefix_len`, { min: 16, max: 126 })
+  const network = parseIpv6Network(`${item.prefix}/${prefixLen}`)
+  if (!network) throw bad(`${at}.prefix`, 'must be an IPv6 network address without host bits')
+  if (!isRoutable(network.first)) throw bad(`${at}.prefix`, 'must be of a routable network')
+  if (overlaps(network, rules.subnet6)) throw bad(`${at}.prefix`, "is of the guests' private network")
+  return {
+    interface: parseInterface(item.interface, at, rules),
+    address: parseWithin(item.address, `${at}.address`, network),
+    prefix: network.prefix,
+    prefixLen,
+    gateway: item.gateway === '' ? '' : parseOne(item.gateway, `${at}.gateway`),
+  }
+}
+
+/** Global unicast (2000::/3) or unique local (fc00::/7). */
+function isRoutable(value: bigint): boolean {
+  return value >> 125n === 1n || value >> 121n === 0x7en
+}
+
+function parseWithin(text: string, at: string, network: Ipv6Network): string {
+  if (text === '') return ''
+  const address = parseOne(text, at)
+  if (!holds(network, parseIpv6(address)!)) throw bad(at, 'is not of the prefix')
+  return address
+}
+
+function parseOne(text: string, at: string): string {
+  const value = parseIpv6(text)
+  if (value === undefined) throw bad(at, 'must be an IPv6 address')
+  return formatIpv6(value)
+}
+
+function parseInterface(name: string, at: string, rules: PoolRules): string {
+  const chosen = name || rules.defaultInterface
+  if (chosen === '') throw bad(`${at}.interface`, 'is needed: the host has no default route')
+  if (!rules.interfaces.has(chosen)) throw bad(`${at}.interface`, 'the host has no such interface')
+  return chosen
+}
+
+function parseLength(value: number, at: string, { min, max }: { min: number; max: number }): number {
+  if (!Number.isInteger(value) || value < min || value > max)
+    throw bad(at, `must be an integer from ${min} to ${max}`)
+  return value
+}
+
+function refuseTwice(values: readonly string[], at: (index: number) => string): void {
+  const seen = new Set<string>()
+  for (const [index, value] of values.entries()) {
+    if (seen.has(value)) throw bad(at(index), `${value} is there twice`)
+    seen.add(value)
+  }
+}
+
+/** The network of a prefix that was checked before. */
+export function networkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
+  const network = parseIpv6Network(`${prefix}/${prefixLen}`)
+  if (!network) throw new BerthError('internal', 'internal_error', `no IPv6 network: ${prefix}/${prefixLen}`)
+  return network
+}
+
+function bad(field: string, rule: string): BerthError {
+  return invalidField(field, `${field}: ${rule}`)
+}

@@ -1,0 +1,269 @@
+import { conflict, invalidField } from '../../../shared/errors.js'
+import type { AgentConfig } from '../../config.js'
+import { listIpv4Addresses, readDefaultRoutes } from '../../host/addresses.js'
+import { listDirectory } from '../../host/proc.js'
+import type { Changes } from '../../state/changes.js'
+import { countPorts, type PortRange } from '../ports.js'
+import { parseSubnet } from '../subnet.js'
+import type { HostAddressBook } from './address-book.js'
+import { formatIpv6, holds, parseIpv6, parseSubnet6 } from './ipv6.js'
+import { probeNeighbours } from './neighbour-probe.js'
+import { findSource, type Ipv6Mode } from './plan-ipv6.js'
+import type { ScannedAddress } from './plan-scan.js'
+import {
+  networkOf,
+  parsePool,
+  parsePrefixes,
+  type Ipv6Prefix,
+  type PoolAddress,
+  type PoolRules,
+} from './pool.js'
+import { scanIpv4, type ScanRequest } from './scan.js'
+import {
+  readAssignments,
+  readNatPorts,
+  readPool,
+  readPrefixes,
+  replacePool,
+  replacePrefixes,
+  writeNatPorts,
+} from './store.js'
+
+/** An address of a pool and who has it. */
+export interface AddressAssignment {
+  readonly guestUuid: string
+  readonly address: string
+  readonly interface: string
+  readonly prefixLen: number
+  readonly gateway: string
+}
+
+/** The host's pools and what of them is used. */
+export interface RoutingState {
+  readonly nat4Ports: PortRange
+  readonly nat4PortsUsed: number
+  readonly ipv4Pool: PoolAddress[]
+  readonly ipv4Assignments: AddressAssignment[]
+  /** As set, else as found. */
+  readonly ipv6Prefixes: Ipv6Prefix[]
+  readonly ipv6Assignments: AddressAssignment[]
+}
+
+/** What is not there stays. */
+export interface RoutingChange {
+  readonly ipv4Pool?: readonly PoolAddress[] | undefined
+  readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
+  readonly nat4Ports?: PortRange | undefined
+}
+
+export interface Ipv6Status {
+  /** Guests can be given IPv6 addresses. */
+  readonly available: boolean
+  /** The host has a way out in IPv6, and its router answers. */
+  readonly reachable: boolean
+  /** Why not, or what to know; may be empty. */
+  readonly reason: string
+  readonly prefixes: Ipv6Prefix[]
+  readonly mode: Ipv6Mode | ''
+}
+
+export interface RoutingOptions {
+  readonly changes: Changes
+  readonly config: Pick<AgentConfig, 'network' | 'listen'>
+  readonly book: HostAddressBook
+  /** Makes the host what the journal says, for all guests. */
+  readonly compareNetwork: () => Promise<unknown>
+}
+
+/** The host's pools of addresses and ports. */
+export class Routing {
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(private readonly options: RoutingOptions) {}
+
+  getRouting(): RoutingState {
+    const { db } = this.options.changes
+    const ipv4Pool = readPool(db)
+    const pool = new Map(ipv4Pool.map((item) => [item.address, item]))
+    const { sources } = this.options.book.readIpv6()
+    const none = { interface: '', prefixLen: 0, gateway: '' }
+    return {
+      nat4Ports: readNatPorts(db, this.options.config.network.nat_ports),
+      nat4PortsUsed: countPorts(db),
+      ipv4Pool,
+      ipv4Assignments: readAssignments(db, 4).map(({ guestUuid, address }) => ({
+        ...(pool.get(address) ?? none),
+        guestUuid,
+        address,
+      })),
+      ipv6Prefixes: sources.map(({ prefix }) => prefix),
+      ipv6Assignments: readAssignments(db, 6).map(({ guestUuid, address }) => ({
+        ...(findSource(sources, address)?.prefix ?? none),
+        guestUuid,
+        address,
+      })),
+    }
+  }
+
+  /**
+   * Replaces what is sent; all of it is in force when answered, or nothing of it.
+   * @throws {BerthError} `invalid_field`, `address_in_use` when what is assigned would go, `port_conflict`
+   */
+  setRouting(change: RoutingChange): Promise<RoutingState> {
+    const result = this.#turn.then(() => this.#set(change))
+    this.#turn = result.catch(() => undefined)
+    return result
+  }
+
+  /** @throws {BerthError} `invalid_field` */
+  scanIpv4(request: ScanRequest): Promise<ScannedAddress[]> {
+    const { db } = this.options.changes
+    return scanIpv4(request, {
+      pool: new Set(readPool(db).map(({ address }) => address)),
+      assigned: new Set(readAssignments(db, 4).map(({ address }) => address)),
+      interfaces: this.#readInterfaces(),
+      own: this.#readOwnAddresses(),
+    })
+  }
+
+  async getIpv6Status(): Promise<Ipv6Status> {
+    const { sources, reason } = this.options.book.readIpv6()
+    const hindrance = await findHindrance()
+    return {
+      available: sources.length > 0,
+      reachable: hindrance === '',
+      reason: [...new Set([reason, hindrance])].filter(Boolean).join('; '),
+      prefixes: sources.map(({ prefix }) => prefix),
+      mode: sources[0]?.mode ?? '',
+    }
+  }
+
+  async #set(change: RoutingChange): Promise<RoutingState> {
+    const { changes, compareNetwork } = this.options
+    const wanted = this.#parse(change)
+    const before = changes.transaction(() => this.#write(wanted))
+    try {
+      await compareNetwork()
+    } catch (error) {
+      changes.transaction(() => this.#write(before))
+      await compareNetwork().catch(() => undefined) // the first failure is told; the next comparison tries again
+      throw error
+    }
+    return this.getRouting()
+  }
+
+  #parse({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
+    const rules = this.#readRules()
+    return {
+      ipv4Pool: ipv4Pool && parsePool(ipv4Pool, rules),
+      ipv6Prefixes: ipv6Prefixes && parsePrefixes(ipv6Prefixes, rules),
+      nat4Ports: nat4Ports && parsePorts(nat4Ports),
+    }
+  }
+
+  /** Joins the caller's transaction. @returns what was replaced */
+  #write({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
+    const { db } = this.options.changes
+    const before = {
+      ipv4Pool: ipv4Pool && readPool(db),
+      ipv6Prefixes: ipv6Prefixes && readPrefixes(db),
+      nat4Ports: nat4Ports && readNatPorts(db, this.options.config.network.nat_ports),
+    }
+    if (ipv4Pool) this.#replacePool(ipv4Pool)
+    if (ipv6Prefixes) this.#replacePrefixes(ipv6Prefixes)
+    if (nat4Ports) this.#replacePorts(nat4Ports)
+    return before
+  }
+
+  #replacePool(items: readonly PoolAddress[]): void {
+    const { db } = this.options.changes
+    const left = new Set(items.map(({ address }) => address))
+    const lost = readAssignments(db, 4).find(({ address }) => !left.has(address))
+    if (lost) throw conflict('address_in_use', `${lost.address} is a container's`)
+    replacePool(db, items)
+  }
+
+  /** Addresses from elsewhere, as from a prefix that was found, do not depend on what is set. */
+  #replacePrefixes(items: readonly Ipv6Prefix[]): void {
+    const { db } = this.options.changes
+    const [had, has] = [readPrefixes(db).map(networkOf), items.map(networkOf)]
+    const lost = readAssignments(db, 6).find(({ address }) => {
+      const value = parseIpv6(address) ?? -1n
+      return had.some((network) => holds(network, value)) && !has.some((network) => holds(network, value))
+    })
+    if (lost) throw conflict('address_in_use', `${lost.address} is a container's`)
+    replacePrefixes(db, items)
+  }
+
+  #replacePorts(range: PortRange): void {
+    const { db } = this.options.changes
+    const outside = db
+      .prepare<[number, number], { port: number; protocol: string }>(
+        `SELECT host_port AS port, protocol FROM port_mappings
+         WHERE host_port < ? OR host_port_end > ? LIMIT 1`,
+      )
+      .get(range.start, range.end)
+    if (outside) throw conflict('port_conflict', `host port ${outside.port}/${outside.protocol} is mapped`)
+    writeNatPorts(db, range)
+  }
+
+  #readRules(): PoolRules {
+    const { network } = this.options.config
+    const { ipv4, ipv6 } = readDefaultRoutes()
+    return {
+      interfaces: this.#readInterfaces(),
+      defaultInterface: (ipv4 ?? ipv6)?.interface ?? '',
+      ownAddresses: this.#readOwnAddresses(),
+      subnet: parseSubnet(network.subnet),
+      subnet6: parseSubnet6(network.subnet6),
+    }
+  }
+
+  /** Of the host, but not the loopback, nor the bridge and what is on it. */
+  #readInterfaces(): Set<string> {
+    const { bridge, interface_prefix: prefix } = this.options.config.network
+    const isGuest = new RegExp(`^${prefix}\\d+$`)
+    return new Set(
+      listDirectory('/sys/class/net').filter(
+        (name) =>
+          /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name) &&
+          !['lo', bridge].includes(name) &&
+          !isGuest.test(name),
+      ),
+    )
+  }
+
+  /** The first of each interface, and where the agent listens; what the pool has is no longer the host's. */
+  #readOwnAddresses(): Set<string> {
+    const { changes, config } = this.options
+    const pooled = new Set(readPool(changes.db).map(({ address }) => address))
+    const first = new Map<string, string>()
+    for (const { address, interface: device } of listIpv4Addresses())
+      if (!pooled.has(address) && !first.has(device)) first.set(device, address)
+    return new Set([...first.values(), config.listen.replace(/:\d+$/, '')])
+  }
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parsePorts({ start, end }: PortRange): PortRange {
+  for (const [field, port] of [
+    ['nat4_port_range.start', start],
+    ['nat4_port_range.end', end],
+  ] as const)
+    if (!Number.isInteger(port) || port < 1024 || port > 65_535)
+      throw invalidField(field, `${field}: must be an integer from 1024 to 65535`)
+  if (end < start)
+    throw invalidField('nat4_port_range.end', 'nat4_port_range.end: may not be below nat4_port_range.start')
+  return { start, end }
+}
+
+/** Why the host does not reach others in IPv6; empty: it does, as far as its router. */
+async function findHindrance(): Promise<string> {
+  const route = readDefaultRoutes().ipv6
+  if (!route) return 'the host has no IPv6 default route'
+  const gateway = parseIpv6(route.gateway)
+  if (gateway === undefined) return '' // a link to one other side
+  const address = formatIpv6(gateway)
+  const answers = await probeNeighbours(route.interface, [address])
+  return answers.get(address) ? '' : `the router ${address} on ${route.interface} does not answer`
+}

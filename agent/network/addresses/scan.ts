@@ -1,0 +1,115 @@
+import { parseCidrOrAddress } from '../../../shared/addresses.js'
+import { invalidField } from '../../../shared/errors.js'
+import { listIpv4Addresses, readDefaultRoutes, type InterfaceIpv4 } from '../../host/addresses.js'
+import { parseIpv4 } from '../subnet.js'
+import { probeNeighbours } from './neighbour-probe.js'
+import {
+  listAddresses,
+  listEdges,
+  listToProbe,
+  planScan,
+  type ScanFacts,
+  type ScannedAddress,
+} from './plan-scan.js'
+
+export interface ScanRequest {
+  /** An address or a network of /24 or smaller. */
+  readonly cidr: string
+  /** Empty: the one with an address in the network, else the one with the default route. */
+  readonly interface: string
+  /** Empty: the host's, where it is of the network. */
+  readonly gateway: string
+  /** Ask the segment. */
+  readonly verify: boolean
+  /** 0: all. */
+  readonly limit: number
+}
+
+/** What the journal knows of addresses. */
+export interface KnownAddresses {
+  readonly pool: ReadonlySet<string>
+  readonly assigned: ReadonlySet<string>
+  /** Interfaces that may be asked. */
+  readonly interfaces: ReadonlySet<string>
+  /** Addresses the host itself is reached at. */
+  readonly own: ReadonlySet<string>
+}
+
+const largest = 256
+
+/**
+ * Each address of a segment with what is known of it.
+ * @throws {BerthError} `invalid_field`
+ */
+export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Promise<ScannedAddress[]> {
+  const range = parseCidrOrAddress(request.cidr)
+  if (range?.family !== 'ipv4' || range.last - range.first >= BigInt(largest))
+    throw invalidField('cidr', 'cidr: must be an IPv4 network of /24 or smaller')
+  const has = listIpv4Addresses()
+  const within = ({ address }: InterfaceIpv4): boolean => isWithin(address, range)
+  const device = chooseInterface(request.interface, has.find(within)?.interface, known)
+  const addresses = listAddresses(range, request.limit || largest)
+  const facts = readFacts(request, { has, known, device, range })
+  const answers = request.verify
+    ? await probeNeighbours(device, listToProbe(addresses, facts))
+    : new Map<string, string>()
+  return planScan(addresses, { ...facts, answers })
+}
+
+interface Segment {
+  readonly has: readonly InterfaceIpv4[]
+  readonly known: KnownAddresses
+  readonly device: string
+  readonly range: { readonly first: bigint; readonly last: bigint; readonly text: string }
+}
+
+function readFacts(request: ScanRequest, { has, known, device, range }: Segment): Omit<ScanFacts, 'answers'> {
+  const onDevice = has.filter((item) => item.interface === device && item.prefixLength < 32)
+  const connected = onDevice.find(({ address, prefixLength }) => overlapsRange(address, prefixLength, range))
+  const byAddress = (items: readonly InterfaceIpv4[]): Map<string, string> =>
+    new Map(items.map((item) => [item.address, item.interface]))
+  return {
+    segment: {
+      interface: device,
+      prefixLen: connected?.prefixLength ?? Number(range.text.split('/')[1] ?? 32),
+      gateway: chooseGateway(request.gateway, device, connected),
+    },
+    own: byAddress(has.filter(({ address }) => known.own.has(address))),
+    configured: byAddress(has.filter(({ address }) => !known.own.has(address))),
+    pool: known.pool,
+    assigned: known.assigned,
+    edges: new Map(onDevice.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength))),
+    silence: request.verify ? `${device} could not be asked: it is down` : 'not asked for (verify)',
+  }
+}
+
+function chooseInterface(asked: string, connected: string | undefined, known: KnownAddresses): string {
+  const chosen = asked || connected || readDefaultRoutes().ipv4?.interface || ''
+  if (chosen === '') throw invalidField('interface', 'interface: is needed: the host has no default route')
+  if (!known.interfaces.has(chosen))
+    throw invalidField('interface', 'interface: the host has no such interface')
+  return chosen
+}
+
+function chooseGateway(asked: string, device: string, connected: InterfaceIpv4 | undefined): string {
+  if (asked !== '') {
+    if (parseIpv4(asked) === undefined) throw invalidField('gateway', 'gateway: must be an IPv4 address')
+    return asked
+  }
+  const route = readDefaultRoutes().ipv4
+  return connected && route?.interface === device ? route.gateway : ''
+}
+
+function isWithin(address: string, { first, last }: { first: bigint; last: bigint }): boolean {
+  const value = BigInt(parseIpv4(address) ?? -1)
+  return value >= first && value <= last
+}
+
+function overlapsRange(
+  address: string,
+  prefixLength: number,
+  range: { first: bigint; last: bigint },
+): boolean {
+  const network = parseCidrOrAddress(`${address}/${prefixLength}`)
+  return network !== undefined && network.first <= range.last && range.first <= network.last
+}

@@ -1,0 +1,75 @@
+import type { Database } from '../../state/database.js'
+import type { PortRange } from '../ports.js'
+import { parseIpv4 } from '../subnet.js'
+import type { PoolAddress, Ipv6Prefix } from './pool.js'
+
+/*
+ * Pools and assignments in the journal. Synchronous; writes belong into a transaction of the caller.
+ */
+
+/** An address that a guest has. */
+export interface Assignment {
+  readonly guestUuid: string
+  readonly address: string
+}
+
+/** Ascending. */
+export function readPool(db: Database): PoolAddress[] {
+  return db
+    .prepare<[], PoolAddress>('SELECT address, interface, prefix_len AS prefixLen, gateway FROM ipv4_pool')
+    .all()
+    .sort((a, b) => parseIpv4(a.address)! - parseIpv4(b.address)!)
+}
+
+export function readPrefixes(db: Database): Ipv6Prefix[] {
+  return db
+    .prepare<[], Ipv6Prefix>(
+      `SELECT interface, address, prefix, prefix_len AS prefixLen, gateway FROM ipv6_prefixes ORDER BY prefix`,
+    )
+    .all()
+}
+
+/** Each guest's addresses of a family in their order. */
+export function readAssignments(db: Database, family: 4 | 6): Assignment[] {
+  return db
+    .prepare<[number], Assignment>(
+      `SELECT a.guest_uuid AS guestUuid, a.address
+       FROM guest_addresses a JOIN guests g ON g.uuid = a.guest_uuid
+       WHERE a.family = ? ORDER BY g.id, a.position`,
+    )
+    .all(family)
+}
+
+export function replacePool(db: Database, items: readonly PoolAddress[]): void {
+  db.prepare('DELETE FROM ipv4_pool').run()
+  const insert = db.prepare(
+    'INSERT INTO ipv4_pool (address, interface, prefix_len, gateway) VALUES (?, ?, ?, ?)',
+  )
+  for (const item of items) insert.run(item.address, item.interface, item.prefixLen, item.gateway)
+}
+
+export function replacePrefixes(db: Database, items: readonly Ipv6Prefix[]): void {
+  db.prepare('DELETE FROM ipv6_prefixes').run()
+  const insert = db.prepare(
+    'INSERT INTO ipv6_prefixes (prefix, prefix_len, interface, address, gateway) VALUES (?, ?, ?, ?, ?)',
+  )
+  for (const item of items)
+    insert.run(item.prefix, item.prefixLen, item.interface, item.address, item.gateway)
+}
+
+const natPortsKey = 'nat_ports'
+
+/** Host ports of NAT mappings: as set through the API, else as configured. */
+export function readNatPorts(db: Database, configured: PortRange): PortRange {
+  const value = db
+    .prepare<[string], string>('SELECT value FROM settings WHERE key = ?')
+    .pluck()
+    .get(natPortsKey)
+  return value === undefined ? configured : (JSON.parse(value) as PortRange)
+}
+
+export function writeNatPorts(db: Database, { start, end }: PortRange): void {
+  db.prepare(
+    'INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
+  ).run(natPortsKey, JSON.stringify({ start, end }))
+}

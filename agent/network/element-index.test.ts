@@ -1,0 +1,249 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { GuestNetwork } from './contract.js'
+import { ElementIndex } from './element-index.js'
+import { planChange, type Change } from './plan-change.js'
+import { planGuest, type ElementId } from './plan-guest.js'
+
+type Port = [host: number, container: number, hostEnd?: number]
+
+function guest(id: number, ipv4: string, ports: Port[] = [], more: Partial<GuestNetwork> = {}): GuestNetwork {
+  const portMappings = ports.map(([hostPort, containerPort, hostPortEnd = hostPort]) => {
+    return { protocol: 'tcp', hostIp: '', hostPort, hostPortEnd, containerPort } as const
+  })
+  const mac = `02:be:00:00:00:0${id}`
+  const none = { publicIpv4s: [], ipv6Addresses: [] }
+  return { uuid: `uuid-${id}`, device: `bt${id}`, mac, ipv4, portMappings, ...none, ...more }
+}
+
+const firewall = { enabled: true, defaultAction: 'DROP', rules: [] } as const
+const one = guest(1, '10.64.0.2', [[20001, 22]])
+const nothing: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
+const idsOf = (...guests: GuestNetwork[]): ElementId[] =>
+  guests.flatMap((each) => [...planGuest(each).elements.keys()])
+const of = (id: number, ipv4: string): ElementId => `guests "bt${id}" . 02:be:00:00:00:0${id} . ${ipv4}`
+
+/** The index after these guests were attached one by one. */
+function indexOf(...guests: GuestNetwork[]): ElementIndex {
+  const index = new ElementIndex()
+  for (const each of guests) index.applied(index.planAttach(each))
+  return index
+}
+
+describe('change of elements', () => {
+  for (const [name, have, want, remove] of [
+    ['a new guest', [], one, []],
+    ['a guest that is there is added again: nft takes what is there', [one], one, []],
+    ['other mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
+    ['the same port, another target', [one], guest(1, '10.64.0.2', [[20001, 80]]), ['ports 6 . 20001']],
+    ['another address of the same device', [one], guest(1, '10.64.0.3'), idsOf(one)],
+    [
+      'an address whose earlier guest was never detached',
+      [one],
+      guest(2, '10.64.0.2'),
+      [of(1, '10.64.0.2'), 'ports 6 . 20001'],
+    ],
+    [
+      'a port whose earlier guest was never detached',
+      [one],
+      guest(2, '10.64.0.3', [[20001, 22]]),
+      ['ports 6 . 20001'],
+    ],
+    [
+      'a range that overlaps one whose earlier guest was never detached',
+      [guest(1, '10.64.0.2', [[3000, 3000, 3999]])],
+      guest(2, '10.64.0.3', [[3999, 3999, 4010]]),
+      ['port_ranges 0.0.0.0/0 . 6 . 3000-3999'],
+    ],
+    [
+      'a public address whose earlier guest was never detached',
+      [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
+      guest(2, '10.64.0.3', [], { publicIpv4s: ['203.0.113.5'] }),
+      ['public_in 203.0.113.5'],
+    ],
+    [
+      'public addresses that go',
+      [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
+      guest(1, '10.64.0.2'),
+      ['public_in 203.0.113.5', 'public_out 10.64.0.2'],
+    ],
+    [
+      'IPv6 that goes',
+      [guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })],
+      guest(1, '10.64.0.2', [[20001, 22]]),
+      idsOf(guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })).filter(
+        (id) => !idsOf(one).includes(id),
+      ),
+    ],
+    [
+      'a firewall that goes',
+      [{ ...one, firewall }],
+      one,
+      ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2'],
+    ],
+  ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
+    it(`attach: ${name}`, () => {
+      const change = indexOf(...have).planAttach(want)
+      expect([...change.remove].sort()).to.deep.equal([...remove].sort())
+      const there = new Map(have.flatMap((each) => [...planGuest(each).elements]))
+      const differing = [...planGuest(want).elements].filter(([id, value]) => there.get(id) !== value)
+      const isSame = remove.length + differing.length === 0
+      expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
+    })
+
+  it('attach: of a thousand mappings, the one that is new', () => {
+    const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
+    const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(
+      guest(1, '10.64.0.2', [...ports, [21000, 22]]),
+    )
+    expect(change).to.deep.equal({ ...nothing, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
+  })
+
+  it('attach: a firewall is set once, and again when it differs or nft shows another', () => {
+    const closed = { ...one, firewall }
+    const index = indexOf(one)
+    const set = index.planAttach(closed)
+    expect(set.setFirewalls).to.deep.equal([{ device: 'bt1', in: ['drop'], out: ['drop'] }])
+    index.applied(set)
+    const again = index.planAttach(closed)
+    expect(again.setFirewalls).to.deep.equal([])
+    expect([...again.add.keys()]).to.deep.equal(idsOf(one))
+    const open = { ...one, firewall: { ...firewall, defaultAction: 'ACCEPT' } as const }
+    expect(index.planAttach(open).setFirewalls[0]?.in).to.deep.equal(['return'])
+    expect(index.planAttach(one).dropFirewalls).to.deep.equal(['bt1'])
+    const firewalls = new Map([['bt1', { planned: '', note: 'note_bt1_x' }]])
+    const damaged = new ElementIndex({ elements: planGuest(closed).elements, firewalls })
+    expect(damaged.planAll([closed])).to.deep.equal({ ...nothing, setFirewalls: set.setFirewalls })
+  })
+
+  it('detach: all of the guest, nothing of others', () => {
+    const full = {
+      ...one,
+      firewall,
+      publicIpv4s: ['203.0.113.5'],
+      ipv6Addresses: ['2001:db8::2', '2001:db8::3'],
+    }
+    const index = indexOf(full, guest(2, '10.64.0.3', [[20002, 22]], { ipv6Addresses: ['2001:db8::4'] }))
+    const change = index.planDetach(full)
+    expect([...change.remove].sort()).to.deep.equal(idsOf(full).sort())
+    expect(change.dropFirewalls).to.deep.equal(['bt1'])
+  })
+
+  it('detach: nothing where nothing is left', () => {
+    const index = indexOf(one)
+    index.applied(index.planDetach(one))
+    expect(index.planDetach(one)).to.deep.equal(nothing)
+    expect(index.planAll([])).to.deep.equal(nothing)
+  })
+
+  it("detach: not what is mapped to the address's next owner", () => {
+    const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]]))
+    expect(index.planDetach(one)).to.deep.equal(nothing)
+  })
+
+  it('all: nothing when it is right, else exactly the difference', () => {
+    const two = guest(2, '10.64.0.3', [[20002, 22]])
+    const index = indexOf(one, two)
+    expect(index.planAll([two, one])).to.deep.equal(nothing)
+    const change = index.planAll([guest(2, '10.64.0.3', [[20002, 80]])])
+    expect(change).to.deep.equal({
+      ...nothing,
+      remove: [...idsOf(one), 'ports 6 . 20002'],
+      add: new Map([['ports 6 . 20002', '10.64.0.3 . 80']]),
+    })
+  })
+
+  it('all: whatever was attached and detached before, ends at what is wanted', () => {
+    const anyGuest = fc
+      .record({
+        id: fc.integer({ min: 1, max: 5 }),
+        host: fc.integer({ min: 2, max: 5 }),
+        ports: fc.uniqueArray(fc.integer({ min: 20000, max: 20004 })),
+        range: fc.integer({ min: 1, max: 20 }),
+        hasFirewall: fc.boolean(),
+        ipv6: fc.subarray(['2001:db8::2', '2001:db8::3']),
+        publicIpv4s: fc.subarray(['203.0.113.2', '203.0.113.3']),
+      })
+      .map(({ id, host, ports, range, hasFirewall, ipv6, publicIpv4s }) =>
+        guest(id, `10.64.0.${host}`, [...ports.map((p): Port => [p, 22]), [range, range, range + 5]], {
+          publicIpv4s,
+          ipv6Addresses: ipv6,
+          ...(hasFirewall ? { firewall } : {}),
+        }),
+      )
+    const steps = fc.array(fc.tuple(fc.boolean(), anyGuest), { maxLength: 20 })
+    fc.assert(
+      fc.property(steps, (done) => {
+        const index = new ElementIndex()
+        for (const [on, each] of done) index.applied(on ? index.planAttach(each) : index.planDetach(each))
+        index.applied(index.planAll([one]))
+        expect(index.planAll([one])).to.deep.equal(nothing)
+        expect(index.planAttach(one)).to.deep.equal(indexOf(one).planAttach(one))
+      }),
+    )
+  })
+})
+
+describe('change as commands of one transaction', () => {
+  const held = { noteOf: () => undefined, countedBy: () => 0 }
+
+  it('removals first', () => {
+    const change: Change = {
+      ...nothing,
+      remove: [of(1, '10.64.0.2'), 'ports 6 . 20001', 'ports 6 . 20002'],
+      add: new Map([
+        [of(2, '10.64.0.2'), ''],
+        ['ports 6 . 20001', '10.64.0.2 . 22'],
+      ]),
+    }
+    expect(planChange('berth', change, held)).to.deep.equal([
+      'delete element bridge berth guests { "bt1" . 02:be:00:00:00:01 . 10.64.0.2 }',
+      'delete element ip berth ports { 6 . 20001, 6 . 20002 }',
+      'add element bridge berth guests { "bt2" . 02:be:00:00:00:02 . 10.64.0.2 }',
+      'add element ip berth ports { 6 . 20001 : 10.64.0.2 . 22 }',
+    ])
+    expect(planChange('berth', nothing, held)).to.deep.equal([])
+  })
+
+  it('a firewall is emptied and filled, its note goes; elements come after chains and leave before', () => {
+    const note = (device: string): string => `note_${device}_x`
+    const set: Change = {
+      ...nothing,
+      add: new Map([['firewall_in 10.64.0.2', 'jump in_bt1']]),
+      setFirewalls: [{ device: 'bt1', in: ['drop'], out: ['return'] }],
+    }
+    expect(planChange('berth', set, { ...held, noteOf: note })).to.deep.equal([
+      'delete chain inet berth note_bt1_x',
+      'add chain inet berth in_bt1',
+      'flush chain inet berth in_bt1',
+      'add chain inet berth out_bt1',
+      'flush chain inet berth out_bt1',
+      'add rule inet berth in_bt1 drop',
+      'add rule inet berth out_bt1 return',
+      'add element inet berth firewall_in { 10.64.0.2 : jump in_bt1 }',
+    ])
+    const drop: Change = { ...nothing, remove: ['firewall_in 10.64.0.2'], dropFirewalls: ['bt1'] }
+    expect(planChange('berth', drop, { ...held, noteOf: note })).to.deep.equal([
+      'delete element inet berth firewall_in { 10.64.0.2 }',
+      'delete chain inet berth note_bt1_x',
+      'add chain inet berth in_bt1',
+      'flush chain inet berth in_bt1',
+      'delete chain inet berth in_bt1',
+      'add chain inet berth out_bt1',
+      'flush chain inet berth out_bt1',
+      'delete chain inet berth out_bt1',
+    ])
+  })
+
+  it('what was lost goes on counting', () => {
+    const add = new Map<ElementId, string>([
+      ['sent 10.64.0.2', ''],
+      ['received 10.64.0.2', ''],
+    ])
+    const countedBy = (id: ElementId): number => (id === 'sent 10.64.0.2' ? 1500 : 0)
+    expect(planChange('berth', { ...nothing, add }, { ...held, countedBy })).to.deep.equal([
+      'add element inet berth sent { 10.64.0.2 counter packets 0 bytes 1500 }',
+      'add element inet berth received { 10.64.0.2 }',
+    ])
+  })
+})

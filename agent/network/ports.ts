@@ -1,0 +1,194 @@
+import { randomInt } from 'node:crypto'
+import type { Statement } from 'better-sqlite3'
+import { BerthError } from '../../shared/errors.js'
+import type { Database } from '../state/database.js'
+
+export { readListeningPorts } from '../host/listening-ports.js'
+
+export interface PortRange {
+  readonly start: number
+  readonly end: number
+}
+
+/** Host ports of one mapping, both ends inclusive. */
+export interface PortSpan {
+  readonly protocol: 'tcp' | 'udp'
+  /** Empty: every local address, which overlaps each of them. */
+  readonly hostIp: string
+  readonly first: number
+  readonly last: number
+}
+
+export interface PortRequest {
+  readonly protocol: 'tcp' | 'udp'
+  readonly hostIp: string
+  readonly count: number
+  /** Ports in a row; default 1. */
+  readonly length?: number
+}
+
+const tries = 32
+
+/*
+ * Mappings of one protocol and address never overlap, so only the one that begins last at or before a span's
+ * end can reach into it: one look into the index for each address, however many mappings there are.
+ */
+const findOverlap = `
+  WITH RECURSIVE addresses (ip) AS (
+    SELECT min(host_ip) FROM port_mappings WHERE protocol = @protocol
+    UNION ALL
+    SELECT (SELECT min(host_ip) FROM port_mappings WHERE protocol = @protocol AND host_ip > ip)
+    FROM addresses WHERE ip IS NOT NULL
+  )
+  SELECT 1 FROM addresses
+  WHERE ip IS NOT NULL AND (@hostIp = '' OR ip = '' OR ip = @hostIp) AND @first <= (
+    SELECT host_port_end FROM port_mappings
+    WHERE protocol = @protocol AND host_ip = ip AND host_port <= @last
+    ORDER BY host_port DESC LIMIT 1
+  )
+  LIMIT 1`
+
+/**
+ * Host ports chosen for one request inside the journal's transaction: what is taken is what the journal says,
+ * what the host's own programs wait at, and what was chosen before.
+ */
+export class PortChoice {
+  readonly #chosen: PortSpan[] = []
+  readonly #listening: Readonly<Record<'tcp' | 'udp', readonly number[]>>
+  readonly #overlap: Statement<[PortSpan]>
+
+  /** @param listening from `readListeningPorts` */
+  constructor(
+    private readonly db: Database,
+    private readonly range: PortRange,
+    listening: ReadonlySet<string>,
+  ) {
+    this.#listening = { tcp: portsOf(listening, 'tcp'), udp: portsOf(listening, 'udp') }
+    this.#overlap = db.prepare(findOverlap)
+  }
+
+  /** @throws {BerthError} `port_conflict` when out of range, mapped, or in use on the host */
+  take(span: PortSpan): void {
+    const { start, end } = this.range
+    if (span.first < start || span.last > end) throw portConflict(`host ports are ${start} to ${end}`)
+    if (!this.#isFree(span)) throw portConflict(`host port ${describe(span)} is in use`)
+    this.#chosen.push(span)
+  }
+
+  /** @returns whether it could be had; nothing is taken otherwise */
+  tryTake(span: PortSpan): boolean {
+    const free = span.first >= this.range.start && span.last <= this.range.end && this.#isFree(span)
+    if (free) this.#chosen.push(span)
+    return free
+  }
+
+  /**
+   * Random free ports; where a row of them is asked for, the first of each.
+   * @throws {BerthError} `resource_exhausted` when fewer are free
+   */
+  pick(request: PortRequest): number[] {
+    const picked = this.#pickSome(request)
+    const missing = request.count - picked.length
+    return missing === 0 ? picked : [...picked, ...this.#pickExactly({ ...request, count: missing })]
+  }
+
+  /** A few random tries find one at once in a range that is not nearly full. */
+  #pickSome({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
+    const picked: number[] = []
+    const { start, end } = this.range
+    for (let i = 0; start + length - 1 <= end && picked.length < count && i < tries + 2 * count; i++) {
+      const first = randomInt(start, end - length + 2)
+      const span = { protocol, hostIp, first, last: first + length - 1 }
+      if (!this.#isFree(span)) continue
+      this.#chosen.push(span)
+      picked.push(first)
+    }
+    return picked
+  }
+
+  /** From all that is taken. Rows that are asked for one at a time are found wherever one fits. */
+  #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
+    const taken = this.#takenPorts({ protocol, hostIp })
+    const picked: number[] = []
+    for (const first of shuffle(findRows(this.range, taken, length))) {
+      if (picked.length === count) break
+      const span = { protocol, hostIp, first, last: first + length - 1 }
+      if (length > 1 && this.#chosen.some((other) => overlap(span, other))) continue
+      this.#chosen.push(span)
+      picked.push(first)
+    }
+    if (picked.length < count)
+      throw new BerthError('exhausted', 'resource_exhausted', `no ${protocol} ports left`)
+    return picked
+  }
+
+  #takenPorts({ protocol, hostIp }: Pick<PortSpan, 'protocol' | 'hostIp'>): Set<number> {
+    const rows = this.db
+      .prepare<[string, string, string], { first: number; last: number }>(
+        `SELECT host_port AS first, host_port_end AS last FROM port_mappings
+         WHERE protocol = ? AND (? = '' OR host_ip IN ('', ?))`,
+      )
+      .all(protocol, hostIp, hostIp)
+    const chosen = this.#chosen.filter((span) => span.protocol === protocol && meet(span.hostIp, hostIp))
+    const taken = new Set(this.#listening[protocol])
+    for (const { first, last } of [...rows, ...chosen])
+      for (let port = first; port <= last; port++) taken.add(port)
+    return taken
+  }
+
+  #isFree(span: PortSpan): boolean {
+    const reaches = (port: number): boolean => port >= span.first && port <= span.last
+    if (this.#listening[span.protocol].some(reaches)) return false
+    if (this.#chosen.some((other) => overlap(span, other))) return false
+    return this.#overlap.get(span) === undefined
+  }
+}
+
+/** Ports mapped to guests; a range counts as many. */
+export function countPorts(db: Database): number {
+  const sum = 'SELECT total(host_port_end - host_port + 1) FROM port_mappings'
+  return db.prepare<[], number>(sum).pluck().get() ?? 0
+}
+
+/** First ports of all rows of `length` free ports. */
+function findRows({ start, end }: PortRange, taken: ReadonlySet<number>, length: number): number[] {
+  const rows: number[] = []
+  let free = 0
+  for (let port = start; port <= end; port++) {
+    free = taken.has(port) ? 0 : free + 1
+    if (free >= length) rows.push(port - length + 1)
+  }
+  return rows
+}
+
+/** In random order (Fisher-Yates). */
+function shuffle(values: number[]): number[] {
+  for (let i = values.length - 1; i > 0; i--) {
+    const j = randomInt(i + 1)
+    ;[values[i], values[j]] = [values[j]!, values[i]!]
+  }
+  return values
+}
+
+function portsOf(listening: ReadonlySet<string>, protocol: string): number[] {
+  return [...listening].flatMap((key) => {
+    const [of, port] = key.split(':')
+    return of === protocol ? [Number(port)] : []
+  })
+}
+
+function overlap(a: PortSpan, b: PortSpan): boolean {
+  return a.protocol === b.protocol && meet(a.hostIp, b.hostIp) && a.first <= b.last && b.first <= a.last
+}
+
+function meet(ip: string, other: string): boolean {
+  return ip === '' || other === '' || ip === other
+}
+
+function describe({ protocol, first, last }: PortSpan): string {
+  return `${first === last ? first : `${first}-${last}`}/${protocol}`
+}
+
+function portConflict(message: string): BerthError {
+  return new BerthError('conflict', 'port_conflict', message, { field: 'host_port' })
+}

@@ -1,0 +1,92 @@
+import { chain, hasMark, hook, inTable, rule, set, setMark, type Item } from './plan-items.js'
+
+export interface BridgeTablePlan {
+  readonly table: string
+  readonly interfacePrefix: string
+}
+
+/*
+ * Before the bridge learns or forwards anything. `ether type` is read from the frame: `meta protocol` would
+ * be that inside a VLAN tag. Tags and everything else is dropped. Guests never reach one another on layer 2.
+ * Frames to the bridge group addresses skip prerouting, hence the second hook. Bridge names cannot be matched
+ * on every kernel (NFT_BRIDGE_META), so guests' devices are told by prefix and digit.
+ */
+export function planBridgeTable({ table, interfacePrefix }: BridgeTablePlan): string[] {
+  return inTable('bridge', table, [
+    set('guests', 'type ifname . ether_addr . ipv4_addr;'),
+    set('guests6', 'type ifname . ether_addr . ipv6_addr;'),
+    set('solicitors', 'typeof iifname . @th,208,48;'),
+    guestDevices(interfacePrefix),
+    hook('prerouting', 'filter', -300),
+    hook('input', 'filter', -300),
+    hook('forward', 'filter', -300),
+    chain('from_guest'),
+    rule('prerouting', 'iifname @guest_devices jump from_guest'),
+    rule('from_guest', setMark('bridged')),
+    ...planArp(),
+    ...planIpv4(),
+    ...planIpv6(),
+    rule(
+      'from_guest',
+      'ether type vmap { arp : jump arp_from_guest, ip : jump ipv4_from_guest, ip6 : jump ipv6_from_guest }',
+    ),
+    rule('from_guest', 'drop'),
+    rule('input', 'iifname @guest_devices ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 drop'),
+    rule('forward', `iifname @guest_devices ${hasMark('hairpin')} accept`),
+    rule('forward', 'iifname @guest_devices drop'),
+    rule('forward', 'oifname @guest_devices drop'),
+  ])
+}
+
+/** The set `guest_devices`: bt1 is one, btx1 is not. */
+export function guestDevices(interfacePrefix: string): Item {
+  const devices = Array.from({ length: 10 }, (_, digit) => `"${interfacePrefix}${digit}*"`).join(', ')
+  return set('guest_devices', `type ifname; flags interval; elements = { ${devices} };`)
+}
+
+function planArp(): Item[] {
+  return [
+    chain('arp_from_guest'),
+    rule('arp_from_guest', 'arp htype != 1 drop'),
+    rule('arp_from_guest', 'arp ptype != ip drop'),
+    rule('arp_from_guest', 'arp hlen != 6 drop'),
+    rule('arp_from_guest', 'arp plen != 4 drop'),
+    rule('arp_from_guest', 'arp operation != { request, reply } drop'),
+    rule('arp_from_guest', 'iifname . arp saddr ether . arp saddr ip != @guests drop'),
+    rule('arp_from_guest', 'iifname . ether saddr . arp saddr ip @guests accept'),
+  ]
+}
+
+function planIpv4(): Item[] {
+  return [
+    chain('ipv4_from_guest'),
+    rule('ipv4_from_guest', 'udp sport 67 drop'),
+    rule('ipv4_from_guest', 'iifname . ether saddr . ip saddr @guests accept'),
+  ]
+}
+
+/*
+ * Guests solicit neighbours and do nothing else of discovery (RFC 4861): the host knows them without their
+ * advertisements, and is the router. Of DHCPv6 they are neither server nor client. A solicitation is of the
+ * guest itself or of nobody yet (`::` is among its addresses for that alone), and the one option it may have
+ * tells its own mac: bytes 24 to 32 are type 1, length 1, mac.
+ */
+function planIpv6(): Item[] {
+  const chains = ['ipv6_from_guest', 'solicitation'] as const
+  const [from, solicitation] = chains
+  return [
+    ...chains.map(chain),
+    rule(from, 'icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-advert, nd-redirect } drop'),
+    rule(from, 'udp sport { 546, 547 } drop'),
+    rule(from, `icmpv6 type nd-neighbor-solicit jump ${solicitation}`),
+    rule(from, 'ip6 saddr :: drop'),
+    rule(from, 'iifname . ether saddr . ip6 saddr @guests6 accept'),
+    rule(solicitation, 'ip6 hoplimit != 255 drop'),
+    rule(solicitation, 'iifname . ether saddr . ip6 saddr != @guests6 drop'),
+    rule(solicitation, 'ip6 saddr :: accept'),
+    rule(solicitation, 'ip6 length 24 accept'),
+    rule(solicitation, 'ip6 length != 32 drop'),
+    rule(solicitation, '@th,192,16 0x0101 iifname . @th,208,48 @solicitors accept'),
+    rule(solicitation, 'drop'),
+  ]
+}

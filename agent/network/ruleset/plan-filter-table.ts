@@ -1,0 +1,173 @@
+import { gateway6 } from '../addresses/plan-host.js'
+import { chain, hook, inTable, map, rule, set, setMark, type Item } from './plan-items.js'
+
+export interface FilterTablePlan {
+  readonly table: string
+  readonly bridge: string
+  readonly subnet: string
+  readonly gateway: string
+  /** Guests' private network where they share the host's IPv6 address (NAT66). */
+  readonly subnet6: string
+  /** Traffic between guests is counted too. */
+  readonly countInternal: boolean
+}
+
+/**
+ * Tracked connections of one guest, each way: none can fill the host's table (262,144 by default).
+ * `ct count` walks all it counts for each new one, milliseconds of every packet at this many. So one in
+ * `sampling` is counted, and a guest found over its limit opens none for a second.
+ */
+const connectionsPerGuest = 16_384
+const sampling = 16
+
+const addressFamilies = [
+  { ip: 'ip', type: 'ipv4_addr', suffix: '' },
+  { ip: 'ip6', type: 'ipv6_addr', suffix: '6' },
+] as const
+
+/*
+ * A guest reaches of the host: replies, the gateway's ping, and its link-layer address. Anything outward is
+ * open. To a guest come replies, mapped ports, its public addresses and its own IPv6. Its firewall stands
+ * before all of that, and anti-spoofing before the firewall.
+ */
+export function planFilterTable(plan: FilterTablePlan): string[] {
+  return inTable('inet', plan.table, [
+    ...planSets(),
+    hook('input', 'filter', 0),
+    hook('output', 'filter', 0),
+    hook('forward', 'filter', 0),
+    // Later than every filter: what is dropped is not counted.
+    hook('forward', 'filter', 10, 'traffic'),
+    ...['guest_to_host', 'from_guest', 'to_guest', 'firewall_from', 'firewall_to'].map(chain),
+    ...planFirewallDispatch(),
+    ...planHost(plan),
+    rule('forward', `iifname "${plan.bridge}" ${setMark('filtered')}`),
+    rule('forward', `oifname "${plan.bridge}" ${setMark('filtered')}`),
+    rule('forward', `iifname "${plan.bridge}" jump from_guest`),
+    rule('forward', `oifname "${plan.bridge}" jump to_guest`),
+    ...planFromGuest(plan),
+    ...planToGuest(plan),
+    ...planTraffic(plan),
+  ])
+}
+
+function planSets(): Item[] {
+  return addressFamilies.flatMap(({ type, suffix }) => [
+    ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
+    ...['received', 'sent'].map((way) => set(`${way}${suffix}`, `type ${type}; counter;`)),
+    set(`pings${suffix}`, `type ${type}; size 65535; flags dynamic,timeout; timeout 10s;`),
+    ...['outbound', 'inbound'].flatMap((way) => [
+      set(`${way}${suffix}`, `type ${type}; size 65535; flags dynamic;`),
+      set(`${way}_full${suffix}`, `type ${type}; size 65535; flags dynamic,timeout; timeout 1s;`),
+    ]),
+  ])
+}
+
+/*
+ * A guest's own rules, for every packet and not only a flow's first: a rule that is new holds for what is
+ * under way. A flow is judged both ways by the rules of the side that opened it. Errors about a flow (ICMP)
+ * have its tuple and go with it. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to
+ * 137, 143): with nobody's rules on them they would be a channel past a closed firewall, and nobody routes them, so they
+ * pass between a guest and the host only.
+ */
+function planFirewallDispatch(): Item[] {
+  return addressFamilies.flatMap(({ ip, suffix }) => [
+    rule('firewall_from', `ct direction original ${ip} saddr vmap @firewall_out${suffix}`),
+    rule('firewall_from', `ct direction reply ${ip} saddr vmap @firewall_in${suffix}`),
+    rule('firewall_to', `ct direction original ${ip} daddr vmap @firewall_in${suffix}`),
+    rule('firewall_to', `ct direction reply ${ip} daddr vmap @firewall_out${suffix}`),
+  ])
+}
+
+function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
+  const some = 'limit rate 20/second burst 40 packets'
+  return [
+    rule('input', `iifname "${bridge}" ${setMark('filtered')}`),
+    rule('input', `iifname "${bridge}" jump guest_to_host`),
+    rule(
+      'guest_to_host',
+      `icmpv6 type nd-neighbor-solicit ip6 hoplimit 255 update @pings6 { ip6 saddr ${some} } accept`,
+    ),
+    rule('guest_to_host', 'jump firewall_from'),
+    rule('guest_to_host', 'ct state established,related accept'),
+    rule(
+      'guest_to_host',
+      `ip daddr ${gateway} icmp type echo-request update @pings { ip saddr ${some} } accept`,
+    ),
+    rule(
+      'guest_to_host',
+      `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ip6 saddr ${some} } accept`,
+    ),
+    rule('guest_to_host', 'drop'),
+    // The bridge is entered and left by a hairpin: the kernel would tell the guest a shorter way.
+    rule('output', `oifname "${bridge}" icmp type redirect drop`),
+    rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
+    // By address alone: after a mapping the hook still shows the device before it.
+    rule('output', 'jump firewall_to'),
+  ]
+}
+
+function planFromGuest({ subnet }: FilterTablePlan): Item[] {
+  return [
+    rule('from_guest', 'ct state invalid,untracked drop'),
+    rule('from_guest', `ip saddr != ${subnet} drop`),
+    rule('from_guest', 'jump firewall_from'),
+    ...limitConnections({ chainName: 'from_guest', match: 'ct state new', way: 'outbound', key: 'saddr' }),
+  ]
+}
+
+function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
+  const opened = { chainName: 'to_guest', way: 'inbound', key: 'daddr', match: 'ct state new' } as const
+  const [ipv4, ipv6] = addressFamilies
+  return [
+    rule('to_guest', 'ct state invalid,untracked drop'),
+    rule('to_guest', 'jump firewall_to'),
+    rule('to_guest', 'ct state established,related accept'),
+    ...limitFamily({ ...opened, match: 'ct state new ct status dnat' }, ipv4),
+    ...limitFamily(opened, ipv6),
+    rule('to_guest', 'ct status dnat accept'),
+    rule('to_guest', `ip6 daddr ${subnet6} drop`),
+    rule('to_guest', 'meta nfproto ipv6 accept'),
+    rule('to_guest', 'drop'),
+  ]
+}
+
+interface Limit {
+  readonly chainName: string
+  /** Which packets open a connection. */
+  readonly match: string
+  readonly way: 'outbound' | 'inbound'
+  /** Where the guest's address is. */
+  readonly key: 'saddr' | 'daddr'
+}
+
+function limitConnections(limit: Limit): Item[] {
+  return addressFamilies.flatMap((family) => limitFamily(limit, family))
+}
+
+function limitFamily(
+  { chainName, match, way, key }: Limit,
+  { ip, suffix }: (typeof addressFamilies)[number],
+): Item[] {
+  const count = `ct count over ${connectionsPerGuest / sampling}`
+  const full = `${way}_full${suffix}`
+  return [
+    rule(chainName, `${match} ${ip} ${key} @${full} drop`),
+    rule(
+      chainName,
+      `${match} numgen random mod ${sampling} 0 ` +
+        `add @${way}${suffix} { ${ip} ${key} ${count} } update @${full} { ${ip} ${key} } drop`,
+    ),
+  ]
+}
+
+/** IP bytes of what gets through, headers included. */
+function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
+  return [
+    ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),
+    ...addressFamilies.flatMap(({ ip, suffix }) => [
+      rule('traffic', `iifname "${bridge}" ${ip} saddr @sent${suffix}`),
+      rule('traffic', `oifname "${bridge}" ${ip} daddr @received${suffix}`),
+    ]),
+  ]
+}

@@ -1,0 +1,43 @@
+import { guestDevices } from './plan-bridge-table.js'
+import { hook, inTable, lacksMark, rule, type Item } from './plan-items.js'
+
+export interface GuardPlan {
+  /** Name of the tables that are guarded. */
+  readonly table: string
+  readonly bridge: string
+  readonly interfacePrefix: string
+}
+
+export function guardTable(table: string): string {
+  return `${table}_guard`
+}
+
+/*
+ * Tables that drop whatever has not met the rules of ours: after `nft flush ruleset` guests are cut off until
+ * they are mended, not open. They are owned by a process (`flags owner`, nft(8)): no other can flush or delete
+ * them, and they end with it; ours then still stand, for an agent may end.
+ */
+export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
+  return [
+    ...owned('bridge', table, [
+      guestDevices(interfacePrefix),
+      hook('prerouting', 'filter', -250),
+      hook('forward', 'filter', -250),
+      rule('prerouting', `iifname @guest_devices ${lacksMark('bridged')} drop`),
+      rule('forward', `iifname @guest_devices ${lacksMark('hairpin')} drop`),
+      rule('forward', `oifname @guest_devices ${lacksMark('hairpin')} drop`),
+    ]),
+    ...owned('inet', table, [
+      hook('input', 'filter', 5),
+      hook('forward', 'filter', 5),
+      rule('input', `iifname "${bridge}" ${lacksMark('filtered')} drop`),
+      rule('forward', `iifname "${bridge}" ${lacksMark('filtered')} drop`),
+      rule('forward', `oifname "${bridge}" ${lacksMark('filtered')} drop`),
+    ]),
+  ]
+}
+
+function owned(family: string, table: string, items: readonly Item[]): string[] {
+  const [, ...rest] = inTable(family, guardTable(table), items)
+  return [`add table ${family} ${guardTable(table)} { flags owner; }`, ...rest]
+}

@@ -1,0 +1,160 @@
+import { expect } from 'chai'
+import type { Qdisc } from '../../host/tc.js'
+import {
+  ifbOf,
+  ifbPattern,
+  isShaped,
+  parseShaping,
+  placesOf,
+  planShaping,
+  type ObservedShaping,
+} from './plan.js'
+
+const nothing: ObservedShaping = { downKbit: undefined, upKbit: undefined, redirect: 'none', ifb: 'absent' }
+const shaped: ObservedShaping = { downKbit: 104_558, upKbit: 10_456, redirect: 'ifb', ifb: 'up' }
+const want = { device: 'bt7', downMbps: 100, upMbps: 10 }
+
+const rate = (kbit: number, burst: number): string =>
+  `htb rate ${kbit}kbit ceil ${kbit}kbit burst ${burst}b cburst ${burst}b quantum 60000`
+const downClass = `class replace dev bt7 parent d0: classid d0:1 ${rate(104_558, 130_698)}`
+const downQueue = 'qdisc replace dev bt7 parent d0:1 handle d2: bfifo limit 1306975b'
+const upClass = `class replace dev bt7u parent d1: classid d1:1 ${rate(10_456, 16_000)}`
+const upQueue = 'qdisc replace dev bt7u parent d1:1 handle d2: bfifo limit 131072b'
+const buildDown = [
+  'qdisc replace dev bt7 root pfifo limit 1000',
+  'qdisc replace dev bt7 root handle d0: htb default 1',
+  downClass,
+  downQueue,
+]
+const buildUp = [
+  'qdisc replace dev bt7u root pfifo limit 1000',
+  'qdisc replace dev bt7u root handle d1: htb default 1',
+  upClass,
+  upQueue,
+]
+const hook = 'qdisc replace dev bt7 handle ffff: ingress'
+const redirect =
+  'filter add dev bt7 parent ffff: protocol all prio 1 u32 match u32 0 0 action mirred egress redirect dev bt7u'
+const unhook = 'qdisc delete dev bt7 ingress'
+const addIfb = 'link add name bt7u type ifb'
+const ifbUp = 'link set dev bt7u up'
+
+describe('plan shaping', () => {
+  const plan = (links: string[], tc: string[], unlinks: string[] = []): object => ({ links, tc, unlinks })
+  for (const [name, rates, have, expected] of [
+    ['nothing wanted, nothing there', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
+    ['as wanted', {}, shaped, plan([], [])],
+    ['first rates', {}, nothing, plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect])],
+    ['download alone', { upMbps: 0 }, nothing, plan([], buildDown)],
+    ['upload alone', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
+    [
+      'a live change touches the class and its queue',
+      {},
+      { ...shaped, downKbit: 5 },
+      plan([], [downQueue, downClass]),
+    ],
+    ['a class that is not ours in form', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
+    ['a deleted root', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
+    ['a deleted redirection', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
+    [
+      'a redirection to elsewhere',
+      {},
+      { ...shaped, redirect: 'elsewhere' },
+      plan([], [hook, 'filter delete dev bt7 parent ffff:', redirect]),
+    ],
+    [
+      'a deleted intermediate device: the filter leads nowhere',
+      {},
+      { ...shaped, upKbit: undefined, redirect: 'elsewhere', ifb: 'absent' },
+      plan([addIfb, ifbUp], [...buildUp, hook, 'filter delete dev bt7 parent ffff:', redirect]),
+    ],
+    ['an intermediate device that is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
+    ['download unlimited', { downMbps: 0 }, shaped, plan([], ['qdisc delete dev bt7 root'])],
+    [
+      'upload unlimited: the redirection goes before the device',
+      { upMbps: 0 },
+      shaped,
+      plan([], [unhook], ['link delete dev bt7u']),
+    ],
+    [
+      'a leftover device',
+      { upMbps: 0 },
+      { ...shaped, redirect: 'none' },
+      plan([], [], ['link delete dev bt7u']),
+    ],
+  ] as const)
+    it(name, () => expect(planShaping({ ...want, ...rates }, have)).to.deep.equal(expected))
+
+  // tc prints 1045581kbit as 1045Mbit.
+  for (const [mbps, kbit] of [
+    [1, 1046],
+    [956, 999_575],
+    [1000, 1_046_000],
+    [400_000, 418_232_000],
+  ] as const)
+    it(`${mbps} Mbit/s is a rate that tc prints without loss`, () => {
+      const { tc } = planShaping({ device: 'bt7', downMbps: mbps, upMbps: 0 }, nothing)
+      expect(tc[2]).to.contain(`rate ${kbit}kbit ceil ${kbit}kbit`)
+    })
+})
+
+describe('read shaping', () => {
+  const filters = (device: string): string =>
+    '[{"parent":"ffff:","protocol":"all","pref":1,"kind":"u32","chain":0},{"parent":"ffff:","protocol":"all",' +
+    '"pref":1,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0",' +
+    '"actions":[{"order":1,"kind":"mirred","mirred_action":"redirect","direction":"egress","to_dev":"' +
+    `${device}","control_action":{"type":"stolen"},"index":1,"ref":1,"bind":1}]}}]`
+  const down =
+    'class htb d0:1 root leaf d2: prio 0 rate 104558Kbit ceil 104558Kbit burst 130695b cburst 130695b '
+  const up = 'class htb d1:1 root leaf d2: prio 0 rate 1046Mbit ceil 1046Mbit burst 1307500b cburst 1307500b '
+  const none = { downKbit: undefined, upKbit: undefined, redirect: 'none' }
+
+  for (const [name, lines, expected] of [
+    ['nothing', ['[]'], none],
+    ['nothing at all', [''], none],
+    [
+      'both directions',
+      [down, up, filters('bt7u')],
+      { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' },
+    ],
+    ['another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
+    ['a filter without an action', ['[{"parent":"ffff:","kind":"u32"}]'], { ...none, redirect: 'elsewhere' }],
+    ['no queue of ours', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
+    ['another ceiling', [down.replace('ceil 104558', 'ceil 204558')], { ...none, downKbit: -1 }],
+    ['classes of others', [down.replace('d0:1', '1:1')], none],
+  ] as const)
+    it(name, () => expect(parseShaping('bt7', lines.join('\n'))).to.deep.equal(expected))
+})
+
+describe('qdiscs of a guest', () => {
+  const qdisc = (dev: string, handle: string, parent?: string): Qdisc => ({
+    kind: '',
+    dev,
+    handle,
+    ...(parent === undefined ? {} : { parent }),
+  })
+  const down = [qdisc('bt7', 'd0:'), qdisc('bt7', 'd2:', 'd0:1')]
+  const up = [qdisc('bt7', 'ffff:', 'ffff:fff1'), qdisc('bt7u', 'd1:'), qdisc('bt7u', 'd2:', 'd1:1')]
+  const others = [qdisc('lo', '0:'), qdisc('bt8', 'd0:'), qdisc('bt8', 'd2:', 'd0:1'), qdisc('bt7', '0:')]
+  const rates = (downMbps: number, upMbps: number): typeof want => ({ device: 'bt7', downMbps, upMbps })
+
+  for (const [name, guest, qdiscs, expected] of [
+    ['both', rates(1, 1), [...down, ...up], true],
+    ['unlimited', rates(0, 0), [], true],
+    ['download alone', rates(1, 0), down, true],
+    ['none there', rates(1, 0), [], false],
+    ['no queue below the class', rates(1, 0), down.slice(0, 1), false],
+    ['no ingress', rates(0, 1), up.slice(1), false],
+    ['no root on the intermediate device', rates(0, 1), [...up.slice(0, 1), ...up.slice(2)], false],
+    ['too much', rates(0, 0), down, false],
+    ['too much upward', rates(1, 0), [...down, ...up], false],
+  ] as const)
+    it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
+
+  it('an intermediate device is no other agent’s and no guest’s own', () => {
+    expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
+    for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u'])
+      expect(name).to.not.match(ifbPattern('bt'))
+    expect(ifbOf('btxy9999999999')).to.have.length(15)
+  })
+})

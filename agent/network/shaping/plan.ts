@@ -1,0 +1,173 @@
+import type { Qdisc } from '../../host/tc.js'
+import type { GuestRates } from '../contract.js'
+
+/*
+ * Download: HTB at the root of the host-side interface. Upload: what comes from the guest is redirected to an
+ * IFB of its own before anything else sees it, passes an HTB there and comes back as if it had just arrived
+ * (ifb(8)): the bridge's filters still see it from the guest's interface. One class per direction: guests share nothing, so
+ * none can take from another.
+ */
+const download = { handle: 'd0', class: 'd0:1' }
+const upload = { handle: 'd1', class: 'd1:1' }
+const leafHandle = 'd2'
+const ingressHook = 'ffff:fff1'
+
+/** What a class holds that is not planned like that. */
+const other = -1
+
+/** The intermediate device of a guest; its letter keeps it apart from every guest's own. */
+export function ifbOf(device: string): string {
+  return `${device}u`
+}
+
+/** Do the names of all intermediate devices of an agent match? */
+export function ifbPattern(interfacePrefix: string): RegExp {
+  return new RegExp(`^${interfacePrefix}\\d{1,10}u$`)
+}
+
+/** What is on the host of one guest's rates. Rates in kbit/s as tc has them; undefined: none. */
+export interface ObservedShaping {
+  readonly downKbit: number | undefined
+  readonly upKbit: number | undefined
+  /** Where packets from the guest go before anything else. */
+  readonly redirect: 'none' | 'ifb' | 'elsewhere'
+  readonly ifb: 'absent' | 'down' | 'up'
+}
+
+/** Commands in the order of their fields. */
+export interface ShapingPlan {
+  /** Of ip(8). */
+  readonly links: readonly string[]
+  readonly tc: readonly string[]
+  /** Of ip(8), once nothing leads there any more. */
+  readonly unlinks: readonly string[]
+}
+
+/** Nothing to do: empty lists. What is interrupted anywhere is planned again from where it stands. */
+export function planShaping({ device, downMbps, upMbps }: GuestRates, have: ObservedShaping): ShapingPlan {
+  const ifb = ifbOf(device)
+  const down = planDirection(device, download, { mbps: downMbps, haveKbit: have.downKbit })
+  if (upMbps === 0)
+    return {
+      links: [],
+      tc: [...down, ...(have.redirect === 'none' ? [] : [`qdisc delete dev ${device} ingress`])],
+      unlinks: have.ifb === 'absent' ? [] : [`link delete dev ${ifb}`],
+    }
+  const up = planDirection(ifb, upload, { mbps: upMbps, haveKbit: have.upKbit })
+  return { links: planIfb(ifb, have.ifb), tc: [...down, ...up, ...planRedirect(device, have)], unlinks: [] }
+}
+
+/** What is where, of a list of all qdiscs: handles and parents by device. */
+export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
+  return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
+}
+
+/** Whether a guest's qdiscs are as its rates want them, as far as a list of qdiscs tells. */
+export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolean {
+  const has = (dev: string, { handle, class: leaf }: typeof download): boolean =>
+    places.has(`${dev} ${handle}:`) && places.has(`${dev} below ${leaf}`)
+  const ingress = places.has(`${guest.device} below ${ingressHook}`)
+  return (
+    has(guest.device, download) === guest.downMbps > 0 &&
+    has(ifbOf(guest.device), upload) === guest.upMbps > 0 &&
+    ingress === guest.upMbps > 0
+  )
+}
+
+/**
+ * Text of `class show` of the guest's interface and of its IFB, and the JSON of its `filter show … ingress`, in
+ * any order.
+ */
+export function parseShaping(device: string, text: string): Omit<ObservedShaping, 'ifb'> {
+  const lines = text.split('\n')
+  const filters = lines.filter((line) => line.startsWith('[')).flatMap((line) => JSON.parse(line) as Filter[])
+  const targets = filters.flatMap((filter) => filter.options?.actions ?? []).map(({ to_dev }) => to_dev)
+  const right = targets.length === 1 && targets[0] === ifbOf(device)
+  return {
+    downKbit: parseClass(lines, download.class),
+    upKbit: parseClass(lines, upload.class),
+    redirect: filters.length === 0 ? 'none' : right ? 'ifb' : 'elsewhere',
+  }
+}
+
+interface Filter {
+  readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
+}
+
+/** HTB prints `leaf` only for a queue of ours: its own has no handle. */
+function parseClass(lines: readonly string[], id: string): number | undefined {
+  const line = lines.find((text) => text.startsWith(`class htb ${id} `))
+  if (line === undefined) return undefined
+  const [, rate, rateUnit, ceil, ceilUnit] =
+    / leaf \S+ prio \d+ rate (\d+)([KMG]?)bit ceil (\d+)([KMG]?)bit /.exec(line) ?? []
+  const same = rate !== undefined && rate === ceil && rateUnit === ceilUnit
+  return same ? Number(rate) * (kbitOfUnit[rateUnit ?? ''] ?? NaN) : other
+}
+
+const kbitOfUnit: Readonly<Record<string, number>> = { '': 0.001, K: 1, M: 1000, G: 1_000_000 }
+
+interface Direction {
+  readonly mbps: number
+  readonly haveKbit: number | undefined
+}
+
+/** The class's rate is written last: it tells that the rest is right. A class without its queue counts as another. */
+function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
+  const kbit = kbitOf(mbps)
+  if (mbps === 0) return haveKbit === undefined ? [] : [`qdisc delete dev ${dev} root`]
+  if (haveKbit === kbit) return []
+  const bytesPerSec = kbit * 125
+  const burst = Math.max(minBurstBytes, Math.round(bytesPerSec * burstSeconds))
+  const limit = Math.max(minQueueBytes, Math.round(bytesPerSec * queueSeconds))
+  const rate = `rate ${kbit}kbit ceil ${kbit}kbit burst ${burst}b cburst ${burst}b quantum ${quantumBytes}`
+  const setClass = `class replace dev ${dev} parent ${at.handle}: classid ${at.class} htb ${rate}`
+  const setQueue = `qdisc replace dev ${dev} parent ${at.class} handle ${leafHandle}: bfifo limit ${limit}b`
+  if (haveKbit !== undefined && haveKbit !== other) return [setQueue, setClass]
+  // HTB cannot be replaced by itself; by another kind, and that by HTB, always.
+  return [
+    `qdisc replace dev ${dev} root pfifo limit 1000`,
+    `qdisc replace dev ${dev} root handle ${at.handle}: htb default 1`,
+    setClass,
+    setQueue,
+  ]
+}
+
+function planIfb(ifb: string, have: ObservedShaping['ifb']): string[] {
+  if (have === 'up') return []
+  return [...(have === 'absent' ? [`link add name ${ifb} type ifb`] : []), `link set dev ${ifb} up`]
+}
+
+function planRedirect(device: string, { redirect, ifb }: ObservedShaping): string[] {
+  if (redirect === 'ifb' && ifb !== 'absent') return []
+  const match = 'protocol all prio 1 u32 match u32 0 0'
+  return [
+    `qdisc replace dev ${device} handle ffff: ingress`,
+    ...(redirect === 'none' ? [] : [`filter delete dev ${device} parent ffff:`]),
+    `filter add dev ${device} parent ffff: ${match} action mirred egress redirect dev ${ifbOf(device)}`,
+  ]
+}
+
+/*
+ * A rate as sold is what a download reaches: HTB counts whole frames (1,514 bytes), of which 1,448 are TCP's
+ * payload over IPv4. Seen as IP packets it is 3.6 % more.
+ */
+const frameBytes = 1514
+const payloadBytes = 1448
+
+/** As tc can print it back without rounding: full Mbit/s from 1 Gbit/s on. */
+function kbitOf(mbps: number): number {
+  const kbit = Math.round((mbps * 1000 * frameBytes) / payloadBytes)
+  return kbit < 1_000_000 ? kbit : Math.round(kbit / 1000) * 1000
+}
+
+/** What may go at once after a pause: timers of a busy host come late by milliseconds, and rates must hold. */
+const burstSeconds = 0.01
+const minBurstBytes = 16_000
+/**
+ * Time a packet may wait: less, and senders that lose whole GSO packets (64 KiB) stall below the rate; more is
+ * latency without throughput.
+ */
+const queueSeconds = 0.1
+const minQueueBytes = 131_072
+/** Without meaning for a single class; the kernel's own guess is complained about in its log. */
+const quantumBytes = 60_000

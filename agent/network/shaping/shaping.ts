@@ -1,0 +1,189 @@
+import { BerthError, toBerthError } from '../../../shared/errors.js'
+import { limits } from '../../../shared/guest-rules.js'
+import { Ip } from '../../host/ip.js'
+import { parseNetDev, readKernelFile } from '../../host/proc.js'
+import { CommandError } from '../../host/process.js'
+import { Tc } from '../../host/tc.js'
+import type { GuestRates, Shaper } from '../contract.js'
+import {
+  ifbOf,
+  ifbPattern,
+  isShaped,
+  parseShaping,
+  placesOf,
+  planShaping,
+  type ObservedShaping,
+} from './plan.js'
+
+/** An interface went away, or ip and tc remembered one that did: worth one more look. */
+const gone = /No such device|Cannot find device|does not exist/
+const interfaceUp = 1
+/** `ensure` compares the rates themselves that often; called in between it looks only whether they are there. */
+const thoroughMs = 60_000
+
+/** Rates on the host's interfaces. An interface comes and goes with the run of its guest, and its rates with it. */
+export interface HostShaper extends Shaper {
+  /** What there is of every guest's, without knowing them; interfaces of guests that run keep their download rate. */
+  removeAll(): Promise<void>
+  /** Ends the pipes; rates stay in force. */
+  close(): Promise<void>
+}
+
+/** @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched */
+export function createShaper(interfacePrefix: string): HostShaper {
+  return new TcShaper(interfacePrefix)
+}
+
+class TcShaper implements HostShaper {
+  readonly #tc = new Tc()
+  readonly #ip = new Ip()
+  readonly #ifbs: RegExp
+  readonly #devices: RegExp
+  #thoroughAtMs = -Infinity
+  /** Guests whose rates were right last. */
+  #settled: readonly GuestRates[] | undefined
+  #queue: Promise<unknown> = Promise.resolve()
+
+  constructor(interfacePrefix: string) {
+    this.#ifbs = ifbPattern(interfacePrefix)
+    this.#devices = new RegExp(`^${interfacePrefix}\\d{1,10}$`)
+  }
+
+  ensure(guests: readonly GuestRates[]): Promise<string[]> {
+    return this.#inTurn('ensure rates', async () => {
+      const names = readInterfaces()
+      const present = guests.filter(({ device }) => names.has(device))
+      const strays = this.#strayIfbs(names, present)
+      await this.#removeIfbs(strays)
+      const mended = await this.#convergeAll(await this.#findSuspects(present, guests === this.#settled))
+      this.#settled = guests
+      return [...strays.map((ifb) => `${ifb} removed`), ...mended]
+    })
+  }
+
+  apply(guest: GuestRates): Promise<void> {
+    return this.#inTurn(`rates of ${guest.device}`, async () => {
+      if (readFlags(guest.device) !== undefined) await this.#converge(guest)
+    })
+  }
+
+  remove(device: string): Promise<void> {
+    return this.#inTurn(`remove the rates of ${device}`, () => this.#removeIfbs([ifbOf(device)]))
+  }
+
+  removeAll(): Promise<void> {
+    return this.#inTurn('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), [])))
+  }
+
+  async close(): Promise<void> {
+    await this.#queue
+    await Promise.all([this.#tc.close(), this.#ip.close()])
+  }
+
+  /** Guests whose rates are not there or, at times, all. */
+  async #findSuspects(present: readonly GuestRates[], settled: boolean): Promise<readonly GuestRates[]> {
+    const now = performance.now()
+    const isDue = now - this.#thoroughAtMs >= thoroughMs
+    // What another program put on a guest without bounds can wait; bounds that are gone cannot.
+    if (present.length === 0 || (settled && !isDue && !present.some(isLimited))) return []
+    const places = placesOf(await this.#tc.listQdiscs())
+    if (!isDue) return present.filter((guest) => !isShaped(guest, places))
+    this.#thoroughAtMs = now
+    return present.filter((guest) => isLimited(guest) || !isShaped(guest, places))
+  }
+
+  /** One that fails does not keep the others from their rates. */
+  async #convergeAll(guests: readonly GuestRates[]): Promise<string[]> {
+    const repairs: string[] = []
+    const failures: unknown[] = []
+    for (const guest of guests) {
+      try {
+        if (await this.#converge(guest)) repairs.push(`rates of ${guest.device} set anew`)
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    if (failures.length > 0) throw failures[0]
+    return repairs
+  }
+
+  /** @returns whether anything had to be done */
+  async #converge(guest: GuestRates): Promise<boolean> {
+    this.#check(guest)
+    try {
+      return await this.#convergeOnce(guest)
+    } catch (error) {
+      if (!isGone(error)) throw error
+      await this.#ip.close()
+      return readFlags(guest.device) !== undefined && this.#convergeOnce(guest)
+    }
+  }
+
+  async #convergeOnce(guest: GuestRates): Promise<boolean> {
+    const { links, tc, unlinks } = planShaping(guest, await this.#observe(guest.device))
+    await this.#ip.run(links)
+    await this.#tc.run(tc)
+    await this.#ip.run(unlinks)
+    return links.length + tc.length + unlinks.length > 0
+  }
+
+  async #observe(device: string): Promise<ObservedShaping> {
+    const ifb = ifbOf(device)
+    const flags = readFlags(ifb)
+    const devices = flags === undefined ? [device] : [device, ifb]
+    const text = await this.#tc.readClasses(devices, device)
+    const up = (Number(flags) & interfaceUp) !== 0
+    return { ...parseShaping(device, text), ifb: flags === undefined ? 'absent' : up ? 'up' : 'down' }
+  }
+
+  #strayIfbs(names: ReadonlySet<string>, present: readonly GuestRates[]): string[] {
+    const wanted = new Set(present.map(({ device }) => ifbOf(device)))
+    return [...names].filter((name) => this.#ifbs.test(name) && !wanted.has(name))
+  }
+
+  async #removeIfbs(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      if (readFlags(name) === undefined) continue
+      try {
+        await this.#ip.run([`link delete dev ${name}`])
+      } catch (error) {
+        if (!isGone(error)) throw error
+        await this.#ip.close() // its memory of names is old: the next call has a new one
+        if (readFlags(name) !== undefined) await this.#ip.run([`link delete dev ${name}`])
+      }
+    }
+  }
+
+  #check({ device, downMbps, upMbps }: GuestRates): void {
+    const { min, max } = limits.networkMbps
+    const isRate = (mbps: number): boolean => Number.isInteger(mbps) && mbps >= min && mbps <= max
+    if (!this.#devices.test(device) || !isRate(downMbps) || !isRate(upMbps))
+      throw new BerthError('internal', 'internal_error', `rates out of their rules: ${device}`)
+  }
+
+  #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {
+    const result = this.#queue.then(work).catch((cause: unknown) => {
+      throw toBerthError(cause, step)
+    })
+    this.#queue = result.catch(() => undefined)
+    return result
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof CommandError && gone.test(error.stderr)
+}
+
+function isLimited({ downMbps, upMbps }: GuestRates): boolean {
+  return downMbps > 0 || upMbps > 0
+}
+
+/** Of one interface; undefined: it is not there. */
+function readFlags(name: string): string | undefined {
+  return readKernelFile(`/sys/class/net/${name}/flags`)
+}
+
+/** Names of all. */
+function readInterfaces(): ReadonlySet<string> {
+  return new Set(parseNetDev(readKernelFile('/proc/net/dev') ?? '').keys())
+}

@@ -1,0 +1,235 @@
+import { describeError } from '../../shared/errors.js'
+import { createTimeFormat, type TimeFormat } from '../../shared/time.js'
+import type { GuestContext, PolicyKeeper, TrafficUse } from '../guests/context.js'
+import { policyReasonOf, ratesOf } from '../guests/policy.js'
+import type { GuestPolicy, GuestRecord } from '../guests/record.js'
+import type { ByteCounters, Network, Shaper } from '../network/contract.js'
+import { periodEndMs, periodStart } from './period.js'
+import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
+import { TrafficStore } from './store.js'
+
+/** A guest that would not stop is told again after this time. */
+const stopAgainMs = 60_000
+
+/** Where no guest has a quota, counters are read at every third look of the clock only. */
+const uncountedTicks = 2
+
+export interface KeeperParts {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'turns' | 'deviceOf' | 'log' | 'now'> & {
+    readonly network: Pick<Network, 'readCounters'>
+    readonly shaper: Pick<Shaper, 'apply'>
+  }
+  /** An operation of the guest is pending or running. */
+  readonly busy: (uuid: string) => boolean
+  /** Orders the guest to be stopped. */
+  readonly stop: (uuid: string) => void
+  /** Names the host's present life: its counters begin at 0 with each. */
+  readonly bootId: string
+}
+
+/**
+ * Counts the traffic of guests and holds them to their quota and their expiry. The host's counters go on while no
+ * agent runs; what they grew by since the last look is added, in one transaction with what they were. So a killed
+ * agent loses nothing and a host that loses power at most what came since the last look.
+ */
+export class TrafficKeeper implements PolicyKeeper {
+  readonly #counts: TrafficStore
+  readonly #time: TimeFormat
+  readonly #stopped = new Map<string, number>()
+  #timer: NodeJS.Timeout | undefined
+  #counting: Promise<string[]> | undefined
+  /** Since the counters were read. */
+  #ticks = 0
+  readonly #judging = new Map<string, Promise<void>>()
+
+  constructor(private readonly parts: KeeperParts) {
+    this.#counts = new TrafficStore(parts.context.store.changes)
+    this.#time = createTimeFormat(parts.context.config.time_zone)
+  }
+
+  start(intervalMs: number): void {
+    this.#timer = setInterval(() => void this.#tick(), intervalMs)
+  }
+
+  /** Counts a last time. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#counting
+    await this.#countAll()
+  }
+
+  /**
+   * Counts what came and judges whom that, or the clock, concerns. Failures are logged; the next look is soon. A
+   * guest whose turn is long does not keep others from being counted by the next.
+   */
+  look(): Promise<void> {
+    return this.#look(() => this.#countAll())
+  }
+
+  /** Nobody waits for the count of a guest without a quota; the clock may end anybody's time. */
+  #tick(): Promise<void> {
+    if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
+    this.#ticks++
+    return this.#look(() => Promise.resolve(this.#countIn(undefined)))
+  }
+
+  async #look(count: () => Promise<string[]>): Promise<void> {
+    this.#counting ??= count().finally(() => (this.#counting = undefined))
+    await Promise.all((await this.#counting).map((uuid) => this.#judgeOnce(uuid)))
+  }
+
+  readUse(record: GuestRecord): TrafficUse {
+    const count = this.#countOf(record, this.#lookAt(undefined))
+    const { rxBytes, txBytes, periodStart: start } = count
+    return { rxBytes, txBytes, periodStart: start, resetsAtMs: periodEndMs(start, this.#time) }
+  }
+
+  /** In the present period, also where a clock that was wrong left a later one. */
+  resetUse(uuid: string): void {
+    const { store } = this.parts.context
+    store.changes.transaction(() => {
+      const record = store.get(uuid)
+      const look = this.#lookAt(undefined)
+      const start = look.of(uuid).startOf(this.#resetDayOf(record))
+      this.#counts.put(uuid, { ...this.#countOf(record, look), ...noBytes, periodStart: start })
+    })
+  }
+
+  judge(uuid: string): Promise<void> {
+    const { context } = this.parts
+    return context.turns.run(uuid, async () => {
+      const { store } = context
+      const before = store.find(uuid)
+      if (!before || !isJudged(before)) return
+      const look = this.#lookAt(undefined)
+      store.changes.transaction(() => {
+        const count = this.#countOf(before, look)
+        this.#counts.put(uuid, count)
+        store.update(uuid, { policy: policyOf(before, count, look.nowMs) })
+      })
+      const record = store.get(uuid)
+      await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
+      // What the host refuses, its next comparison with the journal tries again.
+      await this.#guard(`rates of guest ${uuid}`, () => context.shaper.apply(ratesOf(record, context)))
+    })
+  }
+
+  /** @returns whom to judge */
+  async #countAll(): Promise<string[]> {
+    this.#ticks = 0
+    return this.#countIn(await this.#readCounters())
+  }
+
+  #countIn(counters: ReadonlyMap<string, ByteCounters> | undefined): string[] {
+    const { store, log } = this.parts.context
+    try {
+      const look = this.#lookAt(counters)
+      return store.changes.transaction(() => this.#count(look))
+    } catch (err) {
+      log.error({ err }, 'count traffic')
+      return []
+    }
+  }
+
+  #judgeOnce(uuid: string): Promise<void> {
+    const judging =
+      this.#judging.get(uuid) ??
+      this.#guard(`judge guest ${uuid}`, () => this.judge(uuid)).finally(() => this.#judging.delete(uuid))
+    this.#judging.set(uuid, judging)
+    return judging
+  }
+
+  async #guard(what: string, work: () => Promise<void> | void): Promise<void> {
+    try {
+      await work()
+    } catch (err) {
+      this.parts.context.log.error({ err }, what)
+    }
+  }
+
+  /** Expiry and months do not wait for counters that cannot be read. */
+  async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
+    const { network, log } = this.parts.context
+    try {
+      return await network.readCounters()
+    } catch (error) {
+      log.error({ reason: describeError(error) }, 'traffic counters')
+      return undefined
+    }
+  }
+
+  /** @returns guests of whom something else is true now, or who run although they may not */
+  #count(look: Look): string[] {
+    const counts = this.#counts.list()
+    return this.parts.context.store.list().flatMap((record) => {
+      const have = counts.get(record.uuid)
+      const count = planCount(have, this.#resetDayOf(record), look.of(record.uuid))
+      if (!have || !sameCount(have, count)) this.#counts.put(record.uuid, count)
+      const { expired, overQuota } = policyOf(record, count, look.nowMs)
+      const same = expired === record.policy.expired && overQuota === record.policy.overQuota
+      return (same && !this.#mustStop(record)) || !isJudged(record) ? [] : [record.uuid]
+    })
+  }
+
+  #countOf(record: GuestRecord, look: Look): TrafficCount {
+    return planCount(this.#counts.find(record.uuid), this.#resetDayOf(record), look.of(record.uuid))
+  }
+
+  #resetDayOf({ traffic }: GuestRecord): number {
+    return traffic.resetDay || this.parts.context.config.traffic.reset_day
+  }
+
+  /** The clock is read once, and a period worked out once for each reset day. */
+  #lookAt(counters: ReadonlyMap<string, ByteCounters> | undefined): Look {
+    const nowMs = this.parts.context.now()
+    const starts = new Map<number, string>()
+    const startOf = (resetDay: number): string => {
+      const start = starts.get(resetDay) ?? periodStart(nowMs, resetDay, this.#time)
+      starts.set(resetDay, start)
+      return start
+    }
+    const epoch = this.parts.bootId
+    return { nowMs, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
+  }
+
+  /** Its owner's wish becomes that it is stopped: what unblocks it later does not start it. */
+  #stopBlocked(record: GuestRecord): void {
+    if (!this.#mustStop(record)) return
+    this.#stopped.set(record.uuid, performance.now())
+    this.parts.context.log.info({ guest: record.uuid, reason: policyReasonOf(record) }, 'guest blocked')
+    this.parts.stop(record.uuid)
+  }
+
+  /** It runs although it may not, and nobody is about to change that. */
+  #mustStop(record: GuestRecord): boolean {
+    const { uuid, status, wanted } = record
+    const runs = wanted === 'running' || status === 'running'
+    if (!runs) this.#stopped.delete(uuid)
+    if (!runs || policyReasonOf(record) === '' || this.parts.busy(uuid)) return false
+    return performance.now() - (this.#stopped.get(uuid) ?? -Infinity) >= stopAgainMs
+  }
+}
+
+/** One reading of clock and counters. */
+interface Look {
+  readonly nowMs: number
+  readonly of: (uuid: string) => CountLook
+}
+
+/** One that is broken or about to go is left alone. */
+function isJudged({ status }: GuestRecord): boolean {
+  return status !== 'deleting' && status !== 'error'
+}
+
+function hasQuota({ traffic }: GuestRecord): boolean {
+  const { mode, monthlyGb, inGb, outGb } = traffic
+  return (mode === 'total' ? monthlyGb : inGb + outGb) > 0
+}
+
+function policyOf({ traffic, expiresAtMs }: GuestRecord, count: TrafficCount, nowMs: number): GuestPolicy {
+  return { expired: expiresAtMs > 0 && nowMs >= expiresAtMs, overQuota: isUsedUp(traffic, count) }
+}
+
+function sameCount(a: TrafficCount, b: TrafficCount): boolean {
+  return (Object.keys(a) as (keyof TrafficCount)[]).every((key) => a[key] === b[key])
+}

@@ -1,0 +1,95 @@
+import { expect } from 'chai'
+import { createTimeFormat } from '../../shared/time.js'
+import { advancePeriod, nextPeriodStart, periodEndMs, periodStart } from './period.js'
+
+const utc = createTimeFormat('UTC')
+const at = (text: string, zone = 'UTC'): number => createTimeFormat(zone).parseField('at', text)
+
+describe('period of traffic', () => {
+  for (const [now, resetDay, zone, start, end] of [
+    ['2026-11-21 12:00:00', 1, 'UTC', '2026-11-01', '2026-12-01 00:00:00'],
+    ['2026-11-01 00:00:00', 1, 'UTC', '2026-11-01', '2026-12-01 00:00:00'],
+    ['2026-10-31 23:59:59', 1, 'UTC', '2026-10-01', '2026-11-01 00:00:00'],
+    ['2026-11-14 23:59:59', 15, 'UTC', '2026-10-15', '2026-11-15 00:00:00'],
+    ['2026-11-15 00:00:00', 15, 'UTC', '2026-11-15', '2026-12-15 00:00:00'],
+    // Over the year, both ways.
+    ['2026-01-05 00:00:00', 6, 'UTC', '2025-12-06', '2026-01-06 00:00:00'],
+    ['2026-12-28 10:00:00', 28, 'UTC', '2026-12-28', '2027-01-28 00:00:00'],
+    // February, with and without its 29th day.
+    ['2028-02-29 23:59:59', 1, 'UTC', '2028-02-01', '2028-03-01 00:00:00'],
+    ['2028-02-29 23:59:59', 28, 'UTC', '2028-02-28', '2028-03-28 00:00:00'],
+    ['2027-02-28 00:00:00', 28, 'UTC', '2027-02-28', '2027-03-28 00:00:00'],
+    // Clocks go forward and back within the month: its ends are local midnights all the same.
+    ['2026-03-29 03:30:00', 1, 'Europe/Berlin', '2026-03-01', '2026-04-01 00:00:00'],
+    ['2026-10-25 02:30:00', 25, 'Europe/Berlin', '2026-10-25', '2026-11-25 00:00:00'],
+    // West and east of UTC the month turns at other instants.
+    ['2026-11-30 23:59:59', 1, 'America/New_York', '2026-11-01', '2026-12-01 00:00:00'],
+    ['2026-12-01 00:00:00', 1, 'Pacific/Kiritimati', '2026-12-01', '2027-01-01 00:00:00'],
+  ] as const)
+    it(`${now} ${zone}, day ${resetDay}: ${start} to ${end}`, () => {
+      const time = createTimeFormat(zone)
+      expect(periodStart(at(now, zone), resetDay, time)).to.equal(start)
+      expect(time.format(periodEndMs(start, time))).to.equal(end)
+      expect(nextPeriodStart(start)).to.equal(end.slice(0, 10))
+    })
+
+  it('a midnight that the clock skips: the period ends where the day begins', () => {
+    // Havana goes forward from 00:00 to 01:00 on 8 March 2026.
+    const time = createTimeFormat('America/Havana')
+    const end = periodEndMs('2026-02-08', time)
+    expect(periodStart(end, 8, time)).to.equal('2026-03-08')
+    expect(periodStart(end - 1, 8, time)).to.equal('2026-02-08')
+  })
+
+  it('a midnight that comes twice: the period ends once', () => {
+    // Havana goes back from 01:00 to 00:00 on 1 November 2026.
+    const time = createTimeFormat('America/Havana')
+    const end = periodEndMs('2026-10-01', time)
+    expect(periodStart(end - 1, 1, time)).to.equal('2026-10-01')
+    for (const hours of [0, 1, 2])
+      expect(periodStart(end + hours * 3_600_000, 1, time)).to.equal('2026-11-01')
+  })
+})
+
+describe('advance a period', () => {
+  for (const [name, start, now, resetDay, expected] of [
+    ['nothing counted yet', undefined, '2026-11-21', 1, ['2026-11-01', true]],
+    ['the same month', '2026-11-01', '2026-11-21', 1, ['2026-11-01', false]],
+    ['its last second', '2026-11-01', '2026-11-30', 1, ['2026-11-01', false]],
+    ['a new month', '2026-11-01', '2026-12-01', 1, ['2026-12-01', true]],
+    ['months later', '2026-11-01', '2027-04-15', 1, ['2027-04-01', true]],
+    ['the clock went back a month', '2026-12-01', '2026-11-21', 1, ['2026-12-01', false]],
+    ['and forward again', '2026-12-01', '2026-12-03', 1, ['2026-12-01', false]],
+    ['the clock was a year ahead', '2027-11-01', '2026-11-21', 1, ['2027-11-01', false]],
+    ['the clock is at 1971', '2026-11-01', '1971-01-02', 1, ['2026-11-01', false]],
+    [
+      'another reset day waits for a clock that is behind',
+      '2026-11-01',
+      '2026-10-02',
+      25,
+      ['2026-11-01', false],
+    ],
+    ['a later reset day', '2026-11-01', '2026-11-21', 25, ['2026-10-25', false]],
+    ['its turn comes', '2026-10-25', '2026-11-25', 25, ['2026-11-25', true]],
+    ['an earlier reset day that has passed', '2026-10-25', '2026-11-21', 5, ['2026-11-05', false]],
+    ['its turn comes, too', '2026-11-05', '2026-12-05', 5, ['2026-12-05', true]],
+    ['another day after a month away', '2026-11-01', '2026-12-20', 15, ['2026-12-15', true]],
+    ['another day before its first turn', '2026-11-01', '2026-12-02', 15, ['2026-11-15', true]],
+  ] as const)
+    it(name, () => {
+      const nowMs = at(`${now} 23:59:59`)
+      const advanced = advancePeriod(start, resetDay, (day) => periodStart(nowMs, day, utc))
+      expect([advanced.start, advanced.reset]).to.deep.equal(expected)
+    })
+
+  it('a clock that swings over the month’s end resets once', () => {
+    let start = '2026-11-01'
+    let resets = 0
+    for (const now of ['2026-11-30', '2026-12-01', '2026-11-30', '2026-12-01', '1999-01-01', '2026-12-31']) {
+      const advanced = advancePeriod(start, 1, (day) => periodStart(at(`${now} 12:00:00`), day, utc))
+      start = advanced.start
+      if (advanced.reset) resets += 1
+    }
+    expect([start, resets]).to.deep.equal(['2026-12-01', 1])
+  })
+})

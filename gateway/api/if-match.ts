@@ -1,0 +1,49 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { conflict, type BerthError } from '../../shared/errors.js'
+import type { Fleet } from '../fleet/contract.js'
+import { etagOf } from './reply.js'
+
+/*
+ * Entity tags of a container and of what belongs to it begin with its revision, so that the agent, which alone
+ * knows the present one, decides on If-Match under its own lock.
+ */
+
+/** Strong validator of a body that shows a container at a revision. */
+export function revisionEtag(revision: number, body: Buffer | string): string {
+  return `"${revision}.${etagOf(body).slice(1)}`
+}
+
+/**
+ * The revision that If-Match allows; 0: any. Of several the newest counts, for revisions only grow.
+ * @throws {BerthError} `precondition_failed` for tags that were never ours; weak ones never match (RFC 9110, 13.1.1)
+ */
+export function ifRevisionOf(headers: IncomingHttpHeaders): number {
+  const header = headers['if-match']?.trim() ?? '*'
+  if (header === '*') return 0
+  const revisions = header.split(',').map((tag) => /^\s*"(\d{1,15})\.[\w-]+"\s*$/.exec(tag)?.[1] ?? '0')
+  const newest = Math.max(...revisions.map(Number))
+  if (newest === 0) throw overtaken()
+  return newest
+}
+
+/**
+ * If-Match of what the agent only queues: compared with the view, once that is as new as the tag. An order that
+ * is repeated has changed the container itself.
+ * @throws {BerthError} `precondition_failed`
+ */
+export async function checkIfMatch(
+  fleet: Pick<Fleet, 'view' | 'reached'>,
+  uuid: string,
+  { headers, operationId }: { readonly headers: IncomingHttpHeaders; readonly operationId: string },
+): Promise<void> {
+  const wanted = ifRevisionOf(headers)
+  if (wanted === 0 || fleet.view.findOperation(operationId)) return
+  const find = () => fleet.view.findGuest(uuid)
+  const seen = find()
+  if (seen && seen.guest.revision < wanted) await fleet.reached(seen.hostId, wanted)
+  if (find()?.guest.revision !== wanted) throw overtaken()
+}
+
+function overtaken(): BerthError {
+  return conflict('precondition_failed', 'If-Match: the container is not in this state any more')
+}

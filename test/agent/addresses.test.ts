@@ -1,0 +1,269 @@
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { ServiceError } from '@grpc/grpc-js'
+import { expect } from 'chai'
+import type { GuestServiceClient, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type {
+  GetRoutingResponse,
+  GuestSettingsServiceClient,
+  RoutingServiceClient,
+} from '../../proto/gen/berth/agent/v1/network.js'
+import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
+import { call, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+import { installBusyboxImage } from '../support/busybox-image.js'
+import { waitFor } from '../support/wait.js'
+import { WatchedHost } from '../support/watched-host.js'
+
+/*
+ * Public addresses and IPv6 of real guests, from the order to the packet; the public segment is a veth pair into
+ * a namespace.
+ */
+
+const tag = 'ad'
+const segment = 'btestpub'
+const uplink = 'btestpub0'
+const [hostAddress, outside] = ['198.18.7.1', '198.18.7.2']
+const [hostAddress6, outside6] = ['2001:db8:7::1', '2001:db8:7::2']
+const guestPrefix = '2001:db8:7:1::'
+const forwarding = 'net.ipv6.conf.all.forwarding'
+const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
+const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
+
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+describe('addresses of real guests', function () {
+  this.timeout(120_000)
+  let agent: AgentProcess
+  let guests: GuestServiceClient
+  let operations: OperationServiceClient
+  let settings: GuestSettingsServiceClient
+  let routing: RoutingServiceClient
+  let watched: WatchedHost
+  let forwardedBefore = '0'
+  let nextId = 1
+  const children: ChildProcess[] = []
+
+  before(async () => {
+    forwardedBefore = sh('sysctl', '-n', forwarding).trim()
+    makeSegment()
+    agent = await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } })
+    await agent.start()
+    await agent.ready()
+    await agent.kill('SIGTERM')
+    await installBusyboxImage(join(agent.directory, 'pool'), 'debian-12')
+    await start()
+    await setRouting({ ipv4Pool: { items: pool.map(poolItem) }, ipv6Prefixes: { items: [prefixItem] } })
+  })
+
+  after(async () => {
+    for (const child of children) child.kill('SIGKILL')
+    close()
+    await agent?.destroy()
+    removeSegment()
+    sh('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
+  })
+
+  async function start(): Promise<void> {
+    await agent.start()
+    await agent.ready()
+    guests = agent.guests()
+    operations = agent.operations()
+    settings = agent.settings()
+    routing = agent.routing()
+    watched = new WatchedHost(agent.watch())
+  }
+
+  function close(): void {
+    for (const client of [guests, operations, settings, routing, watched]) client?.close()
+  }
+
+  const poolItem = (address: string) => ({ address, interface: uplink, prefixLen: 24, gateway: '' })
+  const prefixItem = { interface: uplink, address: '', prefix: guestPrefix, prefixLen: 64, gateway: '' }
+  const setRouting = (change: Partial<Parameters<RoutingServiceClient['setRouting']>[0]>) =>
+    call(routing.setRouting.bind(routing), {
+      ipv4Pool: undefined,
+      ipv6Prefixes: undefined,
+      nat4Ports: undefined,
+      ...change,
+    })
+  const readRouting = (): Promise<GetRoutingResponse> => call(routing.getRouting.bind(routing), {})
+
+  /** @returns its uuid, or the code of the refusal */
+  async function create(spec: Partial<GuestSpec>): Promise<string> {
+    const id = nextId++
+    const request = createRequest(id, `guest-${id}`, { assignNat: false, portMappings: [], ...spec })
+    try {
+      const { operation } = await createGuest(guests, request)
+      await operationDone(operations, operation!.id)
+      return request.uuid
+    } catch (error) {
+      return String((error as ServiceError).metadata?.get('berth-code')[0] ?? error)
+    }
+  }
+
+  async function power(method: 'restartGuest' | 'deleteGuest', uuid: string): Promise<void> {
+    const request = { operationId: crypto.randomUUID(), uuid, requestedBy: 'test', force: true }
+    const client: Pick<GuestServiceClient, 'restartGuest'> = { restartGuest: guests[method].bind(guests) }
+    const { operation } = await call(client.restartGuest, request)
+    await operationDone(operations, operation!.id)
+  }
+
+  const guest = (uuid: string) => waitFor(() => watched.guests().find((item) => item.uuid === uuid))
+  const shown = (...args: string[]): string => sh('ip', 'address', 'show', 'dev', uplink, ...args)
+
+  async function pidOf(uuid: string): Promise<string> {
+    const name = `x${tag}-${(await guest(uuid)).id}`
+    return sh('lxc-info', '-P', join(agent.directory, 'state/lxc'), '-n', name, '-p', '-H').trim()
+  }
+
+  /** A tool of packets.py in the guest's network, or, without, in the segment. */
+  const toolArgs = (pid: string | undefined, ...args: string[]): string[] => [
+    pid === undefined ? `--net=/run/netns/${segment}` : `--net=/proc/${pid}/ns/net`,
+    '/usr/bin/python3',
+    packets,
+    ...args,
+  ]
+  const ask = (pid: string | undefined, ...target: string[]): string =>
+    sh('nsenter', ...toolArgs(pid, 'ask', ...target)).trim()
+
+  /** A kernel that has just got an address makes sure for a second that nobody else has it. */
+  async function answered(ipv6: string, by: string): Promise<void> {
+    const isAnswered = (): boolean => ask(undefined, 'tcp', ipv6, '8081') === `${by} ${outside6}`
+    await waitFor(isAnswered, { timeoutMs: 5000, what: `${by} to answer at ${ipv6}` })
+  }
+
+  async function serve(pid: string | undefined, name: string): Promise<void> {
+    const child = spawn('nsenter', toolArgs(pid, 'serve', name, 'tcp:8081'), {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    children.push(child)
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+  }
+
+  describe('a pool of 8', () => {
+    let holders: string[]
+
+    it('gives one each to exactly 8 of 40 that ask at once, and leaves nothing of the others', async () => {
+      const results = await Promise.all(
+        Array.from({ length: 40 }, () => create({ ipv4Count: 1, start: false })),
+      )
+      holders = results.filter((result) => result.includes('-'))
+      expect(holders).to.have.length(8)
+      expect(results.filter((result) => result === 'resource_exhausted')).to.have.length(32)
+      await waitFor(() => watched.guests().length === 8)
+      const given = watched.guests().flatMap(({ publicIpv4s }) => publicIpv4s)
+      expect(given.sort()).to.deep.equal([...pool].sort())
+      const { ipv4Assignments } = await readRouting()
+      expect(ipv4Assignments.map(({ guestUuid }) => guestUuid).sort()).to.deep.equal([...holders].sort())
+      for (const address of pool) expect(shown()).to.contain(`${address}/32`)
+    })
+
+    it('has an address back once its guest is deleted, and off the host', async () => {
+      const [first = '', ...rest] = holders
+      const { publicIpv4s } = await guest(first)
+      expect(await create({ publicIpv4s })).to.equal('address_in_use')
+      await power('deleteGuest', first)
+      expect(shown()).to.not.contain(`${publicIpv4s[0]}/32`)
+      const next = await create({ publicIpv4s, start: false })
+      expect((await guest(next)).publicIpv4s).to.deep.equal(publicIpv4s)
+      for (const uuid of [...rest, next]) await power('deleteGuest', uuid)
+      expect(shown()).to.not.contain('/32')
+    })
+
+    for (const [name, spec, code] of [
+      ['an address of no pool', { publicIpv4s: ['198.18.7.99'] }, 'invalid_field'],
+      ['more than there are', { ipv4Count: 9 }, 'resource_exhausted'],
+      ['IPv6 of no prefix', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
+    ] as const)
+      it(`refuses: ${name}`, async () => {
+        expect(await create({ ...spec, start: false } as Partial<GuestSpec>)).to.equal(code)
+        expect(watched.guests()).to.deep.equal([])
+      })
+  })
+
+  describe('a guest that runs', () => {
+    let uuid: string
+
+    before(async () => {
+      await serve(undefined, 'outside')
+      uuid = await create({ ipv4Count: 1, ipv6Count: 1 })
+      await serve(await pidOf(uuid), 'inside')
+    })
+
+    it('is reached at its public address, and leaves with it', async () => {
+      const [address = ''] = (await guest(uuid)).publicIpv4s
+      expect(ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
+      expect(ask(await pidOf(uuid), 'tcp', outside, '8081')).to.equal(`outside ${address}`)
+    })
+
+    it('has its IPv6 address from the start', async () => {
+      const { ipv6Addresses, ipv6 } = await guest(uuid)
+      expect(ipv6Addresses).to.deep.equal([ipv6])
+      expect(ipv6.startsWith('2001:db8:7:1:')).to.equal(true)
+      await answered(ipv6, 'inside')
+      expect(ask(await pidOf(uuid), 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
+    })
+
+    it('gets another while it runs, and has both after a restart', async () => {
+      const request = { uuid, count: 0, addresses: [`${guestPrefix}99`], ifRevision: 0, operationId: '' }
+      const { ipv6Addresses } = await call(settings.assignIpv6.bind(settings), request)
+      expect(ipv6Addresses).to.have.length(2).and.include(`${guestPrefix}99`)
+      expect(ask(undefined, 'tcp', `${guestPrefix}99`, '8081')).to.equal(`inside ${outside6}`)
+      await power('restartGuest', uuid)
+      await serve(await pidOf(uuid), 'again')
+      for (const address of ipv6Addresses) await answered(address, 'again')
+      // Which of them it leaves with is the guest's choice (RFC 6724).
+      const left = ask(await pidOf(uuid), 'tcp', outside6, '8081')
+      expect(ipv6Addresses.map((address) => `outside ${address}`)).to.include(left)
+    })
+
+    it('has its addresses repaired within 5 s, also by an agent that was killed', async () => {
+      const { publicIpv4s, ipv6 } = await guest(uuid)
+      for (const kill of [false, true]) {
+        if (kill) {
+          await agent.kill('SIGKILL')
+          close()
+        }
+        sh('ip', 'address', 'delete', `${publicIpv4s[0]}/32`, 'dev', uplink)
+        sh('ip', '-6', 'route', 'delete', `${ipv6}/128`, 'dev', `btest-${tag}`)
+        if (kill) await start()
+        const isBack = (): boolean =>
+          shown().includes(`${publicIpv4s[0]}/32`) && ask(undefined, 'tcp', ipv6, '8081') !== ''
+        await waitFor(isBack, { timeoutMs: 5000, what: 'the addresses' })
+      }
+    })
+
+    it('keeps the pool from losing what it has', async () => {
+      const refusal = await setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
+      expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])
+      expect((await readRouting()).ipv4Pool).to.have.length(8)
+    })
+  })
+
+  function makeSegment(): void {
+    removeSegment()
+    sh('ip', 'netns', 'add', segment)
+    sh('ip', 'link', 'add', uplink, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', segment)
+    const inside = (...args: string[]): string => sh('ip', '-n', segment, ...args)
+    sh('ip', 'address', 'add', `${hostAddress}/24`, 'dev', uplink)
+    sh('ip', 'address', 'add', `${hostAddress6}/64`, 'dev', uplink, 'nodad')
+    sh('ip', 'link', 'set', uplink, 'up')
+    inside('address', 'add', `${outside}/24`, 'dev', 'eth0')
+    inside('address', 'add', `${outside6}/64`, 'dev', 'eth0', 'nodad')
+    inside('link', 'set', 'eth0', 'up')
+    inside('route', 'add', `${guestPrefix}/64`, 'via', hostAddress6)
+  }
+
+  function removeSegment(): void {
+    for (const pid of spawnSync('ip', ['netns', 'pids', segment])
+      .stdout.toString()
+      .split('\n')
+      .filter(Boolean))
+      process.kill(Number(pid), 'SIGKILL')
+    spawnSync('ip', ['netns', 'delete', segment])
+    spawnSync('ip', ['link', 'delete', uplink])
+  }
+})

@@ -1,0 +1,348 @@
+import type { ServiceError } from '@grpc/grpc-js'
+import Database from 'better-sqlite3'
+import { expect } from 'chai'
+import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { GuestStatus, TrafficAction, TrafficMode, type Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestSettingsServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
+import { call, createGuest, createRequest, operationDone, operationEnded } from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+import { installBusyboxImage } from '../support/busybox-image.js'
+import { readInits, type Instance } from '../support/inventory.js'
+import { waitFor } from '../support/wait.js'
+import { WatchedHost } from '../support/watched-host.js'
+
+/*
+ * An agent of its own with a guest of BusyBox, and a client outside in a network namespace: what packets add up to,
+ * and what becomes of a guest that has used its quota or its time.
+ */
+
+const outside = 'btest-pol-client'
+const hostAddress = '198.18.8.1'
+const clientAddress = '198.18.8.2'
+const exec = promisify(execFile)
+const dayMs = 86_400_000
+const fakeClock = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1'
+
+/** Bytes of the IP packets of one exchange: 20 of IP, 8 of UDP, and what they hold. */
+const sentBytes = 28 + 972
+const answeredBytes = 28 + 100
+const echo = `import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('${clientAddress}', 9))
+print('ready', flush=True)
+while True:
+    data, peer = s.recvfrom(65535)
+    s.sendto(data[:100], peer)`
+const exchange = `import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(('${clientAddress}', 9))
+s.settimeout(5)
+for i in range(int(sys.argv[1])):
+    s.send(bytes(972))
+    s.recv(65535)`
+
+describe('traffic, quota and expiry of a guest', function () {
+  this.timeout(120_000)
+  let agent: AgentProcess
+  let settings: GuestSettingsServiceClient
+  let watched: WatchedHost
+  let uuid: string
+  let instance: Instance
+  const servers: ChildProcess[] = []
+
+  before(async () => {
+    removeClient()
+    makeClient()
+    const traffic = { interval_seconds: 1, throttle_mbps: 5 }
+    agent = await AgentProcess.create('pol', { traffic, lxc: { stop_timeout_seconds: 2 } })
+    await agent.start()
+    await agent.ready()
+    await agent.kill('SIGTERM')
+    await installBusyboxImage(join(agent.directory, 'pool'), 'debian-12')
+    instance = instanceOf(agent)
+    await startAgent()
+    uuid = await create()
+    servers.push(await serve('/usr/bin/python3', '-c', echo), await serve('iperf3', '-s', '--forceflush'))
+  })
+  after(async () => {
+    for (const server of servers) server.kill('SIGKILL')
+    settings?.close()
+    watched?.close()
+    await agent?.destroy()
+    removeClient()
+  })
+
+  it('a known number of bytes is what is counted, over kill -9 and a restart of the guest', async () => {
+    await exchangePackets(500)
+    await expectUse(500)
+    const running = exchangePackets(20_000)
+    await waitFor(async () => (await use())[1] > 2000 * sentBytes, { what: 'half-way' })
+    await agent.kill('SIGKILL')
+    await running
+    await startAgent()
+    await expectUse(20_500)
+    await power('restartGuest')
+    await exchangePackets(300)
+    await expectUse(20_800)
+    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    expect(await use()).to.deep.equal([0, 0])
+    await exchangePackets(10)
+    await expectUse(10)
+  })
+
+  it('what exceeds the quota stops the guest, which is then blocked until the count is reset', async () => {
+    await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_STOP })
+    await upload('1200M').catch(() => undefined) // it may be stopped before the end
+    await waitFor(() => guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+    expect(guest().policyReason).to.equal('traffic quota used up')
+    expect(await power('startGuest')).to.equal('policy_blocked')
+    expect(await power('restartGuest')).to.equal('policy_blocked')
+    await agent.kill('SIGKILL')
+    await startAgent()
+    expect([guest().policyBlocked, guest().status]).to.deep.equal([true, GuestStatus.GUEST_STATUS_STOPPED])
+    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await waitFor(() => !guest().policyBlocked)
+    expect(guest().status, 'not started by itself').to.equal(GuestStatus.GUEST_STATUS_STOPPED)
+    expect(await power('startGuest')).to.equal('done')
+  })
+
+  it('throttled instead, it goes on at the lower rate, until the quota is raised', async () => {
+    await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_THROTTLE })
+    await upload('1200M', 8).catch(() => undefined)
+    await waitFor(() => guest().throttled)
+    expect(guest().policyBlocked).to.equal(false)
+    await expectRate(5, 'throttled')
+    await power('restartGuest')
+    await expectRate(5, 'after a restart of the guest')
+    await limitTraffic({ monthlyGb: 5000 })
+    expect(guest().throttled).to.equal(false)
+    expect(await measure()).to.be.greaterThan(100)
+  })
+
+  it('rates hold on a guest that runs, over its restart and its agent’s, and come back when taken away', async () => {
+    await setRates(30, 20)
+    await expectRates('live', 30, 20)
+    await power('restartGuest')
+    await expectRates('after a restart of the guest', 30, 20)
+    await agent.kill('SIGKILL')
+    await expectRates('without an agent', 30, 20)
+    await startAgent()
+    for (const way of ['root', 'ingress']) {
+      execFileSync('tc', ['qdisc', 'delete', 'dev', 'xpol1', way])
+      await waitFor(() => /htb.*\n.*bfifo.*\n.*ingress/.test(qdiscs()), { timeoutMs: 5000, what: qdiscs })
+    }
+    await expectRates('after a repair', 30, 20)
+    await setRates(0, 0)
+    expect(qdiscs()).to.match(/^qdisc noqueue/)
+  })
+
+  it('at its expiry a guest is stopped and blocked, not deleted; clearing it unblocks', async () => {
+    await setExpiry(Date.now() + 3000)
+    expect(guest().policyBlocked).to.equal(false)
+    await waitFor(() => guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+    expect(guest().policyReason).to.equal('expired')
+    expect(await power('startGuest')).to.equal('policy_blocked')
+    await setExpiry(Date.now() + dayMs)
+    await waitFor(() => !guest().policyBlocked)
+    await setExpiry(0)
+    expect(await power('startGuest')).to.equal('done')
+  })
+
+  it('a month turns once, though the clock goes there and back', async () => {
+    const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
+    await exchangePackets(10)
+    await waitFor(async () => (await use())[1] >= 10 * sentBytes)
+    const [first] = readCount()
+    await restartAt(nextMonth)
+    const turned = await waitFor(() => (readCount()[0] > first ? readCount() : undefined))
+    expect(turned.slice(1)).to.deep.equal([0, 0])
+    await exchangePackets(7)
+    const counted = [turned[0], 7 * answeredBytes, 7 * sentBytes]
+    await waitFor(() => readCount()[2] === counted[2], { what: () => readCount().join(' ') })
+    for (const clock of [{}, nextMonth, {}]) {
+      await restartAt(clock)
+      await exchangePackets(1)
+      counted[1] = Number(counted[1]) + answeredBytes
+      counted[2] = Number(counted[2]) + sentBytes
+      await waitFor(() => readCount()[2] === counted[2], {
+        what: () => `${readCount().join(' ')} to become ${counted.join(' ')}`,
+      })
+      expect(readCount()).to.deep.equal(counted)
+    }
+    await startAgent()
+  })
+
+  async function startAgent(): Promise<void> {
+    settings?.close()
+    watched?.close()
+    if (agent.exited()) await agent.start()
+    await agent.ready()
+    settings = agent.settings()
+    watched = new WatchedHost(agent.watch())
+    if (uuid) await waitFor(() => watched.guests().some((one) => one.uuid === uuid))
+  }
+
+  /** With another clock certificates are not valid: what it does is read from its journal. */
+  async function restartAt(clock: Record<string, string>): Promise<void> {
+    await agent.kill('SIGTERM')
+    const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
+    await agent.start(Object.keys(clock).length > 0 ? faked : {})
+  }
+
+  function readCount(): [string, number, number] {
+    const db = new Database(join(agent.directory, 'state', 'journal.db'), { readonly: true })
+    const row = db.prepare('SELECT period_start, rx_bytes, tx_bytes FROM traffic').raw().get()
+    db.close()
+    return row as [string, number, number]
+  }
+
+  async function create(): Promise<string> {
+    const [guests, operations] = [agent.guests(), agent.operations()]
+    const request = createRequest(1, 'talker', { assignNat: false, portMappings: [] })
+    const { operation } = await createGuest(guests, request)
+    await operationDone(operations, operation!.id)
+    guests.close()
+    operations.close()
+    return request.uuid
+  }
+
+  const guest = (): Guest => watched.guests().find((one) => one.uuid === uuid)!
+  async function power(action: 'startGuest' | 'restartGuest'): Promise<string> {
+    const [guests, operations] = [agent.guests(), agent.operations()]
+    try {
+      const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
+      const { operation } = await call(guests[action].bind(guests), order)
+      return (await operationEnded(operations, operation!.id)).errorCode || 'done'
+    } catch (error) {
+      return String((error as ServiceError).metadata.get('berth-code')[0])
+    } finally {
+      guests.close()
+      operations.close()
+    }
+  }
+
+  async function limitTraffic(change: { monthlyGb?: number; action?: TrafficAction }): Promise<void> {
+    const none = {
+      inGb: undefined,
+      outGb: undefined,
+      throttleMbps: undefined,
+      resetDay: undefined,
+      ifRevision: 0,
+    }
+    const { revision } = await call(settings.setTrafficLimit.bind(settings), {
+      ...{ uuid, mode: TrafficMode.TRAFFIC_MODE_TOTAL, monthlyGb: undefined, action: undefined },
+      ...none,
+      ...change,
+    })
+    await waitFor(() => guest().revision >= revision)
+  }
+
+  async function setRates(networkDownMbps: number, networkUpMbps: number): Promise<void> {
+    const rest = { vcpuMilli: undefined, ramMb: undefined, ioReadMbps: undefined, ioWriteMbps: undefined }
+    const change = { ...rest, networkDownMbps, networkUpMbps, uuid, ifRevision: 0 }
+    await call(settings.setLimits.bind(settings), change)
+  }
+
+  /** What iperf3 reaches, within 5 %. */
+  async function expectRates(when: string, down: number, up: number): Promise<void> {
+    await expectRate(down, `down ${when}`, '-R')
+    await expectRate(up, `up ${when}`)
+  }
+
+  /** A measurement may be short of processor time beside others; a rate that is wrong stays wrong. */
+  async function expectRate(mbps: number, when: string, ...way: string[]): Promise<void> {
+    let reached = 0
+    for (let attempt = 0; attempt < 3 && Math.abs(reached - mbps) > mbps * 0.05; attempt++)
+      reached = await measure(...way)
+    expect(reached, when).to.be.closeTo(mbps, mbps * 0.05)
+  }
+
+  const qdiscs = (): string => execFileSync('tc', ['qdisc', 'show', 'dev', 'xpol1']).toString()
+
+  async function setExpiry(expiresAtMs: number): Promise<void> {
+    const { revision } = await call(settings.setExpiry.bind(settings), { uuid, expiresAtMs, ifRevision: 0 })
+    await waitFor(() => guest().revision >= revision)
+  }
+
+  async function use(): Promise<[number, number]> {
+    const { rxBytes, txBytes } = await call(settings.getTraffic.bind(settings), { uuid })
+    return [Number(rxBytes), Number(txBytes)]
+  }
+
+  async function expectUse(exchanges: number): Promise<void> {
+    const wanted = [exchanges * answeredBytes, exchanges * sentBytes]
+    let last: number[] = []
+    await waitFor(async () => Number((last = await use())[1]) >= Number(wanted[1]), {
+      what: () => `${wanted.join(' ')} counted, ${last.join(' ')}`,
+    })
+    expect(await use()).to.deep.equal(wanted)
+  }
+
+  /** With the guest's interfaces and the host's programs. */
+  async function inGuest(program: string, ...argv: string[]): Promise<string> {
+    const init = await waitFor(() => [...readInits(instance).values()][0])
+    return (
+      await exec('nsenter', ['-t', init.split(':')[0]!, '-n', program, ...argv], { maxBuffer: 8 << 20 })
+    ).stdout
+  }
+
+  const exchangePackets = (count: number): Promise<string> =>
+    inGuest('/usr/bin/python3', '-c', exchange, String(count))
+
+  const upload = (bytes: string, seconds = 60): Promise<string> =>
+    inGuest('timeout', `${seconds}`, 'iperf3', '-c', clientAddress, '-n', bytes, '--connect-timeout', '3000')
+
+  /** Mbit/s that arrive. */
+  async function measure(...way: string[]): Promise<number> {
+    const text = await inGuest('iperf3', '-c', clientAddress, '-t', '4', '-O', '2', '-J', ...way)
+    const { end } = JSON.parse(text) as { end: { sum_received: { bits_per_second: number } } }
+    return end.sum_received.bits_per_second / 1e6
+  }
+
+  async function serve(program: string, ...argv: string[]): Promise<ChildProcess> {
+    const child = spawn('ip', ['netns', 'exec', outside, program, ...argv], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    await once(child.stdout, 'data')
+    child.stdout.resume()
+    return child
+  }
+})
+
+function instanceOf({ directory }: AgentProcess): Instance {
+  const [stateDir, pool] = [join(directory, 'state'), join(directory, 'pool')]
+  return { stateDir, pool, table: 'btest_pol', interfacePrefix: 'xpol' }
+}
+
+function makeClient(): void {
+  for (const command of [
+    `netns add ${outside}`,
+    `link add btestpol0 type veth peer name eth0 netns ${outside}`,
+    `address add ${hostAddress}/24 dev btestpol0`,
+    'link set btestpol0 up',
+    `-n ${outside} link set lo up`,
+    `-n ${outside} address add ${clientAddress}/24 dev eth0`,
+    `-n ${outside} link set eth0 up`,
+  ])
+    execFileSync('ip', command.split(' '))
+}
+
+/** The interface goes with its peer. */
+function removeClient(): void {
+  if (!existsSync(`/run/netns/${outside}`)) return
+  const pids = execFileSync('ip', ['netns', 'pids', outside]).toString().split('\n').filter(Boolean)
+  for (const pid of pids) process.kill(Number(pid), 'SIGKILL')
+  if (existsSync('/sys/class/net/btestpol0')) execFileSync('ip', ['link', 'delete', 'btestpol0'])
+  execFileSync('ip', ['netns', 'delete', outside])
+}
+
+function daysToNextMonth(): number {
+  const now = new Date()
+  const next = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
+  return Math.ceil((next - now.getTime()) / dayMs) + 1
+}

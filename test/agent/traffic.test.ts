@@ -1,0 +1,369 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { AgentConfigSchema } from '../../agent/config.js'
+import { ratesOf } from '../../agent/guests/policy.js'
+import {
+  openFirewall,
+  unlimitedTraffic,
+  type GuestRecord,
+  type TrafficLimit,
+} from '../../agent/guests/record.js'
+import { GuestStore } from '../../agent/guests/store.js'
+import { Turns } from '../../agent/guests/turns.js'
+import type { GuestRates } from '../../agent/network/contract.js'
+import { Changes } from '../../agent/state/changes.js'
+import { openDatabase } from '../../agent/state/database.js'
+import { TrafficKeeper } from '../../agent/traffic/keeper.js'
+import { validateConfig } from '../../shared/config.js'
+import { createTimeFormat } from '../../shared/time.js'
+
+/* The keeper with a journal on disk; the host's counters, its clock and the guests' interfaces are set by hand. */
+
+const gb = 1e9
+const time = createTimeFormat('UTC')
+const at = (text: string): number => time.parseField('at', text)
+const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
+const deviceOf = (id: number): string => `bt${id}`
+
+/** A host as far as the keeper sees it; it outlives keepers. */
+class Host {
+  readonly #directory = mkdtempSync(join(tmpdir(), 'btest-traffic-'))
+  readonly counters = new Map<string, { rxBytes: number; txBytes: number }>()
+  readonly stopped: string[] = []
+  rates: GuestRates[] = []
+  nowMs = at('2026-11-21 12:00:00')
+  boot = 1
+  countersFail = false
+  busy = false
+  store!: GuestStore
+  keeper!: TrafficKeeper
+
+  constructor() {
+    this.open()
+  }
+
+  open(): void {
+    this.store = new GuestStore(new Changes(openDatabase(join(this.#directory, 'journal.db'))))
+    const { store } = this
+    const readCounters = (): Promise<ReadonlyMap<string, { rxBytes: number; txBytes: number }>> =>
+      this.countersFail
+        ? Promise.reject(new Error('nft died'))
+        : Promise.resolve(structuredClone(this.counters))
+    const apply = (rates: GuestRates): Promise<void> => Promise.resolve(void this.rates.push(rates))
+    this.keeper = new TrafficKeeper({
+      context: {
+        ...{
+          config,
+          store,
+          turns: new Turns(),
+          deviceOf,
+          log: pino({ level: 'silent' }),
+          now: () => this.nowMs,
+        },
+        network: { readCounters },
+        shaper: { apply },
+      },
+      busy: () => this.busy,
+      stop: (uuid) => {
+        this.stopped.push(uuid)
+        store.update(uuid, { status: 'stopped', wanted: 'stopped' })
+      },
+      bootId: `boot-${this.boot}`,
+    })
+  }
+
+  /** A new agent on the same journal, without the old one's ending. */
+  crash(): void {
+    this.store.changes.db.close()
+    this.open()
+  }
+
+  reboot(): void {
+    this.boot += 1
+    this.counters.clear()
+    this.crash()
+  }
+
+  destroy(): void {
+    this.store.changes.db.close()
+    rmSync(this.#directory, { recursive: true })
+  }
+
+  guest(id: number, given: Partial<GuestRecord> = {}): string {
+    const uuid = `guest-${id}`
+    const limits = {
+      ...{ vcpuMilli: 1000, ramMb: 512, diskGb: 1, networkDownMbps: 100, networkUpMbps: 5 },
+      ...{ ioReadMbps: 0, ioWriteMbps: 0 },
+    }
+    this.store.insert({
+      ...{ uuid, id, name: `g${id}`, spec: { virtualization: 'lxc', templateId: 't', limits } },
+      ...{ status: 'running', wanted: 'running', idmapSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
+      ...{ login: null, hasPassword: false, portMappings: [], publicIpv4s: [], ipv6Addresses: [] },
+      ...{ firewall: openFirewall, traffic: unlimitedTraffic, expiresAtMs: 0 },
+      createdAtMs: at('2026-01-01 00:00:00'),
+      ...given,
+    })
+    return uuid
+  }
+
+  receive(uuid: string, rxBytes: number, txBytes = 0): void {
+    const have = this.counters.get(uuid) ?? { rxBytes: 0, txBytes: 0 }
+    this.counters.set(uuid, { rxBytes: have.rxBytes + rxBytes, txBytes: have.txBytes + txBytes })
+  }
+
+  used(uuid: string): [number, number] {
+    const { rxBytes, txBytes } = this.keeper.readUse(this.store.get(uuid))
+    return [rxBytes, txBytes]
+  }
+
+  limit(uuid: string, limit: Partial<TrafficLimit>): Promise<void> {
+    this.store.update(uuid, { traffic: { ...this.store.get(uuid).traffic, ...limit } })
+    return this.keeper.judge(uuid)
+  }
+
+  policy(uuid: string): GuestRecord['policy'] {
+    return this.store.get(uuid).policy
+  }
+}
+
+describe('traffic', () => {
+  let host: Host
+  beforeEach(() => (host = new Host()))
+  afterEach(() => host.destroy())
+
+  it('counts each guest’s bytes by direction, across crashes, restarts and reboots', async () => {
+    const [a, b] = [host.guest(1), host.guest(2)]
+    host.receive(a, 1000, 200)
+    host.receive(b, 5)
+    await host.keeper.look()
+    host.receive(a, 1)
+    host.crash()
+    await host.keeper.look()
+    expect([host.used(a), host.used(b)]).to.deep.equal([
+      [1001, 200],
+      [5, 0],
+    ])
+    await host.keeper.close()
+    host.reboot()
+    host.receive(a, 5000)
+    await host.keeper.look()
+    expect(host.used(a)).to.deep.equal([6001, 200])
+  })
+
+  it('never loses or doubles a byte but those since the last look before a reboot', async () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('bytes' as const), rx: fc.nat(1e9), tx: fc.nat(1e9) }),
+      fc.constantFrom({ kind: 'look' as const }, { kind: 'crash' as const }, { kind: 'reboot' as const }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const own = new Host()
+        try {
+          const uuid = own.guest(1)
+          const [counted, pending] = [
+            [0, 0],
+            [0, 0],
+          ] as [[number, number], [number, number]]
+          const settle = (): void => {
+            for (const way of [0, 1] as const) {
+              counted[way] += pending[way]
+              pending[way] = 0
+            }
+          }
+          for (const one of steps) {
+            if (one.kind === 'bytes') {
+              own.receive(uuid, one.rx, one.tx)
+              pending[0] += one.rx
+              pending[1] += one.tx
+            } else if (one.kind === 'look') {
+              await own.keeper.look()
+              settle()
+            } else if (one.kind === 'crash') own.crash()
+            else {
+              own.reboot()
+              pending.fill(0)
+            }
+            expect(own.used(uuid)).to.deep.equal(counted)
+          }
+        } finally {
+          own.destroy()
+        }
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  it('a month that turns resets once, whatever the clock does', async () => {
+    const uuid = host.guest(1)
+    const seen: [string, number][] = []
+    for (const [day, bytes] of [
+      ['2026-11-30 23:59:59', 10],
+      ['2026-12-01 00:00:01', 1],
+      ['2026-11-30 23:59:59', 2],
+      ['2026-12-01 00:00:01', 4],
+      ['2026-10-01 00:00:00', 8],
+      ['2026-12-31 23:59:59', 16],
+      ['2027-01-01 00:00:00', 32],
+    ] as const) {
+      host.nowMs = at(day)
+      host.receive(uuid, bytes)
+      if (bytes === 4) host.crash()
+      await host.keeper.look()
+      seen.push([host.keeper.readUse(host.store.get(uuid)).periodStart, host.used(uuid)[0]])
+    }
+    expect(seen).to.deep.equal([
+      ['2026-11-01', 10],
+      ['2026-12-01', 1],
+      ['2026-12-01', 3],
+      ['2026-12-01', 7],
+      ['2026-12-01', 15],
+      ['2026-12-01', 31],
+      ['2027-01-01', 32],
+    ])
+  })
+
+  it('a reset takes a count back to the present month that a wrong clock has sent years ahead', async () => {
+    const uuid = host.guest(1)
+    host.nowMs = at('2031-01-01 00:00:00')
+    await host.keeper.look()
+    host.nowMs = at('2026-11-21 00:00:00')
+    host.receive(uuid, 10)
+    await host.keeper.look()
+    const { periodStart, rxBytes } = host.keeper.readUse(host.store.get(uuid))
+    expect([periodStart, rxBytes]).to.deep.equal(['2031-01-01', 10])
+    host.keeper.resetUse(uuid)
+    expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
+  })
+
+  it('a guest’s own reset day, and when it comes', async () => {
+    const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, resetDay: 25 } })
+    host.receive(uuid, 10)
+    await host.keeper.look()
+    const { periodStart, resetsAtMs } = host.keeper.readUse(host.store.get(uuid))
+    expect([periodStart, time.format(resetsAtMs)]).to.deep.equal(['2026-10-25', '2026-11-25 00:00:00'])
+    await host.limit(uuid, { resetDay: 28 })
+    expect(host.used(uuid), 'another day resets nothing').to.deep.equal([10, 0])
+    host.nowMs = at('2026-11-28 00:00:00')
+    await host.keeper.look()
+    expect(host.used(uuid)).to.deep.equal([0, 0])
+  })
+
+  it('a quota that is used up stops the guest once and blocks it', async () => {
+    const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
+    host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
+    await host.keeper.look()
+    expect([host.policy(uuid), host.stopped]).to.deep.equal([{ expired: false, overQuota: false }, []])
+    host.receive(uuid, 0, 1)
+    await host.keeper.look()
+    await host.keeper.look()
+    expect([host.policy(uuid), host.stopped]).to.deep.equal([{ expired: false, overQuota: true }, [uuid]])
+    expect(host.store.get(uuid).wanted).to.equal('stopped')
+  })
+
+  for (const [name, unblock] of [
+    ['a reset', async (uuid: string) => (host.keeper.resetUse(uuid), host.keeper.judge(uuid))],
+    ['a raise', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
+    ['no quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
+    ['another action', (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 })],
+    ['a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
+  ] as const)
+    it(`${name} unblocks it and does not start it`, async () => {
+      const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
+      host.receive(uuid, gb)
+      await host.keeper.look()
+      expect(host.policy(uuid).overQuota).to.equal(true)
+      await unblock(uuid)
+      expect(host.policy(uuid)).to.deep.equal({ expired: false, overQuota: false })
+      expect(host.store.get(uuid).wanted).to.equal('stopped')
+      host.crash()
+      await host.keeper.look()
+      expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([false, [uuid]])
+    })
+
+  it('a throttled guest goes on at the lower rate, and at its own again afterwards', async () => {
+    const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
+    host.receive(uuid, gb)
+    await host.keeper.look()
+    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 7, upMbps: 5 }])
+    await host.limit(uuid, { throttleMbps: 3 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3 })
+    expect(ratesOf(host.store.get(uuid), { config, deviceOf })).to.deep.equal(host.rates.at(-1))
+    host.keeper.resetUse(uuid)
+    await host.keeper.judge(uuid)
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5 })
+    expect(host.stopped).to.deep.equal([])
+  })
+
+  it('a quota without an action is only noted', async () => {
+    const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, mode: 'split', outGb: 1, action: 'none' } })
+    host.receive(uuid, 5 * gb, gb)
+    await host.keeper.look()
+    expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([true, []])
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5 })
+    await host.limit(uuid, { action: 'stop' })
+    expect(host.stopped, 'now it has one').to.deep.equal([uuid])
+  })
+
+  it('a guest that expires is stopped at that time, also where counters cannot be read', async () => {
+    const uuid = host.guest(1, { expiresAtMs: at('2026-11-21 12:00:10') })
+    host.countersFail = true
+    host.nowMs = at('2026-11-21 12:00:09')
+    await host.keeper.look()
+    expect([host.policy(uuid).expired, host.stopped]).to.deep.equal([false, []])
+    host.nowMs += 1000
+    await host.keeper.look()
+    expect([host.policy(uuid).expired, host.stopped]).to.deep.equal([true, [uuid]])
+    for (const expiresAtMs of [0, at('2027-01-01 00:00:00')]) {
+      host.store.update(uuid, { expiresAtMs: 1 })
+      await host.keeper.judge(uuid)
+      host.store.update(uuid, { expiresAtMs })
+      await host.keeper.judge(uuid)
+      expect(host.policy(uuid).expired).to.equal(false)
+    }
+    expect([host.store.get(uuid).wanted, host.stopped]).to.deep.equal(['stopped', [uuid]])
+  })
+
+  it('a guest that is busy is stopped when that has ended', async () => {
+    const uuid = host.guest(1, { expiresAtMs: 1 })
+    host.busy = true
+    await host.keeper.look()
+    expect([host.policy(uuid).expired, host.stopped]).to.deep.equal([true, []])
+    host.busy = false
+    await host.keeper.look()
+    expect(host.stopped).to.deep.equal([uuid])
+  })
+
+  it('one that is being deleted or is broken is left alone', async () => {
+    for (const [id, status] of [
+      [1, 'deleting'],
+      [2, 'error'],
+    ] as const)
+      host.guest(id, { status, expiresAtMs: 1 })
+    await host.keeper.look()
+    expect(host.stopped).to.deep.equal([])
+  })
+
+  it('a look that changes nothing writes nothing', async () => {
+    const uuid = host.guest(1)
+    host.receive(uuid, 5)
+    await host.keeper.look()
+    const revision = host.store.get(uuid).revision
+    const written = host.store.changes.db.prepare('SELECT total_changes()').pluck()
+    const before = written.get()
+    await host.keeper.look()
+    expect([written.get(), host.store.get(uuid).revision]).to.deep.equal([before, revision])
+  })
+
+  it('goes with the guest', async () => {
+    const uuid = host.guest(1)
+    host.receive(uuid, 5)
+    await host.keeper.look()
+    host.store.remove(uuid)
+    await host.keeper.look()
+    expect(host.store.changes.db.prepare('SELECT count(*) FROM traffic').pluck().get()).to.equal(0)
+  })
+})

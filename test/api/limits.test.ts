@@ -1,0 +1,181 @@
+import { expect } from 'chai'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+type Row = Record<string, unknown>
+
+describe('limits, expiry and traffic over HTTP', () => {
+  let gateway: TestGateway
+  let guest: Guest
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+  beforeEach(() => {
+    guest = gateway.fleet.addGuest()
+  })
+
+  const put = (what: string, body: unknown) =>
+    gateway.request('PUT', `/containers/${guest.id}/${what}`, { body })
+  const detail = async (): Promise<Row> =>
+    (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
+  const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
+
+  describe('resource-limit', () => {
+    it('changes the fields sent and no other, and answers a message alone', async () => {
+      const { status, body } = await put('resource-limit', { vcpu: 1.5, network_down_mbps: 100 })
+      expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
+      expect(body.message).to.be.a('string')
+      expect(await detail()).to.include({
+        ...{ vcpu: 1.5, ram_mb: 512, disk_gb: 10 },
+        ...{ network_down_mbps: 100, network_up_mbps: 0, io_read_mbps: 0 },
+      })
+    })
+
+    it('takes the legacy pair for both directions, and the split fields before it', async () => {
+      await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
+      expect(await detail()).to.include({
+        ...{ network_down_mbps: 50, network_up_mbps: 20, io_read_mbps: 7, io_write_mbps: 7 },
+      })
+      await put('resource-limit', { network_bw_mbps: 0 })
+      expect(await detail()).to.include({ network_down_mbps: 0, network_up_mbps: 0, io_read_mbps: 7 })
+    })
+
+    it('takes nothing for no change, and ignores what it does not know', async () => {
+      const before = await detail()
+      for (const body of [{}, [], { disk_gb: 99, cpu_percent: 5 }])
+        expect((await put('resource-limit', body)).status).to.equal(200)
+      expect(await detail()).to.deep.equal(before)
+    })
+
+    for (const [body, field] of [
+      [{ vcpu: 0 }, 'vcpu'],
+      [{ ram_mb: 16 }, 'ram_mb'],
+      [{ ram_mb: 512.5 }, 'ram_mb'],
+      [{ network_down_mbps: -1 }, 'network_down_mbps'],
+      [{ network_bw_mbps: '10' }, 'network_bw_mbps'],
+      [{ io_read_mbps: null }, 'io_read_mbps'],
+    ] as const)
+      it(`refuses ${JSON.stringify(body)}`, async () => {
+        const reply = await put('resource-limit', body)
+        expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
+      })
+  })
+
+  describe('expiry', () => {
+    for (const [text, shown] of [
+      ['2030-05-01 12:00:00', '2030-05-01 12:00:00'],
+      ['2030-05-01', '2030-05-01 23:59:59'],
+      ['2030-05-01T12:00:00+02:00', '2030-05-01 10:00:00'],
+      ['', ''],
+    ] as const)
+      it(`takes ${JSON.stringify(text)}`, async () => {
+        expect((await put('expiry', { expires_at: text })).status).to.equal(200)
+        expect(await detail()).to.include({ expires_at: shown, policy_blocked: false })
+      })
+
+    it('refuses what is no time, and nothing', async () => {
+      for (const body of [{ expires_at: 'tomorrow' }, { expires_at: '2030-02-30' }, { expires_at: 5 }, {}])
+        expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
+    })
+
+    it('blocks starts when it has passed, and no more once it is put off', async () => {
+      await put('expiry', { expires_at: '2020-01-01' })
+      expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
+      for (const action of ['start', 'restart']) {
+        const refused = await gateway.request('POST', `/containers/${guest.id}/${action}`)
+        expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
+      }
+      expect((await gateway.request('POST', `/containers/${guest.id}/stop`)).status).to.equal(202)
+      await put('expiry', { expires_at: '' })
+      expect((await start()).status).to.equal(202)
+    })
+
+    it('is taken at creation', async () => {
+      const body = { name: 'ends', template_id: 'debian-12', expires_at: '2031-01-01' }
+      const { data } = (await gateway.request('POST', '/containers', { body })).body
+      const row = (await gateway.request('GET', `/containers/${data.id}`)).body.data
+      expect(row.expires_at).to.equal('2031-01-01 23:59:59')
+    })
+  })
+
+  describe('traffic', () => {
+    const gb = 1e9
+    const read = async (): Promise<Row> =>
+      (await gateway.request('GET', `/containers/${guest.id}/traffic`)).body.data as Row
+    const use = (rxBytes: number, txBytes: number) =>
+      gateway.fleet.settingsOf('host-a').addTraffic(guest.uuid, { rxBytes, txBytes })
+
+    it('is shown field by field', async () => {
+      await put('traffic-limit', { traffic_mode: 'total', monthly_traffic_gb: 10 })
+      use(2 * gb, 0.5 * gb)
+      expect(await read()).to.deep.equal({
+        ...{ mode: 'total', limit_gb: 10, in_limit_gb: 0, out_limit_gb: 0 },
+        ...{ total_used_bytes: 2.5 * gb, rx_used_bytes: 2 * gb, tx_used_bytes: 0.5 * gb, used_pct: 25 },
+        ...{ reset_date: '2026-11', period_start: '2026-11-01', resets_at: '2026-12-01 00:00:00' },
+        action: 'stop',
+      })
+    })
+
+    it('is unlimited by default', async () =>
+      expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))
+
+    it('counts the fuller direction in split mode, by either name', async () => {
+      for (const mode of ['split', 'in_out']) {
+        await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
+        expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
+      }
+      use(3 * gb, 1 * gb)
+      expect((await read()).used_pct).to.equal(50)
+      expect(await detail()).to.include({ traffic_mode: 'split', traffic_in_gb: 10, traffic_out_gb: 2 })
+    })
+
+    it('changes only the fields sent', async () => {
+      const whole = { traffic_action: 'throttle', traffic_throttle_mbps: 5, traffic_reset_day: 15 }
+      await put('traffic-limit', { monthly_traffic_gb: 3, ...whole })
+      await put('traffic-limit', { monthly_traffic_gb: 4 })
+      expect(await detail()).to.include({ traffic_mode: 'total', monthly_traffic_gb: 4, ...whole })
+      const { status, body } = await put('traffic-limit', [])
+      expect([status, body.data]).to.deep.equal([200, undefined])
+    })
+
+    for (const [body, field] of [
+      [{ traffic_mode: 'both' }, 'traffic_mode'],
+      [{ monthly_traffic_gb: -1 }, 'monthly_traffic_gb'],
+      [{ traffic_in_gb: 1.5 }, 'traffic_in_gb'],
+      [{ traffic_action: 'delete' }, 'traffic_action'],
+      [{ traffic_reset_day: 29 }, 'traffic_reset_day'],
+      [{ traffic_throttle_mbps: '5' }, 'traffic_throttle_mbps'],
+    ] as const)
+      it(`refuses ${JSON.stringify(body)}`, async () => {
+        const reply = await put('traffic-limit', body)
+        expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
+      })
+
+    it('blocks starts when a quota is used up, until it is raised or reset', async () => {
+      await put('traffic-limit', { monthly_traffic_gb: 1 })
+      use(1 * gb, 0)
+      expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })
+      const refused = await start()
+      expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
+      expect(refused.body.message).to.contain('traffic quota')
+      await put('traffic-limit', { monthly_traffic_gb: 2 })
+      expect((await start()).status).to.equal(202)
+      await put('traffic-limit', { monthly_traffic_gb: 1 })
+      expect((await start()).status).to.equal(403)
+      const reset = await gateway.request('POST', `/containers/${guest.id}/traffic-reset`, { body: [] })
+      expect([reset.status, reset.body.data]).to.deep.equal([200, undefined])
+      expect(await read()).to.include({ total_used_bytes: 0, used_pct: 0 })
+      expect((await start()).status).to.equal(202)
+    })
+
+    it('throttles, or does nothing, where that is set', async () => {
+      await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
+      use(2 * gb, 0)
+      expect(await detail()).to.include({ policy_blocked: false, throttled: true })
+      expect((await read()).used_pct).to.equal(200)
+      await put('traffic-limit', { traffic_action: 'none' })
+      expect(await detail()).to.include({ policy_blocked: false, throttled: false })
+    })
+  })
+})

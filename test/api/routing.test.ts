@@ -1,0 +1,277 @@
+import { expect } from 'chai'
+import { startTestGateway, type Envelope, type TestGateway } from '../support/test-gateway.js'
+
+const address = (last: number) => ({
+  ...{ address: `203.0.113.${last}`, interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' },
+})
+const prefix = {
+  ...{
+    interface: 'eth0',
+    address: '2001:db8:1::1',
+    prefix: '2001:db8:1::',
+    prefix_len: 64,
+    gateway: 'fe80::1',
+  },
+}
+
+describe('routing and addresses over HTTP', () => {
+  let gateway: TestGateway
+  beforeEach(async () => {
+    gateway = await startTestGateway()
+  })
+  afterEach(() => gateway.close())
+
+  const routing = async (query = ''): Promise<Envelope> => {
+    const { body } = await gateway.request('GET', `/routing${query}`)
+    return (body as { data: Envelope }).data
+  }
+  const put = (body: unknown, query = '') => gateway.request('PUT', `/routing${query}`, { body })
+  const create = (body: object) =>
+    gateway.request('POST', '/containers', { body: { template_id: 'debian-12', ...body } })
+
+  it('shows pools as counts in text, and who has what', async () => {
+    await put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
+    const name = 'holder'
+    const { data } = (await create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true })).body
+    const shown = await routing()
+    const holder = { container_id: data.id as number, container_name: name }
+    expect(shown).to.deep.include({
+      host_id: 'host-a',
+      ipv4: { used: 2, remaining: '1', total: '3' },
+      ipv6: { used: 1, remaining: 'unlimited', total: 'unlimited' },
+      nat4: { used: 1, remaining: '39999', total: '40000' },
+      nat4_port_range: { start: 20_000, end: 59_999 },
+      public_ipv4_addresses: [address(10), address(11), address(12)],
+      ipv6_prefixes: [prefix],
+    })
+    expect(shown.ipv4_assignments).to.deep.equal([
+      { ...holder, ...address(10) },
+      { ...holder, ...address(11) },
+    ])
+    expect(shown.ipv6_assignments[0]).to.include({ ...holder, prefix_len: 64, interface: 'eth0' })
+    const row = (await gateway.request('GET', `/containers/${name}`)).body.data
+    expect(shown.nat4_mappings).to.deep.equal([
+      { ...holder, status: 'creating', ip: row.ip as string, ...(row.port_mappings[0] as object) },
+    ])
+    expect(row.public_ipv4s).to.deep.equal(['203.0.113.10', '203.0.113.11'])
+    expect([row.ipv6, row.ipv6_addresses]).to.deep.equal([
+      shown.ipv6_assignments[0].address,
+      [shown.ipv6_assignments[0].address],
+    ])
+  })
+
+  it('counts the addresses of a small prefix', async () => {
+    const small = { ...prefix, address: '2001:db8::2', prefix: '2001:db8::', prefix_len: 120 }
+    await put({ ipv6_prefixes: [small] })
+    // 256 without the network's own and the host's.
+    expect((await routing()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
+  })
+
+  it('replaces the lists sent and leaves the others', async () => {
+    const first = await put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
+    expect(first.status).to.equal(200)
+    expect(first.body.data).to.deep.include({
+      ipv4: { used: 0, remaining: '1', total: '1' },
+      public_ipv4_addresses: [address(10)],
+      ipv6_prefixes: [prefix],
+    })
+    const second = await put({ nat4_port_range: { start: 30_000, end: 39_999 } })
+    expect(second.body.data).to.deep.include({
+      nat4: { used: 0, remaining: '10000', total: '10000' },
+      public_ipv4_addresses: [address(10)],
+      ipv6_prefixes: [prefix],
+    })
+    const third = await put({ items: [] })
+    expect(third.body.data.public_ipv4_addresses).to.deep.equal([])
+    expect((await put([])).status).to.equal(200)
+  })
+
+  it('takes a prefix with its length behind it, and fills in what may be left out', async () => {
+    const { body } = await put({
+      items: [{ address: '203.0.113.9' }],
+      ipv6_prefixes: [{ prefix: '2001:db8::/56' }],
+    })
+    expect(body.data.public_ipv4_addresses).to.deep.equal([
+      { address: '203.0.113.9', interface: '', prefix_len: 32, gateway: '' },
+    ])
+    expect(body.data.ipv6_prefixes).to.deep.equal([
+      { interface: '', address: '', prefix: '2001:db8::', prefix_len: 56, gateway: '' },
+    ])
+  })
+
+  it('takes a prefix in any spelling, and keeps the canonical one', async () => {
+    for (const item of [
+      { prefix: '2001:DB8:0:0::/64' },
+      { prefix: '2001:db8::0', prefix_len: 64 },
+      { prefix: '2001:db8::/64', prefix_len: 64 },
+    ]) {
+      const { body } = await put({ ipv6_prefixes: [item] })
+      expect(body.data.ipv6_prefixes[0]).to.include({ prefix: '2001:db8::', prefix_len: 64 })
+    }
+  })
+
+  it('answers 409 when an assigned address would go', async () => {
+    await put({ items: [address(10), address(11)] })
+    await create({ name: 'keeps', public_ipv4s: ['203.0.113.11'] })
+    const refused = await put({ items: [address(10)] })
+    expect([refused.status, refused.body.code]).to.deep.equal([409, 'address_in_use'])
+    expect((await routing()).public_ipv4_addresses).to.have.length(2)
+  })
+
+  for (const [name, body, field] of [
+    ['an address that is none', { items: [{ address: '203.0.113.256' }] }, 'items.0.address'],
+    ['an IPv6 address', { items: [address(1), { address: '::1' }] }, 'items.1.address'],
+    ['a prefix length that is none', { items: [{ ...address(1), prefix_len: 33 }] }, 'items.0.prefix_len'],
+    ['a gateway that is none', { items: [{ ...address(1), gateway: 'x' }] }, 'items.0.gateway'],
+    ['an interface with a blank', { items: [{ ...address(1), interface: 'a b' }] }, 'items.0.interface'],
+    [
+      'an interface that is too long',
+      { items: [{ ...address(1), interface: 'a'.repeat(16) }] },
+      'items.0.interface',
+    ],
+    ['a pool that is no list', { items: {} }, 'items'],
+    [
+      'a prefix that is none',
+      { ipv6_prefixes: [{ prefix: '2001:db8::', prefix_len: 129 }] },
+      'ipv6_prefixes.0.prefix_len',
+    ],
+    [
+      'two lengths',
+      { ipv6_prefixes: [{ prefix: '2001:db8::/48', prefix_len: 64 }] },
+      'ipv6_prefixes.0.prefix',
+    ],
+    ...['2001:db8::/64/zz', '2001:db8::/0x40', '2001:db8::/064', '2001:db8::', '2001:db8::/', '/64'].map(
+      (prefix) =>
+        [`the prefix ${prefix}`, { ipv6_prefixes: [{ prefix }] }, 'ipv6_prefixes.0.prefix'] as const,
+    ),
+    ...['2001:db8::1/64', '2001:db8::/ 64', '2001:db8::%1/64', '::ffff:10.0.0.0/104/64'].map(
+      (prefix) =>
+        [`the prefix ${prefix}`, { ipv6_prefixes: [{ prefix }] }, 'ipv6_prefixes.0.prefix'] as const,
+    ),
+    [
+      'a prefix with its length thrice',
+      { ipv6_prefixes: [{ prefix: '2001:db8::/64/64', prefix_len: 64 }] },
+      'ipv6_prefixes.0.prefix',
+    ],
+    ['an IPv4 prefix', { ipv6_prefixes: [{ prefix: '10.0.0.0', prefix_len: 8 }] }, 'ipv6_prefixes.0.prefix'],
+    ['ports that end before they begin', { nat4_port_range: { start: 9, end: 8 } }, 'nat4_port_range.end'],
+    ['half a range', { nat4_port_range: { start: 9 } }, 'nat4_port_range.end'],
+  ] as const)
+    it(`refuses ${name}`, async () => {
+      const { status, body: answer } = await put(body)
+      expect([status, answer.details?.field]).to.deep.equal([400, field])
+    })
+
+  it('gives 8 addresses to 8 of 40 creates at once, and 409 to the others, with nothing left of them', async () => {
+    await put({ items: Array.from({ length: 8 }, (_, index) => address(10 + index)) })
+    const replies = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => create({ name: `pool-${index}`, assign_ipv4: true })),
+    )
+    const codes = replies.map(({ status, body }) => (status === 202 ? 'created' : (body.code as string)))
+    expect(codes.filter((code) => code === 'created')).to.have.length(8)
+    expect(codes.filter((code) => code === 'resource_exhausted')).to.have.length(32)
+    expect(replies.filter(({ status }) => status === 409)).to.have.length(32)
+    expect((await routing()).ipv4).to.deep.equal({ used: 8, remaining: '0', total: '8' })
+    expect((await gateway.request('GET', '/containers')).body.data).to.have.length(8)
+  })
+
+  it('scans a segment', async () => {
+    await put({ items: [address(10)] })
+    const scan = (body: object) => gateway.request('POST', '/routing/ipv4-scan', { body })
+    const { status, body } = await scan({ cidr: '203.0.113.5/28', gateway: '203.0.113.1' })
+    expect(status).to.equal(200)
+    const rows = body.data as { address: string; status: string; usable: boolean }[]
+    expect(rows).to.have.length(14)
+    expect(Object.keys(rows[0]!)).to.have.members([
+      'address',
+      'interface',
+      'prefix_len',
+      'gateway',
+      'status',
+      'usable',
+      'reason',
+    ])
+    const statusOf = (last: number) => rows.find((row) => row.address === `203.0.113.${last}`)?.status
+    expect([statusOf(1), statusOf(10), statusOf(11)]).to.deep.equal(['gateway', 'pool', 'available'])
+    const quick = await scan({ cidr: '203.0.113.0/28', verify: false, limit: 3 })
+    expect((quick.body.data as object[]).length).to.equal(3)
+    for (const cidr of ['203.0.113.0/23', '2001:db8::/120', 'x', '', '203.0.113.0/24; reboot'])
+      expect((await scan({ cidr })).body.details?.field, cidr).to.equal('cidr')
+    expect((await scan({})).body.code).to.equal('missing_field')
+  })
+
+  it('says whether there is IPv6, and why not', async () => {
+    const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
+    expect(await status()).to.deep.equal({
+      ...{ host_id: 'host-a', available: false, reachable: false, prefixes: [], mode: '' },
+      reason: 'the host has no global IPv6 address',
+    })
+    await put({ ipv6_prefixes: [prefix] })
+    expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
+  })
+
+  it('assigns IPv6: one, some, or those that are named', async () => {
+    const { id, name } = gateway.fleet.addGuest()
+    const assign = (body?: unknown) =>
+      gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })
+    const none = await assign()
+    expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
+    await put({ ipv6_prefixes: [prefix] })
+    const one = (await assign([])).body.data
+    expect(one).to.deep.equal({ id, name, ipv6: '2001:db8:1::1', ipv6_addresses: ['2001:db8:1::1'] })
+    const more = (await assign({ ipv6_count: 2, ipv6_addresses: ['2001:DB8:1:0::ff'] })).body.data
+    expect(more.ipv6).to.equal(one.ipv6)
+    expect(more.ipv6_addresses).to.have.length(4).and.to.include('2001:db8:1::ff')
+    const taken = await assign({ ipv6_addresses: ['2001:db8:1::ff'] })
+    expect([taken.status, taken.body.code]).to.deep.equal([409, 'address_in_use'])
+    const bad = await assign({ ipv6_addresses: ['::1', '10.0.0.1'] })
+    expect([bad.status, bad.body.details?.field]).to.deep.equal([400, 'ipv6_addresses.1'])
+  })
+
+  it('is about the host that is named, each with its own pools', async () => {
+    await put({ items: [address(10)] }, '?host_id=host-b')
+    expect((await routing()).public_ipv4_addresses).to.deep.equal([])
+    expect(await routing('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
+    expect((await routing('?host_id=host-b')).public_ipv4_addresses).to.have.length(1)
+    for (const [method, path] of [
+      ['GET', '/routing'],
+      ['PUT', '/routing'],
+      ['GET', '/ipv6/status'],
+    ] as const) {
+      const body = method === 'PUT' ? { body: {} } : {}
+      const unknown = await gateway.request(method, `${path}?host_id=nowhere`, body)
+      expect([unknown.status, unknown.body.details?.field]).to.deep.equal([400, 'host_id'])
+      gateway.fleet.setHostState('host-b', 'offline')
+      expect((await gateway.request(method, `${path}?host_id=host-b`, body)).body.code).to.equal(
+        'host_offline',
+      )
+      gateway.fleet.setHostState('host-b', 'online')
+    }
+  })
+
+  it('shows a key that is bound to containers what these hold, and nothing else', async () => {
+    await put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
+    const mine = (await create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
+    const ask = async () =>
+      (await gateway.request('GET', '/routing', { key })).body.data as Record<string, object[]>
+    const before = await ask()
+    expect(before).to.deep.include({
+      ...{ nat4: { used: 1, remaining: '0', total: '1' }, ipv4: { used: 1, remaining: '0', total: '1' } },
+      ...{ ipv6: { used: 1, remaining: '0', total: '1' }, public_ipv4_addresses: [address(10)] },
+    })
+    for (const list of ['ipv4_assignments', 'nat4_mappings', 'ipv6_assignments'])
+      expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal([
+        'mine',
+      ])
+    await create({ name: 'theirs', ipv4_count: 2, ipv6_count: 3, port_mapping_count: 5 })
+    expect(await ask()).to.deep.equal(before)
+    for (const [method, path, body] of [
+      ['PUT', '/routing', { items: [] }],
+      ['POST', '/routing/ipv4-scan', { cidr: '203.0.113.0/28' }],
+    ] as const) {
+      const refused = await gateway.request(method, path, { key, body })
+      expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
+    }
+  })
+})

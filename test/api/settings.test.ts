@@ -1,0 +1,327 @@
+import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
+import fc from 'fast-check'
+import type { Dispatcher } from 'undici'
+import { scopeCatalogue } from '../../gateway/access/scopes.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+/** Every setting of a container: a valid request, its scope, and what its audit entry is called. */
+const settings: readonly {
+  readonly method: Dispatcher.HttpMethod
+  readonly path: string
+  readonly scope: string
+  readonly body?: object
+  /** Absent: a read. */
+  readonly action?: string
+}[] = [
+  {
+    ...{ method: 'POST', path: '/port-mappings', scope: 'container:network' },
+    ...{ body: { container_port: 80 }, action: 'container.port_mapping_add' },
+  },
+  {
+    ...{ method: 'PUT', path: '/port-mappings/0', scope: 'container:network' },
+    ...{ body: { description: 'x' }, action: 'container.port_mapping_update' },
+  },
+  {
+    ...{ method: 'DELETE', path: '/port-mappings/0', scope: 'container:network' },
+    action: 'container.port_mapping_remove',
+  },
+  { method: 'GET', path: '/random-port', scope: 'container:network' },
+  { method: 'GET', path: '/firewall', scope: 'container:network' },
+  {
+    ...{ method: 'PUT', path: '/firewall', scope: 'container:network', action: 'container.firewall' },
+    body: { enabled: true, default_action: 'DROP', rules: [] },
+  },
+  { method: 'GET', path: '/traffic', scope: 'container:read' },
+  { method: 'POST', path: '/traffic-reset', scope: 'container:traffic', action: 'container.traffic_reset' },
+  {
+    ...{ method: 'PUT', path: '/traffic-limit', scope: 'container:traffic' },
+    ...{ body: { monthly_traffic_gb: 5 }, action: 'container.traffic_limit' },
+  },
+  {
+    ...{ method: 'PUT', path: '/resource-limit', scope: 'container:resize' },
+    ...{ body: { ram_mb: 600 }, action: 'container.resource_limit' },
+  },
+  {
+    ...{ method: 'PUT', path: '/expiry', scope: 'container:resize' },
+    ...{ body: { expires_at: '2031-01-01' }, action: 'container.expiry' },
+  },
+  {
+    ...{ method: 'POST', path: '/ipv6', scope: 'ipv6:assign' },
+    ...{ body: { ipv6_count: 1 }, action: 'container.ipv6' },
+  },
+]
+const writes = settings.filter(({ action }) => action !== undefined)
+
+describe('settings of a container', function () {
+  this.timeout(60_000)
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+    const prefix = { prefix: '2001:db8::', prefix_len: 64 }
+    expect((await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })).status).to.equal(
+      200,
+    )
+  })
+  after(() => gateway.close())
+
+  const send = (
+    { method, path, body }: (typeof settings)[number],
+    ref: string | number,
+    options: { key?: string; headers?: Record<string, string>; prefix?: string } = {},
+  ) => {
+    const { prefix = '/api/v1', ...rest } = options
+    return gateway.request(method, `${prefix}/containers/${ref}${path}`, {
+      ...(body ? { body } : {}),
+      ...rest,
+    })
+  }
+
+  it('are these, as the table of routes has them', () => {
+    const routes = gateway.api.routes.filter(
+      ({ tag, conditional, statuses }) =>
+        (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
+    )
+    const inTable = routes.map(({ method, path, scope, audit }) => [method, path, scope, audit])
+    const here = settings.map(({ method, path, scope, action }) => [
+      method,
+      `/containers/{id}${path.replace('/0', '/{index}')}`,
+      scope,
+      action,
+    ])
+    expect(inTable).to.have.deep.members(here)
+  })
+
+  it('take the id, the uuid and the name, under both prefixes', async () => {
+    for (const setting of settings)
+      for (const prefix of ['/api/v1', '/api']) {
+        const guest = gateway.fleet.addGuest()
+        for (const ref of [guest.id, guest.uuid, guest.name].slice(0, setting.method === 'DELETE' ? 1 : 3)) {
+          const { status, text } = await send(setting, ref, { prefix })
+          expect(status, `${setting.method} ${setting.path} ${text}`).to.equal(200)
+        }
+      }
+  })
+
+  it('need their scope, and no other will do', async () => {
+    for (const setting of settings) {
+      const guest = gateway.fleet.addGuest()
+      const others = scopeCatalogue.filter((scope) => scope !== setting.scope)
+      const without = await send(setting, guest.id, { key: await gateway.makeKey({ scopes: others }) })
+      expect([without.status, without.body.code], setting.path).to.deep.equal([403, 'insufficient_scope'])
+      const alone = await send(setting, guest.id, { key: await gateway.makeKey({ scopes: [setting.scope] }) })
+      expect(alone.status, setting.path).to.equal(200)
+    }
+  })
+
+  it('do not exist for a container the key may not see, byte for byte', async () => {
+    const [mine, theirs] = [gateway.fleet.addGuest(), gateway.fleet.addGuest()]
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
+    const before = (await gateway.request('GET', `/containers/${theirs.id}`)).text
+    for (const setting of settings) {
+      const refs = [theirs.id, theirs.uuid, theirs.name, 999_999, 'no-such', crypto.randomUUID()]
+      const answers = await Promise.all(
+        refs.flatMap((ref) =>
+          ['/api/v1', '/api'].map(async (prefix) => {
+            const headers = { 'if-match': '"1.x"' }
+            for (const options of [
+              { key, prefix },
+              { key, prefix, headers },
+            ]) {
+              const { status, text, headers: sent } = await send(setting, ref, options)
+              expect(status, `${setting.path} ${ref}`).to.equal(404)
+              if (!('headers' in options)) return text.replace(sent['x-request-id'] ?? '', '')
+            }
+            return ''
+          }),
+        ),
+      )
+      expect(new Set(answers).size, `${setting.method} ${setting.path}`).to.equal(1)
+      expect((await send(setting, mine.id, { key })).status, setting.path).to.equal(200)
+    }
+    expect((await gateway.request('GET', `/containers/${theirs.id}`)).text).to.equal(before)
+  })
+
+  it('leave an audit entry each, with the container’s name, also where they are refused', async () => {
+    for (const setting of writes) {
+      const guest = gateway.fleet.addGuest()
+      await send(setting, guest.id)
+      await send(setting, guest.id, { headers: { 'if-match': '"1.x"' } })
+      const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)
+      const entries = body.data as { action: string; success: boolean; detail: string; user: string }[]
+      expect(entries.map(({ action, success }) => [action, success])).to.deep.equal([
+        [setting.action, false],
+        [setting.action, true],
+      ])
+      expect(entries[1]).to.include({ user: 'api:admin' })
+      expect(entries[0]?.detail).to.contain('precondition_failed')
+      expect(entries[1]?.detail).to.match(new RegExp(`^id ${guest.id}, .`))
+    }
+  })
+
+  it('are changed only in the state that If-Match names', async () => {
+    for (const setting of writes) {
+      const guest = gateway.fleet.addGuest()
+      const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
+      const seen = await read()
+      const ifMatch = (value: string) => send(setting, guest.id, { headers: { 'if-match': value } })
+      for (const value of [`W/${seen}`, '"x"', seen.replaceAll('"', ''), '"1.x", "2.x"', '"0.x"', ',']) {
+        const { status, body } = await ifMatch(value)
+        expect([status, body.code], `${setting.path} ${value}`).to.deep.equal([412, 'precondition_failed'])
+      }
+      expect(await read(), setting.path).to.equal(seen)
+      expect((await ifMatch(`"1.x", ${seen}`)).status, setting.path).to.equal(200)
+      expect((await ifMatch(seen)).status, `${setting.path} again`).to.equal(412)
+      expect(await read(), setting.path).not.to.equal(seen)
+    }
+    const guest = gateway.fleet.addGuest()
+    expect((await send(writes[0]!, guest.id, { headers: { 'if-match': '*' } })).status).to.equal(200)
+  })
+
+  it('lose no edit of many at once: one of each round with the same If-Match wins', async () => {
+    const guest = gateway.fleet.addGuest()
+    for (let round = 0; round < 5; round++) {
+      const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
+      const replies = await Promise.all(
+        Array.from({ length: 8 }, () =>
+          send(writes[0]!, guest.id, { headers: { 'if-match': headers['etag'] ?? '' } }),
+        ),
+      )
+      expect(replies.map(({ status }) => status).sort()).to.deep.equal([200, ...Array<number>(7).fill(412)])
+    }
+    const { body } = await gateway.request('GET', `/containers/${guest.id}`)
+    expect(body.data.port_mappings).to.have.length(6)
+  })
+
+  it('answer host_offline while the host is away, and change nothing', async () => {
+    const guest = gateway.fleet.addGuest({}, 'host-b')
+    gateway.fleet.setHostState('host-b', 'offline')
+    for (const setting of settings) {
+      const { status, body } = await send(setting, guest.id)
+      expect([status, body.code], setting.path).to.deep.equal([503, 'host_offline'])
+    }
+    gateway.fleet.setHostState('host-b', 'online')
+  })
+
+  it('replay a POST with the same Idempotency-Key', async () => {
+    const guest = gateway.fleet.addGuest()
+    const headers = { 'idempotency-key': 'one-mapping' }
+    const [first, again] = [
+      await send(writes[0]!, guest.id, { headers }),
+      await send(writes[0]!, guest.id, { headers }),
+    ]
+    expect(again.text).to.equal(first.text)
+    const { body } = await gateway.request('GET', `/containers/${guest.id}`)
+    expect(body.data.port_mappings).to.have.length(2)
+  })
+
+  it('are not carried out twice where the answer was lost', async () => {
+    const guest = gateway.fleet.addGuest()
+    const headers = { 'idempotency-key': 'lost-mapping' }
+    gateway.fleet.settingsOf('host-a').lostAnswer = new BerthError('timeout', 'agent_timeout', 'no answer')
+    gateway.fleet.settingsOf('host-b').lostAnswer = new BerthError('timeout', 'agent_timeout', 'no answer')
+    expect((await send(writes[0]!, guest.id, { headers })).status).to.equal(504)
+    const again = await send(writes[0]!, guest.id, { headers })
+    for (const host of ['host-a', 'host-b']) gateway.fleet.settingsOf(host).lostAnswer = undefined
+    expect(again.status).to.equal(200)
+    const { body } = await gateway.request('GET', `/containers/${guest.id}`)
+    expect(body.data.port_mappings).to.have.length(2)
+  })
+
+  it('ignore fields that every object has', async () => {
+    for (const setting of writes.filter(({ method }) => method !== 'DELETE'))
+      for (const field of [...Object.getOwnPropertyNames(Object.prototype), '__proto__'])
+        for (const value of ['x', { [field]: 1 }]) {
+          const { name } = gateway.fleet.addGuest()
+          const body = { ...setting.body, [field]: value }
+          const { status, text } = await send({ ...setting, body }, name)
+          expect(status, `${setting.path} ${JSON.stringify(body)} ${text}`).to.equal(200)
+          const { body: log } = await gateway.request('GET', `/audit-logs?target=${name}`)
+          expect(log.data[0].detail, setting.path).not.to.contain(field)
+        }
+  })
+
+  it('refuse hostile values in any field, or take them and do no harm', async () => {
+    const guest = gateway.fleet.addGuest()
+    const nasty = fc.oneof(
+      fc.constantFrom(
+        '',
+        '\n',
+        'a;b',
+        '$(id)',
+        '#include',
+        '\u2028',
+        '__proto__',
+        '-1',
+        '1e9',
+        '65536',
+        '::/0',
+      ),
+      fc.jsonValue({ maxDepth: 3 }),
+      fc.double(),
+    )
+    const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', network: 'all' }
+    const shapes: [string, Dispatcher.HttpMethod, (field: string, value: unknown) => object, string[]][] = [
+      [
+        ...([
+          '/port-mappings',
+          'POST',
+          (field: string, value: unknown) => ({ container_port: 80, [field]: value }),
+        ] as const),
+        [
+          'container_port',
+          'host_port',
+          'host_port_end',
+          'container_port_end',
+          'host_ip',
+          'protocol',
+          'description',
+        ],
+      ],
+      [
+        '/firewall',
+        'PUT',
+        (field, value) => ({ enabled: true, default_action: 'DROP', rules: [{ ...rule, [field]: value }] }),
+        ['id', 'direction', 'protocol', 'action', 'network', 'source_ip', 'port', 'description'],
+      ],
+      [
+        '/firewall',
+        'PUT',
+        (field, value) => ({ enabled: true, [field]: value }),
+        ['default_action', 'rules', 'enabled'],
+      ],
+      [
+        '/traffic-limit',
+        'PUT',
+        (field, value) => ({ [field]: value }),
+        ['traffic_mode', 'monthly_traffic_gb', 'traffic_reset_day'],
+      ],
+      [
+        '/resource-limit',
+        'PUT',
+        (field, value) => ({ [field]: value }),
+        ['vcpu', 'ram_mb', 'network_bw_mbps', 'io_read_mbps'],
+      ],
+      ['/expiry', 'PUT', (field, value) => ({ [field]: value }), ['expires_at']],
+      ['/ipv6', 'POST', (field, value) => ({ [field]: value }), ['ipv6_count', 'ipv6_addresses']],
+    ]
+    for (const [path, method, bodyOf, fields] of shapes)
+      await fc.assert(
+        fc.asyncProperty(fc.constantFrom(...fields), nasty, async (field, value) => {
+          const body = bodyOf(field, value)
+          const reply = await gateway.request(method, `/containers/${guest.id}${path}`, { body })
+          expect(reply.status, `${path} ${JSON.stringify(body)} ${reply.text}`).to.be.oneOf([200, 400, 409])
+        }),
+        { numRuns: 60 },
+      )
+    const pools = ['items', 'public_ipv4_addresses', 'ipv6_prefixes', 'nat4_port_range']
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...pools), nasty, async (field, value) => {
+        const reply = await gateway.request('PUT', '/routing?host_id=host-b', { body: { [field]: value } })
+        expect(reply.status, `${field} ${JSON.stringify(value)} ${reply.text}`).to.be.oneOf([200, 400])
+      }),
+      { numRuns: 60 },
+    )
+    expect((await gateway.request('GET', `/containers/${guest.id}`)).status).to.equal(200)
+  })
+})

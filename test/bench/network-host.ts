@@ -1,0 +1,131 @@
+import { join } from 'node:path'
+import type { AgentConfig } from '../../agent/config.js'
+import type { GuestContext } from '../../agent/guests/context.js'
+import { networkOf, unlimitedTraffic, type PortMapping } from '../../agent/guests/record.js'
+import { setFirewall } from '../../agent/guests/settings/firewall.js'
+import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
+import { GuestStore } from '../../agent/guests/store.js'
+import { Turns } from '../../agent/guests/turns.js'
+import { deviceName } from '../../agent/network/allocation.js'
+import type { GuestNetwork, Network } from '../../agent/network/contract.js'
+import type { Firewall } from '../../agent/network/firewall/types.js'
+import { createNetwork } from '../../agent/network/network.js'
+import { formatIpv4, macOf, parseSubnet } from '../../agent/network/subnet.js'
+import { Changes } from '../../agent/state/changes.js'
+import { openDatabase } from '../../agent/state/database.js'
+import { checkFirewall } from '../../shared/network-rules.js'
+import { createLogger } from '../../shared/logging.js'
+import { firewallOf, mappingAt, type Scenario } from './network-plan.js'
+
+const limits = {
+  ...{ vcpuMilli: 1000, ramMb: 256, diskGb: 1 },
+  ...{ networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 },
+}
+
+/**
+ * The settings of an agent with its journal and its network, in the network namespace of the process. Its guests
+ * are what journal and nft know of them.
+ */
+export class SimulatedHost {
+  readonly #context: GuestContext
+  readonly #mappings: PortMappings
+  readonly network: Network
+
+  /** @param directory for the journal, on a disk: what is answered is on it */
+  constructor(
+    private readonly config: AgentConfig['network'],
+    directory: string,
+  ) {
+    this.network = createNetwork(config)
+    // All that mappings and firewalls need of it.
+    this.#context = {
+      config: { network: config } as AgentConfig,
+      store: new GuestStore(new Changes(openDatabase(join(directory, 'journal.db')))),
+      network: this.network,
+      turns: new Turns(),
+      log: createLogger({ name: 'bench', level: 'error' }),
+      now: Date.now,
+      deviceOf: (id: number) => deviceName(config.interface_prefix, id),
+    } as GuestContext
+    this.#mappings = new PortMappings(this.#context)
+  }
+
+  /** The guests in the journal and on the host. The monitor of other programs' changes runs, as in an agent. */
+  async fill(scenario: Scenario): Promise<void> {
+    const { store } = this.#context
+    const portsOf = spreadPorts(scenario, this.config.nat_ports.start)
+    store.changes.transaction(() => {
+      for (let index = 0; index < scenario.guests; index++)
+        store.insert(guestAt(this.config, { index, rules: scenario.rules, ports: portsOf(index) }))
+    })
+    await this.network.ensure(store.list().map((record) => networkOf(record, this.#context.deviceOf)))
+    this.network.onForeignChange(() => undefined)
+  }
+
+  guest(index: number): GuestNetwork {
+    return networkOf(this.#context.store.get(uuidOf(index)), this.#context.deviceOf)
+  }
+
+  /** @returns how to delete it */
+  async addMapping(protocol: 'tcp' | 'udp', hostPort: number): Promise<() => Promise<unknown>> {
+    const target = { uuid: uuidOf(0), ifRevision: 0 }
+    const { portMappings } = await this.#mappings.add(target, mappingAt(protocol, hostPort))
+    return () => this.#mappings.remove(target, portMappings.length - 1)
+  }
+
+  async replaceFirewall(version: number): Promise<void> {
+    await setFirewall(this.#context, { uuid: uuidOf(0), ifRevision: 0 }, firewallOf(50, version))
+  }
+
+  async close(): Promise<void> {
+    await this.network.close()
+    this.#context.store.changes.db.close()
+  }
+}
+
+/** As it is stored. */
+export function checkedFirewall(rules: number, version: number): Firewall {
+  return checkFirewall(firewallOf(rules, version))
+}
+
+const uuidOf = (index: number): string => `guest-${index}`
+
+/** The measured guest, of index 0, has its own; the rest is spread over the others. */
+function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
+  const each = Math.ceil((mappings - ownMappings) / (guests - 1))
+  return (index: number): number[] => {
+    const begin = index === 0 ? 0 : Math.min(mappings, ownMappings + (index - 1) * each)
+    const end = index === 0 ? ownMappings : Math.min(mappings, begin + each)
+    return Array.from({ length: end - begin }, (_, i) => first + begin + i)
+  }
+}
+
+interface SimulatedGuest {
+  readonly index: number
+  readonly rules: number
+  readonly ports: readonly number[]
+}
+
+function guestAt(
+  config: AgentConfig['network'],
+  { index, rules, ports }: SimulatedGuest,
+): Parameters<GuestStore['insert']>[0] {
+  const ipv4 = formatIpv4(parseSubnet(config.subnet).first + index)
+  return {
+    ...{ uuid: uuidOf(index), id: index + 1, name: uuidOf(index), idmapSlot: index },
+    ...{ status: 'running', wanted: 'running', createdAtMs: 0, expiresAtMs: 0 },
+    spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
+    ...{ ipv4, mac: macOf(ipv4), login: null, hasPassword: false },
+    ...{ publicIpv4s: [], ipv6Addresses: [], traffic: unlimitedTraffic },
+    portMappings: ports.map(storedMapping),
+    firewall: checkedFirewall(rules, index),
+    policy: { expired: false, overQuota: false },
+  } as Parameters<GuestStore['insert']>[0]
+}
+
+function storedMapping(hostPort: number): PortMapping {
+  return {
+    ...{ protocol: 'tcp', hostIp: '', hostPort, hostPortEnd: hostPort },
+    ...{ containerPort: 22, containerPortEnd: 22, description: '' },
+  }
+}

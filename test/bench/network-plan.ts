@@ -1,0 +1,73 @@
+import { figure, median, type Figure } from './figures.js'
+import type { WantedFirewall, WantedMapping } from '../../shared/network-rules.js'
+
+/** What is on a simulated host when it is measured. */
+export interface Scenario {
+  readonly name: string
+  readonly guests: number
+  /** Single ports on the whole host. */
+  readonly mappings: number
+  /** Those of the guest that is measured; the others' are spread evenly. */
+  readonly ownMappings: number
+  /** Of each guest's firewall; 0: it is off. */
+  readonly rules: number
+}
+
+export const actions = [
+  'add a tcp mapping',
+  'delete a tcp mapping',
+  'add a udp mapping',
+  'delete a udp mapping',
+  'replace 50 firewall rules',
+] as const
+export type Action = (typeof actions)[number]
+
+/** Who does it: the agent's setting, its `Network` without journal and checks, and nft(8) by hand. */
+export const systems = ['Berth', 'its network alone', 'nft spawned', 'nft pipe'] as const
+export type System = (typeof systems)[number]
+
+/**
+ * Between two calls: what the agent does after its answer, as forgetting the flows of a mapping that went, belongs
+ * to no call's time.
+ */
+export const restMs = 25
+
+/** Milliseconds of each round. */
+export type Times = Partial<Record<Action, Partial<Record<System, number[]>>>>
+
+/** Keeps the time of one round of an action. */
+export function note(times: Times, { action, by }: { action: Action; by: System }, ms: number): void {
+  const ofAction = (times[action] ??= {})
+  ;(ofAction[by] ??= []).push(ms)
+}
+
+export function rowsOf(scenario: string, times: Times): Figure[] {
+  return actions.flatMap((action) => {
+    const taken = times[action]
+    if (!taken) return []
+    const medians = Object.fromEntries(systems.map((by) => [by, taken[by] && median(taken[by])]))
+    return [figure(`${action}, ${scenario}`, 'ms', medians)]
+  })
+}
+
+/** One port, asked for by its number. */
+export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapping {
+  return {
+    ...{ protocol, hostIp: '', hostPort, hostPortEnd: 0 },
+    ...{ containerPort: 22, containerPortEnd: 0, description: '' },
+  }
+}
+
+/** Half of the rules for each direction; another `version` differs in every rule. */
+export function firewallOf(rules: number, version: number): WantedFirewall {
+  return {
+    enabled: rules > 0,
+    defaultAction: 'DROP',
+    rules: Array.from({ length: rules }, (_, i) => ({
+      ...{ id: '', protocol: 'tcp', action: 'ACCEPT', network: 'ipv4', description: '' },
+      direction: i % 2 === 0 ? 'in' : 'out',
+      sourceIp: `203.0.${i}.0/24`,
+      port: String(1 + ((version * rules + i) % 65_000)),
+    })),
+  }
+}

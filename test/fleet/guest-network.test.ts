@@ -1,0 +1,276 @@
+import { expect } from 'chai'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { join, resolve } from 'node:path'
+import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
+import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
+import { readInits } from '../support/inventory.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+const directory = '/var/tmp/btest-guest-network'
+const packets = resolve(import.meta.dirname, '../support/packets.py')
+const segment = { bridge: 'btest-w', prefix: '198.18.114' }
+const client = `${segment.prefix}.1`
+const hostAddress = `${segment.prefix}.11`
+const pool = [50, 51].map((last) => `${segment.prefix}.${last}`)
+const guestPort = 8081
+
+/**
+ * Every setting of the API through a real gateway to a real agent, and what becomes of it in packets: the client
+ * is this machine, on the public segment of the host.
+ */
+describe('the network of a guest, from HTTP to packets', function () {
+  this.timeout(120_000)
+  const host = new FleetHost({ name: 'fgn', index: 1, segment, directory })
+  let gateway: GatewayProcess
+  let wipe: () => void
+  let server: ChildProcess | undefined
+  let hostPort: number
+
+  before(async () => {
+    await endLeftGateway(join(directory, 'gateway'))
+    await host.remove()
+    wipe = scratchDirectory('btest-guest-network').wipe
+    makeSegment(segment)
+    gateway = await GatewayProcess.create(join(directory, 'gateway'), client)
+    gateway.start()
+    await gateway.ready()
+    await host.make()
+    const added = await send('POST', '/hosts', { name: host.name, address: host.address })
+    host.join(added.data.join_token as string)
+    host.start()
+    await waitFor(async () => (await send('GET', '/hosts')).data[0].status === 'online', {
+      timeoutMs: 30_000,
+      what: () => `host online\n${host.logTail()}`,
+    })
+  })
+
+  after(async () => {
+    server?.kill()
+    await gateway?.close()
+    await host.remove()
+    removeSegment(segment)
+    wipe?.()
+  })
+
+  const request = (method: string, path: string, body?: unknown, headers = {}): Promise<GatewayReply> =>
+    gateway.request(method, path, { ...(body === undefined ? {} : { body }), headers })
+
+  /** What must succeed. */
+  async function send(method: string, path: string, body?: unknown): Promise<GatewayReply['body']> {
+    const { status, body: answer } = await request(method, path, body)
+    expect(status, `${method} ${path} ${JSON.stringify(answer)}`).to.be.below(300)
+    return answer
+  }
+
+  async function act(method: string, path: string): Promise<void> {
+    const { task_id: id } = (await send(method, path)).data as { task_id: string }
+    await taskDone(id)
+  }
+
+  const taskDone = (id: string) =>
+    waitFor(
+      async () => {
+        const { status, error } = (await send('GET', `/tasks/${id}`)).data as {
+          status: string
+          error: string
+        }
+        if (status === 'failed') throw new Error(error)
+        return status === 'done'
+      },
+      { timeoutMs: 30_000 },
+    )
+
+  const detail = async () => (await send('GET', '/containers/web')).data as Record<string, unknown>
+
+  /** A server in the guest's network that tells each client its address. */
+  async function serve(): Promise<void> {
+    server?.kill()
+    const pid = await waitFor(() => [...readInits(host.instance).values()][0]?.split(':')[0])
+    const args = [
+      `--net=/proc/${pid}/ns/net`,
+      '/usr/bin/python3',
+      packets,
+      'serve',
+      'web',
+      `tcp:${guestPort}`,
+    ]
+    const child = spawn('nsenter', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    server = child
+    await new Promise((ready) => child.stdout.once('data', ready))
+  }
+
+  /** What the guest answers; empty: nothing. */
+  function ask(address: string, port: number): string {
+    const args = [packets, 'ask', 'tcp', address, String(port)]
+    return spawnSync('/usr/bin/python3', args, { encoding: 'utf8' }).stdout.trim()
+  }
+
+  const seen = `web ${client}`
+
+  it('sets pools, and creates a guest with ports, an address, rates and a quota', async () => {
+    const items = pool.map((address) => ({ address, interface: 'up0', prefix_len: 24 }))
+    const { data: routing } = await send('PUT', '/routing', { items })
+    expect(routing.ipv4).to.deep.equal({ used: 0, remaining: '2', total: '2' })
+    const { data } = await send('POST', '/containers', {
+      ...{ name: 'web', template_id: 'debian-12', vcpu: 0.5, ram_mb: 64, disk_gb: 1, assign_ipv4: true },
+      ...{ network_bw_mbps: 200, monthly_traffic_gb: 5, nat_port_mappings: [{ container_port: guestPort }] },
+    })
+    await taskDone(data.task_id as string)
+    await serve()
+    const row = await detail()
+    expect(row).to.include({
+      ...{ status: 'running', network_down_mbps: 200, network_up_mbps: 200, monthly_traffic_gb: 5 },
+      ...{ traffic_mode: 'total', traffic_action: 'stop', policy_blocked: false },
+    })
+    const mappings = row['port_mappings'] as { container_port: number; host_port: number }[]
+    expect(mappings.map((one) => one.container_port)).to.deep.equal([22, guestPort])
+    hostPort = mappings[1]!.host_port
+    expect(pool).to.include((row['public_ipv4s'] as string[])[0])
+  })
+
+  it('is reached by its mapping and by its own address, and sees who comes', async () => {
+    const [own = ''] = (await detail())['public_ipv4s'] as string[]
+    expect([ask(hostAddress, hostPort), ask(own, guestPort)]).to.deep.equal([seen, seen])
+    const { data } = await send('GET', '/routing')
+    expect(data.ipv4_assignments).to.have.length(1)
+    expect(data.ipv4_assignments[0]).to.include({ container_name: 'web', address: own, interface: 'up0' })
+    expect(data.nat4_mappings[1]).to.include({
+      host_port: hostPort,
+      container_port: guestPort,
+      status: 'running',
+    })
+  })
+
+  it('moves a mapping, adds a range, removes both; what another has is 409', async () => {
+    const path = '/containers/web/port-mappings'
+    const { port } = (await send('GET', '/containers/web/random-port')).data as { port: number }
+    await send('PUT', `${path}/1`, { host_port: port })
+    expect([ask(hostAddress, port), ask(hostAddress, hostPort)]).to.deep.equal([seen, ''])
+    hostPort = port
+    const range = { container_port: guestPort - 1, container_port_end: guestPort + 8 }
+    const { data } = await send('POST', path, range)
+    const { host_port: first, host_port_end: last } = data[2] as { host_port: number; host_port_end: number }
+    expect(last - first).to.equal(9)
+    expect(ask(hostAddress, first + 1)).to.equal(seen)
+    const taken = await request('POST', path, { container_port: 1, host_port: first + 5 })
+    expect([taken.status, taken.body.code]).to.deep.equal([409, 'port_conflict'])
+    expect((await send('DELETE', `${path}/2`)).data).to.have.length(2)
+    expect(ask(hostAddress, first + 1)).to.equal('')
+    const absent = await request('DELETE', `${path}/2`)
+    expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
+  })
+
+  it('closes and opens its firewall, in the state that If-Match names', async () => {
+    const path = '/containers/web/firewall'
+    const rule = {
+      direction: 'in',
+      protocol: 'tcp',
+      action: 'ACCEPT',
+      network: 'ipv4',
+      port: String(guestPort),
+    }
+    const firewall = (rules: object[]) => ({ enabled: true, default_action: 'DROP', rules })
+    await send('PUT', path, firewall([]))
+    expect(ask(hostAddress, hostPort)).to.equal('')
+    const { data } = await send(
+      'PUT',
+      path,
+      firewall([{ ...rule, source_ip: `${client}-${segment.prefix}.9` }]),
+    )
+    expect(ask(hostAddress, hostPort)).to.equal(seen)
+    expect((await send('GET', path)).data).to.deep.equal(data)
+    await send('PUT', path, firewall([{ ...rule, source_ip: `${segment.prefix}.2/31` }]))
+    expect(ask(hostAddress, hostPort)).to.equal('')
+    const refused = await request('PUT', path, firewall([{ ...rule, protocol: 'icmp' }]))
+    expect([refused.status, refused.body.details.field]).to.deep.equal([400, 'rules.0.port'])
+    const stale = await request('PUT', path, firewall([]), { 'if-match': '"1.x"' })
+    expect([stale.status, stale.body.code]).to.deep.equal([412, 'precondition_failed'])
+    await send('PUT', path, { enabled: false, default_action: 'ACCEPT', rules: [] })
+    expect(ask(hostAddress, hostPort)).to.equal(seen)
+  })
+
+  it('changes limits and quota of a guest that runs', async () => {
+    await send('PUT', '/containers/web/resource-limit', { ram_mb: 96, network_up_mbps: 20, vcpu: 0.25 })
+    await send('PUT', '/containers/web/traffic-limit', { traffic_action: 'throttle', traffic_reset_day: 15 })
+    expect(await detail()).to.include({
+      ...{ ram_mb: 96, vcpu: 0.25, network_up_mbps: 20, network_down_mbps: 200 },
+      ...{ traffic_action: 'throttle', traffic_reset_day: 15, monthly_traffic_gb: 5 },
+    })
+    const much = await request('PUT', '/containers/web/resource-limit', { ram_mb: 4_000_000 })
+    expect([much.status, much.body.code]).to.deep.equal([409, 'resource_exhausted'])
+  })
+
+  it('counts its traffic, and begins anew', async () => {
+    const path = '/containers/web/traffic'
+    const used = async () => (await send('GET', path)).data as Record<string, number | string>
+    expect(ask(hostAddress, hostPort)).to.equal(seen)
+    const counted = await waitFor(async () => {
+      const now = await used()
+      return Number(now['rx_used_bytes']) > 0 && Number(now['tx_used_bytes']) > 0 ? now : undefined
+    })
+    expect(counted).to.include({ mode: 'total', limit_gb: 5, action: 'throttle' })
+    expect(counted['reset_date']).to.match(/^\d{4}-\d{2}$/)
+    expect(counted['period_start']).to.match(/-15$/)
+    await send('POST', `${path}-reset`)
+    expect((await used())['total_used_bytes']).to.equal(0)
+  })
+
+  it('ends at its expiry, is blocked, and starts again once that is put off', async () => {
+    await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })
+    await waitFor(async () => (await detail())['status'] === 'stopped')
+    expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
+    const refused = await request('POST', '/containers/web/start')
+    expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
+    await send('PUT', '/containers/web/expiry', { expires_at: '' })
+    await act('POST', '/containers/web/start')
+    await serve()
+    expect(ask(hostAddress, hostPort)).to.equal(seen)
+  })
+
+  it('tells of the segment and of IPv6 as they are', async () => {
+    const [own = ''] = (await detail())['public_ipv4s'] as string[]
+    const scan = { cidr: `${segment.prefix}.0/26`, interface: 'up0' }
+    const { data } = await send('POST', '/routing/ipv4-scan', scan)
+    const statusOf = (address: string) =>
+      (data as { address: string; status: string }[]).find((item) => item.address === address)?.status
+    const free = pool.find((address) => address !== own)!
+    expect([hostAddress, client, own, free, `${segment.prefix}.60`].map(statusOf)).to.deep.equal([
+      'host',
+      'in_use',
+      'assigned',
+      'pool',
+      'available',
+    ])
+    const ipv6 = (await send('GET', '/ipv6/status')).data as { available: boolean; reason: string }
+    expect(ipv6.available).to.equal(false)
+    expect(ipv6.reason).not.to.equal('')
+    const none = await request('POST', '/containers/web/ipv6')
+    expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
+  })
+
+  it('tells of another program’s table that drops what guests send, in the host’s report', async () => {
+    const foreign = 'add table inet other; add chain inet other closed'
+    const head = '{ type filter hook forward priority 0; policy drop; }'
+    const nft = (script: string) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', script])
+    const warnings = async () => (await send('GET', '/host-report')).data.warnings as string[]
+    const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
+    expect(nft(`${foreign} ${head}`).status).to.equal(0)
+    // Tables of others are looked at every 20 s, and the report follows every 5.
+    await waitFor(warned, { timeoutMs: 40_000, what: 'a warning' })
+    expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
+    expect(ask(hostAddress, hostPort)).to.equal('')
+    nft('delete table inet other')
+    expect(ask(hostAddress, hostPort)).to.equal(seen)
+  })
+
+  it('gives back what it had', async () => {
+    const [own = ''] = (await detail())['public_ipv4s'] as string[]
+    const kept = await request('PUT', '/routing', { items: [] })
+    expect([kept.status, kept.body.code]).to.deep.equal([409, 'address_in_use'])
+    await act('DELETE', '/containers/web/delete')
+    const { data } = await send('PUT', '/routing', { items: [] })
+    expect([data.ipv4.used, data.nat4.used]).to.deep.equal([0, 0])
+    expect([ask(own, guestPort), ask(hostAddress, hostPort)]).to.deep.equal(['', ''])
+  })
+})

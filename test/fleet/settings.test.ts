@@ -1,0 +1,122 @@
+import { expect } from 'chai'
+import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Firewall, FirewallRule } from '../../proto/gen/berth/agent/v1/network.js'
+import type { AgentClient } from '../../gateway/fleet/contract.js'
+import { BerthError } from '../../shared/errors.js'
+import type { SimulatedAgent } from '../support/simulated-agent.js'
+import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+
+async function failureOf(work: Promise<unknown>): Promise<[string, string, string | undefined]> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof BerthError) return [error.kind, error.code, error.field]
+    throw error
+  }
+  throw new Error('accepted')
+}
+
+describe('settings of a guest, gateway to agent', function () {
+  this.timeout(30_000)
+  let test: TestFleet
+  let agent: SimulatedAgent
+  let hostId: string
+  let client: AgentClient
+  before(async () => {
+    test = await startTestFleet()
+    const added = await test.addHost('one', { guests: 3 })
+    ;[agent, hostId] = [added.agent, added.hostId]
+    client = test.fleet.agent(hostId)
+  })
+  after(() => test.close())
+
+  const seen = (name = 'sim-1'): Guest => test.fleet.view.findGuest(name)!.guest
+  const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
+
+  it('are seen in the view at the revision they were answered with', async () => {
+    const { uuid } = seen()
+    const added = await client.settings.addPortMapping({ uuid, mapping, ifRevision: 0, operationId: '' })
+    await test.fleet.reached(hostId, added.revision)
+    expect(seen().portMappings).to.deep.equal(added.mappings)
+    expect(seen().revision).to.equal(added.revision)
+    const expiry = await client.settings.setExpiry({ uuid, expiresAtMs: 1, ifRevision: added.revision })
+    await test.fleet.reached(hostId, expiry.revision)
+    expect(seen()).to.include({ policyBlocked: true, policyReason: 'expired' })
+  })
+
+  it('tell what is not sent from what is 0', async () => {
+    const { uuid, limits } = seen('sim-2')
+    const base = { uuid, ifRevision: 0 }
+    const { limits: changed } = await client.settings.setLimits({ ...base, networkDownMbps: 0, ramMb: 1024 })
+    expect(changed).to.deep.equal({ ...limits, networkDownMbps: 0, ramMb: 1024 })
+    await client.settings.addPortMapping({
+      ...base,
+      mapping: { ...mapping, description: 'web' },
+      operationId: '',
+    })
+    const update = { ...base, index: 1, change: { description: '' } }
+    const { mappings } = await client.settings.updatePortMapping(update)
+    expect(mappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
+  })
+
+  it('are refused with the agent’s own codes', async () => {
+    const { uuid, revision, portMappings } = seen('sim-3')
+    const { settings } = client
+    const taken = { ...mapping, hostPort: portMappings[0]!.hostPort }
+    const rule = FirewallRule.create({
+      direction: 'in',
+      protocol: 'icmp',
+      action: 'DROP',
+      network: 'all',
+      port: '80',
+    })
+    const firewall = Firewall.create({ enabled: true, defaultAction: 'DROP', rules: [rule] })
+    for (const [work, expected] of [
+      [
+        settings.addPortMapping({ uuid, mapping: taken, ifRevision: 0, operationId: '' }),
+        ['conflict', 'port_conflict', undefined],
+      ],
+      [settings.removePortMapping({ uuid, index: 9, ifRevision: 0 }), ['not_found', 'not_found', undefined]],
+      [settings.setFirewall({ uuid, firewall, ifRevision: 0 }), ['invalid', 'invalid_field', 'rules.0.port']],
+      [
+        settings.resetTraffic({ uuid, ifRevision: revision + 1 }),
+        ['conflict', 'precondition_failed', undefined],
+      ],
+      [
+        settings.assignIpv6({ uuid, count: 0, addresses: [], ifRevision: 0, operationId: '' }),
+        ['exhausted', 'resource_exhausted', undefined],
+      ],
+    ] as const)
+      expect(await failureOf(work)).to.deep.equal(expected)
+    expect(seen('sim-3').revision).to.equal(revision)
+  })
+
+  it('block a start as the policy says, not as a fault of the agent', async () => {
+    const { uuid } = seen()
+    const order = { operationId: crypto.randomUUID(), uuid, requestedBy: 'api:test' }
+    expect(await failureOf(client.startGuest(order))).to.deep.equal([
+      'forbidden',
+      'policy_blocked',
+      undefined,
+    ])
+  })
+
+  it('come with the host’s pools', async () => {
+    const items = Array.from({ length: 4096 }, (_, index) => ({
+      ...{ address: `203.0.${113 + (index >> 8)}.${index & 255}`, interface: 'a'.repeat(15) },
+      ...{ prefixLen: 24, gateway: '203.0.113.254' },
+    }))
+    await client.routing.setRouting({ ipv4Pool: { items }, ipv6Prefixes: undefined, nat4Ports: undefined })
+    const routing = await client.routing.getRouting({})
+    expect(routing.ipv4Pool).to.deep.equal(items)
+    expect(routing.ipv6Prefixes).to.deep.equal([])
+    expect(agent.host.settings.routing.pool).to.have.length(4096)
+  })
+
+  it('fail as offline once the agent is gone', async () => {
+    agent.stop()
+    const { uuid } = seen('sim-2')
+    const [kind, code] = await failureOf(client.settings.getFirewall({ uuid }))
+    expect([kind, code]).to.deep.equal(['unavailable', 'host_offline'])
+  })
+})

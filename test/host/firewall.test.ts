@@ -1,0 +1,395 @@
+import { expect } from 'chai'
+import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
+import type { Firewall, FirewallRule } from '../../agent/network/firewall/types.js'
+import {
+  clientAddress,
+  clientAddress6,
+  guestPrefix6,
+  hostAddress,
+  NetworkLab,
+  type AgentNetwork,
+} from '../support/network-lab.js'
+import { waitFor } from '../support/wait.js'
+
+/* Real packets through guests' firewalls, judged beside by a model of what the rules say. */
+
+const publicAddress = '198.51.100.77'
+const firstPort = 4000
+const lastPort = 4799
+const ssh: NatMapping = {
+  protocol: 'tcp',
+  hostIp: '',
+  hostPort: 20001,
+  hostPortEnd: 20001,
+  containerPort: 4000,
+}
+
+const sources = {
+  ipv4: [clientAddress, '198.51.100.0/29', '198.51.100.1-198.51.100.3', '203.0.113.0/24'],
+  ipv6: [clientAddress6, '2001:db8:51::/64', '2001:db8:51::1-2001:db8:51::3', '2001:db8:99::/48'],
+} as const
+const families = ['ipv4', 'ipv6'] as const
+type Family = (typeof families)[number]
+
+const noRule: FirewallRule = {
+  id: 'r',
+  direction: 'in',
+  protocol: 'all',
+  action: 'ACCEPT',
+  network: 'all',
+  sourceIp: '',
+  port: '',
+  description: '',
+}
+const firewall = (
+  rules: readonly Partial<FirewallRule>[],
+  defaultAction: Firewall['defaultAction'] = 'DROP',
+): Firewall => ({ enabled: true, defaultAction, rules: rules.map((rule) => ({ ...noRule, ...rule })) })
+
+interface Probe {
+  readonly protocol: 'tcp' | 'udp' | 'icmp'
+  readonly family: Family
+  readonly port: number
+}
+
+/** What the rules say of a flow with the client, written without a thought of nft. */
+function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 'out', probe: Probe): boolean {
+  const first = rules.find((rule) => {
+    const { protocol, network, sourceIp, port } = rule
+    const family = sourceIp === '' ? network : sourceIp.includes(':') ? 'ipv6' : 'ipv4'
+    const ports = port === '' ? [] : port.split(',').map((part) => part.split('-').map(Number))
+    return (
+      rule.direction === direction &&
+      (protocol === 'all' || protocol === probe.protocol) &&
+      (family === 'all' || family === probe.family) &&
+      !['203.0.113.0/24', '2001:db8:99::/48'].includes(sourceIp) &&
+      (port === '' || ports.some(([from = 0, to = from]) => from <= probe.port && probe.port <= to))
+    )
+  })
+  return (first?.action ?? defaultAction) === 'ACCEPT'
+}
+
+const icmpv6Program = `
+import socket, sys
+sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 255)
+for kind in sys.argv[2:]:
+    sock.sendto(bytes([int(kind), 0, 0, 0]) + bytes(20) + b"<<type %s>>" % kind.encode(), (sys.argv[1], 0))
+`
+
+/** Every port form × source form × family for one protocol, each in ten ports of its own. */
+function rulesByPort(base: Partial<FirewallRule>): Partial<FirewallRule>[] {
+  const wanted = families.flatMap((network) =>
+    ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })),
+  )
+  const all = [{ network: 'all', sourceIp: '' } as const, ...wanted]
+  const forms = [
+    (port: number) => `${port}`,
+    (port: number) => `${port},${port + 2}`,
+    (port: number) => `${port}-${port + 2}`,
+  ]
+  return all.flatMap((rule, i) =>
+    forms.map((form, j) => ({ ...base, ...rule, port: form(firstPort + 10 * (i * forms.length + j)) })),
+  )
+}
+
+describe('firewall', function () {
+  this.timeout(120_000)
+  const lab = new NetworkLab('btestfw')
+  const a = lab.guest(11, [ssh], { publicIpv4s: [publicAddress], ipv6Addresses: [`${guestPrefix6}11`] })
+  const b = lab.guest(12, [{ ...ssh, hostPort: 20002, hostPortEnd: 20002 }], {
+    ipv6Addresses: [`${guestPrefix6}12`],
+  })
+  const [inA, inB] = [a, b].map((guest) => lab.namespaceOf(guest)) as [string, string]
+  let agent: AgentNetwork
+
+  const targets = {
+    in: { ipv4: publicAddress, ipv6: `${guestPrefix6}11` },
+    out: { ipv4: clientAddress, ipv6: clientAddress6 },
+  }
+  const set = (rules?: Firewall, guest: GuestNetwork = a): Promise<unknown> =>
+    agent.call('attach', rules ? { ...guest, firewall: rules } : guest)
+
+  function ask(direction: 'in' | 'out', probes: readonly Probe[]): boolean[] {
+    const asked = probes.map(({ protocol, family, port }) =>
+      [protocol, targets[direction][family], ...(protocol === 'icmp' ? [] : [port])].join(','),
+    )
+    return lab.probe(direction === 'in' ? lab.client : inA, asked)
+  }
+
+  function compare(rules: Firewall, direction: 'in' | 'out', probes: readonly Probe[]): void {
+    const describe = (probe: Probe): string => `${probe.protocol} ${probe.family} ${probe.port}`
+    const answers = ask(direction, probes)
+    const got = probes.filter((_, i) => answers[i]).map(describe)
+    const want = probes.filter((probe) => isAllowed(rules, direction, probe)).map(describe)
+    expect(got).to.deep.equal(want)
+    expect(want.length).to.be.within(1, probes.length - 1)
+  }
+
+  before(async () => {
+    lab.build()
+    agent = lab.agent()
+    await agent.ensure([a, b])
+    for (const guest of [a, b]) {
+      lab.plug(guest)
+      const ports = [`tcp:${firstPort}-${lastPort}`, `udp:${firstPort}-${lastPort}`]
+      await lab.serve(lab.namespaceOf(guest), guest.device, ...ports)
+    }
+    await lab.serve(lab.client, 'client', `tcp:${firstPort}-${lastPort}`, `udp:${firstPort}-${lastPort}`)
+    for (const way of ['in', 'out'] as const)
+      for (const family of families)
+        await waitFor(() => ask(way, [{ protocol: 'tcp', family, port: firstPort }])[0], {
+          what: `the way ${way} in ${family}`,
+        })
+  })
+
+  after(() => lab.remove())
+  afterEach(() => set())
+
+  for (const direction of ['in', 'out'] as const)
+    for (const action of ['ACCEPT', 'DROP'] as const)
+      for (const protocol of ['tcp', 'udp'] as const)
+        it(`${direction} ${protocol} ${action}: every form of port and source, both families`, async () => {
+          const rules = firewall(
+            rulesByPort({ direction, action, protocol }),
+            action === 'ACCEPT' ? 'DROP' : 'ACCEPT',
+          )
+          await set(rules)
+          const ports = rules.rules.flatMap((_, i) => [0, 1, 2, 3].map((n) => firstPort + 10 * i + n))
+          const probes = families.flatMap((family) => ports.map((port) => ({ protocol, family, port })))
+          compare(rules, direction, probes)
+        })
+
+  for (const direction of ['in', 'out'] as const)
+    for (const action of ['ACCEPT', 'DROP'] as const)
+      for (const protocol of ['icmp', 'all'] as const)
+        it(`${direction} ${protocol} ${action}: every form of source, both families`, async () => {
+          const probes = families.flatMap((family) =>
+            (['icmp', 'tcp', 'udp'] as const).map((kind) => ({ protocol: kind, family, port: firstPort })),
+          )
+          for (const network of families)
+            for (const sourceIp of [sources[network][0], sources[network][2]]) {
+              const rule = { direction, action, protocol, network, sourceIp }
+              const rules = firewall([rule], action === 'ACCEPT' ? 'DROP' : 'ACCEPT')
+              await set(rules)
+              compare(rules, direction, probes)
+            }
+        })
+
+  it('the first rule that matches decides', async () => {
+    const rules = firewall([
+      { protocol: 'tcp', port: '4000' },
+      { protocol: 'tcp', port: '4000-4001', action: 'DROP' },
+      { protocol: 'tcp' },
+    ])
+    await set(rules)
+    const ports = [4000, 4001, 4002]
+    compare(
+      rules,
+      'in',
+      ports.map((port) => ({ protocol: 'tcp', family: 'ipv4', port })),
+    )
+  })
+
+  it('closed: what the guest is asked stays out, what it asks is answered when its rules let it', async () => {
+    await set(firewall([{ direction: 'out' }]))
+    const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
+    expect(ask('out', probes)).to.deep.equal([true, true])
+    expect(ask('in', probes)).to.deep.equal([false, false])
+  })
+
+  it('holds for mappings, the host itself and other guests; the remote side is the real one', async () => {
+    const reach = (): string[] => [
+      lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
+      lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
+      lab.ask(inB, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
+    ]
+    expect(reach()).to.deep.equal([`bt11 ${clientAddress}`, `bt11 ${hostAddress}`, `bt11 ${b.ipv4}`])
+    await set(firewall([]))
+    expect(reach()).to.deep.equal(['', '', ''])
+    await set(firewall([{ protocol: 'tcp', port: '4000', sourceIp: b.ipv4 }]))
+    expect(reach()).to.deep.equal(['', '', `bt11 ${b.ipv4}`])
+    await set(firewall([{ protocol: 'tcp', port: '4000', sourceIp: clientAddress }]))
+    expect(reach()).to.deep.equal([`bt11 ${clientAddress}`, '', ''])
+  })
+
+  it("a guest's rules touch no other guest", async () => {
+    await set(firewall([]))
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+    expect(lab.ask(inB, `tcp:${clientAddress}:4000`)).to.equal(`client ${hostAddress}`)
+    expect(lab.ask(lab.client, `tcp:${guestPrefix6}12:4000`)).to.equal(`bt12 ${clientAddress6}`)
+  })
+
+  it('opens nothing that is not mapped', async () => {
+    lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
+    await set(firewall([{}], 'ACCEPT'), b)
+    expect(lab.ask(lab.client, `tcp:${b.ipv4}:4000`, { timeoutSeconds: 0.5 })).to.equal('')
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+    await set(undefined, b)
+  })
+
+  const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
+    void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
+
+  it('closed: nothing passes that the kernel does not track', async () => {
+    await set(firewall([]))
+    const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
+    const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]
+    const sendAll = (types: readonly number[]): void => {
+      icmpv6(lab.client, `${guestPrefix6}11`, types)
+      icmpv6(inA, clientAddress6, types)
+    }
+    sendAll(untracked)
+    await set(firewall([], 'ACCEPT'))
+    sendAll([128])
+    await waitFor(() => seen.every((markers) => markers.has('type 128')), { what: 'what is let through' })
+    for (const markers of seen) expect([...markers].sort()).to.deep.equal(['type 128'])
+  })
+
+  it('off: as if there were none', async () => {
+    await set({ ...firewall([]), enabled: false })
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+  })
+
+  describe('flows under way', () => {
+    for (const [name, [server, client], target, rule] of [
+      ['in', [inA, lab.client], publicAddress, { protocol: 'tcp', action: 'DROP', port: '5001' }],
+      ['out', [lab.client, inA], clientAddress, { protocol: 'tcp', action: 'DROP', direction: 'out' }],
+    ] as [string, [string, string], string, Partial<FirewallRule>][])
+      it(`${name}: a new DROP cuts them within a second, its end lets them go on`, async () => {
+        await lab.follow(server, 'echo', '5001')
+        const answers = await lab.follow(client, 'talk', target, '5001')
+        await waitFor(() => answers.length > 10)
+        await set(firewall([rule], 'ACCEPT'))
+        const cutAt = Date.now() / 1000
+        const open = `tcp:${target === publicAddress ? clientAddress : publicAddress}:4001`
+        await waitFor(() => Date.now() / 1000 - Number(answers.at(-1)) > 0.5, { what: 'silence' })
+        expect(Number(answers.at(-1)) - cutAt).to.be.lessThan(1)
+        if (name === 'in') expect(lab.ask(inA, open)).to.not.equal('')
+        const count = answers.length
+        await set()
+        await waitFor(() => answers.length > count + 10, { what: 'going on' })
+      })
+  })
+
+  describe('kept right', () => {
+    const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
+    const bGuest = b
+
+    it('finds nothing to do where all is right, also as another process', async () => {
+      await agent.call('attach', closed)
+      expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
+      const fresh = lab.agent()
+      expect(await fresh.ensure([closed, bGuest])).to.deep.equal([])
+      await fresh.end()
+    })
+
+    for (const [name, by, repairs] of [
+      ['a rule inserted', 'insert rule inet berth in_bt11 return', ['1 firewalls set']],
+      ['a chain emptied', 'flush chain inet berth in_bt11', ['1 firewalls set']],
+      ['a verdict deleted', `delete element inet berth firewall_in { ${a.ipv4} }`, ['1 nft elements added']],
+      ['chains of nobody', 'add chain inet berth in_bt99', ['1 firewalls removed']],
+    ] as [string, string, string[]][])
+      it(`mends ${name}`, async () => {
+        await agent.call('attach', closed)
+        lab.in(lab.host, 'nft', by)
+        const fresh = lab.agent()
+        expect(await fresh.ensure([closed, bGuest])).to.deep.equal(repairs)
+        expect(await fresh.ensure([closed, bGuest])).to.deep.equal([])
+        await fresh.end()
+        expect(lab.ask(lab.client, `tcp:${publicAddress}:4001`, { timeoutSeconds: 0.3 })).to.equal('')
+        expect(lab.ask(lab.client, `tcp:${publicAddress}:4003`)).to.equal(`bt11 ${clientAddress}`)
+        await agent.end()
+        agent = lab.agent()
+        await agent.ensure([closed, bGuest])
+      })
+
+    it('a failed change leaves the old rules in force', async () => {
+      await agent.call('attach', closed)
+      const bad = { ...closed, firewall: firewall([{ protocol: 'tcp', port: '80-79' }]) }
+      const failed = await agent.call('attach', bad).catch((error: Error) => error.message)
+      expect(failed).to.be.a('string')
+      expect(lab.ask(lab.client, `tcp:${publicAddress}:4001`, { timeoutSeconds: 0.3 })).to.equal('')
+      expect(lab.ask(lab.client, `tcp:${publicAddress}:4003`)).to.equal(`bt11 ${clientAddress}`)
+      expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
+    })
+  })
+
+  it('flushed by another program: closed all the while, and open again where it is within 5 s', async () => {
+    const rules = firewall([{ protocol: 'udp', port: '4000' }, { direction: 'out' }])
+    const closed = { ...a, firewall: rules }
+    await agent.end()
+    agent = lab.agent(true)
+    await agent.ensure([closed, b])
+    await lab.serve(lab.host, 'host', 'udp:4900')
+    lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
+    const streams = [
+      await lab.follow(lab.client, 'stream', `${guestPrefix6}11`, '0.001', '4000', '4001'),
+      await lab.follow(lab.client, 'stream', a.ipv4, '0.001', '4001'),
+      await lab.follow(inB, 'stream', a.ipv4, '0.001', '4001'),
+      await lab.follow(inB, 'stream', '10.77.0.1', '0.001', '4900'),
+    ]
+    const isOpen = (): boolean =>
+      lab.ask(lab.client, `udp:${guestPrefix6}11:4000`, { timeoutSeconds: 0.2 }) !== ''
+    for (const damage of [
+      'flush ruleset',
+      'delete table inet berth',
+      'delete table bridge berth',
+      'flush ruleset; add table ip other',
+    ]) {
+      lab.in(lab.host, 'nft', damage)
+      await waitFor(isOpen, { timeoutMs: 5000, what: `repair after ${damage}` })
+    }
+    const counts = streams.map((lines) => lines.length)
+    await waitFor(() => streams.every((lines, i) => lines.length > counts[i]! + 700), { what: 'all answers' })
+    const answered = streams.map((lines) =>
+      lines.filter((line) => line.endsWith(' 1')).map((line) => line.split(' ')[0]),
+    )
+    await agent.end() // one that repairs by itself is in the way of what follows
+    agent = lab.agent()
+    await agent.ensure([a, b])
+    expect(new Set(answered[0])).to.deep.equal(new Set(['4000']))
+    expect(answered.slice(1)).to.deep.equal([[], [], []])
+  })
+
+  it('1,000 replacements under traffic: each answer is of the old rules or the new', async () => {
+    const [always, never, random] = [4000, 4001, [4002, 4003, 4004, 4005]] as const
+    const answers = await lab.follow(
+      lab.client,
+      'stream',
+      publicAddress,
+      '0.002',
+      ...[always, never, ...random].map(String),
+    )
+    const history: { fromMs: number; untilMs: number; open: Set<number> }[] = []
+    const nowMs = (): number => performance.timeOrigin + performance.now()
+    for (let round = 0; round < 1000; round++) {
+      const open = random.filter(() => Math.random() < 0.5)
+      const decoys = Array.from({ length: 20 }, (_, i) => ({ protocol: 'tcp', port: `${6000 + i}` }) as const)
+      const rules = [
+        ...decoys,
+        ...open.map((port) => ({ protocol: 'udp', port: String(port) }) as const),
+        { protocol: 'udp', port: String(always) } as const,
+      ]
+      const fromMs = nowMs()
+      await set(firewall(round % 2 === 0 ? rules : rules.toReversed()))
+      history.push({ fromMs, untilMs: Infinity, open: new Set([always, ...open]) })
+      if (round > 0) history[round - 1]!.untilMs = nowMs()
+    }
+    const begin = history[0]!
+    const count = answers.length
+    await waitFor(() => answers.length > count + 1000)
+    const probes = answers.map((line) => line.split(' ').map(Number) as [number, number, number])
+    const judged = probes.filter(([, seconds]) => seconds * 1000 > begin.fromMs + 50)
+    expect(judged.length).to.be.greaterThan(1000)
+    const wrong = judged.filter(([port, seconds, answered]) => {
+      const sentMs = seconds * 1000
+      const inForce = history.filter(({ fromMs, untilMs }) => fromMs < sentMs + 100 && untilMs > sentMs - 1)
+      return !inForce.some(({ open }) => open.has(port) === (answered === 1))
+    })
+    expect(wrong).to.deep.equal([])
+    // Those that every version agrees on.
+    expect(judged.filter(([port, , answered]) => port === always && !answered)).to.deep.equal([])
+    expect(judged.filter(([port, , answered]) => port === never && answered)).to.deep.equal([])
+  })
+})

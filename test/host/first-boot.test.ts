@@ -1,0 +1,235 @@
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { expect } from 'chai'
+import type { Login, Machine } from '../../agent/drivers/contract.js'
+import { openLxcHost, type LxcHost } from '../support/lxc-host.js'
+
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+const login: Login = {
+  password: `a$'"\\\`:b ä1`,
+  publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ me@example "quoted" $(x)',
+}
+
+describe('first boot of an lxc guest', function () {
+  this.timeout(60_000)
+  let host: LxcHost
+  const machines: Machine[] = []
+
+  before(async () => {
+    host = await openLxcHost({ name: 'btest-first-boot', prefix: 'btf', subnet: '10.214.9' })
+  })
+  after(() => host.close())
+  afterEach(async () => {
+    for (const machine of machines.splice(0)) {
+      await host.driver.kill(machine)
+      await host.driver.delete(machine)
+    }
+  })
+
+  async function cloned(): Promise<Machine> {
+    const machine = host.machine()
+    machines.push(machine)
+    await host.driver.createDisk(machine)
+    return machine
+  }
+
+  const rootFile = (machine: Machine, path: string): string =>
+    readFileSync(`${host.rootfs(machine)}/${path}`, 'utf8')
+  const modeOf = (machine: Machine, path: string): string => {
+    const { mode, uid, gid } = statSync(`${host.rootfs(machine)}/${path}`)
+    return `${(mode & 0o7777).toString(8)} ${uid} ${gid}`
+  }
+  const passwordOf = (text: string): string => /^root:([^:]*):/m.exec(text)?.[1] ?? ''
+
+  it('sets host name, hosts, resolv.conf and login, twice the same', async () => {
+    const machine = await cloned()
+    const shadowMode = modeOf(machine, 'etc/shadow')
+    await host.driver.initialize(machine, login)
+    await host.driver.initialize(machine, login)
+    expect(rootFile(machine, 'etc/hostname')).to.equal(`${machine.hostname}\n`)
+    expect(rootFile(machine, 'etc/hosts')).to.contain(`127.0.1.1 ${machine.hostname}\n`)
+    expect(rootFile(machine, 'etc/resolv.conf')).to.equal('nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
+    expect(rootFile(machine, 'root/.ssh/authorized_keys')).to.equal(`${login.publicKey}\n`)
+    expect(modeOf(machine, 'root/.ssh/authorized_keys')).to.equal('600 0 0')
+    expect(modeOf(machine, 'root/.ssh')).to.equal('700 0 0')
+    expect(modeOf(machine, 'etc/hosts')).to.equal('644 0 0')
+    expect(modeOf(machine, 'etc/shadow')).to.equal(shadowMode)
+    const leftOver = readdirSync(`${host.rootfs(machine)}/etc`).filter((name) => name.endsWith('.berth'))
+    expect(leftOver).to.deep.equal([])
+  })
+
+  it('stores the password as a hash that others compute likewise', async () => {
+    const machine = await cloned()
+    await host.driver.initialize(machine, login)
+    const shadow = rootFile(machine, 'etc/shadow')
+    const [, , salt = ''] = passwordOf(shadow).split('$')
+    expect(passwordOf(shadow)).to.equal(
+      sh('openssl', 'passwd', '-6', '-salt', salt, login.password ?? '').trim(),
+    )
+    expect(shadow.match(/^daemon:\*:/m)).to.not.equal(null)
+  })
+
+  it('is what the guest finds as its own', async () => {
+    const machine = await cloned()
+    await host.driver.initialize(machine, login)
+    await host.driver.configure(machine)
+    await host.driver.start(machine, new AbortController().signal)
+    expect(host.inside(machine, 'stat', '-c%u %g', '/etc/hostname', '/root/.ssh')).to.equal('0 0\n0 0')
+    expect(host.inside(machine, 'hostname')).to.equal(machine.hostname)
+  })
+
+  it('leaves a running guest alone', async () => {
+    const machine = await cloned()
+    await host.driver.configure(machine)
+    await host.driver.start(machine, new AbortController().signal)
+    expect(await failureOf(host.driver.initialize(machine, login))).to.contain('the guest runs')
+  })
+
+  it('is on the disk when it returns', async () => {
+    const machine = await cloned()
+    await host.driver.initialize(machine, login)
+    // What a power loss now would leave: the pool's device without the kernel's memory of it.
+    const copy = `${host.path}/after-power-loss`
+    sh('cp', '--sparse=always', `${host.path}/pool.img`, `${copy}.img`)
+    mkdirSync(copy)
+    sh('mount', '-o', 'loop', `${copy}.img`, copy)
+    try {
+      const etc = `${copy}/guests/${machine.uuid}/etc`
+      expect(readFileSync(`${etc}/hostname`, 'utf8')).to.equal(`${machine.hostname}\n`)
+      expect(readFileSync(`${etc}/hosts`, 'utf8')).to.contain(machine.hostname)
+      expect(readFileSync(`${etc}/shadow`, 'utf8')).to.match(/^root:\$6\$/m)
+    } finally {
+      sh('umount', copy)
+      rmSync(copy, { recursive: true })
+      rmSync(`${copy}.img`)
+    }
+  })
+
+  it('without a shadow file the password is where the image keeps it', async () => {
+    const machine = await cloned()
+    rmSync(`${host.rootfs(machine)}/etc/shadow`)
+    await host.driver.initialize(machine, login)
+    expect(passwordOf(rootFile(machine, 'etc/passwd'))).to.match(/^\$6\$/)
+    expect(existsSync(`${host.rootfs(machine)}/etc/shadow`)).to.equal(false)
+  })
+
+  describe('an image with', () => {
+    const canary = (): string => `${host.path}/canary`
+    const links = (root: string, files: readonly string[]): void => {
+      for (const file of files) {
+        rmSync(`${root}/${file}`, { recursive: true, force: true })
+        symlinkSync(canary(), `${root}/${file}`)
+      }
+    }
+    const fifos = (root: string, files: readonly string[]): void => {
+      for (const file of files) {
+        rmSync(`${root}/${file}`, { force: true })
+        sh('mkfifo', `${root}/${file}`)
+      }
+    }
+    const etcElsewhere = (root: string, target: string): void => {
+      renameSync(`${root}/etc`, `${root}/etc-real`)
+      symlinkSync(target, `${root}/etc`)
+    }
+
+    for (const [name, plant, outcome] of [
+      [
+        'links to the host’s files',
+        (root: string) => links(root, ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/hostname.berth']),
+        /^done$/,
+      ],
+      ['a link for its shadow file', (root: string) => links(root, ['etc/shadow']), /etc\/shadow: Too many/],
+      ['a link for .ssh', (root: string) => links(root, ['root/.ssh']), /root\/.ssh: Too many levels/],
+      ['a link for etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
+      ['a link out for etc', (root: string) => etcElsewhere(root, '../..'), /etc: Too many levels/],
+      [
+        'FIFOs for files',
+        (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']),
+        /^done$/,
+      ],
+      ['a FIFO for its shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
+      [
+        'a device for its host name',
+        (root: string) => {
+          rmSync(`${root}/etc/hostname`, { force: true })
+          sh('mknod', '-m', '666', `${root}/etc/hostname`, 'b', '7', '0')
+        },
+        /^done$/,
+      ],
+      [
+        'directories for files',
+        (root: string) => {
+          rmSync(`${root}/etc/hosts`, { force: true })
+          mkdirSync(`${root}/etc/hosts/x`, { recursive: true })
+        },
+        /etc\/hosts: Is a directory/,
+      ],
+      [
+        'a shadow file without end',
+        (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4),
+        /no plain file/,
+      ],
+      [
+        'nobody in it',
+        (root: string) => {
+          writeFileSync(`${root}/etc/shadow`, '')
+          writeFileSync(`${root}/etc/passwd`, 'rooty:x:0:0::/root:/bin/sh\n')
+        },
+        /no root in etc\/shadow/,
+      ],
+    ] as const)
+      it(`${name} changes nothing on the host`, async () => {
+        const machine = await cloned()
+        writeFileSync(canary(), 'untouched', { mode: 0o666 })
+        plant(host.rootfs(machine))
+        const before = hostFiles()
+        expect(await failureOf(host.driver.initialize(machine, login))).to.match(outcome)
+        expect(readFileSync(canary(), 'utf8')).to.equal('untouched')
+        expect(hostFiles()).to.equal(before)
+      })
+
+    it('an etc that comes and goes never leads out', async () => {
+      const machine = await cloned()
+      const root = host.rootfs(machine)
+      const outside = `${host.path}/outside`
+      mkdirSync(outside)
+      symlinkSync(outside, `${root}/link`)
+      const swaps = `while :; do mv -T etc real && mv -T link etc; mv -T etc link && mv -T real etc; done`
+      const swapping = spawn('sh', ['-c', swaps], { cwd: root, stdio: 'ignore' })
+      const outcomes = new Set<string>()
+      try {
+        for (let i = 0; i < 60; i++) outcomes.add(await failureOf(host.driver.initialize(machine, {})))
+      } finally {
+        swapping.kill('SIGKILL')
+      }
+      expect(readdirSync(outside)).to.deep.equal([])
+      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // it did get in the way
+    })
+  })
+})
+
+function failureOf(done: Promise<void>): Promise<string> {
+  return done.then(
+    () => 'done',
+    (error: Error) => error.message,
+  )
+}
+
+function hostFiles(): string {
+  return ['/etc', '/etc/hostname', '/etc/hosts', '/etc/resolv.conf', '/etc/shadow', '/etc/passwd']
+    .map((path) => `${path} ${statSync(path).ino} ${statSync(path).mtimeMs}`)
+    .join('\n')
+}

@@ -1,0 +1,292 @@
+import { expect } from 'chai'
+import type { ByteCounters, NatMapping } from '../../agent/network/contract.js'
+import {
+  clientAddress,
+  clientAddress6,
+  guestPrefix6,
+  hostAddress,
+  hostAddress6,
+  NetworkLab,
+  type AgentNetwork,
+} from '../support/network-lab.js'
+import { waitFor } from '../support/wait.js'
+
+/* Ranges, host addresses, public addresses, IPv6 and counters: real packets through real tables. */
+
+const secondAddress = '198.51.100.3'
+const [publicA, publicA2, publicB] = ['198.51.100.71', '198.51.100.72', '198.51.100.73']
+const map = (hostPort: number, containerPort: number, more: Partial<NatMapping> = {}): NatMapping => ({
+  protocol: 'tcp',
+  hostIp: '',
+  hostPort,
+  hostPortEnd: hostPort,
+  containerPort,
+  ...more,
+})
+
+describe('mappings and addresses', function () {
+  this.timeout(60_000)
+  const lab = new NetworkLab('btestmap')
+  const a = lab.guest(
+    11,
+    [
+      map(20001, 22),
+      map(3000, 3000, { hostPortEnd: 3999 }),
+      map(3000, 3000, { hostPortEnd: 3999, protocol: 'udp' }),
+      map(21000, 3100, { hostPortEnd: 21019 }),
+      map(20005, 22, { hostIp: secondAddress }),
+      map(25000, 3000, { hostIp: hostAddress6 }),
+    ],
+    { publicIpv4s: [publicA, publicA2], ipv6Addresses: [`${guestPrefix6}11`, `${guestPrefix6}1:11`] },
+  )
+  const b = lab.guest(
+    12,
+    [map(20005, 22, { hostIp: hostAddress }), map(5000, 5000, { hostPortEnd: 5009, hostIp: secondAddress })],
+    {
+      publicIpv4s: [publicB],
+      ipv6Addresses: [`${guestPrefix6}12`],
+    },
+  )
+  const plain = lab.guest(13, [map(20003, 22)])
+  /** In the private IPv6 network: leaves in the host's name. */
+  const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
+  const all = [a, b, plain, hidden]
+  const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [
+    string,
+    string,
+    string,
+    string,
+  ]
+  let agent: AgentNetwork
+
+  before(async () => {
+    lab.build()
+    lab.in(lab.host, 'ip', 'address', 'add', `${secondAddress}/32`, 'dev', 'up0')
+    agent = lab.agent()
+    await agent.ensure(all)
+    for (const guest of all) {
+      lab.plug(guest)
+      await lab.serve(
+        lab.namespaceOf(guest),
+        guest.device,
+        'tcp:22',
+        'tcp:3000-3999',
+        'udp:3000-3999',
+        'udp:53',
+        'tcp:5000-5009',
+      )
+    }
+    await lab.serve(lab.client, 'client', 'tcp:80', 'udp:53')
+    await lab.serve(lab.host, 'host', 'tcp:8080')
+    for (const inside of [inA, inB, inPlain]) await waitFor(() => lab.ask(inside, `tcp:${clientAddress}:80`))
+    await waitFor(() => lab.ask(inA, `tcp:${clientAddress6}:80`))
+  })
+  after(() => lab.remove())
+
+  describe('ranges', () => {
+    it('of 1,000 ports are one element each and all answer', () => {
+      const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
+      for (const protocol of ['tcp', 'udp']) {
+        const answers = lab.probe(
+          lab.client,
+          ports.map((port) => `${protocol},${hostAddress},${port}`),
+        )
+        expect(answers.filter(Boolean)).to.have.lengthOf(1000)
+      }
+      const elements = lab.in(lab.host, 'nft', '-n', 'list', 'map', 'ip', 'berth', 'port_ranges')
+      expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
+    })
+
+    it('answer the host and other guests, and end where they end', () => {
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.ask(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
+      expect(lab.ask(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
+      for (const port of [2999, 4000]) expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal('')
+    })
+
+    it('may lead to other ports', () => {
+      for (const port of [21000, 21019])
+        expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
+    })
+
+    it('of one host address answer there alone', () => {
+      expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
+    })
+
+    it('give no old flow to another guest', async () => {
+      const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
+      expect(asked()).to.equal(`bt11 ${clientAddress}`)
+      const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })
+      await agent.call('attach', { ...a, portMappings: [map(20001, 22)] })
+      await agent.call('attach', { ...b, portMappings: [moved] })
+      expect(asked()).to.equal(`bt12 ${clientAddress}`)
+      await agent.call('attach', b)
+      await agent.call('attach', a)
+      expect(asked()).to.equal(`bt11 ${clientAddress}`)
+    })
+  })
+
+  it('one port of two host addresses leads to two guests', () => {
+    expect(lab.ask(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
+  })
+
+  describe('public IPv4', () => {
+    it('leads to its guest, every port of it', () => {
+      for (const address of [publicA, publicA2]) {
+        expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
+        expect(lab.ask(lab.client, `udp:${address}:3005`)).to.equal(`bt11 ${clientAddress}`)
+      }
+      expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
+    })
+
+    it("is what the guest's own traffic leaves with, the first of several", () => {
+      expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
+      expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
+      expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+    })
+
+    it('is reached by the host and by other guests', () => {
+      expect(lab.ask(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
+      expect(lab.ask(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
+      expect(lab.ask(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
+    })
+
+    it('is gone with its guest, and so are its flows', async () => {
+      expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
+      await agent.call('attach', { ...b, publicIpv4s: [] })
+      expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')
+      expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454, timeoutSeconds: 0.3 })).to.equal('')
+      expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+      await agent.call('attach', b)
+      expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
+    })
+  })
+
+  describe('IPv6', () => {
+    it('leads to its guest and from it, each by its own', () => {
+      expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
+      expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
+    })
+
+    it('leads from guest to guest by way of the host', () => {
+      expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
+    })
+
+    it("serves mappings on the host's address, one address of it where asked", () => {
+      expect(lab.ask(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
+    })
+
+    it('of the private network leaves in the name of the host, and is entered by mappings alone', () => {
+      expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
+      lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)
+      expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
+    })
+
+    it('shows a guest nothing of the host but its ping', () => {
+      expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
+      expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
+      lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
+    })
+  })
+
+  describe('counters', () => {
+    const read = async (): Promise<Record<string, ByteCounters>> =>
+      (await agent.call('counters')) as Record<string, ByteCounters>
+    const grown = async (work: () => unknown, uuid = a.uuid): Promise<ByteCounters> => {
+      const before = (await read())[uuid]!
+      await work()
+      const after = (await read())[uuid]!
+      return { rxBytes: after.rxBytes - before.rxBytes, txBytes: after.txBytes - before.txBytes }
+    }
+    const ping = (from: string, to: string, bytes: number): unknown =>
+      lab.in(from, 'ping', '-q', '-c4', '-i0.01', '-W1', '-s', String(bytes), to)
+
+    it('are IP bytes, headers included, of each way and family', async () => {
+      expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
+        rxBytes: 4000,
+        txBytes: 4000,
+      })
+      expect(await grown(() => ping(lab.client, `${guestPrefix6}11`, 952))).to.deep.equal({
+        rxBytes: 4000,
+        txBytes: 4000,
+      })
+      const sent = await grown(() => lab.tool(inA, 'flood', clientAddress, '100'))
+      expect(sent.txBytes).to.equal(100 * 29)
+    })
+
+    it('leave out what stays on the host, and what is dropped', async () => {
+      expect(await grown(() => lab.ask(inB, `tcp:${publicA}:22`))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
+      expect(await grown(() => lab.ask(lab.host, `tcp:${publicA}:22`))).to.deep.equal({
+        rxBytes: 0,
+        txBytes: 0,
+      })
+      const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
+      await agent.call('attach', { ...a, firewall })
+      expect(
+        await grown(() => lab.ask(lab.client, `udp:${publicA}:3005`, { timeoutSeconds: 0.3 })),
+      ).to.deep.equal({ rxBytes: 0, txBytes: 0 })
+      await agent.call('attach', a)
+    })
+
+    it('go on over changes, another process, and repair of all that was flushed', async () => {
+      ping(lab.client, publicA, 972)
+      const before = await read()
+      await agent.call('attach', { ...a, portMappings: [] })
+      await agent.call('attach', a)
+      expect(await read()).to.deep.equal(before)
+      const fresh = lab.agent()
+      await fresh.ensure(all)
+      expect(await fresh.call('counters')).to.deep.equal(before)
+      await fresh.end()
+      lab.in(lab.host, 'nft', 'flush', 'ruleset')
+      expect(await read()).to.deep.equal({})
+      expect(await agent.ensure(all)).to.deep.equal(['nft tables made'])
+      expect(await read()).to.deep.equal(before)
+      expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
+        rxBytes: 4000,
+        txBytes: 4000,
+      })
+    })
+
+    it("begin anew for an address's next owner", async () => {
+      await agent.call('detach', plain)
+      await agent.call('attach', { ...plain, uuid: 'another' })
+      expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })
+      await agent.call('attach', plain)
+    })
+  })
+
+  it('tells of a foreign chain that drops what guests send, until it lets them through', async () => {
+    const warnings = async (): Promise<string> => {
+      const fresh = lab.agent()
+      await fresh.ensure(all)
+      const text = String(await fresh.call('warnings'))
+      await fresh.end()
+      return text
+    }
+    expect(await warnings()).to.not.contain('DOCKER-USER')
+    lab.in(
+      lab.host,
+      'nft',
+      'add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }',
+    )
+    expect(await warnings()).to.contain('table ip filter, chain FORWARD')
+    expect(lab.ask(lab.client, `tcp:${publicA}:22`, { timeoutSeconds: 0.3 })).to.equal('')
+    lab.in(
+      lab.host,
+      'nft',
+      'add rule ip filter FORWARD iifname berth0 accept; add rule ip filter FORWARD oifname berth0 counter accept',
+    )
+    expect(await warnings()).to.not.contain('DOCKER-USER')
+    expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
+  })
+})
