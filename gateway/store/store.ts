@@ -27,6 +27,7 @@ const pingEveryMs = 400
 const pingTimeoutMs = 1400
 const retryMaxMs = 1000
 const transactionAttempts = 25
+const transactionPauseMaxMs = 50
 
 /**
  * The one store. Commands fail at once while it is down; a server that stops answering is noticed within
@@ -136,7 +137,11 @@ export class Store {
       try {
         return await commands(client)
       } catch (cause) {
-        if (cause instanceof WatchError && attempt < transactionAttempts) continue
+        if (cause instanceof WatchError && attempt < transactionAttempts) {
+          // In step with another process it would lose to that one every time.
+          await this.pause(Math.random() * Math.min(2 ** attempt, transactionPauseMaxMs))
+          continue
+        }
         if (client.isReady) await client.unwatch().catch(() => undefined)
         throw toStoreError(cause, step)
       }
