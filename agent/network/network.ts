@@ -22,7 +22,7 @@ import { Tables } from './tables.js'
 const settleMs = 500
 const lullMs = 100
 /** Where changes are watched, `ensure` reads tables and bridge that often; in between it costs next to nothing. */
-const fullReadMs = 20_000
+const fullReadMs = 60_000
 
 const nothingDone = {
   repairs: [],
