@@ -31,11 +31,6 @@ export class Nft {
     })
   }
 
-  /** Whether a process is or was this pipe's. */
-  isOwn(pid: number): boolean {
-    return this.#pipe.pids.has(pid)
-  }
-
   /**
    * Applies commands as one transaction; none: does nothing.
    * @throws {CommandError} with nft's own words; code null when it died and the outcome is unknown

@@ -140,10 +140,13 @@ class Output {
   }
 }
 
+/** nft keeps what it was told in `.nft.history` there, and reads it again at each start: nowhere. */
+const noHome = '/dev/null'
+
 /** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. It dies with the agent. */
 export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
-    env: hostEnvironment,
+    env: { ...hostEnvironment, HOME: noHome },
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe'],
   })

@@ -27,7 +27,6 @@ const pingEveryMs = 400
 const pingTimeoutMs = 1400
 const retryMaxMs = 1000
 const transactionAttempts = 25
-const transactionPauseMaxMs = 50
 
 /**
  * The one store. Commands fail at once while it is down; a server that stops answering is noticed within
@@ -138,8 +137,7 @@ export class Store {
         return await commands(client)
       } catch (cause) {
         if (cause instanceof WatchError && attempt < transactionAttempts) {
-          // In step with another process it would lose to that one every time.
-          await this.pause(Math.random() * Math.min(2 ** attempt, transactionPauseMaxMs))
+          await delay(Math.random() * attempt) // two that always met would meet again
           continue
         }
         if (client.isReady) await client.unwatch().catch(() => undefined)

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { expect } from 'chai'
 import { Nft } from '../../agent/host/nft.js'
 import { Ip } from '../../agent/host/ip.js'
@@ -24,6 +24,19 @@ describe('nft and ip on a pipe', () => {
     await nft.apply([`delete table ip ${table}`])
     await nft.close()
     await ip.close()
+  })
+
+  it('keeps no history of its commands on the disk', async () => {
+    const history = '/.nft.history' // where nft keeps it without a HOME
+    const before = readFileSync(history, { flag: 'a+' })
+    const own = new Nft()
+    await own.apply([`add chain ip ${table} remembered`])
+    await own.close()
+    try {
+      expect(readFileSync(history)).to.deep.equal(before)
+    } finally {
+      if (before.length === 0) rmSync(history)
+    }
   })
 
   it('applies all of a transaction or nothing', async () => {
