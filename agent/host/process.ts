@@ -20,6 +20,8 @@ export interface RunOptions {
   ownUmask?: boolean
   /** Complete environment; default a PATH and the C locale. */
   env?: Record<string, string>
+  /** Called with its pid once it has been started. */
+  onStart?: (pid: number) => void
   /** Called with each complete line of standard error, for progress. */
   onStderrLine?: (line: string) => void
   /** Output kept, each stream; default 1 MiB. More: the command is killed and fails. */
@@ -91,6 +93,7 @@ async function launch(
     const kill = launcher.launch(
       { kind, program, args, env, stdin, survives, ownUmask },
       {
+        onStart: (pid) => options.onStart?.(pid),
         onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
         onEnd: ended,
       },
@@ -140,10 +143,16 @@ class Output {
   }
 }
 
+/**
+ * No home: `nft -i` keeps all it was ever told in `$HOME/.nft.history`, without HOME in `/.nft.history`, reads it when
+ * it starts and writes it when it ends.
+ */
+const homeless = { ...hostEnvironment, HOME: '/dev/null' }
+
 /** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. It dies with the agent. */
 export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
-    env: hostEnvironment,
+    env: homeless,
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe'],
   })

@@ -1,8 +1,13 @@
-import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { Nft } from '../../agent/host/nft.js'
 import { Ip } from '../../agent/host/ip.js'
 import { CommandError } from '../../agent/host/process.js'
+import { waitFor } from '../support/wait.js'
 
 /* In the host's own namespace, in a table of its own that no packet meets. */
 const table = 'btest_nft'
@@ -54,6 +59,25 @@ describe('nft and ip on a pipe', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
+  it('tells its own processes, that of a pipe and that of a long transaction', async () => {
+    const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const pids: number[] = []
+    createInterface({ input: monitor.stdout }).on('line', (line) => {
+      const pid = /^# new generation \d+ by process (\d+) \(nft\)/.exec(line)?.[1]
+      if (pid !== undefined) pids.push(Number(pid))
+    })
+    try {
+      let number = 0
+      const add = (): string => `add chain ip ${table} seen${number++}`
+      const own = (): number => new Set(pids.filter((pid) => nft.isOwn(pid))).size
+      await waitFor(async () => (await nft.apply([add()]), own() > 0))
+      await nft.apply(Array.from({ length: 1000 }, add))
+      await waitFor(() => own() > 1, { what: 'another process' })
+    } finally {
+      monitor.kill('SIGKILL')
+    }
+  })
+
   it('takes 20,000 elements in one transaction', async () => {
     const ports = Array.from({ length: 20_000 }, (_, i) => `6 . ${i + 1} : 10.0.0.1 . 22`)
     const type = 'type inet_proto . inet_service : ipv4_addr . inet_service;'
@@ -66,6 +90,15 @@ describe('nft and ip on a pipe', () => {
       nft.apply([`add element ip ${table} m { ${ports.join(', ')}, 6 . 1 : 10.0.0.2 . 1 }`]),
     )
     expect((error as Error).message.length).to.be.lessThan(1000)
+  })
+
+  it('leaves no history of what it was told', async () => {
+    const other = new Nft()
+    const secret = `btest_told_${process.pid}`
+    await other.apply([`add table ip ${secret}`, `delete table ip ${secret}`])
+    await other.close()
+    for (const file of ['/.nft.history', join(homedir(), '.nft.history')])
+      if (existsSync(file)) expect(readFileSync(file, 'latin1')).to.not.contain(secret)
   })
 
   it('starts again when killed, before a command and during one', async () => {
