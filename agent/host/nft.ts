@@ -1,4 +1,4 @@
-import { ToolPipe, type PipeOutput } from './pipe.js'
+import { noteToolPid, ToolPipe, type PipeOutput } from './pipe.js'
 import { CommandError, run } from './process.js'
 
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
@@ -20,8 +20,6 @@ const markerOutput = /ct expression, datatype mark[^\n]*\n$/
 
 export class Nft {
   readonly #pipe: ToolPipe
-  /** Of processes for one call, the last few. */
-  readonly #pids = new Set<number>()
 
   private readonly lasting: boolean
 
@@ -40,11 +38,6 @@ export class Nft {
     })
   }
 
-  /** Whether a process is or was one of these. */
-  isOwn(pid: number): boolean {
-    return this.#pipe.pids.has(pid) || this.#pids.has(pid)
-  }
-
   /**
    * Applies commands as one transaction; none: does nothing.
    * @throws {CommandError} with nft's own words; code null when it died and the outcome is unknown
@@ -56,7 +49,7 @@ export class Nft {
     const { stderr } =
       this.lasting || line.length <= maxPiped
         ? await this.#pipe.send(line)
-        : await this.#once(['-f', '-'], commands.join('\n'))
+        : await once(['-f', '-'], commands.join('\n'))
     if (stderr !== '') throw failure(stderr)
   }
 
@@ -65,7 +58,7 @@ export class Nft {
    * @returns undefined when there is no such table
    */
   async readTable(family: NftFamily, table: string): Promise<string | undefined> {
-    return listed(await this.#once(['list', 'table', family, table]))
+    return listed(await once(['list', 'table', family, table]))
   }
 
   /** A set or a chain, as `set inet TABLE NAME`; undefined when it is not there. */
@@ -76,20 +69,18 @@ export class Nft {
 
   /** All chains of all tables, without their rules. */
   async readChains(): Promise<string> {
-    return listed(await this.#once(['list', 'chains'])) ?? ''
+    return listed(await once(['list', 'chains'])) ?? ''
   }
 
   /** Ends the process; rules stay in force. */
   close(): Promise<void> {
     return this.#pipe.close()
   }
+}
 
-  /** In a process that ends with it. */
-  async #once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
-    for (const pid of [...this.#pids].slice(0, -4)) this.#pids.delete(pid)
-    const onStart = (pid: number): void => void this.#pids.add(pid)
-    return run('nft', ['-n', ...args], { stdin, okCodes: [0, 1], maxOutputBytes, onStart })
-  }
+/** In a process that ends with it. */
+function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
+  return run('nft', ['-n', ...args], { stdin, okCodes: [0, 1], maxOutputBytes, onStart: noteToolPid })
 }
 
 function check(text: string): void {

@@ -143,16 +143,13 @@ class Output {
   }
 }
 
-/**
- * No home: `nft -i` keeps all it was ever told in `$HOME/.nft.history`, without HOME in `/.nft.history`, reads it when
- * it starts and writes it when it ends.
- */
-const homeless = { ...hostEnvironment, HOME: '/dev/null' }
+/** nft keeps what it was told in `.nft.history` there, and reads it again at each start: nowhere. */
+const noHome = '/dev/null'
 
 /** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. It dies with the agent. */
 export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
-    env: homeless,
+    env: { ...hostEnvironment, HOME: noHome },
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe'],
   })

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline'
+import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
 import { createNetwork } from '../../agent/network/network.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { describeError } from '../../shared/errors.js'
@@ -10,12 +11,14 @@ import { describeError } from '../../shared/errors.js'
 
 type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
 
-const network = createNetwork(JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0])
+const config = JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0]
+const watches = process.argv[3] === 'watch'
+const network = createNetwork(config, watches ? { watch: new NetlinkWatch(config) } : {})
 
 // Argument 2: repair by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
-if (process.argv[3] === 'watch') {
+if (watches) {
   network.onForeignChange(repair)
   setInterval(() => guests.length > 0 && repair(), 3000).unref()
 }

@@ -3,6 +3,7 @@ import { limits } from '../../../shared/guest-rules.js'
 import { Ip } from '../../host/ip.js'
 import { parseNetDev, readKernelFile } from '../../host/proc.js'
 import { CommandError } from '../../host/process.js'
+import type { NetlinkWatch } from '../../host/netlink-watch.js'
 import { Tc } from '../../host/tc.js'
 import type { GuestRates, Shaper } from '../contract.js'
 import {
@@ -18,7 +19,7 @@ import {
 /** An interface went away, or ip and tc remembered one that did: worth one more look. */
 const gone = /No such device|Cannot find device|does not exist/
 const interfaceUp = 1
-/** `ensure` compares the rates themselves that often; called in between it looks only whether they are there. */
+/** Where changes are watched, `ensure` compares rates that often all the same. */
 const thoroughMs = 60_000
 
 /** Rates on the host's interfaces. An interface comes and goes with the run of its guest, and its rates with it. */
@@ -29,9 +30,12 @@ export interface HostShaper extends Shaper {
   close(): Promise<void>
 }
 
-/** @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched */
-export function createShaper(interfacePrefix: string): HostShaper {
-  return new TcShaper(interfacePrefix)
+/**
+ * @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched
+ * @param watch tells what others change; without it every comparison is of all
+ */
+export function createShaper(interfacePrefix: string, watch?: NetlinkWatch): HostShaper {
+  return new TcShaper(interfacePrefix, watch)
 }
 
 class TcShaper implements HostShaper {
@@ -40,24 +44,34 @@ class TcShaper implements HostShaper {
   readonly #ifbs: RegExp
   readonly #devices: RegExp
   #thoroughAtMs = -Infinity
-  /** Guests whose rates were right last. */
+  /** Set when another program changed rates since they were last compared. */
+  #disturbed = true
+  /** Guests whose rates were right last, no interface having come or gone since. */
   #settled: readonly GuestRates[] | undefined
   #queue: Promise<unknown> = Promise.resolve()
 
-  constructor(interfacePrefix: string) {
+  constructor(
+    interfacePrefix: string,
+    private readonly watch: NetlinkWatch | undefined,
+  ) {
+    watch?.onChange('rates', () => (this.#disturbed = true))
+    watch?.onChange('links', () => (this.#settled = undefined))
     this.#ifbs = ifbPattern(interfacePrefix)
     this.#devices = new RegExp(`^${interfacePrefix}\\d{1,10}$`)
   }
 
   ensure(guests: readonly GuestRates[]): Promise<string[]> {
     return this.#inTurn('ensure rates', async () => {
-      const names = readInterfaces()
-      const present = guests.filter(({ device }) => names.has(device))
-      const strays = this.#strayIfbs(names, present)
-      await this.#removeIfbs(strays)
-      const mended = await this.#convergeAll(await this.#findSuspects(present, guests === this.#settled))
+      const thorough = this.#isDisturbed()
+      if (!thorough && guests === this.#settled) return []
       this.#settled = guests
-      return [...strays.map((ifb) => `${ifb} removed`), ...mended]
+      try {
+        return await this.#compare(guests, thorough)
+      } catch (error) {
+        this.#settled = undefined
+        this.#disturbed ||= thorough
+        throw error
+      }
     })
   }
 
@@ -80,16 +94,29 @@ class TcShaper implements HostShaper {
     await Promise.all([this.#tc.close(), this.#ip.close()])
   }
 
-  /** Guests whose rates are not there or, at times, all. */
-  async #findSuspects(present: readonly GuestRates[], settled: boolean): Promise<readonly GuestRates[]> {
+  /** Whether rates themselves are to be compared; from now on they are not. */
+  #isDisturbed(): boolean {
     const now = performance.now()
-    const isDue = now - this.#thoroughAtMs >= thoroughMs
-    // What another program put on a guest without bounds can wait; bounds that are gone cannot.
-    if (present.length === 0 || (settled && !isDue && !present.some(isLimited))) return []
+    const disturbed = !this.watch || this.#disturbed || now - this.#thoroughAtMs >= thoroughMs
+    this.#disturbed = false
+    if (disturbed) this.#thoroughAtMs = now
+    return disturbed
+  }
+
+  async #compare(guests: readonly GuestRates[], thorough: boolean): Promise<string[]> {
+    const names = readInterfaces()
+    const present = guests.filter(({ device }) => names.has(device))
+    const strays = this.#strayIfbs(names, present)
+    await this.#removeIfbs(strays)
+    const mended = await this.#convergeAll(await this.#findSuspects(present, thorough))
+    return [...strays.map((ifb) => `${ifb} removed`), ...mended]
+  }
+
+  /** Guests whose rates are not there or, if thorough, may be others. */
+  async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
+    if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
-    if (!isDue) return present.filter((guest) => !isShaped(guest, places))
-    this.#thoroughAtMs = now
-    return present.filter((guest) => isLimited(guest) || !isShaped(guest, places))
+    return present.filter((guest) => (thorough && isLimited(guest)) || !isShaped(guest, places))
   }
 
   /** One that fails does not keep the others from their rates. */
