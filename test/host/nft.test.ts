@@ -34,7 +34,7 @@ describe('nft and ip on a pipe', () => {
     const history = '/.nft.history' // where nft keeps it without a HOME
     const before = readFileSync(history, { flag: 'a+' })
     const own = new Nft()
-    await own.apply([`add chain ip ${table} remembered`])
+    await own.apply([`add chain ip ${table} remembered`, `delete chain ip ${table} remembered`])
     await own.close()
     try {
       expect(readFileSync(history)).to.deep.equal(before)
