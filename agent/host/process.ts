@@ -20,6 +20,8 @@ export interface RunOptions {
   ownUmask?: boolean
   /** Complete environment; default a PATH and the C locale. */
   env?: Record<string, string>
+  /** Called with its pid once it has been started. */
+  onStart?: (pid: number) => void
   /** Called with each complete line of standard error, for progress. */
   onStderrLine?: (line: string) => void
   /** Output kept, each stream; default 1 MiB. More: the command is killed and fails. */
@@ -91,6 +93,7 @@ async function launch(
     const kill = launcher.launch(
       { kind, program, args, env, stdin, survives, ownUmask },
       {
+        onStart: (pid) => options.onStart?.(pid),
         onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
         onEnd: ended,
       },
