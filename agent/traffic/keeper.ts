@@ -84,14 +84,14 @@ export class TrafficKeeper implements PolicyKeeper {
     return { rxBytes, txBytes, periodStart: start, resetsAtMs: periodEndMs(start, this.#time) }
   }
 
-  /** In the present period, also where a clock that was wrong left a later one. */
+  /** In the present period, also where a clock that was wrong left the next one. */
   resetUse(uuid: string): void {
     const { store } = this.parts.context
     store.changes.transaction(() => {
       const record = store.get(uuid)
       const look = this.#lookAt(undefined)
-      const start = look.of(uuid).startOf(this.#resetDayOf(record))
-      this.#counts.put(uuid, { ...this.#countOf(record, look), ...noBytes, periodStart: start })
+      const periodStart = look.of(uuid).startOf(this.#resetDayOf(record))
+      this.#counts.put(uuid, { ...this.#countOf(record, look), ...noBytes, periodStart, periodLeft: '' })
     })
   }
 

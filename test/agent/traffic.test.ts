@@ -220,21 +220,50 @@ describe('traffic', () => {
       ['2026-12-01', 1],
       ['2026-12-01', 3],
       ['2026-12-01', 7],
-      ['2026-12-01', 15],
+      ['2026-10-01', 15],
       ['2026-12-01', 31],
       ['2027-01-01', 32],
     ])
   })
 
-  it('a reset takes a count back to the present month that a wrong clock has sent years ahead', async () => {
+  it('a clock that was years ahead and is right again turns months as ever', async () => {
     const uuid = host.guest(1)
-    host.nowMs = at('2031-01-01 00:00:00')
+    const seen: [string, number][] = []
+    for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
+      host.nowMs = at(`${day} 00:00:00`)
+      host.receive(uuid, 10)
+      host.crash()
+      await host.keeper.look()
+      seen.push([host.keeper.readUse(host.store.get(uuid)).periodStart, host.used(uuid)[0]])
+    }
+    expect(seen).to.deep.equal([
+      ['2031-01-01', 10],
+      ['2026-11-01', 20],
+      ['2026-12-01', 10],
+      ['2027-01-01', 10],
+    ])
+  })
+
+  it('a host without a clock of its own, at 1971 after each boot, gives no month back', async () => {
+    const uuid = host.guest(1)
+    for (const day of ['2026-11-21', '1971-01-01', '2026-11-22', '1971-01-01', '2026-11-23']) {
+      host.nowMs = at(`${day} 00:00:00`)
+      host.reboot()
+      host.receive(uuid, 10)
+      await host.keeper.look()
+    }
+    expect(host.used(uuid)).to.deep.equal([50, 0])
+  })
+
+  it('a reset takes a count back to the present month that a clock a month ahead has left', async () => {
+    const uuid = host.guest(1)
+    host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
     host.nowMs = at('2026-11-21 00:00:00')
     host.receive(uuid, 10)
     await host.keeper.look()
     const { periodStart, rxBytes } = host.keeper.readUse(host.store.get(uuid))
-    expect([periodStart, rxBytes]).to.deep.equal(['2031-01-01', 10])
+    expect([periodStart, rxBytes]).to.deep.equal(['2026-12-01', 10])
     host.keeper.resetUse(uuid)
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
