@@ -108,9 +108,9 @@ export class TrafficKeeper implements PolicyKeeper {
         store.update(uuid, { policy: policyOf(before, count, look.nowMs) })
       })
       const record = store.get(uuid)
-      await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
-      // What the host refuses, its next comparison with the journal tries again.
+      // Cut off before it is stopped, for that takes time. What the host refuses, its next comparison tries again.
       await this.#guard(`rates of guest ${uuid}`, () => context.shaper.apply(ratesOf(record, context)))
+      await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
     })
   }
 

@@ -281,7 +281,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('a quota that is used up stops the guest once and blocks it', async () => {
+  it('a quota that is used up cuts the guest off, stops it once and blocks it', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()
@@ -290,6 +290,7 @@ describe('traffic', () => {
     await host.keeper.look()
     await host.keeper.look()
     expect([host.policy(uuid), host.stopped]).to.deep.equal([{ expired: false, overQuota: true }, [uuid]])
+    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 100, upMbps: 5, cut: true }])
     expect(host.store.get(uuid).wanted).to.equal('stopped')
   })
 
@@ -317,13 +318,13 @@ describe('traffic', () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()
-    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 7, upMbps: 5 }])
+    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 7, upMbps: 5, cut: false }])
     await host.limit(uuid, { throttleMbps: 3 })
-    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3, cut: false })
     expect(ratesOf(host.store.get(uuid), { config, deviceOf })).to.deep.equal(host.rates.at(-1))
     host.keeper.resetUse(uuid)
     await host.keeper.judge(uuid)
-    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5, cut: false })
     expect(host.stopped).to.deep.equal([])
   })
 
@@ -332,7 +333,7 @@ describe('traffic', () => {
     host.receive(uuid, 5 * gb, gb)
     await host.keeper.look()
     expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([true, []])
-    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5, cut: false })
     await host.limit(uuid, { action: 'stop' })
     expect(host.stopped, 'now it has one').to.deep.equal([uuid])
   })

@@ -11,6 +11,7 @@ import {
   isShaped,
   parseShaping,
   placesOf,
+  planLink,
   planShaping,
   type ObservedShaping,
 } from './plan.js'
@@ -87,9 +88,11 @@ class TcShaper implements HostShaper {
     // What another program put on a guest without bounds can wait; bounds that are gone cannot.
     if (present.length === 0 || (settled && !isDue && !present.some(isLimited))) return []
     const places = placesOf(await this.#tc.listQdiscs())
-    if (!isDue) return present.filter((guest) => !isShaped(guest, places))
+    const differs = (guest: GuestRates): boolean =>
+      !isShaped(guest, places) || ((!settled || isLimited(guest)) && planLinkOf(guest).length > 0)
+    if (!isDue) return present.filter(differs)
     this.#thoroughAtMs = now
-    return present.filter((guest) => isLimited(guest) || !isShaped(guest, places))
+    return present.filter((guest) => isLimited(guest) || differs(guest))
   }
 
   /** One that fails does not keep the others from their rates. */
@@ -120,11 +123,13 @@ class TcShaper implements HostShaper {
   }
 
   async #convergeOnce(guest: GuestRates): Promise<boolean> {
+    const link = planLinkOf(guest)
+    await this.#ip.run(link)
     const { links, tc, unlinks } = planShaping(guest, await this.#observe(guest.device))
     await this.#ip.run(links)
     await this.#tc.run(tc)
     await this.#ip.run(unlinks)
-    return links.length + tc.length + unlinks.length > 0
+    return link.length + links.length + tc.length + unlinks.length > 0
   }
 
   async #observe(device: string): Promise<ObservedShaping> {
@@ -132,8 +137,10 @@ class TcShaper implements HostShaper {
     const flags = readFlags(ifb)
     const devices = flags === undefined ? [device] : [device, ifb]
     const text = await this.#tc.readClasses(devices, device)
-    const up = (Number(flags) & interfaceUp) !== 0
-    return { ...parseShaping(device, text), ifb: flags === undefined ? 'absent' : up ? 'up' : 'down' }
+    return {
+      ...parseShaping(device, text),
+      ifb: flags === undefined ? 'absent' : isUp(flags) ? 'up' : 'down',
+    }
   }
 
   #strayIfbs(names: ReadonlySet<string>, present: readonly GuestRates[]): string[] {
@@ -174,8 +181,18 @@ function isGone(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }
 
-function isLimited({ downMbps, upMbps }: GuestRates): boolean {
-  return downMbps > 0 || upMbps > 0
+function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
+  return downMbps > 0 || upMbps > 0 || cut
+}
+
+/** An interface that is gone needs nothing. */
+function planLinkOf(guest: GuestRates): string[] {
+  const flags = readFlags(guest.device)
+  return flags === undefined ? [] : planLink(guest, isUp(flags))
+}
+
+function isUp(flags: string): boolean {
+  return (Number(flags) & interfaceUp) !== 0
 }
 
 /** Of one interface; undefined: it is not there. */
