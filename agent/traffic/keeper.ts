@@ -4,7 +4,7 @@ import type { GuestContext, PolicyKeeper, TrafficUse } from '../guests/context.j
 import { policyReasonOf, ratesOf } from '../guests/policy.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record.js'
 import type { ByteCounters, Network, Shaper } from '../network/contract.js'
-import { periodEndMs, periodStart } from './period.js'
+import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './store.js'
 
@@ -81,7 +81,9 @@ export class TrafficKeeper implements PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse {
     const count = this.#countOf(record, this.#lookAt(undefined))
     const { rxBytes, txBytes, periodStart: start } = count
-    return { rxBytes, txBytes, periodStart: start, resetsAtMs: periodEndMs(start, this.#time) }
+    const resetsAtMs = periodEndMs(start, this.#time)
+    const offset = utcOffsetMinutes(resetsAtMs, this.#time)
+    return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }
 
   /** In the present period, also where a clock that was wrong left the next one. */

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { createTimeFormat } from '../../shared/time.js'
-import { advancePeriod, nextPeriodStart, periodEndMs, periodStart } from './period.js'
+import { advancePeriod, nextPeriodStart, periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 
 const utc = createTimeFormat('UTC')
 const at = (text: string, zone = 'UTC'): number => createTimeFormat(zone).parseField('at', text)
@@ -31,6 +31,19 @@ describe('period of traffic', () => {
       expect(periodStart(at(now, zone), resetDay, time)).to.equal(start)
       expect(time.format(periodEndMs(start, time))).to.equal(end)
       expect(nextPeriodStart(start)).to.equal(end.slice(0, 10))
+    })
+
+  for (const [zone, at, minutes] of [
+    ['UTC', '2026-12-01', 0],
+    ['Europe/Berlin', '2026-04-01', 120],
+    ['Europe/Berlin', '2026-12-01', 60],
+    ['Asia/Kolkata', '2026-12-01', 330],
+    ['America/St_Johns', '2026-12-01', -210],
+    ['Pacific/Kiritimati', '2026-12-01', 840],
+  ] as const)
+    it(`${zone} on ${at} is ${minutes} minutes east of UTC`, () => {
+      const time = createTimeFormat(zone)
+      expect(utcOffsetMinutes(time.parseField('at', `${at} 00:00:00`), time)).to.equal(minutes)
     })
 
   it('a midnight that the clock skips: the period ends where the day begins', () => {

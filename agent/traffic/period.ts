@@ -36,6 +36,11 @@ export function periodEndMs(start: string, time: TimeFormat): number {
   return end
 }
 
+/** Of the zone's clocks at that time, east of UTC. */
+export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
+  return Math.round((Date.parse(`${time.format(ms).replace(' ', 'T')}Z`) - ms) / 60_000)
+}
+
 /**
  * The period of a count, as clock and reset day are now. A month resets once: a clock that goes back by a month leaves the
  * period as it is, and counting begins anew only beyond it. One that goes back further was wrong before or is wrong
