@@ -49,6 +49,14 @@ for i in range(int(sys.argv[1])):
     s.send(bytes(972))
     s.recv(65535)`
 
+const flood = `import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    try:
+        s.sendto(bytes(60000), ('${clientAddress}', 10))
+    except OSError:
+        pass`
+
 describe('traffic, quota and expiry of a guest', function () {
   this.timeout(120_000)
   let agent: AgentProcess
@@ -100,7 +108,8 @@ describe('traffic, quota and expiry of a guest', function () {
 
   it('what exceeds the quota stops the guest, which is then blocked until the count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_STOP })
-    await useQuota(() => guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+    await useQuota(() => guest().policyBlocked)
+    await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
     expect(guest().policyReason).to.equal('traffic quota used up')
     expect(await power('startGuest')).to.equal('policy_blocked')
     expect(await power('restartGuest')).to.equal('policy_blocked')
@@ -110,6 +119,21 @@ describe('traffic, quota and expiry of a guest', function () {
     await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
     await waitFor(() => !guest().policyBlocked)
     expect(guest().status, 'not started by itself').to.equal(GuestStatus.GUEST_STATUS_STOPPED)
+    expect(await power('startGuest')).to.equal('done')
+  })
+
+  it('nothing more is sent from then on, however long the guest takes to stop', async () => {
+    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_STOP })
+    process.kill(await initPid(), 'SIGSTOP') // it does not hear that it is to halt
+    await whileFlooding(async () => {
+      await waitFor(() => guest().policyBlocked, { timeoutMs: 60_000 })
+      const before = countSent()
+      await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+      expect(countSent() - before, 'bytes').to.be.below(50e6)
+    })
+    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await waitFor(() => !guest().policyBlocked)
     expect(await power('startGuest')).to.equal('done')
   })
 
@@ -275,10 +299,31 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await use()).to.deep.equal(wanted)
   }
 
+  async function initPid(): Promise<number> {
+    const init = await waitFor(() => [...readInits(instance).values()][0])
+    return Number(init.split(':')[0])
+  }
+
   /** Put before a program of the host's, runs it with the guest's interfaces. */
   async function atGuest(): Promise<string[]> {
-    const init = await waitFor(() => [...readInits(instance).values()][0])
-    return ['nsenter', '-t', init.split(':')[0]!, '-n']
+    return ['nsenter', '-t', String(await initPid()), '-n']
+  }
+
+  /** While the guest sends as much as it can. */
+  async function whileFlooding(work: () => Promise<void>): Promise<void> {
+    const [program = '', ...args] = [...(await atGuest()), '/usr/bin/python3', '-c', flood]
+    const sender = spawn(program, args, { stdio: 'ignore' })
+    try {
+      await work()
+    } finally {
+      sender.kill('SIGKILL')
+    }
+  }
+
+  /** As the kernel counts at this moment. */
+  function countSent(): number {
+    const set = execFileSync('nft', ['list', 'set', 'inet', instance.table, 'sent']).toString()
+    return Number(/ bytes (\d+)/.exec(set)?.[1])
   }
 
   async function exchangePackets(count: number): Promise<void> {

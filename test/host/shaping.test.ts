@@ -12,6 +12,7 @@ import {
   type Way,
 } from '../support/flow.js'
 import { AgentNetwork, clientAddress, NetworkLab } from '../support/network-lab.js'
+import { waitFor } from '../support/wait.js'
 
 /* Rates as TCP reaches them, between guests and a client outside, through the agent's own tables. */
 
@@ -104,6 +105,20 @@ describe('rates', function () {
       expect(await shaper.call('ensure', all)).to.deep.equal([])
       await expectBoth(20)
     })
+
+  it('one that is cut off reaches nobody, also after another program brought it up', async () => {
+    const reached = (): boolean => lab.probe(lab.namespaceOf(a), [`icmp,${clientAddress}`])[0]!
+    await waitFor(reached, { what: 'the client' })
+    const all = [{ ...rates(a, 20, 20), cut: true }, rates(b, 0, 0)]
+    await shaper.call('apply', all[0]!)
+    expect(reached()).to.equal(false)
+    await shaper.call('ensure', all)
+    lab.in(lab.host, 'ip', ...`link set dev ${a.device} up`.split(' '))
+    expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set anew`])
+    expect([await shaper.call('ensure', all), reached()]).to.deep.equal([[], false])
+    expect(await shaper.call('ensure', [rates(a, 0, 0), rates(b, 0, 0)])).to.have.length(1)
+    await waitFor(reached, { what: 'the client' })
+  })
 
   it('what only a close look finds is repaired by the first comparison of another agent', async () => {
     const all = [rates(a, 20, 20)]

@@ -34,7 +34,7 @@ const bytesPerGb = 1e9
 export class SimulatedSettings {
   readonly routing = new SimulatedRouting(() => this.guests.list())
   /** Of all guests' traffic. */
-  period = { periodStart: '2026-11-01', resetsAtMs: Date.UTC(2026, 11, 1) }
+  period = { periodStart: '2026-11-01', resetsAtMs: Date.UTC(2026, 11, 1), utcOffsetMinutes: 0 }
   readonly #firewalls = new Map<string, Firewall>()
   readonly #used = new Map<string, { rxBytes: number; txBytes: number }>()
 
