@@ -154,8 +154,14 @@ describe('routing and addresses over HTTP', () => {
       'ipv6_prefixes.0.prefix',
     ],
     ['an IPv4 prefix', { ipv6_prefixes: [{ prefix: '10.0.0.0', prefix_len: 8 }] }, 'ipv6_prefixes.0.prefix'],
-    ['ports that end before they begin', { nat4_port_range: { start: 9, end: 8 } }, 'nat4_port_range.end'],
-    ['half a range', { nat4_port_range: { start: 9 } }, 'nat4_port_range.end'],
+    [
+      'ports that end before they begin',
+      { nat4_port_range: { start: 30_009, end: 30_008 } },
+      'nat4_port_range.end',
+    ],
+    ["the host's own ports", { nat4_port_range: { start: 1023, end: 30_008 } }, 'nat4_port_range.start'],
+    ['ports that are none', { nat4_port_range: { start: 30_009, end: 65_536 } }, 'nat4_port_range.end'],
+    ['half a range', { nat4_port_range: { start: 30_009 } }, 'nat4_port_range.end'],
   ] as const)
     it(`refuses ${name}`, async () => {
       const { status, body: answer } = await put(body)
