@@ -48,6 +48,15 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.deep.equal(before)
     })
 
+    it('answers 409 to more than the host has', async () => {
+      for (const body of [{ vcpu: 9 }, { ram_mb: 40_000 }]) {
+        const { status, body: answer } = await put('resource-limit', body)
+        expect([status, answer.code]).to.deep.equal([409, 'resource_exhausted'])
+        expect(answer.details?.field).to.equal(Object.keys(body)[0])
+      }
+      expect(await detail()).to.include({ ram_mb: 512 })
+    })
+
     for (const [body, field] of [
       [{ vcpu: 0 }, 'vcpu'],
       [{ ram_mb: 16 }, 'ram_mb'],
