@@ -1,15 +1,11 @@
 #!/usr/bin/env node
 import { Command } from 'commander'
 import { join } from 'node:path'
-import { setFlagsFromString } from 'node:v8'
 import { ConfigError, readConfig } from '../shared/config.js'
 import { BerthError, describeError } from '../shared/errors.js'
 import { createLogger } from '../shared/logging.js'
 import { version } from '../shared/version.js'
 import { AgentConfigSchema, type AgentConfig } from './config.js'
-
-/** The agent waits for others most of its time: its host's memory is for guests. */
-setFlagsFromString('--optimize-for-size')
 
 const defaultConfig = '/etc/berth/agent.yaml'
 
