@@ -9,6 +9,8 @@ import { descriptionPattern, limits } from './guest-rules.js'
 
 export const networkLimits = {
   port: { min: 1, max: 65_535 },
+  /** Host ports that guests may be given; those below are the host's. */
+  natPort: { min: 1024, max: 65_535 },
   firewallRules: 200,
   /** Ports and ranges in one rule. */
   rulePorts: 50,
@@ -119,6 +121,16 @@ function endOf(field: string, first: number, length: number): number {
 
 function checkPort(field: string, port: number): number {
   return checkInteger(field, port, networkLimits.port)
+}
+
+/**
+ * The range that host ports of mappings are of.
+ * @throws {BerthError} `invalid_field` naming `field.start` or `field.end`
+ */
+export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {
+  checkInteger(`${field}.start`, start, networkLimits.natPort)
+  checkInteger(`${field}.end`, end, networkLimits.natPort)
+  if (end < start) throw invalidField(`${field}.end`, `${field}.end: may not be below ${field}.start`)
 }
 
 /** A firewall as the wire has it. */

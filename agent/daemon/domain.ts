@@ -10,7 +10,7 @@ import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestDefinitions } from '../guests/definitions.js'
 import { Guests, type HostCapacity } from '../guests/guests.js'
 import { loginVault } from '../guests/login-vault.js'
-import { machineOf } from '../guests/record.js'
+import { machineOf, networkOf } from '../guests/record.js'
 import { Reconciler } from '../guests/reconciler.js'
 import { GuestStore } from '../guests/store.js'
 import { Turns } from '../guests/turns.js'
@@ -105,8 +105,12 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     bootId: readBootId(),
   })
   closers.add(() => policy.close())
-  const compareNetwork = (): Promise<void> => reconciler.compareNetwork()
-  const routing = new Routing({ changes, config, book: addresses, compareNetwork })
+  // Rules first, as in every comparison; rates have no part in it.
+  const applyAddresses = async (): Promise<void> => {
+    await reconciler.compareRules()
+    await addresses.ensure(store.list().map((record) => networkOf(record, context.deviceOf)))
+  }
+  const routing = new Routing({ changes, config, book: addresses, applyAddresses, log })
   return { changes, context, engine, guests, capacity, policy, routing, images, reconciler, sampler }
 }
 

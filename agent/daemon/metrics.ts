@@ -1,6 +1,7 @@
 import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { readPublicAddresses } from '../host/addresses.js'
 import type { HostSample } from '../metrics/host-sampler.js'
+import { readNatPorts } from '../network/addresses/store.js'
 import { countPorts } from '../network/ports.js'
 import type { Domain } from './domain.js'
 
@@ -11,6 +12,7 @@ const poolWarning = 0.9
 export async function readMetrics(sample: HostSample, domain: Domain): Promise<HostMetrics> {
   const addresses = readPublicAddresses()
   const operations = domain.engine.stats()
+  const { db } = domain.changes
   return {
     cpuUsagePct: sample.cpuPercent,
     ramTotalMb: sample.ramTotalMb,
@@ -24,7 +26,7 @@ export async function readMetrics(sample: HostSample, domain: Domain): Promise<H
     publicIpv4Interface: addresses.ipv4Interface,
     publicIpv6: addresses.ipv6,
     publicIpv6Interface: addresses.ipv6Interface,
-    natPortsUsed: countPorts(domain.changes.db),
+    natPortsUsed: countPorts(db, readNatPorts(db, domain.context.config.network.nat_ports)),
     agentRssBytes: sample.agentRssBytes,
     agentCpuSeconds: sample.agentCpuSeconds,
     agentEventLoopLagMs: sample.eventLoopLagMs,

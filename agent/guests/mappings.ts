@@ -16,7 +16,12 @@ export interface MappingOrder {
   readonly listening: ReadonlySet<string>
   /** The guest has an address that IPv6 can be mapped to. */
   readonly hasIpv6: boolean
+  /** Default: those of the kernel. */
+  readonly hostAddresses?: HostAddresses
 }
+
+/** The host's own of a family, canonical. */
+export type HostAddresses = (family: 'ipv4' | 'ipv6') => readonly string[]
 
 /**
  * Mappings with the host ports they get, chosen inside the journal's transaction.
@@ -24,10 +29,10 @@ export interface MappingOrder {
  */
 export function reserveMappings(
   journal: Journal,
-  { wanted, listening, hasIpv6 }: MappingOrder,
+  { wanted, listening, hasIpv6, hostAddresses }: MappingOrder,
 ): PortMapping[] {
   for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
-    checkHostIp(journal, hostIp)
+    checkHostIp(journal, hostIp, hostAddresses)
     if (hostIp.includes(':') && !hasIpv6)
       throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
   }
@@ -43,17 +48,21 @@ export function openChoice({ store, config }: Journal, listening: ReadonlySet<st
  * A mapping answers on an address of the host that is no guest's own; empty: on all of them.
  * @throws {BerthError} `invalid_field`, `address_in_use`
  */
-export function checkHostIp({ store }: Journal, hostIp: string): void {
+export function checkHostIp(
+  { store }: Pick<Journal, 'store'>,
+  hostIp: string,
+  hostAddresses: HostAddresses = listHostAddresses,
+): void {
   if (hostIp === '') return
   const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
   if (pooled || store.hasAddress(hostIp))
     throw conflict('address_in_use', `${hostIp} is kept for a container of its own`)
-  if (!listHostAddresses(hostIp.includes(':')).includes(hostIp))
+  if (!hostAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
     throw invalidField('host_ip', 'host_ip: must be an address of the host')
 }
 
-function listHostAddresses(ipv6: boolean): string[] {
-  if (!ipv6) return readHostIpv4()
+function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
+  if (family === 'ipv4') return readHostIpv4()
   const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
   return global.map(({ address }) => parseAddress(address)?.text ?? '')
 }

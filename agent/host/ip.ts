@@ -70,8 +70,14 @@ export class Ip {
     return this.#pipe.close()
   }
 
+  /** ip neighbour ends the whole batch where the kernel refuses (ipneigh.c): what it says then is its answer. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'a character outside of planned text')
-    return this.#pipe.send(command)
+    try {
+      return await this.#pipe.send(command)
+    } catch (error) {
+      if (error instanceof CommandError && error.stderr !== '') return { stdout: '', stderr: error.stderr }
+      throw error
+    }
   }
 }

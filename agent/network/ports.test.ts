@@ -63,7 +63,7 @@ describe('host ports', () => {
     const begin = performance.now()
     for (let i = 0; i < 500; i++) map(span(pick(1)[0]!))
     expect(performance.now() - begin).to.be.lessThan(5000)
-    expect(countPorts(db)).to.equal(10_500)
+    expect(countPorts(db, range)).to.equal(10_500)
     const rows = db.prepare('SELECT DISTINCT host_port FROM port_mappings').all()
     expect(rows).to.have.lengthOf(10_500)
   })
@@ -91,7 +91,16 @@ describe('host ports', () => {
     expect(pick(1, { length: 10 }, small)).to.deep.equal([30050])
     expect(codeOf(() => pick(1, { length: 11 }, small))).to.equal('resource_exhausted')
     expect(codeOf(() => pick(1, { length: 1000 }, small))).to.equal('resource_exhausted')
-    expect(countPorts(db)).to.equal(90)
+    expect(countPorts(db, small)).to.equal(90)
+  })
+
+  it('are counted once each, whoever shares them, and within the range alone', () => {
+    map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
+    map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
+    map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))
+    expect(countPorts(db, { start: 30_000, end: 30_099 })).to.equal(1 + 15 + 50)
+    expect(countPorts(db, { start: 29_995, end: 50_000 })).to.equal(5 + 1 + 15 + 100 + 1)
+    expect(countPorts(db, { start: 50_000, end: 50_001 })).to.equal(0)
   })
 
   const conflicts: [name: string, mapped: PortSpan[], wanted: PortSpan, code: string][] = [

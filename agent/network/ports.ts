@@ -144,11 +144,21 @@ export class PortChoice {
   }
 }
 
-/** Ports mapped to guests; a range counts as many. */
-export function countPorts(db: Database): number {
-  const sum = 'SELECT total(host_port_end - host_port + 1) FROM port_mappings'
-  return db.prepare<[], number>(sum).pluck().get() ?? 0
+/**
+ * Ports of the range that are mapped to guests. One that several mappings share, over tcp and udp or two addresses,
+ * counts once: what is left over is free for any of them.
+ */
+export function countPorts(db: Database, { start, end }: PortRange): number {
+  return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
+
+/** Each span beyond what the spans that begin before it reach. */
+const countCovered = `
+  SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
+    SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (
+      ORDER BY host_port ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), 0) AS reached FROM port_mappings
+  )`
 
 /** First ports of all rows of `length` free ports. */
 function findRows({ start, end }: PortRange, taken: ReadonlySet<number>, length: number): number[] {

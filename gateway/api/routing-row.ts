@@ -39,7 +39,10 @@ const holder = { container_id: Type.Integer(), container_name: Type.String() }
 
 export const RoutingSchema = Type.Object({
   host_id: Type.String(),
-  nat4: UsageSchema,
+  nat4: Type.Object(UsageSchema.properties, {
+    description:
+      'Host ports of the range; one that is mapped over tcp and udp, or at two addresses, counts once.',
+  }),
   ipv4: UsageSchema,
   ipv6: UsageSchema,
   nat4_port_range: PortRangeSchema,
@@ -146,11 +149,15 @@ function portsOf({ start, end }: PortRange): number {
   return start === 0 ? 0 : end - start + 1
 }
 
+/** A port that several mappings share counts once, as the agent counts it. */
 function portsHeld(mappings: RoutingRow['nat4_mappings']): number {
-  return mappings.reduce(
-    (sum, { host_port: first, host_port_end: last = first }) => sum + last - first + 1,
-    0,
-  )
+  const spans = mappings.map(({ host_port: first, host_port_end: last = first }) => ({ first, last }))
+  let [held, reached] = [0, 0]
+  for (const { first, last } of spans.toSorted((a, b) => a.first - b.first)) {
+    held += Math.max(0, last - Math.max(first, reached + 1) + 1)
+    reached = Math.max(reached, last)
+  }
+  return held
 }
 
 function ipv4Usage({ ipv4Pool, ipv4Assignments }: GetRoutingResponse): Usage {

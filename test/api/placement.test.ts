@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
-import { PoolAddress } from '../../proto/gen/berth/agent/v1/network.js'
+import { PoolAddress, SetRoutingRequest } from '../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../shared/errors.js'
 import type { SimulatedAgent } from '../support/simulated-agent.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
@@ -32,11 +32,13 @@ describe('addresses of the hosts’ own pools', function () {
   afterEach(() => test.close())
 
   const routingOf = (index: number) => hosts[index]!.agent.host.settings.routing
-  const setPools = (index: number, change: { ipv4?: string; prefix?: string }) => {
-    if (change.ipv4) routingOf(index).pool = [PoolAddress.create({ address: change.ipv4 })]
-    const prefix = { interface: '', address: '', gateway: '', prefixLen: 64 }
-    if (change.prefix) routingOf(index).prefixes = [{ ...prefix, prefix: change.prefix }]
-  }
+  const setPools = (index: number, { ipv4: address, prefix }: { ipv4?: string; prefix?: string }) =>
+    routingOf(index).calls.setRouting(
+      SetRoutingRequest.fromPartial({
+        ...(address && { ipv4Pool: { items: [{ address }] } }),
+        ...(prefix && { ipv6Prefixes: { items: [{ prefix, prefixLen: 64 }] } }),
+      }),
+    )
   const create = (name: string, spec: object, more: object = {}) =>
     test.fleet.createGuest({
       ...{ operationId: randomUUID(), name, requestedBy: 'api:test', ...more },
@@ -58,7 +60,7 @@ describe('addresses of the hosts’ own pools', function () {
     ['a named IPv6', { ipv6Addresses: ['2001:db8::1'] }],
   ] as const)
     it(`are found where they are: ${name}`, async () => {
-      setPools(2, { ipv4, prefix: '2001:db8::' })
+      await setPools(2, { ipv4, prefix: '2001:db8::' })
       const { hostId, response } = await create('wants', spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])
       expect(hostId).to.equal(hosts[2]!.hostId)
@@ -67,8 +69,8 @@ describe('addresses of the hosts’ own pools', function () {
     })
 
   it('are not looked for beyond the first host that has them, nor where none are asked for', async () => {
-    setPools(0, { ipv4 })
-    setPools(1, { ipv4: '203.0.113.10' })
+    await setPools(0, { ipv4 })
+    await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })
     await create('plain', {})
     expect(asked).to.deep.equal(['empty', 'empty'])
@@ -77,7 +79,7 @@ describe('addresses of the hosts’ own pools', function () {
   })
 
   it('are refused where no host has them, and nothing stays reserved', async () => {
-    setPools(1, { ipv4 })
+    await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([
       'invalid_field',
@@ -90,7 +92,7 @@ describe('addresses of the hosts’ own pools', function () {
   })
 
   it('are asked for at the host that is named, and at no other', async () => {
-    setPools(1, { ipv4 })
+    await setPools(1, { ipv4 })
     const named = create('named', { ipv4Count: 1 }, { hostId: hosts[0]!.hostId })
     expect(await refusalOf(named)).to.deep.equal(['resource_exhausted', undefined])
     expect(asked).to.deep.equal(['empty'])
@@ -101,7 +103,8 @@ describe('addresses of the hosts’ own pools', function () {
     const { settings, routing } = test.fleet.agent(hostId)
     const large = (megabytes: number) => 'x'.repeat(megabytes * 1024 * 1024)
     const answerOf = async (megabytes: number) => {
-      routingOf(1).pool = [PoolAddress.create({ address: ipv4, interface: large(megabytes) })]
+      const ipv4Pool = [PoolAddress.create({ address: ipv4, interface: large(megabytes) })]
+      routingOf(1).twist = (answer) => ({ ...answer, ipv4Pool })
       return (await routing.getRouting({})).ipv4Pool[0]?.interface.length
     }
     for (const megabytes of [2, 15]) expect(await answerOf(megabytes)).to.equal(large(megabytes).length)

@@ -5,13 +5,12 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 describe('port mappings over HTTP', () => {
   let gateway: TestGateway
   let guest: Guest
-  before(async () => {
+  // Each with its own: what is picked in one is nobody's in the next.
+  beforeEach(async () => {
     gateway = await startTestGateway()
-  })
-  after(() => gateway.close())
-  beforeEach(() => {
     guest = gateway.fleet.addGuest()
   })
+  afterEach(() => gateway.close())
 
   const path = (rest = '') => `/containers/${guest.name}/port-mappings${rest}`
   const add = (body: object) => gateway.request('POST', path(), { body })
@@ -128,21 +127,23 @@ describe('port mappings over HTTP', () => {
   })
 
   it('finds free ports of an address however it is spelled; 409 where there are none', async () => {
-    const range = { container_port: 8000, host_port: 30_100, host_port_end: 30_199, host_ip: '2001:db8::a' }
-    expect((await add({ ...range, protocol: 'udp' })).status).to.equal(200)
-    const ask = (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
-    const { ports } = (await ask('?protocol=udp&count=200&host_ip=2001:DB8:0:0::A')).body.data
-    expect(ports).to.include(30_200).and.not.to.include(30_100)
-    for (const address of ['eth0', '10.0.0.0/8', 'fe80::1%25eth0']) {
+    const there = gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
+    const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
+    const setPorts = (start: number, end: number) =>
+      gateway.request('PUT', '/routing?host_id=host-b', { body: { nat4_port_range: { start, end } } })
+    expect((await setPorts(30_000, 30_019)).status).to.equal(200)
+    const range = { container_port: 8000, host_port: 30_000, host_port_end: 30_009, host_ip: '2001:db8::a' }
+    const mapped = await gateway.request('POST', `/containers/${there.id}/port-mappings`, { body: range })
+    expect(mapped.body.data).to.have.length(1)
+    const { ports } = (await ask('?count=10&host_ip=2001:DB8:0:0::A')).body.data
+    expect((ports as number[]).sort()).to.deep.equal(Array.from({ length: 10 }, (_, n) => 30_010 + n))
+    const full = await ask('?count=11&host_ip=2001:db8::a')
+    expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
+    expect((await ask('?count=20&protocol=udp&host_ip=2001:db8::a')).status).to.equal(200)
+    for (const address of ['eth0', '10.0.0.0/8', 'fe80::1%25eth0', '192.0.2.12', '203.0.113.1']) {
       const { status, body } = await ask(`?host_ip=${address}`)
       expect([status, body.details?.field], address).to.deep.equal([400, 'host_ip'])
     }
-    const { routing } = gateway.fleet.settingsOf('host-a')
-    const kept = routing.natPorts
-    routing.natPorts = { start: 30_000, end: 30_009 }
-    const full = await ask('?host_ip=2001:db8::a&count=20')
-    routing.natPorts = kept
-    expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
   it('moves a range, with both first ports too', async () => {

@@ -44,16 +44,16 @@ describe('routing and addresses over HTTP', () => {
       public_ipv4_addresses: [address(10), address(11), address(12)],
       ipv6_prefixes: [prefix],
     })
-    expect(shown.ipv4_assignments).to.deep.equal([
-      { ...holder, ...address(10) },
-      { ...holder, ...address(11) },
-    ])
-    expect(shown.ipv6_assignments[0]).to.include({ ...holder, prefix_len: 64, interface: 'eth0' })
     const row = (await gateway.request('GET', `/containers/${name}`)).body.data
+    const own = row.public_ipv4s as string[]
+    expect(own).to.have.length(2)
+    expect(shown.ipv4_assignments).to.deep.equal(
+      own.map((text) => ({ ...holder, ...address(10), address: text })),
+    )
+    expect(shown.ipv6_assignments[0]).to.include({ ...holder, prefix_len: 64, interface: 'eth0' })
     expect(shown.nat4_mappings).to.deep.equal([
       { ...holder, status: 'creating', ip: row.ip as string, ...(row.port_mappings[0] as object) },
     ])
-    expect(row.public_ipv4s).to.deep.equal(['203.0.113.10', '203.0.113.11'])
     expect([row.ipv6, row.ipv6_addresses]).to.deep.equal([
       shown.ipv6_assignments[0].address,
       [shown.ipv6_assignments[0].address],
@@ -92,10 +92,10 @@ describe('routing and addresses over HTTP', () => {
       ipv6_prefixes: [{ prefix: '2001:db8::/56' }],
     })
     expect(body.data.public_ipv4_addresses).to.deep.equal([
-      { address: '203.0.113.9', interface: '', prefix_len: 32, gateway: '' },
+      { address: '203.0.113.9', interface: 'eth0', prefix_len: 32, gateway: '' },
     ])
     expect(body.data.ipv6_prefixes).to.deep.equal([
-      { interface: '', address: '', prefix: '2001:db8::', prefix_len: 56, gateway: '' },
+      { interface: 'eth0', address: '', prefix: '2001:db8::', prefix_len: 56, gateway: '' },
     ])
   })
 
@@ -108,6 +108,68 @@ describe('routing and addresses over HTTP', () => {
       const { body } = await put({ ipv6_prefixes: [item] })
       expect(body.data.ipv6_prefixes[0]).to.include({ prefix: '2001:db8::', prefix_len: 64 })
     }
+  })
+
+  it('counts a port that tcp and udp share once, for all and for a key bound to containers', async () => {
+    const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
+    const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
+    const body = { name: 'shares', port_mapping_count: 0, nat_port_mappings: mappings }
+    const { data } = (await create(body)).body
+    expect((await routing()).nat4).to.deep.equal({ used: 15, remaining: '39985', total: '40000' })
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [data.uuid as string] })
+    const shown = (await gateway.request('GET', '/routing', { key })).body.data
+    expect(shown.nat4).to.deep.equal({ used: 15, remaining: '0', total: '15' })
+  })
+
+  it('answers 409 to a range of ports that leaves out what is mapped, and keeps the old one', async () => {
+    const { id } = gateway.fleet.addGuest({ portMappings: [] })
+    const map = (host_port: number, protocol = 'tcp') =>
+      gateway.request('POST', `/containers/${id}/port-mappings`, {
+        body: { container_port: 80, host_port, protocol },
+      })
+    expect((await map(30_050, 'udp')).status).to.equal(200)
+    for (const [start, end] of [
+      [30_051, 30_100],
+      [30_000, 30_049],
+    ] as const) {
+      const { status, body } = await put({ nat4_port_range: { start, end } })
+      expect([status, body.code], `${start}`).to.deep.equal([409, 'port_conflict'])
+    }
+    expect((await routing()).nat4_port_range).to.deep.equal({ start: 20_000, end: 59_999 })
+    expect((await put({ nat4_port_range: { start: 30_050, end: 30_050 } })).status).to.equal(200)
+    expect([(await map(30_050)).status, (await map(30_051)).body.code]).to.deep.equal([200, 'port_conflict'])
+    const none = await map(0)
+    expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
+  })
+
+  it('answers 409 to a prefix that goes while a container has an address of it', async () => {
+    await put({ ipv6_prefixes: [prefix] })
+    const { ipv6 } = (await create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
+    expect(ipv6).to.equal(undefined)
+    const own = (await gateway.request('GET', '/containers/six')).body.data.ipv6 as string
+    for (const prefixes of [[], [{ prefix: '2001:db8:2::/64' }], [{ ...prefix, gateway: own }]]) {
+      const { status, body } = await put({ ipv6_prefixes: prefixes })
+      expect([status, body.code], JSON.stringify(prefixes)).to.deep.equal([409, 'address_in_use'])
+    }
+    expect((await put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
+  })
+
+  it('has an address of the host either for mappings or for a container of its own', async () => {
+    const { id } = gateway.fleet.addGuest()
+    const map = (host_ip: string) =>
+      gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
+    const second = '192.0.2.11'
+    expect((await map(second)).status).to.equal(200)
+    const pooled = await put({ items: [{ address: second }] })
+    expect([pooled.status, pooled.body.code]).to.deep.equal([409, 'address_in_use'])
+    await gateway.request('DELETE', `/containers/${id}/port-mappings/1`)
+    expect((await put({ items: [{ address: second }] })).status).to.equal(200)
+    const mapped = await map(second)
+    expect([mapped.status, mapped.body.code]).to.deep.equal([409, 'address_in_use'])
+    const asked = await gateway.request('GET', `/containers/${id}/random-port?host_ip=${second}`)
+    expect([asked.status, asked.body.code]).to.deep.equal([409, 'address_in_use'])
+    const foreign = await map('203.0.113.1')
+    expect([foreign.status, foreign.body.details?.field]).to.deep.equal([400, 'host_ip'])
   })
 
   it('answers 409 when an assigned address would go', async () => {
@@ -128,6 +190,30 @@ describe('routing and addresses over HTTP', () => {
       'an interface that is too long',
       { items: [{ ...address(1), interface: 'a'.repeat(16) }] },
       'items.0.interface',
+    ],
+    [
+      'an interface the host does not have',
+      { items: [{ ...address(1), interface: 'eth9' }] },
+      'items.0.interface',
+    ],
+    ['the loopback', { items: [{ ...address(2), interface: 'lo' }] }, 'items.0.interface'],
+    ['an address twice', { items: [address(2), address(2)] }, 'items.1.address'],
+    ["an item's own gateway", { items: [address(1)] }, 'items.0.address'],
+    ["the host's gateway", { items: [{ address: '192.0.2.1' }] }, 'items.0.address'],
+    ["the host's own address", { items: [{ address: '192.0.2.10' }] }, 'items.0.address'],
+    ["an address of the containers' network", { items: [{ address: '10.64.0.9' }] }, 'items.0.address'],
+    ['an address of nobody', { items: [{ address: '224.0.0.1' }] }, 'items.0.address'],
+    ['a link-local prefix', { ipv6_prefixes: [{ prefix: 'fe80::/64' }] }, 'ipv6_prefixes.0.prefix'],
+    ['a prefix too small', { ipv6_prefixes: [{ prefix: '2001:db8::/127' }] }, 'ipv6_prefixes.0.prefix_len'],
+    [
+      'prefixes that overlap',
+      { ipv6_prefixes: [{ prefix: '2001:db8::/48' }, { prefix: '2001:db8:0:1::/64' }] },
+      'ipv6_prefixes.1.prefix',
+    ],
+    [
+      "a host's address of another prefix",
+      { ipv6_prefixes: [{ ...prefix, address: '2001:db8:2::1' }] },
+      'ipv6_prefixes.0.address',
     ],
     ['a pool that is no list', { items: {} }, 'items'],
     [
@@ -154,8 +240,14 @@ describe('routing and addresses over HTTP', () => {
       'ipv6_prefixes.0.prefix',
     ],
     ['an IPv4 prefix', { ipv6_prefixes: [{ prefix: '10.0.0.0', prefix_len: 8 }] }, 'ipv6_prefixes.0.prefix'],
-    ['ports that end before they begin', { nat4_port_range: { start: 9, end: 8 } }, 'nat4_port_range.end'],
-    ['half a range', { nat4_port_range: { start: 9 } }, 'nat4_port_range.end'],
+    [
+      'ports that end before they begin',
+      { nat4_port_range: { start: 30_009, end: 30_008 } },
+      'nat4_port_range.end',
+    ],
+    ["the host's own ports", { nat4_port_range: { start: 1023, end: 30_008 } }, 'nat4_port_range.start'],
+    ['ports that are none', { nat4_port_range: { start: 30_009, end: 65_536 } }, 'nat4_port_range.end'],
+    ['half a range', { nat4_port_range: { start: 30_009 } }, 'nat4_port_range.end'],
   ] as const)
     it(`refuses ${name}`, async () => {
       const { status, body: answer } = await put(body)
@@ -181,7 +273,7 @@ describe('routing and addresses over HTTP', () => {
     const { status, body } = await scan({ cidr: '203.0.113.5/28', gateway: '203.0.113.1' })
     expect(status).to.equal(200)
     const rows = body.data as { address: string; status: string; usable: boolean }[]
-    expect(rows).to.have.length(14)
+    expect(rows).to.have.length(16)
     expect(Object.keys(rows[0]!)).to.have.members([
       'address',
       'interface',
@@ -204,7 +296,7 @@ describe('routing and addresses over HTTP', () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
       ...{ host_id: 'host-a', available: false, reachable: false, prefixes: [], mode: '' },
-      reason: 'the host has no global IPv6 address',
+      reason: 'the host has no IPv6 default route, and no prefix is set; the host has no IPv6 default route',
     })
     await put({ ipv6_prefixes: [prefix] })
     expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
@@ -218,7 +310,9 @@ describe('routing and addresses over HTTP', () => {
     expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
     await put({ ipv6_prefixes: [prefix] })
     const one = (await assign([])).body.data
-    expect(one).to.deep.equal({ id, name, ipv6: '2001:db8:1::1', ipv6_addresses: ['2001:db8:1::1'] })
+    expect(one).to.deep.equal({ id, name, ipv6: one.ipv6 as string, ipv6_addresses: [one.ipv6] })
+    expect(one.ipv6).to.match(/^2001:db8:1:0?:/)
+    expect((await assign()).body.data, 'it has one').to.deep.equal(one)
     const more = (await assign({ ipv6_count: 2, ipv6_addresses: ['2001:DB8:1:0::ff'] })).body.data
     expect(more.ipv6).to.equal(one.ipv6)
     expect(more.ipv6_addresses).to.have.length(4).and.to.include('2001:db8:1::ff')
@@ -226,6 +320,14 @@ describe('routing and addresses over HTTP', () => {
     expect([taken.status, taken.body.code]).to.deep.equal([409, 'address_in_use'])
     const bad = await assign({ ipv6_addresses: ['::1', '10.0.0.1'] })
     expect([bad.status, bad.body.details?.field]).to.deep.equal([400, 'ipv6_addresses.1'])
+    // Of no prefix; the network's own address; the host's; the router's.
+    await put({ ipv6_prefixes: [{ ...prefix, gateway: '2001:db8:1::fe' }] })
+    for (const last of ['2001:db8:2::5', '2001:db8:1::', '2001:db8:1::1', '2001:db8:1::fe']) {
+      const { status, body } = await assign({ ipv6_addresses: [last] })
+      expect([status, body.details?.field], last).to.deep.equal([400, 'ipv6_addresses'])
+    }
+    const many = await assign({ ipv6_count: 253 })
+    expect([many.status, many.body.code], 'more than 256').to.deep.equal([409, 'resource_exhausted'])
   })
 
   it('is about the host that is named, each with its own pools', async () => {
@@ -258,8 +360,9 @@ describe('routing and addresses over HTTP', () => {
     const before = await ask()
     expect(before).to.deep.include({
       ...{ nat4: { used: 1, remaining: '0', total: '1' }, ipv4: { used: 1, remaining: '0', total: '1' } },
-      ...{ ipv6: { used: 1, remaining: '0', total: '1' }, public_ipv4_addresses: [address(10)] },
+      ipv6: { used: 1, remaining: '0', total: '1' },
     })
+    expect(before['public_ipv4_addresses']).to.have.length(1)
     for (const list of ['ipv4_assignments', 'nat4_mappings', 'ipv6_assignments'])
       expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal([
         'mine',

@@ -161,6 +161,66 @@ describe('the network of a guest, from HTTP to packets', function () {
     expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
   })
 
+  it('has its ports of the range that is set, and 409 where the host or a guest uses them otherwise', async () => {
+    const path = '/containers/web/port-mappings'
+    const refused = async (method: string, to: string, body: object) => {
+      const { status, body: answer } = await request(method, to, body)
+      return [status, answer.code as string]
+    }
+    const setPorts = (start: number, end: number) => ({ nat4_port_range: { start, end } })
+    const { data: before } = await send('GET', '/routing')
+    expect(before.nat4).to.deep.equal({ used: 2, remaining: '39998', total: '40000' })
+    const mapped = (before.nat4_mappings as { host_port: number }[]).map((one) => one.host_port)
+    const [low, high] = [Math.min(...mapped), Math.max(...mapped)]
+    // What is mapped already would be outside.
+    for (const range of [setPorts(low + 1, 65_535), setPorts(1024, high - 1), setPorts(high + 1, high + 9)])
+      expect(await refused('PUT', '/routing', range)).to.deep.equal([409, 'port_conflict'])
+    expect(await refused('PUT', '/routing', setPorts(1023, 65_535))).to.deep.equal([400, 'invalid_field'])
+    expect((await send('GET', '/routing')).data).to.deep.equal(before)
+    const { data: all } = await send('PUT', '/routing', setPorts(1024, 65_535))
+    expect(all.nat4).to.deep.equal({ used: 2, remaining: '64510', total: '64512' })
+    // The agent's own port is of the range now, and no mapping takes it.
+    const own = Number(host.address.split(':')[1])
+    expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([
+      409,
+      'port_conflict',
+    ])
+    const { data: narrow } = await send('PUT', '/routing', setPorts(low, high))
+    expect(narrow.nat4).to.deep.equal({
+      ...{ used: 2, total: String(high - low + 1) },
+      remaining: String(high - low - 1),
+    })
+    expect(await refused('POST', path, { container_port: 1, host_port: high + 1 })).to.deep.equal([
+      409,
+      'port_conflict',
+    ])
+    const { data: picked } = await send('POST', path, { container_port: guestPort, protocol: 'udp' })
+    expect((picked[2] as { host_port: number }).host_port).to.be.within(low, high)
+    await send('DELETE', `${path}/2`)
+    await send('PUT', '/routing', setPorts(20_000, 59_999))
+    expect(ask(hostAddress, hostPort)).to.equal(seen)
+  })
+
+  it('keeps an address of the host for mappings while one names it, and for guests while the pool has it', async () => {
+    const second = `${segment.prefix}.12`
+    const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
+    expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)
+    const path = '/containers/web/port-mappings'
+    const mapping = { container_port: guestPort, host_ip: second }
+    const { data } = await send('POST', path, mapping)
+    const { host_port: port } = data[2] as { host_port: number }
+    expect([ask(second, port), ask(hostAddress, port)]).to.deep.equal([seen, ''])
+    const items = [...pool, second].map((address) => ({ address, interface: 'up0', prefix_len: 24 }))
+    const pooled = await request('PUT', '/routing', { items })
+    expect([pooled.status, pooled.body.code]).to.deep.equal([409, 'address_in_use'])
+    await send('DELETE', `${path}/2`)
+    await send('PUT', '/routing', { items })
+    const mapped = await request('POST', path, mapping)
+    expect([mapped.status, mapped.body.code]).to.deep.equal([409, 'address_in_use'])
+    await send('PUT', '/routing', { items: items.slice(0, -1) })
+    ip('delete', `${second}/24`, 'dev', 'up0')
+  })
+
   it('closes and opens its firewall, in the state that If-Match names', async () => {
     const path = '/containers/web/firewall'
     const rule = {

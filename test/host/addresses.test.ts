@@ -283,6 +283,12 @@ describe('addresses of guests', function () {
       expect(lab.ask(inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
     })
 
+    it('is not given up for a prefix that is set where this one was found', async () => {
+      expect(await failure(routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
+      expect(show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
+      expect(await status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })
+    })
+
     it('of a prefix that is routed to the host', async () => {
       await routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)] })
       const prefixes = ((await book.call('getRouting')) as RoutingState).ipv6Prefixes.map(
@@ -347,11 +353,39 @@ describe('addresses of guests', function () {
       ])
     })
 
+    it('is served as before after a change that the host refused, though another guest fails all the while', async () => {
+      const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
+      show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
+      await book.call('store', failing)
+      await attach(a) // comes after the one that fails
+      const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
+      expect(await failure(routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] }))).to.contain(
+        'none',
+      )
+      const { ipv6Prefixes } = (await book.call('getRouting')) as RoutingState
+      expect(ipv6Prefixes.map((one) => one.interface)).to.deep.equal(['up0', 'up0'])
+      expect(show('-6', 'neigh', 'show', 'proxy')).to.contain(`${proxied} dev up0`)
+      expect(lab.ask(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
+      await book.call('remove', failing.uuid)
+      show('link', 'delete', 'up1')
+      await repairs()
+      expect(await repairs()).to.deep.equal([])
+    })
+
     it('goes with its guest', async () => {
       await book.call('detach', a)
       expect(show('-6', 'neigh', 'show', 'proxy')).to.equal('')
       expect(show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
       expect(show('-6', 'neigh', 'show', 'dev', 'berth0')).to.not.contain(proxied)
+      await attach(a)
+      expect(show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
+    })
+
+    it('goes with its guest also where some of it is gone already', async () => {
+      show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
+      show('-6', 'neigh', 'delete', proxied, 'dev', 'berth0')
+      await book.call('detach', a)
+      expect(show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
       await attach(a)
       expect(show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     })

@@ -48,7 +48,8 @@ const routing = new Routing({
   changes: new Changes(db),
   config: { network: config, listen: '127.0.0.1:7443' },
   book,
-  compareNetwork: () => book.ensure([...guests.values()]),
+  applyAddresses: () => book.ensure([...guests.values()]),
+  log,
 })
 
 /** Journals a guest with exactly these addresses. */

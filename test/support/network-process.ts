@@ -13,7 +13,8 @@ type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' |
 
 const config = JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0]
 const watches = process.argv[3] === 'watch'
-const network = createNetwork(config, watches ? { watch: new NetlinkWatch(config) } : {})
+const watch = watches ? new NetlinkWatch(config) : undefined
+const network = createNetwork(config, watch ? { watch } : {})
 
 // Argument 2: repair by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
@@ -36,5 +37,6 @@ for await (const line of createInterface({ input: process.stdin })) {
     (result) => ({ result: result ?? null }),
     (error: unknown) => ({ error: describeError(error) }),
   )
+  if (method === 'close') watch?.close()
   process.stdout.write(`${JSON.stringify(answer)}\n`)
 }

@@ -159,13 +159,8 @@ export class SimulatedAgent {
       if (isDeepStrictEqual(earlier.request, request)) return earlier.response
       throw conflict('operation_conflict', 'the operation was submitted with another request')
     }
-    const { ipv4Count = 0, publicIpv4s = [], ipv6Count = 0, ipv6Addresses = [] } = request.spec ?? {}
-    const { routing } = this.host.settings
-    const guest = this.host.setGuest({
-      ...guestOf(request),
-      publicIpv4s: routing.allocateIpv4({ count: ipv4Count, addresses: publicIpv4s }),
-      ipv6Addresses: routing.allocateIpv6({ count: ipv6Count, addresses: ipv6Addresses }),
-    })
+    const chosen = request.spec && this.host.settings.initial(request.spec)
+    const guest = this.host.setGuest({ ...guestOf(request), ...chosen })
     const ends = request.spec?.start ? GuestStatus.GUEST_STATUS_RUNNING : GuestStatus.GUEST_STATUS_STOPPED
     const operation = this.#run('create', guest, request, ends)
     const { revision } = this.host.changes

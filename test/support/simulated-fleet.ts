@@ -25,6 +25,8 @@ import type {
 } from '../../gateway/fleet/contract.js'
 import { refuseBlocked, SimulatedSettings, type SimulatedGuests } from './simulated-settings.js'
 
+const capacity = { cpuCores: 8, ramTotalMb: 32_768, diskTotalGb: 500 }
+
 interface SimulatedHost {
   id: string
   state: HostState
@@ -50,7 +52,7 @@ export class SimulatedFleet implements Fleet {
   constructor() {
     for (const id of ['host-a', 'host-b']) {
       this.#hosts.set(id, { id, state: 'online' })
-      this.#settings.set(id, new SimulatedSettings(this.#guestsOf(id)))
+      this.#settings.set(id, new SimulatedSettings(this.#guestsOf(id), capacity))
     }
   }
 
@@ -129,7 +131,7 @@ export class SimulatedFleet implements Fleet {
   /** Puts a guest there without any request. */
   addGuest(change: Partial<Guest> = {}, hostId = 'host-a'): Guest {
     const id = change.id ?? this.#nextId++
-    const sshPort = 20_000 + (id % 10_000)
+    const sshPort = this.#findFreePort(hostId, 20_000 + (id % 10_000))
     const guest = Guest.create({
       id,
       uuid: randomUUID(),
@@ -149,6 +151,18 @@ export class SimulatedFleet implements Fleet {
     this.#guests.set(guest.uuid, { hostId, guest })
     this.guestsVersion++
     return guest
+  }
+
+  /** Others were given ports that nobody chose. */
+  #findFreePort(hostId: string, from: number): number {
+    const taken = new Set<number>()
+    for (const found of this.#guests.values())
+      if (found.hostId === hostId)
+        for (const { hostPort, hostPortEnd } of found.guest.portMappings)
+          for (let port = hostPort; port <= hostPortEnd; port++) taken.add(port)
+    let port = from
+    while (taken.has(port)) port++
+    return port
   }
 
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
@@ -303,7 +317,7 @@ function hostView({ id, state }: SimulatedHost): HostView {
       hostId: id,
       hostname: id,
       kernel: '6.1.0',
-      capacity: { cpuCores: 8, ramTotalMb: 32_768, diskTotalGb: 500 },
+      capacity,
     }),
     metrics: HostMetrics.create({ cpuUsagePct: 10, ramTotalMb: 32_768, ramUsedMb: 1024, diskTotalGb: 500 }),
   }

@@ -19,6 +19,14 @@ import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 
 type Event = NonNullable<WatchResponse['event']>
 
+const capacity = {
+  cpuCores: 64,
+  ramTotalMb: 4_194_304,
+  diskTotalGb: 65_536,
+  natPortsTotal: 40_000,
+  ipv4Total: 65_533,
+}
+
 /**
  * The state of a host without a host: guests and operations in memory, numbered and watched by the agent's own
  * code. It outlives the server in front of it, as a journal does.
@@ -28,11 +36,14 @@ export class SimulatedHost {
   readonly guests = new Map<string, Guest>()
   readonly operations = new Map<string, Operation>()
   readonly templates = new Map<string, Template>()
-  readonly settings = new SimulatedSettings({
-    list: () => this.guests.values(),
-    find: (uuid) => this.guests.get(uuid),
-    change: (uuid, change) => this.setGuest({ ...change, uuid }),
-  })
+  readonly settings = new SimulatedSettings(
+    {
+      list: () => this.guests.values(),
+      find: (uuid) => this.guests.get(uuid),
+      change: (uuid, change) => this.setGuest({ ...change, uuid }),
+    },
+    capacity,
+  )
   description: HostDescription
   metrics = HostMetrics.create()
   #metricsListeners = new Set<(metrics: HostMetrics) => void>()
@@ -46,13 +57,7 @@ export class SimulatedHost {
       bootId: randomUUID(),
       startedAtMs: Date.now(),
       capabilities: { lxc: true, kvm: false, storage: 'btrfs', cgroupVersion: 2, lxcfs: true },
-      capacity: {
-        cpuCores: 64,
-        ramTotalMb: 4_194_304,
-        diskTotalGb: 65_536,
-        natPortsTotal: 40_000,
-        ipv4Total: 65_533,
-      },
+      capacity,
       timeZone: 'UTC',
     })
     const template = {

@@ -1,13 +1,21 @@
 import { randomUUID } from 'node:crypto'
-import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import { checkCapacity, type ProcessorsAndMemory } from '../../agent/guests/capacity.js'
+import { checkLimits } from '../../agent/guests/limits.js'
+import { checkHostIp, openChoice, reserveMappings, type HostAddresses } from '../../agent/guests/mappings.js'
+import { parseTime } from '../../agent/guests/settings/parse.js'
+import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
+import { limits as ranges } from '../../shared/guest-rules.js'
 import {
   changePortMapping,
   checkFirewall,
   checkPortMapping,
   checkTrafficLimit,
+  networkLimits,
+  type WantedMapping,
 } from '../../shared/network-rules.js'
 import {
   GuestLimits,
+  GuestStatus,
   TrafficAction,
   TrafficLimit,
   TrafficMode,
@@ -17,7 +25,8 @@ import {
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Firewall } from '../../proto/gen/berth/agent/v1/network.js'
 import type { SettingsCalls } from '../../gateway/fleet/contract.js'
-import { SimulatedRouting } from './simulated-routing.js'
+import { SimulatedJournal } from './simulated-journal.js'
+import { simulatedAddresses, simulatedConfig, SimulatedRouting } from './simulated-routing.js'
 
 /** Whoever holds the guests of one host. */
 export interface SimulatedGuests {
@@ -27,14 +36,15 @@ export interface SimulatedGuests {
   change(uuid: string, change: Partial<Guest>): Guest
 }
 
-const firstPicked = 30_000
 const bytesPerGb = 1e9
+const hostAddresses: HostAddresses = (family) => simulatedAddresses[family]
 
-/** An agent's settings with the agent's rules, in memory: what is set is kept, conflicts and limits are refused. */
+/** An agent's settings in memory, refused by the agent's own rules. */
 export class SimulatedSettings {
-  readonly routing = new SimulatedRouting(() => this.guests.list())
+  readonly #journal = new SimulatedJournal(() => this.guests.list())
+  readonly routing = new SimulatedRouting(this.#journal)
   /** Of all guests' traffic. */
-  period = { periodStart: '2026-11-01', resetsAtMs: Date.UTC(2026, 11, 1) }
+  period = { periodStart: '2026-11-01', resetsAtMs: Date.UTC(2026, 11, 1), utcOffsetMinutes: 0 }
   readonly #firewalls = new Map<string, Firewall>()
   readonly #used = new Map<string, { rxBytes: number; txBytes: number }>()
 
@@ -42,13 +52,19 @@ export class SimulatedSettings {
   lostAnswer: BerthError | undefined
   readonly #done = new Set<string>()
 
-  constructor(private readonly guests: SimulatedGuests) {}
+  constructor(
+    private readonly guests: SimulatedGuests,
+    private readonly capacity: ProcessorsAndMemory,
+  ) {}
 
   readonly calls: SettingsCalls = {
     addPortMapping: async (request) => {
-      const { uuid, portMappings } = this.#get(request)
+      const guest = this.#change(request)
+      const { uuid, portMappings } = guest
       const repeated = request.operationId !== '' && this.#done.has(request.operationId)
-      const added = repeated ? [] : [this.#place(request.mapping!)]
+      if (!repeated && portMappings.length >= ranges.portMappings.max)
+        throw conflict('resource_exhausted', `a container has at most ${ranges.portMappings.max} mappings`)
+      const added = repeated ? [] : this.#place([request.mapping!], guest)
       this.#done.add(request.operationId)
       const answer = mappingsOf(this.guests.change(uuid, { portMappings: [...portMappings, ...added] }))
       const lost = this.lostAnswer
@@ -57,28 +73,32 @@ export class SimulatedSettings {
       return answer
     },
     updatePortMapping: async (request) => {
-      const { uuid, portMappings } = this.#get(request)
-      const old = mappingAt(portMappings, request.index)
-      const changed = this.#place(changePortMapping(old, request.change ?? {}), old)
-      return mappingsOf(this.guests.change(uuid, { portMappings: portMappings.with(request.index, changed) }))
+      const guest = this.#change(request)
+      const { uuid, portMappings } = guest
+      const wanted = changePortMapping(mappingAt(portMappings, request.index), request.change ?? {})
+      const [changed] = this.#place([wanted], guest, request.index)
+      return mappingsOf(
+        this.guests.change(uuid, { portMappings: portMappings.with(request.index, changed!) }),
+      )
     },
     removePortMapping: async (request) => {
-      const { uuid, portMappings } = this.#get(request)
+      const { uuid, portMappings } = this.#change(request)
       mappingAt(portMappings, request.index)
       return mappingsOf(this.guests.change(uuid, { portMappings: portMappings.toSpliced(request.index, 1) }))
     },
     findFreePorts: async ({ protocol, hostIp, count }) => {
-      const ports: number[] = []
-      for (let from = firstPicked; ports.length < count; from = ports.at(-1)! + 1)
-        ports.push(this.#pick({ protocol, hostIp, length: 1 }, from))
-      return { ports }
+      this.#journal.sync()
+      const { store } = this.#journal
+      checkHostIp({ store }, hostIp, hostAddresses)
+      const choice = openChoice({ store, config: simulatedConfig }, new Set())
+      return { ports: choice.pick({ protocol: protocol === 'udp' ? 'udp' : 'tcp', hostIp, count }) }
     },
     getFirewall: async ({ uuid }) => {
       const { revision } = this.#get({ uuid, ifRevision: 0 })
       return { firewall: this.#firewalls.get(uuid) ?? noFirewall, revision }
     },
     setFirewall: async (request) => {
-      const { uuid } = this.#get(request)
+      const { uuid } = this.#change(request)
       const known = new Set(this.#firewalls.get(uuid)?.rules.map(({ id }) => id))
       const checked = checkFirewall(request.firewall ?? noFirewall)
       const rules = checked.rules.map((rule) => ({
@@ -91,19 +111,22 @@ export class SimulatedSettings {
     },
     setLimits: async (request) => {
       const { uuid: _uuid, ifRevision: _revision, ...wanted } = request
-      const guest = this.#get(request)
-      const limits = { ...GuestLimits.create(guest.limits), ...sent(wanted) }
+      const guest = this.#change(request)
+      if (guest.status === GuestStatus.GUEST_STATUS_CREATING)
+        throw conflict('task_running', 'the container is being created')
+      const limits = checkLimits({ ...GuestLimits.create(guest.limits), ...sent(wanted) })
+      checkCapacity(limits, this.capacity)
       return { limits, revision: this.guests.change(guest.uuid, { limits }).revision }
     },
     setTrafficLimit: async (request) => {
       const { uuid: _uuid, ifRevision: _revision, ...wanted } = request
-      const guest = this.#get(request)
+      const guest = this.#change(request)
       checkTrafficLimit(wanted)
       const traffic = { ...TrafficLimit.create(guest.traffic), ...sent(wanted) }
       return { traffic, revision: this.#judge(guest.uuid, { traffic }).revision }
     },
     resetTraffic: async (request) => {
-      const { uuid } = this.#get(request)
+      const { uuid } = this.#change(request)
       this.#used.delete(uuid)
       return { revision: this.#judge(uuid).revision }
     },
@@ -113,13 +136,17 @@ export class SimulatedSettings {
       return { limit: TrafficLimit.create(traffic), rxBytes, txBytes, ...this.period }
     },
     setExpiry: async (request) => {
-      const { uuid } = this.#get(request)
-      return { revision: this.#judge(uuid, { expiresAtMs: request.expiresAtMs }).revision }
+      const { uuid } = this.#change(request)
+      const expiresAtMs = parseTime('expires_at', request.expiresAtMs)
+      return { revision: this.#judge(uuid, { expiresAtMs }).revision }
     },
     assignIpv6: async (request) => {
-      const guest = this.#get(request)
-      const asked = request.count + request.addresses.length > 0 || guest.ipv6Addresses.length > 0
+      const guest = this.#change(request)
+      const had = guest.ipv6Addresses.length
+      const asked = request.count + request.addresses.length > 0 || had > 0
       const count = asked ? request.count : 1
+      if (had + count + request.addresses.length > networkLimits.addresses.max)
+        throw conflict('resource_exhausted', 'a container has no more IPv6 addresses')
       const chosen = this.routing.allocateIpv6({ count, addresses: request.addresses })
       const ipv6Addresses = [...guest.ipv6Addresses, ...chosen]
       const { revision } = this.guests.change(guest.uuid, { ipv6Addresses, ipv6: ipv6Addresses[0] ?? '' })
@@ -129,22 +156,16 @@ export class SimulatedSettings {
 
   /** What a new guest gets of what its order asks for. @throws {BerthError} as an agent */
   initial(spec: GuestSpec): Partial<Guest> {
-    const portMappings: PortMapping[] = []
-    for (const wanted of spec.portMappings) portMappings.push(this.#place(wanted, undefined, portMappings))
-    const ssh = portMappings.find(({ containerPort, protocol }) => containerPort === 22 && protocol === 'tcp')
+    if (spec.expiresAtMs !== 0 && spec.expiresAtMs <= Date.now())
+      throw invalidField('expires_at', 'expires_at: has passed')
+    if (spec.limits) checkCapacity(checkLimits(spec.limits), this.capacity)
     const publicIpv4s = this.routing.allocateIpv4({ count: spec.ipv4Count, addresses: spec.publicIpv4s })
     const ipv6Addresses = this.routing.allocateIpv6({ count: spec.ipv6Count, addresses: spec.ipv6Addresses })
+    const portMappings = this.#place(spec.portMappings, { uuid: '', ipv6Addresses })
+    const ssh = portMappings.find(({ containerPort, protocol }) => containerPort === 22 && protocol === 'tcp')
     const { expiresAtMs, traffic } = spec
-    return {
-      ...{
-        portMappings,
-        sshPort: ssh?.hostPort ?? 0,
-        publicIpv4s,
-        ipv6Addresses,
-        ipv6: ipv6Addresses[0] ?? '',
-      },
-      ...{ expiresAtMs, traffic },
-    }
+    const addresses = { publicIpv4s, ipv6Addresses, ipv6: ipv6Addresses[0] ?? '' }
+    return { portMappings, sshPort: ssh?.hostPort ?? 0, ...addresses, expiresAtMs, traffic }
   }
 
   /** As if the guest had sent and received. */
@@ -160,6 +181,16 @@ export class SimulatedSettings {
     if (ifRevision !== 0 && guest.revision !== ifRevision)
       throw conflict('precondition_failed', 'the container has changed meanwhile')
     return guest
+  }
+
+  /** A guest that may be changed. @throws {BerthError} as an agent */
+  #change(request: { uuid: string; ifRevision: number }): Guest {
+    const { status } = this.#get({ ...request, ifRevision: 0 })
+    if (status === GuestStatus.GUEST_STATUS_DELETING)
+      throw conflict('invalid_state', 'the container is being deleted')
+    if (status === GuestStatus.GUEST_STATUS_ERROR)
+      throw conflict('invalid_state', 'the container is broken, it can only be deleted')
+    return this.#get(request)
   }
 
   #usedBy(uuid: string): { rxBytes: number; txBytes: number } {
@@ -183,51 +214,26 @@ export class SimulatedSettings {
     })
   }
 
-  /** With its host port picked, unless someone has it. @param but not in its own way */
-  #place(wanted: PortMapping, but?: PortMapping, others: readonly PortMapping[] = []): PortMapping {
-    const { length, ...mapping } = checkPortMapping(wanted)
-    const hostPort = mapping.hostPort || this.#pick({ ...mapping, length }, firstPicked, others)
-    const containerPort = mapping.containerPort || hostPort
-    const span = { ...mapping, hostPort, length }
-    if (!this.#isInRange(span)) throw conflict('port_conflict', `port ${hostPort} is not of the host's range`)
-    if (!this.#isFree(span, but, others)) throw conflict('port_conflict', `port ${hostPort} is taken`)
-    const ends = { hostPortEnd: hostPort + length - 1, containerPortEnd: containerPort + length - 1 }
-    return { ...mapping, hostPort, containerPort, ...ends }
+  /**
+   * With their host ports, as the agent's journal would have them.
+   * @param index of the mapping that they replace: not in its own way
+   */
+  #place(
+    wanted: readonly WantedMapping[],
+    { uuid, ipv6Addresses }: Pick<Guest, 'uuid' | 'ipv6Addresses'>,
+    index?: number,
+  ): PortMapping[] {
+    this.#journal.sync()
+    const { store, changes } = this.#journal
+    const order = {
+      wanted: wanted.map((mapping) => checkPortMapping(mapping)),
+      ...{ listening: new Set<string>(), hasIpv6: ipv6Addresses.length > 0, hostAddresses },
+    }
+    return changes.transaction(() => {
+      if (index !== undefined) store.removeMapping(uuid, index)
+      return reserveMappings({ store, config: simulatedConfig }, order)
+    })
   }
-
-  #pick(wanted: Omit<Span, 'hostPort'>, from: number, others: readonly PortMapping[] = []): number {
-    for (let hostPort = from; this.#isInRange({ ...wanted, hostPort }); hostPort++)
-      if (this.#isFree({ ...wanted, hostPort }, undefined, others)) return hostPort
-    throw new BerthError('exhausted', 'resource_exhausted', 'no port is left')
-  }
-
-  #isInRange({ hostPort, length }: Span): boolean {
-    const { start, end } = this.routing.natPorts
-    return hostPort >= start && hostPort + length - 1 <= end
-  }
-
-  #isFree(span: Span, but: PortMapping | undefined, others: readonly PortMapping[]): boolean {
-    const taken = [...others, ...[...this.guests.list()].flatMap((guest) => guest.portMappings)]
-    return taken.every((mapping) => mapping === but || !overlaps(span, mapping))
-  }
-}
-
-interface Span {
-  readonly protocol: string
-  readonly hostIp: string
-  readonly hostPort: number
-  readonly length: number
-}
-
-function overlaps(span: Span, taken: PortMapping): boolean {
-  const address = span.hostIp === '' || taken.hostIp === '' || span.hostIp === taken.hostIp
-  const last = Math.max(taken.hostPort, taken.hostPortEnd)
-  return (
-    address &&
-    span.protocol === taken.protocol &&
-    span.hostPort <= last &&
-    taken.hostPort <= span.hostPort + span.length - 1
-  )
 }
 
 const noFirewall = Firewall.create({ defaultAction: 'ACCEPT' })

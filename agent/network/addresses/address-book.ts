@@ -14,6 +14,7 @@ import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
 import { findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import { planPoolWarnings } from './plan-warnings.js'
+import type { Ipv6Prefix } from './pool.js'
 import { readPool, readPrefixes } from './store.js'
 
 /** Where no guest has an address, leftovers of another agent are looked for that often. */
@@ -70,10 +71,13 @@ export class HostAddressBook implements AddressBook {
     }
   }
 
-  /** How guests get IPv6 on this host now, or why they cannot. Spawns nothing. */
-  readIpv6(): Ipv6Plan {
+  /**
+   * How guests get IPv6 on this host now, or why they cannot. Spawns nothing.
+   * @param configured prefixes that are set; default: the journal's
+   */
+  readIpv6(configured: readonly Ipv6Prefix[] = readPrefixes(this.options.db)): Ipv6Plan {
     return planIpv6({
-      configured: readPrefixes(this.options.db),
+      configured,
       addresses: findIpv6Addresses(),
       defaultRoute: readDefaultRoutes().ipv6,
       subnet6: this.#subnet6,
@@ -90,11 +94,22 @@ export class HostAddressBook implements AddressBook {
       const guests = this.#withoutDetached(journaled).filter(hasAddresses)
       this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
       if (guests.length === 0 && performance.now() - this.#emptyAtMs < emptyMs) return []
-      const ipv4 = await this.#ipv4.ensure(this.#placesOf(guests))
-      // Without IPv6 in the kernel there is nothing that could be wrong.
-      const ipv6 = findIpv6Addresses() ? await this.#ipv6.ensure(this.#routesOf(guests)) : []
+      const repairs = await this.#ensureBoth(guests)
       this.#emptyAtMs = guests.length === 0 ? performance.now() : -Infinity
-      return [...ipv4, ...ipv6]
+      return repairs
+    })
+  }
+
+  /** One family has nothing to do with what is wrong with the other. @throws the first failure */
+  async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
+    const results = await Promise.allSettled([
+      this.#ipv4.ensure(this.#placesOf(guests)),
+      // Without IPv6 in the kernel there is nothing that could be wrong.
+      findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
+    ])
+    return results.flatMap((result) => {
+      if (result.status === 'rejected') throw result.reason
+      return result.value
     })
   }
 

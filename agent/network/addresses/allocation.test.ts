@@ -65,6 +65,14 @@ describe('addresses of guests', () => {
     return uuid
   }
 
+  /** A port mapping that answers on this address of the host. */
+  function name(address: string): void {
+    db.prepare(
+      `INSERT INTO port_mappings (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end)
+       VALUES (?, 0, 'udp', ?, 30000, 30000, 22, 22)`,
+    ).run(give(4, []), address)
+  }
+
   describe('public IPv4', () => {
     it('of a pool of 8, exactly 8 of 40 get one', () => {
       replacePool(db, poolOf(8))
@@ -92,6 +100,17 @@ describe('addresses of guests', () => {
       )
       db.prepare('DELETE FROM guests WHERE uuid = ?').run(uuid)
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
+    })
+
+    it('are none that a port mapping answers on', () => {
+      replacePool(db, poolOf(2))
+      name('203.0.113.1')
+      const wanted = { count: 0, addresses: ['203.0.113.1'] }
+      expect(codeOf(() => allocatePublicIpv4s(db, wanted))).to.equal('address_in_use')
+      expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.2'])
+      expect(codeOf(() => allocatePublicIpv4s(db, { count: 2, addresses: [] }))).to.equal(
+        'resource_exhausted',
+      )
     })
 
     for (const [name, addresses, code] of [
@@ -151,6 +170,15 @@ describe('addresses of guests', () => {
         give(6, ['2001:db8::5'])
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
+
+    it('are none that a port mapping answers on', () => {
+      name('2001:db8::1')
+      const of = request(['2001:db8::/126'])
+      expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal(
+        'address_in_use',
+      )
+      expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])
+    })
 
     it('none asked for is none, also where there is no IPv6', () => {
       expect(allocateIpv6s(db, request([]))).to.deep.equal([])

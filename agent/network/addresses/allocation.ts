@@ -4,6 +4,7 @@ import type { Database } from '../../state/database.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 import { formatIpv6, parseIpv6 } from './ipv6.js'
 import { findSource, type Ipv6Source } from './plan-ipv6.js'
+import { isMapped } from './store.js'
 
 /*
  * Choices of addresses inside the journal's transaction: synchronous, and what is taken is what the journal
@@ -44,7 +45,8 @@ function listFreePublic(db: Database): string[] {
   return db
     .prepare<[], string>(
       `SELECT address FROM ipv4_pool p
-       WHERE NOT EXISTS (SELECT 1 FROM guest_addresses a WHERE a.address = p.address)`,
+       WHERE NOT EXISTS (SELECT 1 FROM guest_addresses a WHERE a.address = p.address)
+         AND p.address NOT IN (SELECT host_ip FROM port_mappings)`,
     )
     .pluck()
     .all()
@@ -94,7 +96,7 @@ function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<s
   const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
   const chosen = new Set(explicit)
   const isFree = (address: string): boolean =>
-    !chosen.has(address) && !request.reserved.has(address) && !taken.get(address)
+    !chosen.has(address) && !request.reserved.has(address) && !taken.get(address) && !isMapped(db, address)
   for (const { network } of request.sources) {
     const missing = (): number => request.count + explicit.size - chosen.size
     const size = network.last - network.first // the network address itself is never given
@@ -129,6 +131,7 @@ function pickRandom<T>(items: readonly T[], count: number): T[] {
 function refuseAssigned(db: Database, address: string): void {
   if (db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address))
     throw conflict('address_in_use', `${address} is another container's`)
+  if (isMapped(db, address)) throw conflict('address_in_use', `${address} is the host_ip of a port mapping`)
 }
 
 function refuseTwice(field: string, addresses: readonly string[]): void {

@@ -3,6 +3,7 @@ import { listIpv4Addresses } from '../../host/addresses.js'
 import { announceIpv4 } from '../../host/arping.js'
 import type { Ip } from '../../host/ip.js'
 import type { HostMark } from './mark.js'
+import { runEach } from './run-each.js'
 import { planHostIpv4, planRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
 
 /** The part of `ip -json address show` that matters here. */
@@ -80,8 +81,7 @@ export class HostIpv4 {
 
   async #apply(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[]): Promise<string[]> {
     const { commands, added } = planHostIpv4(want, have, this.mark)
-    await this.ip.run(commands)
-    void this.#announce(added)
+    await runEach(this.ip, commands).finally(() => void this.#announce(added))
     return commands.map((command) => `ip ${command}`)
   }
 

@@ -14,6 +14,7 @@ import {
   type Ipv6HostPlace,
   type ObservedIpv6,
 } from './plan-host.js'
+import { runEach } from './run-each.js'
 
 interface ShownRoute {
   readonly dst: string
@@ -38,7 +39,7 @@ export class HostIpv6 {
     const repairs = want.length > 0 ? await this.#ensureSettings(want) : []
     await this.#refreshDevices(want)
     const commands = planHostIpv6(want, await this.#read(), this.place)
-    await this.ip.run(commands)
+    await runEach(this.ip, commands)
     return [...repairs, ...commands.map((command) => `ip ${command}`)]
   }
 

@@ -8,6 +8,7 @@ const rules: PoolRules = {
   interfaces: new Set(['eth0', 'eth1.100']),
   defaultInterface: 'eth0',
   ownAddresses: new Set(['198.51.100.1']),
+  gateway: '198.51.100.254',
   subnet: parseSubnet('10.64.0.0/16'),
   subnet6: parseIpv6Network('fd62:6572:7468::/64')!,
 }
@@ -56,6 +57,12 @@ describe('a public IPv4 pool', () => {
     ['link-local', [item({ address: '169.254.1.1' })], 'items.0.address'],
     ['multicast', [item({ address: '224.0.0.1' })], 'items.0.address'],
     ["the host's own", [item({ address: '198.51.100.1' })], 'items.0.address'],
+    ["the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
+    [
+      "another item's gateway",
+      [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
+      'items.1.address',
+    ],
     ["of the guests' network", [item({ address: '10.64.255.255' })], 'items.0.address'],
     ['twice', [item({}), item({})], 'items.1.address'],
     ['another interface', [item({ interface: 'eth9' })], 'items.0.interface'],

@@ -32,6 +32,8 @@ export interface PoolRules {
   readonly defaultInterface: string
   /** Addresses the host itself is reached at: to give one away would lock its operator out. */
   readonly ownAddresses: ReadonlySet<string>
+  /** The host's own way out; empty: none. */
+  readonly gateway: string
   /** Networks of guests behind the host. */
   readonly subnet: { readonly first: number; readonly last: number }
   readonly subnet6: Ipv6Network
@@ -51,7 +53,15 @@ export function parsePool(items: readonly PoolAddress[], rules: PoolRules): Pool
     parsed.map(({ address }) => address),
     (index) => `items.${index}.address`,
   )
+  refuseGateways(parsed, rules)
   return parsed
+}
+
+/** A guest that had its router's address would cut off whoever is behind the same router. */
+function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): void {
+  const gateways = new Set([gateway, ...items.map((item) => item.gateway)])
+  const index = items.findIndex(({ address }) => gateways.has(address))
+  if (index >= 0) throw bad(`items.${index}.address`, `${items[index]!.address} is a gateway`)
 }
 
 function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): PoolAddress {

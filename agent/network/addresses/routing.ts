@@ -1,26 +1,21 @@
-import { conflict, invalidField } from '../../../shared/errors.js'
+import type { Logger } from 'pino'
+import { checkPortRange } from '../../../shared/network-rules.js'
 import type { AgentConfig } from '../../config.js'
-import { listIpv4Addresses, readDefaultRoutes } from '../../host/addresses.js'
-import { listDirectory } from '../../host/proc.js'
 import type { Changes } from '../../state/changes.js'
 import { countPorts, type PortRange } from '../ports.js'
 import { parseSubnet } from '../subnet.js'
 import type { HostAddressBook } from './address-book.js'
-import { formatIpv6, holds, parseIpv6, parseSubnet6 } from './ipv6.js'
-import { probeNeighbours } from './neighbour-probe.js'
+import { kernelFacts, type HostFacts } from './host-facts.js'
+import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
 import { findSource, type Ipv6Mode } from './plan-ipv6.js'
+import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
 import type { ScannedAddress } from './plan-scan.js'
-import {
-  networkOf,
-  parsePool,
-  parsePrefixes,
-  type Ipv6Prefix,
-  type PoolAddress,
-  type PoolRules,
-} from './pool.js'
+import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
 import { scanIpv4, type ScanRequest } from './scan.js'
 import {
   readAssignments,
+  readMappedAddresses,
+  readMappedPorts,
   readNatPorts,
   readPool,
   readPrefixes,
@@ -70,16 +65,22 @@ export interface Ipv6Status {
 export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
-  readonly book: HostAddressBook
-  /** Makes the host what the journal says, for all guests. */
-  readonly compareNetwork: () => Promise<unknown>
+  readonly book: Pick<HostAddressBook, 'readIpv6'>
+  /** Makes the host's addresses what the journal says, for all guests. */
+  readonly applyAddresses: () => Promise<unknown>
+  readonly log: Logger
+  /** Default: the kernel's. */
+  readonly facts?: HostFacts
 }
 
 /** The host's pools of addresses and ports. */
 export class Routing {
+  readonly #facts: HostFacts
   #turn: Promise<unknown> = Promise.resolve()
 
-  constructor(private readonly options: RoutingOptions) {}
+  constructor(private readonly options: RoutingOptions) {
+    this.#facts = options.facts ?? kernelFacts
+  }
 
   getRouting(): RoutingState {
     const { db } = this.options.changes
@@ -87,9 +88,10 @@ export class Routing {
     const pool = new Map(ipv4Pool.map((item) => [item.address, item]))
     const { sources } = this.options.book.readIpv6()
     const none = { interface: '', prefixLen: 0, gateway: '' }
+    const nat4Ports = readNatPorts(db, this.options.config.network.nat_ports)
     return {
-      nat4Ports: readNatPorts(db, this.options.config.network.nat_ports),
-      nat4PortsUsed: countPorts(db),
+      nat4Ports,
+      nat4PortsUsed: countPorts(db, nat4Ports),
       ipv4Pool,
       ipv4Assignments: readAssignments(db, 4).map(({ guestUuid, address }) => ({
         ...(pool.get(address) ?? none),
@@ -123,12 +125,13 @@ export class Routing {
       assigned: new Set(readAssignments(db, 4).map(({ address }) => address)),
       interfaces: this.#readInterfaces(),
       own: this.#readOwnAddresses(),
+      facts: this.#facts,
     })
   }
 
   async getIpv6Status(): Promise<Ipv6Status> {
     const { sources, reason } = this.options.book.readIpv6()
-    const hindrance = await findHindrance()
+    const hindrance = await this.#findHindrance()
     return {
       available: sources.length > 0,
       reachable: hindrance === '',
@@ -139,14 +142,16 @@ export class Routing {
   }
 
   async #set(change: RoutingChange): Promise<RoutingState> {
-    const { changes, compareNetwork } = this.options
+    const { changes, applyAddresses } = this.options
     const wanted = this.#parse(change)
-    const before = changes.transaction(() => this.#write(wanted))
+    const before = changes.transaction(() => this.#replace(wanted))
+    // A range of ports changes nothing on the host: what is mapped stays.
+    if (!wanted.ipv4Pool && !wanted.ipv6Prefixes) return this.getRouting()
     try {
-      await compareNetwork()
+      await applyAddresses()
     } catch (error) {
-      changes.transaction(() => this.#write(before))
-      await compareNetwork().catch(() => undefined) // the first failure is told; the next comparison tries again
+      this.#takeBack(before)
+      await applyAddresses().catch(() => undefined) // the first failure is told; the next comparison tries again
       throw error
     }
     return this.getRouting()
@@ -154,15 +159,16 @@ export class Routing {
 
   #parse({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
     const rules = this.#readRules()
+    if (nat4Ports) checkPortRange('nat4_port_range', nat4Ports)
     return {
       ipv4Pool: ipv4Pool && parsePool(ipv4Pool, rules),
       ipv6Prefixes: ipv6Prefixes && parsePrefixes(ipv6Prefixes, rules),
-      nat4Ports: nat4Ports && parsePorts(nat4Ports),
+      nat4Ports,
     }
   }
 
-  /** Joins the caller's transaction. @returns what was replaced */
-  #write({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
+  /** Joins the caller's transaction. @returns what was replaced. @throws {BerthError} as `setRouting` */
+  #replace({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
     const { db } = this.options.changes
     const before = {
       ipv4Pool: ipv4Pool && readPool(db),
@@ -175,45 +181,50 @@ export class Routing {
     return before
   }
 
+  /**
+   * List by list: one that a guest was given something of meanwhile stays as it was asked for, since taking it back
+   * would take that from the guest.
+   */
+  #takeBack({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): void {
+    const { changes, log } = this.options
+    for (const list of [{ ipv4Pool }, { ipv6Prefixes }, { nat4Ports }])
+      try {
+        changes.transaction(() => this.#replace(list))
+      } catch (err) {
+        log.error({ err }, 'take back a change of pools')
+      }
+  }
+
   #replacePool(items: readonly PoolAddress[]): void {
     const { db } = this.options.changes
-    const left = new Set(items.map(({ address }) => address))
-    const lost = readAssignments(db, 4).find(({ address }) => !left.has(address))
-    if (lost) throw conflict('address_in_use', `${lost.address} is a container's`)
+    const assigned = readAssignments(db, 4).map(({ address }) => address)
+    checkPoolChange(items, { assigned, mapped: readMappedAddresses(db) })
     replacePool(db, items)
   }
 
-  /** Addresses from elsewhere, as from a prefix that was found, do not depend on what is set. */
   #replacePrefixes(items: readonly Ipv6Prefix[]): void {
-    const { db } = this.options.changes
-    const [had, has] = [readPrefixes(db).map(networkOf), items.map(networkOf)]
-    const lost = readAssignments(db, 6).find(({ address }) => {
-      const value = parseIpv6(address) ?? -1n
-      return had.some((network) => holds(network, value)) && !has.some((network) => holds(network, value))
-    })
-    if (lost) throw conflict('address_in_use', `${lost.address} is a container's`)
-    replacePrefixes(db, items)
+    const { changes, book } = this.options
+    const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
+    const [before, after] = [book.readIpv6().sources, book.readIpv6(items).sources]
+    checkSourcesChange({ before, after }, assigned)
+    checkNamedAddresses(items, assigned)
+    replacePrefixes(changes.db, items)
   }
 
   #replacePorts(range: PortRange): void {
     const { db } = this.options.changes
-    const outside = db
-      .prepare<[number, number], { port: number; protocol: string }>(
-        `SELECT host_port AS port, protocol FROM port_mappings
-         WHERE host_port < ? OR host_port_end > ? LIMIT 1`,
-      )
-      .get(range.start, range.end)
-    if (outside) throw conflict('port_conflict', `host port ${outside.port}/${outside.protocol} is mapped`)
+    checkPortsChange(range, readMappedPorts(db))
     writeNatPorts(db, range)
   }
 
   #readRules(): PoolRules {
     const { network } = this.options.config
-    const { ipv4, ipv6 } = readDefaultRoutes()
+    const { ipv4, ipv6 } = this.#facts.readDefaultRoutes()
     return {
       interfaces: this.#readInterfaces(),
       defaultInterface: (ipv4 ?? ipv6)?.interface ?? '',
       ownAddresses: this.#readOwnAddresses(),
+      gateway: ipv4?.gateway ?? '',
       subnet: parseSubnet(network.subnet),
       subnet6: parseSubnet6(network.subnet6),
     }
@@ -224,12 +235,14 @@ export class Routing {
     const { bridge, interface_prefix: prefix } = this.options.config.network
     const isGuest = new RegExp(`^${prefix}\\d+$`)
     return new Set(
-      listDirectory('/sys/class/net').filter(
-        (name) =>
-          /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name) &&
-          !['lo', bridge].includes(name) &&
-          !isGuest.test(name),
-      ),
+      this.#facts
+        .listInterfaces()
+        .filter(
+          (name) =>
+            /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name) &&
+            !['lo', bridge].includes(name) &&
+            !isGuest.test(name),
+        ),
     )
   }
 
@@ -238,32 +251,19 @@ export class Routing {
     const { changes, config } = this.options
     const pooled = new Set(readPool(changes.db).map(({ address }) => address))
     const first = new Map<string, string>()
-    for (const { address, interface: device } of listIpv4Addresses())
+    for (const { address, interface: device } of this.#facts.listIpv4())
       if (!pooled.has(address) && !first.has(device)) first.set(device, address)
     return new Set([...first.values(), config.listen.replace(/:\d+$/, '')])
   }
-}
 
-/** @throws {BerthError} `invalid_field` */
-function parsePorts({ start, end }: PortRange): PortRange {
-  for (const [field, port] of [
-    ['nat4_port_range.start', start],
-    ['nat4_port_range.end', end],
-  ] as const)
-    if (!Number.isInteger(port) || port < 1024 || port > 65_535)
-      throw invalidField(field, `${field}: must be an integer from 1024 to 65535`)
-  if (end < start)
-    throw invalidField('nat4_port_range.end', 'nat4_port_range.end: may not be below nat4_port_range.start')
-  return { start, end }
-}
-
-/** Why the host does not reach others in IPv6; empty: it does, as far as its router. */
-async function findHindrance(): Promise<string> {
-  const route = readDefaultRoutes().ipv6
-  if (!route) return 'the host has no IPv6 default route'
-  const gateway = parseIpv6(route.gateway)
-  if (gateway === undefined) return '' // a link to one other side
-  const address = formatIpv6(gateway)
-  const answers = await probeNeighbours(route.interface, [address])
-  return answers.get(address) ? '' : `the router ${address} on ${route.interface} does not answer`
+  /** Why the host does not reach others in IPv6; empty: it does, as far as its router. */
+  async #findHindrance(): Promise<string> {
+    const route = this.#facts.readDefaultRoutes().ipv6
+    if (!route) return 'the host has no IPv6 default route'
+    const gateway = parseIpv6(route.gateway)
+    if (gateway === undefined) return '' // a link to one other side
+    const address = formatIpv6(gateway)
+    const answers = await this.#facts.probe(route.interface, [address])
+    return answers.get(address) ? '' : `the router ${address} on ${route.interface} does not answer`
+  }
 }

@@ -1,8 +1,8 @@
 import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
-import { listIpv4Addresses, readDefaultRoutes, type InterfaceIpv4 } from '../../host/addresses.js'
+import type { DefaultRoute, InterfaceIpv4 } from '../../host/addresses.js'
 import { parseIpv4 } from '../subnet.js'
-import { probeNeighbours } from './neighbour-probe.js'
+import type { HostFacts } from './host-facts.js'
 import {
   listAddresses,
   listEdges,
@@ -25,7 +25,7 @@ export interface ScanRequest {
   readonly limit: number
 }
 
-/** What the journal knows of addresses. */
+/** What the journal knows of addresses, and where to learn the rest. */
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
@@ -33,6 +33,7 @@ export interface KnownAddresses {
   readonly interfaces: ReadonlySet<string>
   /** Addresses the host itself is reached at. */
   readonly own: ReadonlySet<string>
+  readonly facts: HostFacts
 }
 
 const largest = 256
@@ -45,15 +46,13 @@ export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Pro
   const range = parseCidrOrAddress(request.cidr)
   if (range?.family !== 'ipv4' || range.last - range.first >= BigInt(largest))
     throw invalidField('cidr', 'cidr: must be an IPv4 network of /24 or smaller')
-  const has = listIpv4Addresses()
+  const has = known.facts.listIpv4()
   const within = ({ address }: InterfaceIpv4): boolean => isWithin(address, range)
   const device = chooseInterface(request.interface, has.find(within)?.interface, known)
   const addresses = listAddresses(range, request.limit || largest)
   const facts = readFacts(request, { has, known, device, range })
-  const answers = request.verify
-    ? await probeNeighbours(device, listToProbe(addresses, facts))
-    : new Map<string, string>()
-  return planScan(addresses, { ...facts, answers })
+  const asked = request.verify ? known.facts.probe(device, listToProbe(addresses, facts)) : new Map()
+  return planScan(addresses, { ...facts, answers: await asked })
 }
 
 interface Segment {
@@ -72,7 +71,7 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
     segment: {
       interface: device,
       prefixLen: connected?.prefixLength ?? Number(range.text.split('/')[1] ?? 32),
-      gateway: chooseGateway(request.gateway, device, connected),
+      gateway: chooseGateway(request.gateway, known.facts.readDefaultRoutes().ipv4, { device, connected }),
     },
     own: byAddress(has.filter(({ address }) => known.own.has(address))),
     configured: byAddress(has.filter(({ address }) => !known.own.has(address))),
@@ -84,19 +83,22 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
 }
 
 function chooseInterface(asked: string, connected: string | undefined, known: KnownAddresses): string {
-  const chosen = asked || connected || readDefaultRoutes().ipv4?.interface || ''
+  const chosen = asked || connected || known.facts.readDefaultRoutes().ipv4?.interface || ''
   if (chosen === '') throw invalidField('interface', 'interface: is needed: the host has no default route')
   if (!known.interfaces.has(chosen))
     throw invalidField('interface', 'interface: the host has no such interface')
   return chosen
 }
 
-function chooseGateway(asked: string, device: string, connected: InterfaceIpv4 | undefined): string {
+function chooseGateway(
+  asked: string,
+  route: DefaultRoute | undefined,
+  { device, connected }: { device: string; connected: InterfaceIpv4 | undefined },
+): string {
   if (asked !== '') {
     if (parseIpv4(asked) === undefined) throw invalidField('gateway', 'gateway: must be an IPv4 address')
     return asked
   }
-  const route = readDefaultRoutes().ipv4
   return connected && route?.interface === device ? route.gateway : ''
 }
 

@@ -1,5 +1,5 @@
 import type { Database } from '../../state/database.js'
-import type { PortRange } from '../ports.js'
+import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'
 
@@ -38,6 +38,28 @@ export function readAssignments(db: Database, family: 4 | 6): Assignment[] {
        WHERE a.family = ? ORDER BY g.id, a.position`,
     )
     .all(family)
+}
+
+/** Addresses that port mappings name as theirs. */
+export function readMappedAddresses(db: Database): Set<string> {
+  const addresses = db.prepare<[], string>("SELECT DISTINCT host_ip FROM port_mappings WHERE host_ip <> ''")
+  return new Set(addresses.pluck().all())
+}
+
+/** Does a port mapping name it? */
+export function isMapped(db: Database, address: string): boolean {
+  // Both protocols, so that the index is of use.
+  const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")
+  return named.get(address) !== undefined
+}
+
+/** Host ports of all mappings. */
+export function readMappedPorts(db: Database): PortSpan[] {
+  return db
+    .prepare<[], PortSpan>(
+      `SELECT protocol, host_ip AS hostIp, host_port AS first, host_port_end AS last FROM port_mappings`,
+    )
+    .all()
 }
 
 export function replacePool(db: Database, items: readonly PoolAddress[]): void {

@@ -12,6 +12,7 @@ import {
   isShaped,
   parseShaping,
   placesOf,
+  planLink,
   planShaping,
   type ObservedShaping,
 } from './plan.js'
@@ -116,7 +117,8 @@ class TcShaper implements HostShaper {
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
-    return present.filter((guest) => (thorough && isLimited(guest)) || !isShaped(guest, places))
+    const differs = (guest: GuestRates): boolean => !isShaped(guest, places) || planLinkOf(guest).length > 0
+    return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
   /** One that fails does not keep the others from their rates. */
@@ -147,11 +149,13 @@ class TcShaper implements HostShaper {
   }
 
   async #convergeOnce(guest: GuestRates): Promise<boolean> {
+    const link = planLinkOf(guest)
+    await this.#ip.run(link)
     const { links, tc, unlinks } = planShaping(guest, await this.#observe(guest.device))
     await this.#ip.run(links)
     await this.#tc.run(tc)
     await this.#ip.run(unlinks)
-    return links.length + tc.length + unlinks.length > 0
+    return link.length + links.length + tc.length + unlinks.length > 0
   }
 
   async #observe(device: string): Promise<ObservedShaping> {
@@ -159,8 +163,10 @@ class TcShaper implements HostShaper {
     const flags = readFlags(ifb)
     const devices = flags === undefined ? [device] : [device, ifb]
     const text = await this.#tc.readClasses(devices, device)
-    const up = (Number(flags) & interfaceUp) !== 0
-    return { ...parseShaping(device, text), ifb: flags === undefined ? 'absent' : up ? 'up' : 'down' }
+    return {
+      ...parseShaping(device, text),
+      ifb: flags === undefined ? 'absent' : isUp(flags) ? 'up' : 'down',
+    }
   }
 
   #strayIfbs(names: ReadonlySet<string>, present: readonly GuestRates[]): string[] {
@@ -201,8 +207,18 @@ function isGone(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }
 
-function isLimited({ downMbps, upMbps }: GuestRates): boolean {
-  return downMbps > 0 || upMbps > 0
+function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
+  return downMbps > 0 || upMbps > 0 || cut
+}
+
+/** An interface that is gone needs nothing. */
+function planLinkOf(guest: GuestRates): string[] {
+  const flags = readFlags(guest.device)
+  return flags === undefined ? [] : planLink(guest, isUp(flags))
+}
+
+function isUp(flags: string): boolean {
+  return (Number(flags) & interfaceUp) !== 0
 }
 
 /** Of one interface; undefined: it is not there. */

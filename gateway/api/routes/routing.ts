@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { invalidField } from '../../../shared/errors.js'
 import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
+import { checkPortRange, networkLimits } from '../../../shared/network-rules.js'
 import { GetRoutingResponse, type SetRoutingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { chooseHost, HostQuerySchema } from '../host-choice.js'
@@ -36,7 +37,8 @@ const PrefixesSchema = Type.Array(
   { maxItems: 256 },
 )
 
-const port = Type.Integer({ minimum: 1, maximum: 65_535 })
+const { min: minimum, max: maximum } = networkLimits.natPort
+const port = Type.Integer({ minimum, maximum })
 const RoutingBodySchema = Type.Object({
   items: optional(PoolSchema),
   public_ipv4_addresses: optional(PoolSchema),
@@ -110,8 +112,7 @@ function changeRoute(fleet: Fleet): Route {
 function planRouting(body: RoutingBody): SetRoutingRequest {
   const pool = body.items ?? body.public_ipv4_addresses
   const range = body.nat4_port_range
-  if (range && range.end < range.start)
-    throw invalidField('nat4_port_range.end', 'nat4_port_range.end: may not be below start')
+  if (range) checkPortRange('nat4_port_range', range)
   return {
     ipv4Pool: pool && { items: pool.map(planPoolAddress) },
     ipv6Prefixes: body.ipv6_prefixes && { items: body.ipv6_prefixes.map(planPrefix) },

@@ -1,0 +1,65 @@
+import { conflict } from '../../../shared/errors.js'
+import type { PortRange, PortSpan } from '../ports.js'
+import { findSource, type Ipv6Source } from './plan-ipv6.js'
+import type { Ipv6Prefix, PoolAddress } from './pool.js'
+
+/*
+ * Whether pools may become what is asked for: what guests have of them may not go, and what serves something else
+ * may not come in.
+ */
+
+/** What is used of a host's IPv4 addresses. */
+export interface UsedIpv4 {
+  /** Public addresses of guests. */
+  readonly assigned: readonly string[]
+  /** Addresses that port mappings name. */
+  readonly mapped: ReadonlySet<string>
+}
+
+/** @throws {BerthError} `address_in_use` */
+export function checkPoolChange(items: readonly PoolAddress[], { assigned, mapped }: UsedIpv4): void {
+  const kept = new Set(items.map(({ address }) => address))
+  const lost = assigned.find((address) => !kept.has(address))
+  if (lost !== undefined) throw conflict('address_in_use', `${lost} is a container's`)
+  // Its guest would get what comes for the mapping.
+  const named = items.find(({ address }) => mapped.has(address))
+  if (named) throw conflict('address_in_use', `${named.address} is the host_ip of a port mapping`)
+}
+
+/** How IPv6 is served, as it is and as it would be. */
+export interface SourcesChange {
+  readonly before: readonly Ipv6Source[]
+  readonly after: readonly Ipv6Source[]
+}
+
+/**
+ * A prefix that is set takes the place of one that was found. Guests' private addresses (NAT66) are served whatever is
+ * set; what belonged to nothing before has nothing to lose.
+ * @param assigned IPv6 addresses of guests, canonical
+ * @throws {BerthError} `address_in_use`
+ */
+export function checkSourcesChange({ before, after }: SourcesChange, assigned: readonly string[]): void {
+  const isLost = (address: string): boolean => {
+    const source = findSource(before, address)
+    return source !== undefined && source.mode !== 'nat66' && !findSource(after, address)
+  }
+  const lost = assigned.find(isLost)
+  if (lost !== undefined) throw conflict('address_in_use', `${lost} is a container's`)
+}
+
+/** The host's own address in a prefix and its router are no guest's. @throws {BerthError} `address_in_use` */
+export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: readonly string[]): void {
+  const held = new Set(assigned)
+  const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])
+  const taken = named.find((address) => held.has(address))
+  if (taken !== undefined) throw conflict('address_in_use', `${taken} is a container's`)
+}
+
+/** @param mapped host ports of guests. @throws {BerthError} `port_conflict` */
+export function checkPortsChange({ start, end }: PortRange, mapped: readonly PortSpan[]): void {
+  const outside = mapped.find(({ first, last }) => first < start || last > end)
+  if (!outside) return
+  const { first, last, protocol } = outside
+  const ports = first === last ? `port ${first}` : `ports ${first}-${last}`
+  throw conflict('port_conflict', `host ${ports}/${protocol} would be outside, and is mapped`)
+}

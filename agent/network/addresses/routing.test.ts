@@ -1,0 +1,167 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { validateConfig } from '../../../shared/config.js'
+import type { BerthError } from '../../../shared/errors.js'
+import { AgentConfigSchema } from '../../config.js'
+import { Changes } from '../../state/changes.js'
+import { openDatabase, type Database } from '../../state/database.js'
+import type { HostFacts } from './host-facts.js'
+import { parseSubnet6 } from './ipv6.js'
+import { planIpv6 } from './plan-ipv6.js'
+import type { Ipv6Prefix } from './pool.js'
+import { Routing } from './routing.js'
+import { readPrefixes } from './store.js'
+
+/* The journal's side of pools, on a host that is given as facts; the host's own is in test/host/addresses.test.ts. */
+
+const config = validateConfig(AgentConfigSchema, {}, 'test')
+const route6 = { interface: 'eth0', gateway: 'fe80::ff' }
+const facts: HostFacts = {
+  listInterfaces: () => ['lo', 'eth0', 'eth1', config.network.bridge, `${config.network.interface_prefix}7`],
+  listIpv4: () => [
+    { interface: 'eth0', address: '198.51.100.1', prefixLength: 24 },
+    { interface: 'eth0', address: '198.51.100.5', prefixLength: 24 },
+  ],
+  readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '198.51.100.254' }, ipv6: route6 }),
+  probe: async () => new Map(),
+}
+/** A /64 on the uplink, which guests use unless another is set. */
+const found = {
+  ...{ interface: 'eth0', address: '2001:0db8:0001:0000:0000:0000:0000:0001', prefixLength: 64 },
+  ...{ scope: 'global' as const, temporary: false, deprecated: false, tentative: false },
+}
+
+describe('routing', () => {
+  let db: Database
+  let routing: Routing
+  let apply: () => Promise<unknown>
+  let applied: number
+
+  beforeEach(() => {
+    db = openDatabase(':memory:')
+    applied = 0
+    apply = async () => undefined
+    const readIpv6 = (configured: readonly Ipv6Prefix[] = readPrefixes(db)) =>
+      planIpv6({
+        ...{ configured, addresses: [found], defaultRoute: route6 },
+        ...{ subnet6: parseSubnet6(config.network.subnet6), bridge: config.network.bridge },
+      })
+    routing = new Routing({
+      ...{ changes: new Changes(db), config, book: { readIpv6 }, log: pino({ level: 'silent' }), facts },
+      applyAddresses: () => (applied++, apply()),
+    })
+    db.exec(
+      `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, created_at_ms, revision)
+       VALUES ('u1', 1, 'g1', '{}', 'running', 'running', 0, '10.64.0.2', '02:be:0a:40:00:02', 0, 0)`,
+    )
+  })
+  afterEach(() => db.close())
+
+  const item = (address: string, more = {}) => ({
+    ...{ address, interface: '', prefixLen: 0, gateway: '' },
+    ...more,
+  })
+  const prefix = (text: string, more = {}) => ({
+    ...{ interface: '', address: '', prefix: text, prefixLen: 64, gateway: '' },
+    ...more,
+  })
+  const give = (address: string): void =>
+    void db
+      .prepare('INSERT INTO guest_addresses (address, guest_uuid, family, position) VALUES (?, ?, ?, 0)')
+      .run(address, 'u1', address.includes(':') ? 6 : 4)
+  const map = (hostPort: number, hostIp = ''): void =>
+    void db
+      .prepare(
+        `INSERT INTO port_mappings (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end)
+         VALUES ('u1', ?, 'tcp', ?, ?, ?, 22, 22)`,
+      )
+      .run(hostPort, hostIp, hostPort, hostPort)
+  const codeOf = (change: Parameters<Routing['setRouting']>[0]): Promise<string> =>
+    routing.setRouting(change).then(
+      () => 'accepted',
+      (error: BerthError) => error.code ?? String(error),
+    )
+  const addresses = (): string[] => routing.getRouting().ipv4Pool.map(({ address }) => address)
+  const prefixes = (): string[] => routing.getRouting().ipv6Prefixes.map((one) => one.prefix)
+
+  it('a prefix that was found is not replaced while a guest has an address of it', async () => {
+    give('2001:db8:1::5')
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
+    expect(prefixes()).to.deep.equal(['2001:db8:1::'])
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::'), prefix('2001:db8:1::')] })).to.equal(
+      'accepted',
+    )
+    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // the one that was found has it still
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
+      'address_in_use',
+    )
+  })
+
+  it('an address that a mapping answers on is no guest’s own', async () => {
+    map(30_000, '198.51.100.5')
+    expect(await codeOf({ ipv4Pool: [item('198.51.100.5')] })).to.equal('address_in_use')
+    expect(addresses()).to.deep.equal([])
+  })
+
+  it('refuses gateways and the host’s own address', async () => {
+    for (const address of ['198.51.100.1', '198.51.100.254'])
+      expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
+  })
+
+  it('counts each port of the range once', async () => {
+    for (const port of [30_000, 30_001, 59_999]) map(port)
+    map(30_002, '198.51.100.5')
+    db.exec(
+      "INSERT INTO port_mappings SELECT guest_uuid, position + 60000, 'udp', host_ip, host_port, host_port_end, container_port, container_port_end, description FROM port_mappings WHERE host_port < 30002",
+    )
+    expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
+  })
+
+  it('sets the range of ports alone without a look at the host, and not around what is mapped', async () => {
+    apply = () => Promise.reject(new Error('the host refuses'))
+    map(30_500)
+    expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
+    expect(applied).to.equal(0)
+    for (const [range, code] of [
+      [{ start: 30_501, end: 30_999 }, 'port_conflict'],
+      [{ start: 30_000, end: 30_499 }, 'port_conflict'],
+      [{ start: 30_600, end: 30_599 }, 'invalid_field'],
+      [{ start: 1023, end: 30_999 }, 'invalid_field'],
+      [{ start: 30_000, end: 65_536 }, 'invalid_field'],
+    ] as const)
+      expect(await codeOf({ nat4Ports: range }), JSON.stringify(range)).to.equal(code)
+    expect(routing.getRouting().nat4Ports).to.deep.equal({ start: 30_000, end: 30_999 })
+  })
+
+  describe('where the host refuses', () => {
+    const change = {
+      ipv4Pool: [item('203.0.113.1')],
+      ipv6Prefixes: [prefix('2001:db8:2::')],
+      nat4Ports: { start: 40_000, end: 40_999 },
+    }
+
+    it('all is as it was', async () => {
+      const before = routing.getRouting()
+      apply = () => Promise.reject(new Error('the host refuses'))
+      await expectRefusal()
+      expect(routing.getRouting()).to.deep.equal(before)
+      expect(applied).to.equal(2)
+    })
+
+    it('what a guest was given meanwhile stays its own, and the rest is as it was', async () => {
+      apply = async () => {
+        if (applied > 1) return
+        give('203.0.113.1')
+        throw new Error('the host refuses')
+      }
+      await expectRefusal()
+      expect([addresses(), prefixes()]).to.deep.equal([['203.0.113.1'], ['2001:db8:1::']])
+      expect(routing.getRouting().nat4Ports).to.deep.equal(config.network.nat_ports)
+    })
+
+    async function expectRefusal(): Promise<void> {
+      const failure = await routing.setRouting(change).catch((error: Error) => error)
+      expect((failure as Error).message).to.equal('the host refuses')
+    }
+  })
+})

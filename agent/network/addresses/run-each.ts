@@ -1,0 +1,11 @@
+import type { Ip } from '../../host/ip.js'
+
+/**
+ * Runs commands of several guests: one that fails keeps nobody else's from being run.
+ * @throws {CommandError} the first failure, at the end
+ */
+export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const command of commands) await ip.run([command]).catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
+}
