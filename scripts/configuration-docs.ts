@@ -1,13 +1,16 @@
 /*
  * docs/configuration.md from the commented examples (meaning, default) and the schemas (limits).
- * node --import tsx scripts/configuration-docs.ts
+ *   node --import tsx scripts/configuration-docs.ts           writes it
+ *   node --import tsx scripts/configuration-docs.ts --check   fails when it would be another
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { argv } from 'node:process'
+import process, { argv } from 'node:process'
 import { format } from 'prettier'
 import { parse } from 'yaml'
 import { AgentConfigSchema } from '../agent/config.js'
 import { GatewayConfigSchema } from '../gateway/config.js'
+
+const path = 'docs/configuration.md'
 
 interface Node {
   type?: string
@@ -68,14 +71,13 @@ function table(schema: Node, example: string): string {
   return ['| key | default | values | meaning |', '|---|---|---|---|', ...lines].join('\n')
 }
 
-/** The whole page. */
-export async function configurationPage(): Promise<string> {
+async function configurationPage(): Promise<string> {
   const agent = readFileSync('systemd/agent.example.yaml', 'utf8')
   const gateway = readFileSync('systemd/gateway.example.yaml', 'utf8')
   const set = (parse(agent) as { images: { prefetch: string[] } }).images.prefetch
   const page = `# Configuration
 
-<!-- Made by scripts/configuration-docs.ts from the examples and schemas; a test holds it to them. -->
+<!-- Made by scripts/configuration-docs.ts from the examples and schemas; npm run check compares. -->
 
 Both programs read one YAML file, once, at start; \`scripts/up\` again restarts what a changed file concerns. A key that is
 left out has its default. An unknown key or a value out of range is refused with the key's name. The files that \`up\`
@@ -96,5 +98,12 @@ The environment variable \`BERTH_REDIS_URL\` overrides \`redis.url\`; \`scripts/
   return format(page, { parser: 'markdown', printWidth: 110 })
 }
 
-if (argv[1]?.endsWith('configuration-docs.ts'))
-  writeFileSync('docs/configuration.md', await configurationPage())
+async function main(): Promise<void> {
+  const page = await configurationPage()
+  if (argv[2] !== '--check') return writeFileSync(path, page)
+  if (readFileSync(path, 'utf8') === page) return
+  console.error(`${path} is not what the examples say: node --import tsx scripts/configuration-docs.ts`)
+  process.exitCode = 1
+}
+
+if (argv[1]?.endsWith('configuration-docs.ts')) await main()

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
 import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
+import { NetlinkWatch } from '../host/netlink-watch.js'
 import type { Network } from '../network/contract.js'
 import { createNetwork } from '../network/network.js'
 import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
@@ -44,9 +45,11 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log,
   })
   closers.add(() => lxc.close())
-  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal })
+  const watch = new NetlinkWatch(config.network)
+  closers.add(() => watch.close())
+  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal, watch })
   closers.add(() => network.close())
-  const shaper = createShaper(config.network.interface_prefix)
+  const shaper = createShaper(config.network.interface_prefix, watch)
   closers.add(() => shaper.close())
   const subnet = parseSubnet(config.network.subnet)
   return {

@@ -82,7 +82,7 @@ async function readRecord(file: string): Promise<KernelRecord> {
 async function readSettings(paths: readonly string[]): Promise<Map<string, number>> {
   const has = new Map<string, number>()
   for (const path of paths) {
-    const value = await findSysctl(path)
+    const value = findSysctl(path)
     if (value !== undefined && Number.isSafeInteger(value)) has.set(path, value)
   }
   return has

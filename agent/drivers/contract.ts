@@ -126,13 +126,17 @@ export interface Driver {
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /** Bytes referenced by each guest's disk, by uuid. One call for all: it may spawn. */
   diskUsage(): Promise<Map<string, number>>
-  /** Applies changed limits to a running guest. */
-  resize(machine: Machine): Promise<void>
   /**
-   * Gives a running guest its IPv6 addresses and takes `gone` away; what the guest set by itself stays.
-   * Not running: does nothing, for `configure` says the same for the next start.
+   * Limits, of a guest that runs and for its next start. Costs little where they hold already.
+   * @returns whether anything differed
    */
-  assignAddresses(machine: Machine, gone: readonly string[]): Promise<void>
+  resize(machine: Machine): Promise<boolean>
+  /**
+   * Gives a running guest its IPv6 addresses, for a reboot of its own too, and takes `gone` away; what the guest
+   * set by itself stays. Not running: does nothing, for `configure` says the same for the next start.
+   * @returns whether anything differed
+   */
+  assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean>
   /** The guest's text console. */
   console(machine: Machine): Promise<Duplex>
 }

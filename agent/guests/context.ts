@@ -27,6 +27,8 @@ export interface TrafficUse {
   /** First day of the period, YYYY-MM-DD in the host's time zone. */
   readonly periodStart: string
   readonly resetsAtMs: number
+  /** Of the host's time zone at that time, east of UTC. */
+  readonly utcOffsetMinutes: number
 }
 
 /** What decides whether a guest may run, beside its owner: its quota and its expiry. */

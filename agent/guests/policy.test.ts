@@ -41,9 +41,17 @@ describe('policy', () => {
     ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
   ] as const)
     it(`bounds: ${name}`, () =>
-      expect(ratesOf(judged, { config, deviceOf })).to.deep.equal({
+      expect(ratesOf(judged, { config, deviceOf })).to.include({
         ...{ device: 'bt7', downMbps: down, upMbps: up },
       }))
+
+  for (const [name, judged, cut] of [
+    ['one that has expired', record({ expired: true }), true],
+    ['one that is to stop', record({ overQuota: true }), true],
+    ['none that is throttled', record({ overQuota: true }, { action: 'throttle' }), false],
+    ['none for which nothing follows', record({ overQuota: true }, { action: 'none' }), false],
+  ] as const)
+    it(`cuts off: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
 
   it('shows the throttle', () => {
     expect(isThrottled(record({ overQuota: true }, { action: 'throttle' }))).to.equal(true)

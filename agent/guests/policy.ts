@@ -26,7 +26,7 @@ export function checkAllowed(judged: Judged): void {
     throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
 }
 
-/** The bounds that hold now: what was sold, or less while the guest is throttled. */
+/** The bounds that hold now: what was sold, less while the guest is throttled, nothing for one that may not run. */
 export function ratesOf(
   record: GuestRecord,
   { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,
@@ -37,6 +37,7 @@ export function ratesOf(
     device: deviceOf(record.id),
     downMbps: lower(networkDownMbps, throttle),
     upMbps: lower(networkUpMbps, throttle),
+    cut: policyReasonOf(record) !== '',
   }
 }
 

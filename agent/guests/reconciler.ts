@@ -9,6 +9,7 @@ import { policyReasonOf, ratesOf } from './policy.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import { networkOf, type GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
+import { RunningGuests } from './running.js'
 
 /** Changes come in groups: one look answers them all. */
 const lookDelayMs = 100
@@ -34,6 +35,7 @@ interface NetworkWanted {
 export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
   readonly #policy: RestartPolicy
+  readonly #runningGuests: RunningGuests
   /** Guests to look at, and when. */
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
@@ -43,6 +45,8 @@ export class Reconciler {
   #comparison: Promise<void> | undefined
   #nextComparison: Promise<void> | undefined
   #look: NodeJS.Timeout | undefined
+  /** Settles once the looks at single guests have ended. */
+  #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
   #running: Promise<void> | undefined
   #again = false
@@ -61,6 +65,7 @@ export class Reconciler {
     this.#context = parts.guests.context
     this.#engine = parts.engine
     this.#policy = new RestartPolicy(this.#context.now)
+    this.#runningGuests = new RunningGuests(this.#context)
   }
 
   /** Differences found and repaired since the agent started. */
@@ -77,8 +82,9 @@ export class Reconciler {
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return
-      if (removed) this.#policy.forget(key)
-      else this.#lookIn(lookDelayMs, key)
+      if (!removed) return this.#lookIn(lookDelayMs, key)
+      this.#policy.forget(key)
+      this.#runningGuests.forget(key)
     })
     this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
     for (const driver of this.#drivers)
@@ -102,7 +108,8 @@ export class Reconciler {
     clearInterval(this.#timer)
     clearInterval(this.#networkTimer)
     clearTimeout(this.#look)
-    await Promise.all([this.#running, this.#nextComparison?.catch(() => undefined), this.#comparison])
+    const network = [this.#nextComparison?.catch(() => undefined), this.#comparison]
+    await Promise.all([this.#running, this.#looking, ...network])
   }
 
   /** One comparison; calls during one are answered by the next. Failures are logged, the next pass tries again. */
@@ -126,9 +133,10 @@ export class Reconciler {
       this.#lookAtMs = Infinity
       const uuids = [...this.#changed]
       this.#changed.clear()
-      void this.#guard('guests', () =>
+      const look = this.#guard('guests', () =>
         this.#compareGuests(uuids.flatMap((u) => this.#context.store.find(u) ?? [])),
       )
+      this.#looking = Promise.all([this.#looking, look]).then(() => undefined)
     }, delayMs)
   }
 
@@ -215,6 +223,10 @@ export class Reconciler {
       .filter((record) => this.#unchanged(record))
       .map((record) => this.#compare(record, observed))
     for (const repair of planReconcile(comparisons)) this.#apply(repair)
+    const running = comparisons.flatMap(({ record: { uuid }, observed: state }) =>
+      state === 'running' ? [observed.get(uuid)!] : [],
+    )
+    this.#noteRepairs('guests', await this.#runningGuests.ensure(running))
   }
 
   /**

@@ -15,4 +15,9 @@ export class Turns {
     this.#last.set(uuid, settled)
     return turn
   }
+
+  /** Something runs, or waits for its turn. */
+  isTaken(uuid: string): boolean {
+    return this.#last.has(uuid)
+  }
 }

@@ -1,3 +1,4 @@
+import { parseAddress } from '../../shared/addresses.js'
 import { readKernelFile } from './proc.js'
 
 /** One IPv6 address of one interface. */
@@ -18,6 +19,20 @@ export interface InterfaceIpv6 {
 export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
   const text = readKernelFile('/proc/net/if_inet6')
   return text === undefined ? undefined : parseIfInet6(text)
+}
+
+/**
+ * Does any interface in the network namespace of a process have each of them? Spawns nothing.
+ */
+export function hasIpv6Addresses(pid: number, addresses: readonly string[]): boolean {
+  if (addresses.length === 0) return true
+  // A guest may have as many of its own as it likes: none of them is parsed.
+  const text = `\n${readKernelFile(`/proc/${pid}/net/if_inet6`) ?? ''}`
+  return addresses.every((address) => text.includes(`\n${digitsOf(address)} `))
+}
+
+function digitsOf(address: string): string {
+  return (parseAddress(address)?.first ?? 0n).toString(16).padStart(32, '0')
 }
 
 /** Source: linux/ipv6.h and net/addrconf.h; the file has scopes as IPV6_ADDR_* masks. */

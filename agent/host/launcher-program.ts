@@ -15,6 +15,8 @@ use Errno;
 use IO::Handle;
 use POSIX ();
 
+$0 = 'berth-launcher'; # for ps
+
 my $surviving = 1;
 my $own_umask = 2;
 my $launcher = $$;

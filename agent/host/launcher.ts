@@ -17,6 +17,7 @@ export interface LaunchOrder {
 }
 
 export interface LaunchListener {
+  readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
   /** Once: ended, and both outputs closed unless it was killed by `kill`. */
   readonly onEnd: (end: LaunchEnd) => void
@@ -117,10 +118,15 @@ export class Launcher {
     if (!launched) return
     if (kind === 'O') return launched.listener.onOutput('stdout', text)
     if (kind === 'E') return launched.listener.onOutput('stderr', text)
-    if (kind === 'S') return void (launched.pid = Number(text.toString('latin1')))
+    if (kind === 'S') return this.#started(launched, Number(text.toString('latin1')))
     if (kind === 'C') launched.closed = true
     else launched.end = parseEnd(text.toString('latin1'))
     if (launched.end && launched.closed) this.#finish(id, launched.end)
+  }
+
+  #started(launched: Launched, pid: number): void {
+    launched.pid = pid
+    launched.listener.onStart(pid)
   }
 
   #finish(id: number, end: LaunchEnd): void {

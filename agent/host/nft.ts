@@ -1,27 +1,34 @@
-import { CommandError } from './process.js'
-import { ToolPipe } from './pipe.js'
+import { noteToolPid, ToolPipe, type PipeOutput } from './pipe.js'
+import { CommandError, run } from './process.js'
 
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
- * nft(8) in interactive mode. One line is one atomic transaction: all of it takes effect or none of it. No
- * user text ever gets here; the pattern is the last guard against a command or a line smuggled in
+ * nft(8) in interactive mode. One line is one atomic transaction: all of it takes effect or none of it. It reads
+ * every byte and writes every word by a system call of its own: what is long goes to and comes from a process that
+ * ends with it. No user text ever gets here; the pattern is the last guard against a command or a line smuggled in
  * (`include`, `;` in a name, a line break).
  */
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
 
-const numeric = ['-n', '-i']
+/** Characters; more than that takes longer to read than a process to start. */
+const maxPiped = 8192
+const maxOutputBytes = 256 * 1024 * 1024
+
 const markerOutput = /ct expression, datatype mark[^\n]*\n$/
 
 export class Nft {
   readonly #pipe: ToolPipe
 
+  private readonly lasting: boolean
+
   /** @param lasting whether the process stays: tables that it owns (`flags owner`) last as long */
   constructor({ lasting = false } = {}) {
+    this.lasting = lasting
     this.#pipe = new ToolPipe({
       program: 'nft',
-      args: numeric,
+      args: ['-n', '-i'],
       marker: 'describe ct mark',
       beforeMarker: (stdout) => {
         const at = stdout.slice(-200).search(markerOutput)
@@ -31,18 +38,18 @@ export class Nft {
     })
   }
 
-  /** Whether a process is or was this pipe's. */
-  isOwn(pid: number): boolean {
-    return this.#pipe.pids.has(pid)
-  }
-
   /**
    * Applies commands as one transaction; none: does nothing.
    * @throws {CommandError} with nft's own words; code null when it died and the outcome is unknown
    */
   async apply(commands: readonly string[]): Promise<void> {
     if (commands.length === 0) return
-    const { stderr } = await this.#send(commands.join('; '))
+    commands.forEach(check)
+    const line = commands.join('; ')
+    const { stderr } =
+      this.lasting || line.length <= maxPiped
+        ? await this.#pipe.send(line)
+        : await once(['-f', '-'], commands.join('\n'))
     if (stderr !== '') throw failure(stderr)
   }
 
@@ -50,37 +57,42 @@ export class Nft {
    * A table as nft prints it, numeric, with what its elements have counted.
    * @returns undefined when there is no such table
    */
-  readTable(family: NftFamily, table: string): Promise<string | undefined> {
-    return this.#list(`table ${family} ${table}`)
+  async readTable(family: NftFamily, table: string): Promise<string | undefined> {
+    return listed(await once(['list', 'table', family, table]))
   }
 
   /** A set or a chain, as `set inet TABLE NAME`; undefined when it is not there. */
-  readPart(part: string): Promise<string | undefined> {
-    return this.#list(part)
+  async readPart(part: string): Promise<string | undefined> {
+    check(part)
+    return listed(await this.#pipe.send(`list ${part}`))
   }
 
   /** All chains of all tables, without their rules. */
   async readChains(): Promise<string> {
-    return (await this.#list('chains')) ?? ''
+    return listed(await once(['list', 'chains'])) ?? ''
   }
 
   /** Ends the process; rules stay in force. */
   close(): Promise<void> {
     return this.#pipe.close()
   }
+}
 
-  async #list(what: string): Promise<string | undefined> {
-    const { stdout, stderr } = await this.#send(`list ${what}`)
-    if (stderr.includes('No such file or directory')) return undefined
-    if (stderr !== '') throw failure(stderr)
-    return stdout
-  }
+/** In a process that ends with it. */
+function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
+  return run('nft', ['-n', ...args], { stdin, okCodes: [0, 1], maxOutputBytes, onStart: noteToolPid })
+}
 
-  async #send(line: string): ReturnType<ToolPipe['send']> {
-    if (!allowed.test(line) || refused.test(line))
-      throw new CommandError('nft', 1, '', 'a character outside of the rules of planned text')
-    return this.#pipe.send(line)
-  }
+function check(text: string): void {
+  if (!allowed.test(text) || refused.test(text))
+    throw new CommandError('nft', 1, '', 'a character outside of the rules of planned text')
+}
+
+/** Undefined: what was to be listed is not there. */
+function listed({ stdout, stderr }: PipeOutput): string | undefined {
+  if (stderr.includes('No such file or directory')) return undefined
+  if (stderr !== '') throw failure(stderr)
+  return stdout
 }
 
 /** nft repeats the whole line below each message: keep the messages alone. */

@@ -34,13 +34,26 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
+/** Pids of the tools used last: what a tool did may be seen after it ended. */
+const toolPids = new Set<number>()
+const pidsKept = 64
+
+export function noteToolPid(pid: number): void {
+  toolPids.delete(pid)
+  toolPids.add(pid)
+  for (const old of [...toolPids].slice(0, -pidsKept)) toolPids.delete(old)
+}
+
+/** Whether a process is or was a tool of this agent. */
+export function isToolPid(pid: number): boolean {
+  return toolPids.has(pid)
+}
+
 type Child = ReturnType<typeof start>
 
 export class ToolPipe {
   #child: Child | undefined
   #used = 0
-  /** Pids of this pipe's tools, the last few: for those who see what a tool did after it ended. */
-  readonly pids = new Set<number>()
   #queue: Promise<unknown> = Promise.resolve()
   #idle: NodeJS.Timeout | undefined
 
@@ -72,8 +85,6 @@ export class ToolPipe {
   #start(): Child {
     const child = start(this.tool.program, this.tool.args)
     this.#used = 1
-    if (child.pid !== undefined) this.pids.add(child.pid)
-    for (const pid of [...this.pids].slice(0, -4)) this.pids.delete(pid)
     child.stdout.setEncoding('utf8')
     child.stderr.setEncoding('utf8')
     child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects what waits
@@ -96,6 +107,7 @@ export class ToolPipe {
 
   async #exchange(line: string): Promise<PipeOutput> {
     const child = this.#ready()
+    if (child.pid !== undefined) noteToolPid(child.pid)
     try {
       return await exchange(child, this.tool, line)
     } finally {

@@ -51,6 +51,15 @@ export function findLiveProcess(pid: number): ProcessStat | undefined {
   return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined
 }
 
+/** Whether there is a process of that number, dead or alive: a system call, a fraction of reading its state. */
+export function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
 /** Is it still this very process? */
 export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime

@@ -78,7 +78,7 @@ describe('run', () => {
 
 describe('the launcher', () => {
   const findLauncher = (): number =>
-    Number(execFileSync('pgrep', ['-P', String(process.pid), '-f', '^/usr/bin/perl'], { encoding: 'utf8' }))
+    Number(execFileSync('pgrep', ['-P', String(process.pid), '-f', '^berth-launcher'], { encoding: 'utf8' }))
   const isRunning = (mark: string): boolean => spawnSync('pgrep', ['-f', `sleep ${mark}`]).status === 0
 
   it('killed: its commands end, those that survive are waited for, and the next command has another', async () => {

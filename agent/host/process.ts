@@ -20,6 +20,8 @@ export interface RunOptions {
   ownUmask?: boolean
   /** Complete environment; default a PATH and the C locale. */
   env?: Record<string, string>
+  /** Called with its pid once it has been started. */
+  onStart?: (pid: number) => void
   /** Called with each complete line of standard error, for progress. */
   onStderrLine?: (line: string) => void
   /** Output kept, each stream; default 1 MiB. More: the command is killed and fails. */
@@ -91,6 +93,7 @@ async function launch(
     const kill = launcher.launch(
       { kind, program, args, env, stdin, survives, ownUmask },
       {
+        onStart: (pid) => options.onStart?.(pid),
         onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
         onEnd: ended,
       },
@@ -140,10 +143,13 @@ class Output {
   }
 }
 
+/** nft keeps what it was told in `.nft.history` there, and reads it again at each start: nowhere. */
+const noHome = '/dev/null'
+
 /** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. It dies with the agent. */
 export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
-    env: hostEnvironment,
+    env: { ...hostEnvironment, HOME: noHome },
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe'],
   })

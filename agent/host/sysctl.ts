@@ -1,15 +1,12 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
+import { readKernelFile } from './proc.js'
 
 const at = (path: string): string => `/proc/sys/${path}`
 
 /** A kernel setting as a number, in the agent's own network namespace; undefined when there is none. */
-export async function findSysctl(path: string): Promise<number | undefined> {
-  try {
-    return Number((await readFile(at(path), 'utf8')).trim())
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw cause
-  }
+export function findSysctl(path: string): number | undefined {
+  const text = readKernelFile(at(path))
+  return text === undefined ? undefined : Number(text.trim())
 }
 
 export async function writeSysctl(path: string, value: number): Promise<void> {

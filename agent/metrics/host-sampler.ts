@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { loadavg } from 'node:os'
+import { cpus, loadavg } from 'node:os'
 import type { Logger } from 'pino'
 import si from 'systeminformation'
 
@@ -33,11 +33,12 @@ export interface HostSamplerOptions {
 
 /**
  * Reads what costs nothing to read: of systeminformation only the calls that spawn no process
- * (`mem`, `currentLoad`), and statfs for the pool.
+ * (`mem`), the processors' times, and statfs for the pool.
  */
 export class HostSampler {
   #timer: NodeJS.Timeout | undefined
-  readonly #loop = monitorEventLoopDelay({ resolution: 100 })
+  readonly #load = new ProcessorLoad()
+  readonly #loop = monitorEventLoopDelay({ resolution: 500 })
 
   constructor(private readonly options: HostSamplerOptions) {}
 
@@ -61,13 +62,13 @@ export class HostSampler {
   }
 
   async #read(): Promise<HostSample> {
-    const [memory, cpu, pool] = await Promise.all([si.mem(), si.currentLoad(), this.options.poolCapacity()])
+    const [memory, pool] = await Promise.all([si.mem(), this.options.poolCapacity()])
     const own = process.cpuUsage()
     const lagMs = this.#loop.mean / 1e6
     this.#loop.reset()
     const [load1 = 0, load5 = 0, load15 = 0] = loadavg()
     return {
-      cpuPercent: cpu.currentLoad,
+      cpuPercent: this.#load.read(),
       ramTotalMb: Math.floor(memory.total / mib),
       ramUsedMb: Math.floor((memory.total - memory.available) / mib),
       diskTotalGb: Math.floor(pool.totalBytes / gib),
@@ -79,4 +80,27 @@ export class HostSampler {
       sampledAtMs: Date.now(),
     }
   }
+}
+
+/** systeminformation's `currentLoad` waits for a shell each time, and all the agent with it. */
+class ProcessorLoad {
+  #last = readTimes()
+
+  /** Percent of all processors that were busy since it was read last. */
+  read(): number {
+    const now = readTimes()
+    const [busy, all] = [now.busy - this.#last.busy, now.all - this.#last.all]
+    this.#last = now
+    return all > 0 ? (busy / all) * 100 : 0
+  }
+}
+
+function readTimes(): { busy: number; all: number } {
+  let [busy, all] = [0, 0]
+  for (const { times } of cpus()) {
+    const spent = times.user + times.nice + times.sys + times.irq
+    busy += spent
+    all += spent + times.idle
+  }
+  return { busy, all }
 }

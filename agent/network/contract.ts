@@ -86,6 +86,8 @@ export interface GuestRates {
   readonly device: string
   readonly downMbps: number
   readonly upMbps: number
+  /** Nothing passes, in either direction. */
+  readonly cut?: boolean
 }
 
 /** Rates of guests' interfaces. */

@@ -29,7 +29,7 @@ const refused = new Set<string>()
 
 /** Sets one; returns what was wrong. */
 export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
-  const have = await findSysctl(path)
+  const have = findSysctl(path)
   if (have === value || (atLeast && have !== undefined && have > value)) return []
   if (have === undefined && optional) return []
   const name = path.replaceAll('/', '.')

@@ -13,7 +13,7 @@ export async function readWarnings(
     const text = (await nft.readTable(chain.family, chain.table)) ?? ''
     if (!letsThrough(text, bridge)) warnings.push(describeDropping(chain, bridge))
   }
-  if ((await findSysctl('net/bridge/bridge-nf-call-iptables')) === 1)
+  if (findSysctl('net/bridge/bridge-nf-call-iptables') === 1)
     warnings.push(describeBridgeFilter('net.bridge.bridge-nf-call-iptables'))
   return warnings
 }

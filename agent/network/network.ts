@@ -5,7 +5,7 @@ import { findIpv6Addresses } from '../host/ipv6-addresses.js'
 import { readTrackedAddresses } from '../host/conntrack.js'
 import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
-import { NftMonitor } from '../host/nft-monitor.js'
+import type { NetlinkWatch } from '../host/netlink-watch.js'
 import type { ByteCounters, GuestNetwork, Network } from './contract.js'
 import { sumCounters } from './counters.js'
 import { ensureBridge, ensureSysctls } from './ensure.js'
@@ -21,8 +21,8 @@ import { Tables } from './tables.js'
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
 const settleMs = 500
 const lullMs = 100
-/** While a monitor runs, `ensure` reads the tables that often; called in between it costs next to nothing. */
-const fullReadMs = 20_000
+/** Where changes are watched, `ensure` reads tables and bridge that often; in between it costs next to nothing. */
+const fullReadMs = 60_000
 
 const nothingDone = {
   repairs: [],
@@ -32,6 +32,8 @@ const nothingDone = {
 export interface NetworkOptions {
   /** Traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
+  /** Tells what others change; without it everything is read each time. */
+  readonly watch?: NetlinkWatch
 }
 
 /**
@@ -47,17 +49,20 @@ class HostNetwork implements Network {
   readonly #ip = new Ip()
   readonly #tables: Tables
   readonly #guard: Guard
+  readonly #watch: NetlinkWatch | undefined
   /** Guests that should be on the network, as far as told. */
   #known = new Map<string, GuestNetwork>()
   /** Guests that were detached but are still in the journal: being deleted. */
   readonly #detached = new Set<string>()
-  #monitor: NftMonitor | undefined
   readonly #stale = new StaleFlowQueue(readHostAddresses)
   /** Set when another program changed the tables since they were last read in full. */
   #disturbed = true
+  /** The same of the bridge. */
+  #bridgeDisturbed = true
   /** What the tables were made of, nothing having changed them since. */
   #converged: readonly GuestNetwork[] | undefined
   #readAtMs = 0
+  #bridgeReadAtMs = 0
   #flowsChecked = false
   #warnings: readonly string[] = []
   #purging: NodeJS.Timeout | undefined
@@ -66,8 +71,11 @@ class HostNetwork implements Network {
   constructor(
     private readonly config: AgentConfig['network'],
     private readonly subnet: Subnet,
-    { countInternal = false }: NetworkOptions,
+    { countInternal = false, watch }: NetworkOptions,
   ) {
+    this.#watch = watch
+    watch?.onChange('tables', () => (this.#disturbed = true))
+    watch?.onChange('links', () => (this.#bridgeDisturbed = true))
     this.#tables = new Tables(this.#nft, {
       table: config.table,
       bridge: config.bridge,
@@ -94,7 +102,7 @@ class HostNetwork implements Network {
       const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)
       await this.#tables.noteFirewalls()
-      const bridge = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
+      const bridge = await this.#ensureBridge()
       const sysctls = await ensureSysctls(this.config.bridge)
       return [...repairs, ...bridge, ...sysctls]
     })
@@ -143,12 +151,9 @@ class HostNetwork implements Network {
 
   onForeignChange(listener: () => void): void {
     let waiting: NodeJS.Timeout | undefined
-    const settle = (): void => {
-      this.#disturbed = true
+    this.#watch?.onChange('tables', () => {
       waiting ??= setTimeout(() => ((waiting = undefined), listener()), settleMs).unref()
-    }
-    this.#monitor?.close()
-    this.#monitor = new NftMonitor(this.config.table, (pid) => this.#nft.isOwn(pid), settle)
+    })
   }
 
   remove(): Promise<void> {
@@ -239,9 +244,24 @@ class HostNetwork implements Network {
     }
   }
 
+  async #ensureBridge(): Promise<string[]> {
+    const now = performance.now()
+    const due = now - this.#bridgeReadAtMs >= fullReadMs
+    if (this.#watch && !this.#bridgeDisturbed && !due) return []
+    this.#bridgeDisturbed = false
+    try {
+      const repairs = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
+      this.#bridgeReadAtMs = now
+      return repairs
+    } catch (cause) {
+      this.#bridgeDisturbed = true
+      throw cause
+    }
+  }
+
   #isUndisturbed(): boolean {
     const age = performance.now() - this.#readAtMs
-    return this.#monitor !== undefined && !this.#disturbed && age < fullReadMs
+    return this.#watch !== undefined && !this.#disturbed && age < fullReadMs
   }
 
   #withoutDetached(journaled: readonly GuestNetwork[]): GuestNetwork[] {
@@ -251,7 +271,6 @@ class HostNetwork implements Network {
   }
 
   async #end(): Promise<void> {
-    this.#monitor?.close()
     clearTimeout(this.#purging)
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
     await Promise.all([this.#nft.close(), this.#ip.close(), this.#guard.close()])

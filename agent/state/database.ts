@@ -134,6 +134,7 @@ const migrations: readonly string[] = [
      guest_uuid TEXT NOT NULL REFERENCES guests (uuid) ON DELETE CASCADE,
      done_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  `ALTER TABLE traffic ADD COLUMN period_left TEXT NOT NULL DEFAULT ''; -- see traffic/period.ts`,
 ]
 
 export type { Database } from 'better-sqlite3'

@@ -4,7 +4,7 @@ import type { GuestContext, PolicyKeeper, TrafficUse } from '../guests/context.j
 import { policyReasonOf, ratesOf } from '../guests/policy.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record.js'
 import type { ByteCounters, Network, Shaper } from '../network/contract.js'
-import { periodEndMs, periodStart } from './period.js'
+import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './store.js'
 
@@ -81,17 +81,19 @@ export class TrafficKeeper implements PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse {
     const count = this.#countOf(record, this.#lookAt(undefined))
     const { rxBytes, txBytes, periodStart: start } = count
-    return { rxBytes, txBytes, periodStart: start, resetsAtMs: periodEndMs(start, this.#time) }
+    const resetsAtMs = periodEndMs(start, this.#time)
+    const offset = utcOffsetMinutes(resetsAtMs, this.#time)
+    return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }
 
-  /** In the present period, also where a clock that was wrong left a later one. */
+  /** In the present period, also where a clock that was wrong left the next one. */
   resetUse(uuid: string): void {
     const { store } = this.parts.context
     store.changes.transaction(() => {
       const record = store.get(uuid)
       const look = this.#lookAt(undefined)
-      const start = look.of(uuid).startOf(this.#resetDayOf(record))
-      this.#counts.put(uuid, { ...this.#countOf(record, look), ...noBytes, periodStart: start })
+      const periodStart = look.of(uuid).startOf(this.#resetDayOf(record))
+      this.#counts.put(uuid, { ...this.#countOf(record, look), ...noBytes, periodStart, periodLeft: '' })
     })
   }
 
@@ -108,9 +110,9 @@ export class TrafficKeeper implements PolicyKeeper {
         store.update(uuid, { policy: policyOf(before, count, look.nowMs) })
       })
       const record = store.get(uuid)
-      await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
-      // What the host refuses, its next comparison with the journal tries again.
+      // Cut off before it is stopped, for that takes time. What the host refuses, its next comparison tries again.
       await this.#guard(`rates of guest ${uuid}`, () => context.shaper.apply(ratesOf(record, context)))
+      await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
     })
   }
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { createTimeFormat } from '../../shared/time.js'
-import { advancePeriod, nextPeriodStart, periodEndMs, periodStart } from './period.js'
+import { advancePeriod, nextPeriodStart, periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 
 const utc = createTimeFormat('UTC')
 const at = (text: string, zone = 'UTC'): number => createTimeFormat(zone).parseField('at', text)
@@ -33,6 +33,19 @@ describe('period of traffic', () => {
       expect(nextPeriodStart(start)).to.equal(end.slice(0, 10))
     })
 
+  for (const [zone, at, minutes] of [
+    ['UTC', '2026-12-01', 0],
+    ['Europe/Berlin', '2026-04-01', 120],
+    ['Europe/Berlin', '2026-12-01', 60],
+    ['Asia/Kolkata', '2026-12-01', 330],
+    ['America/St_Johns', '2026-12-01', -210],
+    ['Pacific/Kiritimati', '2026-12-01', 840],
+  ] as const)
+    it(`${zone} on ${at} is ${minutes} minutes east of UTC`, () => {
+      const time = createTimeFormat(zone)
+      expect(utcOffsetMinutes(time.parseField('at', `${at} 00:00:00`), time)).to.equal(minutes)
+    })
+
   it('a midnight that the clock skips: the period ends where the day begins', () => {
     // Havana goes forward from 00:00 to 01:00 on 8 March 2026.
     const time = createTimeFormat('America/Havana')
@@ -51,45 +64,89 @@ describe('period of traffic', () => {
   })
 })
 
-describe('advance a period', () => {
-  for (const [name, start, now, resetDay, expected] of [
-    ['nothing counted yet', undefined, '2026-11-21', 1, ['2026-11-01', true]],
-    ['the same month', '2026-11-01', '2026-11-21', 1, ['2026-11-01', false]],
-    ['its last second', '2026-11-01', '2026-11-30', 1, ['2026-11-01', false]],
-    ['a new month', '2026-11-01', '2026-12-01', 1, ['2026-12-01', true]],
-    ['months later', '2026-11-01', '2027-04-15', 1, ['2027-04-01', true]],
-    ['the clock went back a month', '2026-12-01', '2026-11-21', 1, ['2026-12-01', false]],
-    ['and forward again', '2026-12-01', '2026-12-03', 1, ['2026-12-01', false]],
-    ['the clock was a year ahead', '2027-11-01', '2026-11-21', 1, ['2027-11-01', false]],
-    ['the clock is at 1971', '2026-11-01', '1971-01-02', 1, ['2026-11-01', false]],
-    [
-      'another reset day waits for a clock that is behind',
-      '2026-11-01',
-      '2026-10-02',
-      25,
-      ['2026-11-01', false],
-    ],
-    ['a later reset day', '2026-11-01', '2026-11-21', 25, ['2026-10-25', false]],
-    ['its turn comes', '2026-10-25', '2026-11-25', 25, ['2026-11-25', true]],
-    ['an earlier reset day that has passed', '2026-10-25', '2026-11-21', 5, ['2026-11-05', false]],
-    ['its turn comes, too', '2026-11-05', '2026-12-05', 5, ['2026-12-05', true]],
-    ['another day after a month away', '2026-11-01', '2026-12-20', 15, ['2026-12-15', true]],
-    ['another day before its first turn', '2026-11-01', '2026-12-02', 15, ['2026-11-15', true]],
-  ] as const)
-    it(name, () => {
-      const nowMs = at(`${now} 23:59:59`)
-      const advanced = advancePeriod(start, resetDay, (day) => periodStart(nowMs, day, utc))
-      expect([advanced.start, advanced.reset]).to.deep.equal(expected)
-    })
+const startAt = (nowMs: number, day: number): string => periodStart(nowMs, day, utc)
 
-  it('a clock that swings over the month’s end resets once', () => {
-    let start = '2026-11-01'
-    let resets = 0
-    for (const now of ['2026-11-30', '2026-12-01', '2026-11-30', '2026-12-01', '1999-01-01', '2026-12-31']) {
-      const advanced = advancePeriod(start, 1, (day) => periodStart(at(`${now} 12:00:00`), day, utc))
-      start = advanced.start
-      if (advanced.reset) resets += 1
-    }
-    expect([start, resets]).to.deep.equal(['2026-12-01', 1])
-  })
+describe('advance a period', () => {
+  const advance = (counted: [start: string, left?: string] | undefined, now: string, resetDay: number) => {
+    const [periodStart = '', periodLeft = ''] = counted ?? []
+    const nowMs = at(`${now} 23:59:59`)
+    return advancePeriod(counted && { periodStart, periodLeft }, resetDay, (day) => startAt(nowMs, day))
+  }
+
+  for (const [name, counted, now, resetDay, periodStart, periodLeft, reset] of [
+    ['nothing counted yet', undefined, '2026-11-21', 1, '2026-11-01', '', true],
+    ['the same month', ['2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
+    ['its last second', ['2026-11-01'], '2026-11-30', 1, '2026-11-01', '', false],
+    ['a new month', ['2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
+    ['months later', ['2026-11-01'], '2027-04-15', 1, '2027-04-01', '', true],
+    ['a later reset day', ['2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
+    ['its turn comes', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
+    ['an earlier reset day that has passed', ['2026-10-25'], '2026-11-21', 5, '2026-11-05', '', false],
+    ['its turn comes, too', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
+    ['another day after a month away', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
+    ['another day before its first turn', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
+    // A clock that goes back by a month, and forward again.
+    ['back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
+    ['and forward', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],
+    ['another reset day waits for it', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
+    // A clock that was years ahead is right again: months turn as ever, also when the one comes that it was in.
+    ['years back', ['2031-01-01'], '2026-11-21', 1, '2026-11-01', '2031-01-01', false],
+    ['two months back', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
+    ['over a year’s end', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],
+    ['to another reset day', ['2031-01-01'], '2026-11-21', 25, '2026-10-25', '2031-01-01', false],
+    [
+      'the same month again',
+      ['2026-11-01', '2031-01-01'],
+      '2026-11-30',
+      1,
+      '2026-11-01',
+      '2031-01-01',
+      false,
+    ],
+    ['its next month', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
+    // A clock that lost its time and found it: nothing begins anew by that.
+    ['at 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
+    ['from 1999 to 1971', ['1999-01-01', '2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
+    ['from 1971 back', ['1971-01-01', '2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
+    ['with another reset day', ['1971-01-01', '2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
+    ['from 1971 to the month after', ['1971-01-01', '2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
+  ] as const)
+    it(name, () =>
+      expect(advance(counted as [string] | undefined, now, resetDay)).to.deep.equal({
+        ...{ periodStart, periodLeft, reset },
+      }),
+    )
+
+  for (const [name, days, end, wanted] of [
+    [
+      'swings over the month’s end resets once',
+      ['2026-11-30', '2026-12-01', '2026-11-30', '2026-12-01', '1999-01-01', '2026-12-31', '2026-11-30'],
+      '2026-12-01',
+      1,
+    ],
+    [
+      'is at 1971 at each boot resets once a month',
+      ['1971-06-01', '2026-11-30', '1971-06-01', '2026-12-01', '1971-06-01', '2026-12-02', '2026-12-31'],
+      '2026-12-01',
+      1,
+    ],
+    [
+      'was years ahead resets at that time and each month afterwards',
+      ['2031-01-05', '2026-11-30', '2026-12-01', '2026-12-31', '2027-01-01'],
+      '2027-01-01',
+      3,
+    ],
+  ] as const)
+    it(`a clock that ${name}`, () => {
+      let counted = { periodStart: '2026-11-01', periodLeft: '' }
+      let resets = 0
+      for (const day of days) {
+        const { reset, ...advanced } = advancePeriod(counted, 1, (resetDay) =>
+          startAt(at(`${day} 12:00:00`), resetDay),
+        )
+        counted = advanced
+        if (reset) resets += 1
+      }
+      expect([counted.periodStart, resets]).to.deep.equal([end, wanted])
+    })
 })

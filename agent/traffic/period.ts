@@ -5,9 +5,15 @@ import type { TimeFormat } from '../../shared/time.js'
  * month is the reset day, 1 to 28, so that every month has it.
  */
 
+/** The period that a count is of. */
+export interface CountedPeriod {
+  readonly periodStart: string
+  /** The period that a clock which went far back has left; empty: none. */
+  readonly periodLeft: string
+}
+
 /** What a count's period becomes, and whether counting begins anew with it. */
-export interface Advance {
-  readonly start: string
+export interface Advance extends CountedPeriod {
   readonly reset: boolean
 }
 
@@ -30,22 +36,38 @@ export function periodEndMs(start: string, time: TimeFormat): number {
   return end
 }
 
+/** Of the zone's clocks at that time, east of UTC. */
+export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
+  return Math.round((Date.parse(`${time.format(ms).replace(' ', 'T')}Z`) - ms) / 60_000)
+}
+
 /**
- * The period of a count, as clock and reset day are now. A month resets once: a clock that goes back leaves the period
- * as it is, and counting begins anew only beyond it. Another reset day moves the period and resets nothing by itself.
- * @param start as stored; undefined: nothing was counted yet
+ * The period of a count, as clock and reset day are now. A month resets once: a clock that goes back by a month leaves the
+ * period as it is, and counting begins anew only beyond it. One that goes back further was wrong before or is wrong
+ * now: its period is taken without a reset, so that its months turn, and there is none when it comes back to the one
+ * it left. Another reset day moves the period and resets nothing by itself.
+ * @param counted as stored; undefined: nothing was counted yet
  * @param startOf first day of the present period by reset day
  */
 export function advancePeriod(
-  start: string | undefined,
+  counted: CountedPeriod | undefined,
   resetDay: number,
   startOf: (resetDay: number) => string,
 ): Advance {
-  if (start === undefined) return { start: startOf(resetDay), reset: true }
-  const [, , countedDay] = parseDate(start)
-  const present = startOf(countedDay)
-  if (present > start) return { start: startOf(resetDay), reset: true }
-  return { start: present === start ? startOf(resetDay) : start, reset: false }
+  if (counted === undefined) return { periodStart: startOf(resetDay), periodLeft: '', reset: true }
+  const { periodStart: start, periodLeft: left } = counted
+  const present = startOf(dayOf(start))
+  if (present > start) {
+    const isBack = left !== '' && startOf(dayOf(left)) === left
+    return { periodStart: startOf(resetDay), periodLeft: '', reset: !isBack }
+  }
+  if (present < start && nextPeriodStart(present) < start)
+    return { periodStart: startOf(resetDay), periodLeft: left > start ? left : start, reset: false }
+  return { periodStart: present === start ? startOf(resetDay) : start, periodLeft: left, reset: false }
+}
+
+function dayOf(start: string): number {
+  return parseDate(start)[2]
 }
 
 function dateOf(ms: number, time: TimeFormat): DateParts {

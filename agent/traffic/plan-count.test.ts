@@ -10,7 +10,7 @@ const look = (change: Partial<CountLook>): CountLook => ({
   ...change,
 })
 const have: TrafficCount = {
-  periodStart: '2026-11-01',
+  ...{ periodStart: '2026-11-01', periodLeft: '' },
   ...{ rxBytes: 1000, txBytes: 500 },
   ...{ counterEpoch: 'boot-1', counterRx: 700, counterTx: 300 },
 }
@@ -62,6 +62,12 @@ describe('plan a count', () => {
       { ...have, periodStart: '2026-12-01' },
       { counters: counters(710, 300) },
       { ...have, periodStart: '2026-12-01', rxBytes: 1010, counterRx: 710 },
+    ],
+    [
+      'the clock was years ahead: what was counted then belongs to the month that it is',
+      { ...have, periodStart: '2031-01-01' },
+      { counters: counters(710, 300) },
+      { ...have, periodLeft: '2031-01-01', rxBytes: 1010, counterRx: 710 },
     ],
   ] as const)
     it(name, () => expect(planCount(before, 1, look(change))).to.deep.equal(expected))

@@ -1,11 +1,9 @@
 import type { TrafficLimit } from '../guests/record.js'
 import type { ByteCounters } from '../network/contract.js'
-import { advancePeriod } from './period.js'
+import { advancePeriod, type CountedPeriod } from './period.js'
 
 /** What is journaled of a guest's traffic. */
-export interface TrafficCount {
-  /** First day of the period, YYYY-MM-DD. */
-  readonly periodStart: string
+export interface TrafficCount extends CountedPeriod {
   /** In this period. */
   readonly rxBytes: number
   readonly txBytes: number
@@ -25,13 +23,13 @@ export interface CountLook {
 
 /** The count after a look at the host's counters. What came since the last look belongs to the present period. */
 export function planCount(have: TrafficCount | undefined, resetDay: number, look: CountLook): TrafficCount {
-  const { start, reset } = advancePeriod(have?.periodStart, resetDay, look.startOf)
+  const { reset, ...period } = advancePeriod(have, resetDay, look.startOf)
   const { rxBytes, txBytes } = have && !reset ? have : noBytes
   const counters = planCounters(have, look)
   const last = have?.counterEpoch === counters.counterEpoch ? have : noCounters
   return {
     ...counters,
-    periodStart: start,
+    ...period,
     rxBytes: rxBytes + since(counters.counterRx, last.counterRx),
     txBytes: txBytes + since(counters.counterTx, last.counterTx),
   }

@@ -2,61 +2,38 @@ import type { Statement } from 'better-sqlite3'
 import type { Changes } from '../state/changes.js'
 import type { TrafficCount } from './plan-count.js'
 
-interface TrafficRow {
-  guest_uuid: string
-  period_start: string
-  rx_bytes: number
-  tx_bytes: number
-  counter_epoch: string
-  counter_rx: number
-  counter_tx: number
-}
+type OfGuest<Count> = Count & { readonly uuid: string }
+
+const columns = `period_start AS periodStart, period_left AS periodLeft, rx_bytes AS rxBytes, tx_bytes AS txBytes,
+   counter_epoch AS counterEpoch, counter_rx AS counterRx, counter_tx AS counterTx`
 
 /** Counts of guests. Not watched: they change all the time, and are asked for when wanted. */
 export class TrafficStore {
-  readonly #find: Statement<[string], TrafficRow>
-  readonly #put: Statement<[TrafficRow]>
+  readonly #find: Statement<[string], TrafficCount>
+  readonly #list: Statement<[], OfGuest<TrafficCount>>
+  readonly #put: Statement<[OfGuest<TrafficCount>]>
 
-  constructor(readonly changes: Changes) {
-    this.#find = changes.db.prepare('SELECT * FROM traffic WHERE guest_uuid = ?')
-    this.#put = changes.db.prepare(
+  constructor({ db }: Changes) {
+    this.#find = db.prepare(`SELECT ${columns} FROM traffic WHERE guest_uuid = ?`)
+    this.#list = db.prepare(`SELECT guest_uuid AS uuid, ${columns} FROM traffic`)
+    this.#put = db.prepare(
       `INSERT OR REPLACE INTO traffic
-         (guest_uuid, period_start, rx_bytes, tx_bytes, counter_epoch, counter_rx, counter_tx)
-       VALUES (@guest_uuid, @period_start, @rx_bytes, @tx_bytes, @counter_epoch, @counter_rx, @counter_tx)`,
+         (guest_uuid, period_start, period_left, rx_bytes, tx_bytes, counter_epoch, counter_rx, counter_tx)
+       VALUES (@uuid, @periodStart, @periodLeft, @rxBytes, @txBytes, @counterEpoch, @counterRx, @counterTx)`,
     )
   }
 
   find(uuid: string): TrafficCount | undefined {
-    const row = this.#find.get(uuid)
-    return row && countOf(row)
+    return this.#find.get(uuid)
   }
 
+  /** By guest's uuid. */
   list(): Map<string, TrafficCount> {
-    const rows = this.changes.db.prepare<[], TrafficRow>('SELECT * FROM traffic').all()
-    return new Map(rows.map((row) => [row.guest_uuid, countOf(row)]))
+    return new Map(this.#list.all().map(({ uuid, ...count }) => [uuid, count]))
   }
 
   /** Count and counters in one: a crash loses both or none. The guest must be in the journal. */
   put(uuid: string, count: TrafficCount): void {
-    this.#put.run({
-      guest_uuid: uuid,
-      period_start: count.periodStart,
-      rx_bytes: count.rxBytes,
-      tx_bytes: count.txBytes,
-      counter_epoch: count.counterEpoch,
-      counter_rx: count.counterRx,
-      counter_tx: count.counterTx,
-    })
-  }
-}
-
-function countOf(row: TrafficRow): TrafficCount {
-  return {
-    periodStart: row.period_start,
-    rxBytes: row.rx_bytes,
-    txBytes: row.tx_bytes,
-    counterEpoch: row.counter_epoch,
-    counterRx: row.counter_rx,
-    counterTx: row.counter_tx,
+    this.#put.run({ ...count, uuid })
   }
 }

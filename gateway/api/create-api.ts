@@ -72,7 +72,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),
-    ...trafficRoutes({ fleet, time }),
+    ...trafficRoutes(fleet),
     ...routingRoutes(fleet),
     ...addressRoutes(fleet),
     ...taskRoutes({ fleet, time }),

@@ -1,4 +1,4 @@
-import { Type, type TSchema, type TUnsafe } from 'typebox'
+import { Type, type TSchema, type TString, type TUnsafe } from 'typebox'
 
 /** One of a few words; shows as an enum in the document and in the error message. */
 export function oneOf<const Word extends string>(
@@ -32,8 +32,15 @@ export const ErrorSchema = Type.Object({
   request_id: Type.String(),
 })
 
+const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
+
 /** Time in the server's zone; "" for never. */
 export const TimeSchema = Type.String({
   description: '`YYYY-MM-DD HH:MM:SS` in the server’s time zone; empty: never or not yet.',
-  pattern: '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$',
+  pattern: timePattern,
 })
+
+/** Time in a zone of its own, which the description names; "" for never. */
+export function localTimeSchema(description: string): TString {
+  return Type.String({ description, pattern: timePattern })
+}

@@ -136,7 +136,10 @@ export class Store {
       try {
         return await commands(client)
       } catch (cause) {
-        if (cause instanceof WatchError && attempt < transactionAttempts) continue
+        if (cause instanceof WatchError && attempt < transactionAttempts) {
+          await delay(Math.random() * attempt) // two that always met would meet again
+          continue
+        }
         if (client.isReady) await client.unwatch().catch(() => undefined)
         throw toStoreError(cause, step)
       }

@@ -4,7 +4,7 @@
 
 # Does nothing while another mocha runs: its things are no leftovers.
 sweep_test_leftovers() {
-  if pgrep -f 'node_modules/(.bin/mocha|mocha/bin/)' >/dev/null; then
+  if pgrep -f 'node_modules/(.bin/mocha|mocha/(bin|lib/cli)/)' >/dev/null; then
     note 'another test run is active: leftovers are not looked for'
     return 0
   fi

@@ -18,7 +18,7 @@ describe('kernel settings of the host', () => {
   let original: number | undefined
 
   before(async () => {
-    original = await findSysctl(path)
+    original = findSysctl(path)
     for (const state of [first, second]) mkdirSync(state)
   })
   after(async () => {
@@ -32,11 +32,11 @@ describe('kernel settings of the host', () => {
     await recordKernelSettings(first, 'btestkr', file)
     ensureHostLimits()
     await recordKernelSettings(second, 'btestkr', file)
-    expect(await findSysctl(path)).to.equal(8192)
+    expect(findSysctl(path)).to.equal(8192)
     await restoreKernelSettings(first, log, file)
-    expect(await findSysctl(path), 'another agent needs it').to.equal(8192)
+    expect(findSysctl(path), 'another agent needs it').to.equal(8192)
     await restoreKernelSettings(second, log, file)
-    expect(await findSysctl(path)).to.equal(200)
+    expect(findSysctl(path)).to.equal(200)
     expect(existsSync(file)).to.equal(false)
   })
 
@@ -47,25 +47,25 @@ describe('kernel settings of the host', () => {
     ensureHostLimits()
     await writeSysctl(path, 300)
     await restoreKernelSettings(first, log, file)
-    expect(await findSysctl(path)).to.equal(300)
+    expect(findSysctl(path)).to.equal(300)
   })
 
   it('of an uplink are noted when they are written, and not before', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
-    const own = await findSysctl(setting)
+    const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)
     await recordKernelSettings(first, 'btestkr', file)
     expect(readRecord().before).to.not.have.any.keys(setting, 'net/ipv6/conf/all/forwarding')
     await ensureSysctl({ path: setting, value: 0 })
     expect(readRecord().before).to.include({ [setting]: own })
     await restoreKernelSettings(first, log, file)
-    expect(await findSysctl(setting)).to.equal(own)
+    expect(findSysctl(setting)).to.equal(own)
   })
 
   it('of the agent’s own bridge are not noted', async () => {
     await recordKernelSettings(first, 'lo', file)
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
-    const own = await findSysctl(setting)
+    const own = findSysctl(setting)
     try {
       await ensureSysctl({ path: setting, value: 0 })
       expect(readRecord().before).to.not.have.property(setting)

@@ -220,21 +220,50 @@ describe('traffic', () => {
       ['2026-12-01', 1],
       ['2026-12-01', 3],
       ['2026-12-01', 7],
-      ['2026-12-01', 15],
+      ['2026-10-01', 15],
       ['2026-12-01', 31],
       ['2027-01-01', 32],
     ])
   })
 
-  it('a reset takes a count back to the present month that a wrong clock has sent years ahead', async () => {
+  it('a clock that was years ahead and is right again turns months as ever', async () => {
     const uuid = host.guest(1)
-    host.nowMs = at('2031-01-01 00:00:00')
+    const seen: [string, number][] = []
+    for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
+      host.nowMs = at(`${day} 00:00:00`)
+      host.receive(uuid, 10)
+      host.crash()
+      await host.keeper.look()
+      seen.push([host.keeper.readUse(host.store.get(uuid)).periodStart, host.used(uuid)[0]])
+    }
+    expect(seen).to.deep.equal([
+      ['2031-01-01', 10],
+      ['2026-11-01', 20],
+      ['2026-12-01', 10],
+      ['2027-01-01', 10],
+    ])
+  })
+
+  it('a host without a clock of its own, at 1971 after each boot, gives no month back', async () => {
+    const uuid = host.guest(1)
+    for (const day of ['2026-11-21', '1971-01-01', '2026-11-22', '1971-01-01', '2026-11-23']) {
+      host.nowMs = at(`${day} 00:00:00`)
+      host.reboot()
+      host.receive(uuid, 10)
+      await host.keeper.look()
+    }
+    expect(host.used(uuid)).to.deep.equal([50, 0])
+  })
+
+  it('a reset takes a count back to the present month that a clock a month ahead has left', async () => {
+    const uuid = host.guest(1)
+    host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
     host.nowMs = at('2026-11-21 00:00:00')
     host.receive(uuid, 10)
     await host.keeper.look()
     const { periodStart, rxBytes } = host.keeper.readUse(host.store.get(uuid))
-    expect([periodStart, rxBytes]).to.deep.equal(['2031-01-01', 10])
+    expect([periodStart, rxBytes]).to.deep.equal(['2026-12-01', 10])
     host.keeper.resetUse(uuid)
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
@@ -252,7 +281,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('a quota that is used up stops the guest once and blocks it', async () => {
+  it('a quota that is used up cuts the guest off, stops it once and blocks it', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()
@@ -261,6 +290,7 @@ describe('traffic', () => {
     await host.keeper.look()
     await host.keeper.look()
     expect([host.policy(uuid), host.stopped]).to.deep.equal([{ expired: false, overQuota: true }, [uuid]])
+    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 100, upMbps: 5, cut: true }])
     expect(host.store.get(uuid).wanted).to.equal('stopped')
   })
 
@@ -288,13 +318,13 @@ describe('traffic', () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()
-    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 7, upMbps: 5 }])
+    expect(host.rates).to.deep.equal([{ device: 'bt1', downMbps: 7, upMbps: 5, cut: false }])
     await host.limit(uuid, { throttleMbps: 3 })
-    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3, cut: false })
     expect(ratesOf(host.store.get(uuid), { config, deviceOf })).to.deep.equal(host.rates.at(-1))
     host.keeper.resetUse(uuid)
     await host.keeper.judge(uuid)
-    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5, cut: false })
     expect(host.stopped).to.deep.equal([])
   })
 
@@ -303,7 +333,7 @@ describe('traffic', () => {
     host.receive(uuid, 5 * gb, gb)
     await host.keeper.look()
     expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([true, []])
-    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5 })
+    expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5, cut: false })
     await host.limit(uuid, { action: 'stop' })
     expect(host.stopped, 'now it has one').to.deep.equal([uuid])
   })

@@ -122,9 +122,26 @@ describe('limits, expiry and traffic over HTTP', () => {
         ...{ mode: 'total', limit_gb: 10, in_limit_gb: 0, out_limit_gb: 0 },
         ...{ total_used_bytes: 2.5 * gb, rx_used_bytes: 2 * gb, tx_used_bytes: 0.5 * gb, used_pct: 25 },
         ...{ reset_date: '2026-11', period_start: '2026-11-01', resets_at: '2026-12-01 00:00:00' },
-        action: 'stop',
+        ...{ utc_offset: '+00:00', action: 'stop' },
       })
     })
+
+    for (const [hour, minutes, offset, end] of [
+      [-8, 480, '+08:00', '2026-12-01 00:00:00'],
+      [3.5, -210, '-03:30', '2026-12-01 00:00:00'],
+      [0, 99_999, '+14:00', '2026-12-01 14:00:00'],
+      [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
+    ] as const)
+      it(`turns at midnight where its host is, ${offset} of UTC, wherever the gateway is`, async () => {
+        const settings = gateway.fleet.settingsOf('host-a')
+        const before = settings.period
+        const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
+        settings.period = { periodStart: '2026-11-01', resetsAtMs, utcOffsetMinutes: minutes }
+        expect(await read()).to.include({
+          ...{ period_start: '2026-11-01', resets_at: end, utc_offset: offset },
+        })
+        settings.period = before
+      })
 
     it('is unlimited by default', async () =>
       expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))

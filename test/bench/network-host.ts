@@ -9,6 +9,7 @@ import { Turns } from '../../agent/guests/turns.js'
 import { deviceName } from '../../agent/network/allocation.js'
 import type { GuestNetwork, Network } from '../../agent/network/contract.js'
 import type { Firewall } from '../../agent/network/firewall/types.js'
+import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
 import { createNetwork } from '../../agent/network/network.js'
 import { formatIpv4, macOf, parseSubnet } from '../../agent/network/subnet.js'
 import { Changes } from '../../agent/state/changes.js'
@@ -30,13 +31,16 @@ export class SimulatedHost {
   readonly #context: GuestContext
   readonly #mappings: PortMappings
   readonly network: Network
+  /** As in an agent. */
+  readonly #watch: NetlinkWatch
 
   /** @param directory for the journal, on a disk: what is answered is on it */
   constructor(
     private readonly config: AgentConfig['network'],
     directory: string,
   ) {
-    this.network = createNetwork(config)
+    this.#watch = new NetlinkWatch(config)
+    this.network = createNetwork(config, { watch: this.#watch })
     // All that mappings and firewalls need of it.
     this.#context = {
       config: { network: config } as AgentConfig,
@@ -50,7 +54,7 @@ export class SimulatedHost {
     this.#mappings = new PortMappings(this.#context)
   }
 
-  /** The guests in the journal and on the host. The monitor of other programs' changes runs, as in an agent. */
+  /** The guests in the journal and on the host. */
   async fill(scenario: Scenario): Promise<void> {
     const { store } = this.#context
     const portsOf = spreadPorts(scenario, this.config.nat_ports.start)
@@ -59,7 +63,6 @@ export class SimulatedHost {
         store.insert(guestAt(this.config, { index, rules: scenario.rules, ports: portsOf(index) }))
     })
     await this.network.ensure(store.list().map((record) => networkOf(record, this.#context.deviceOf)))
-    this.network.onForeignChange(() => undefined)
   }
 
   guest(index: number): GuestNetwork {
@@ -78,6 +81,7 @@ export class SimulatedHost {
   }
 
   async close(): Promise<void> {
+    this.#watch.close()
     await this.network.close()
     this.#context.store.changes.db.close()
   }

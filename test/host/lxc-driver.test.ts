@@ -371,15 +371,24 @@ describe('lxc driver', function () {
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
       for (const mib of [1024, 256, 512]) {
         const limits = { ...machine.limits, memoryBytes: mib * 2 ** 20, vcpuMilli: mib, pidsMax: mib }
-        await host.driver.resize({ ...machine, limits })
+        expect(await host.driver.resize({ ...machine, limits })).to.equal(true)
+        expect(await host.driver.resize({ ...machine, limits }), 'the same again').to.equal(false)
         const file = version === 1 ? 'memory.limit_in_bytes' : 'memory.max'
         expect(readFileSync(`${group}/${file}`, 'utf8').trim()).to.equal(`${mib * 2 ** 20}`)
       }
       const config = readFileSync(`${host.path}/state/lxc/${prefix}-${machine.id}/config`, 'utf8')
       expect(config).to.contain('pids.max = 512\n')
       const io = { ...machine.limits, ioReadBytesPerSec: 1_000_000, ioWriteBytesPerSec: 2_000_000 }
-      await host.driver.resize({ ...machine, limits: io })
-      await host.driver.resize(machine)
+      for (const wanted of [{ ...machine, limits: io }, machine])
+        expect([await host.driver.resize(wanted), await host.driver.resize(wanted)]).to.deep.equal([
+          true,
+          false,
+        ])
+      writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
+      expect([await host.driver.resize(machine), await host.driver.resize(machine)]).to.deep.equal([
+        true,
+        false,
+      ])
     })
 
     it('refuses less memory than is in use', async () => {

@@ -1,8 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { readFileSync, rmSync } from 'node:fs'
+import { createInterface } from 'node:readline'
 import { Nft } from '../../agent/host/nft.js'
 import { Ip } from '../../agent/host/ip.js'
+import { isToolPid } from '../../agent/host/pipe.js'
 import { CommandError } from '../../agent/host/process.js'
+import { waitFor } from '../support/wait.js'
 
 /* In the host's own namespace, in a table of its own that no packet meets. */
 const table = 'btest_nft'
@@ -24,6 +28,19 @@ describe('nft and ip on a pipe', () => {
     await nft.apply([`delete table ip ${table}`])
     await nft.close()
     await ip.close()
+  })
+
+  it('keeps no history of its commands on the disk', async () => {
+    const history = '/.nft.history' // where nft keeps it without a HOME
+    const before = readFileSync(history, { flag: 'a+' })
+    const own = new Nft()
+    await own.apply([`add chain ip ${table} remembered`, `delete chain ip ${table} remembered`])
+    await own.close()
+    try {
+      expect(readFileSync(history)).to.deep.equal(before)
+    } finally {
+      if (before.length === 0) rmSync(history)
+    }
   })
 
   it('applies all of a transaction or nothing', async () => {
@@ -52,6 +69,25 @@ describe('nft and ip on a pipe', () => {
 
   it('knows a table that is not there', async () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
+  })
+
+  it('tells its own processes, that of a pipe and that of a long transaction', async () => {
+    const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const pids: number[] = []
+    createInterface({ input: monitor.stdout }).on('line', (line) => {
+      const pid = /^# new generation \d+ by process (\d+) \(nft\)/.exec(line)?.[1]
+      if (pid !== undefined) pids.push(Number(pid))
+    })
+    try {
+      let number = 0
+      const add = (): string => `add chain ip ${table} seen${number++}`
+      const own = (): number => new Set(pids.filter((pid) => isToolPid(pid))).size
+      await waitFor(async () => (await nft.apply([add()]), own() > 0))
+      await nft.apply(Array.from({ length: 1000 }, add))
+      await waitFor(() => own() > 1, { what: 'another process' })
+    } finally {
+      monitor.kill('SIGKILL')
+    }
   })
 
   it('takes 20,000 elements in one transaction', async () => {

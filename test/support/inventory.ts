@@ -228,6 +228,30 @@ export function processes(): HostProcess[] {
     })
 }
 
+/** What a running guest's groups bound it to; I/O of the first device that has a bound, 0: none has. */
+export interface GuestGroupLimits {
+  readonly memoryBytes: number
+  /** Of each 100 ms. */
+  readonly quotaUsec: number
+  readonly readBytesPerSec: number
+  readonly writeBytesPerSec: number
+}
+
+/** @param name as lxc knows it */
+export function readGuestLimits(name: string): GuestGroupLimits {
+  const v1 = existsSync('/sys/fs/cgroup/memory')
+  const read = (controller: string, file: string): string =>
+    readFileSync(join('/sys/fs/cgroup', v1 ? controller : '', `lxc.payload.${name}`, file), 'utf8').trim()
+  const rate = (file: string, key: string): number =>
+    Number(new RegExp(`${v1 ? ' ' : `${key}=`}(\\d+)`).exec(read('blkio', v1 ? file : 'io.max'))?.[1] ?? 0)
+  return {
+    memoryBytes: Number(read('memory', v1 ? 'memory.limit_in_bytes' : 'memory.max')),
+    quotaUsec: parseInt(read('cpu', v1 ? 'cpu.cfs_quota_us' : 'cpu.max')),
+    readBytesPerSec: rate('blkio.throttle.read_bps_device', 'rbps'),
+    writeBytesPerSec: rate('blkio.throttle.write_bps_device', 'wbps'),
+  }
+}
+
 /** `name → pid:startTime` of each running guest's first process, the child of its monitor. */
 export function readInits({ stateDir }: Instance): Map<string, string> {
   const inits = new Map<string, string>()

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline'
+import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
 import { createNetwork } from '../../agent/network/network.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { describeError } from '../../shared/errors.js'
@@ -10,12 +11,15 @@ import { describeError } from '../../shared/errors.js'
 
 type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
 
-const network = createNetwork(JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0])
+const config = JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0]
+const watches = process.argv[3] === 'watch'
+const watch = watches ? new NetlinkWatch(config) : undefined
+const network = createNetwork(config, watch ? { watch } : {})
 
 // Argument 2: repair by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
-if (process.argv[3] === 'watch') {
+if (watches) {
   network.onForeignChange(repair)
   setInterval(() => guests.length > 0 && repair(), 3000).unref()
 }
@@ -33,5 +37,6 @@ for await (const line of createInterface({ input: process.stdin })) {
     (result) => ({ result: result ?? null }),
     (error: unknown) => ({ error: describeError(error) }),
   )
+  if (method === 'close') watch?.close()
   process.stdout.write(`${JSON.stringify(answer)}\n`)
 }

@@ -3,8 +3,10 @@
 Run inside a network namespace. Standard library only.
 """
 import errno
+import os
 import resource
 import selectors
+import signal
 import socket
 import struct
 import subprocess
@@ -150,6 +152,75 @@ def talk(host, port):
         sock.recv(64)
         print(time.time(), flush=True)
         time.sleep(0.02)
+
+
+def taken_in(sock):
+    """When, in seconds, and the bytes of payload the kernel had taken in by then, read by the program or not."""
+    while True:
+        begin = time.monotonic()
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+        if time.monotonic() - begin < 0.002:  # else the processor was elsewhere in between
+            return begin, struct.unpack_from("Q", info, 128)[0]  # tcpi_bytes_received
+
+
+def rates(sock, seconds):
+    """Mbit/s that arrive, for windows of that length without end; TCP's first second is left out.
+
+    Windows end when something has just arrived in order: what a lost packet holds up counts where it belongs.
+    """
+    buffer = bytearray(1 << 20)
+    begin, length, had = time.monotonic(), 1, None
+    while sock.recv_into(buffer):
+        now, has = taken_in(sock)
+        if now - begin < length:
+            continue
+        if had is not None:
+            yield (has - had) * 8e-6 / (now - begin)
+        begin, length, had = now, float(seconds), has
+
+
+def pour(sock):
+    while True:
+        sock.sendall(bytes(1 << 20))
+
+
+def answer_flow(conn):
+    """The far end of one `flow`."""
+    way, seconds = conn.makefile("rb", buffering=0).readline().decode().split()
+    try:
+        if way == "down":
+            pour(conn)
+        for mbps in rates(conn, seconds):
+            conn.sendall(f"{mbps}\n".encode())
+    except OSError:  # it has seen enough
+        pass
+
+
+def flows(port):
+    """Serves `flow`."""
+    server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+    print("ready", flush=True)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        conn, _ = server.accept()
+        if os.fork() == 0:
+            answer_flow(conn)
+            os._exit(0)
+        conn.close()
+
+
+def flow(host, port, way, seconds):
+    """One TCP connection, way "down" (to here) or "up": prints the Mbit/s of payload that arrive, window by window."""
+    sock = socket.create_connection((host, int(port)), timeout=10)
+    sock.settimeout(None)
+    sock.sendall(f"{way} {seconds}\n".encode())
+    if way == "down":
+        for mbps in rates(sock, seconds):
+            print(mbps, flush=True)
+    else:
+        threading.Thread(target=pour, args=(sock,), daemon=True).start()
+        for line in sock.makefile():
+            print(line, end="", flush=True)
 
 
 def send(dev, *frames):

@@ -44,7 +44,7 @@ export class SimulatedSettings {
   readonly #journal = new SimulatedJournal(() => this.guests.list())
   readonly routing = new SimulatedRouting(this.#journal)
   /** Of all guests' traffic. */
-  period = { periodStart: '2026-11-01', resetsAtMs: Date.UTC(2026, 11, 1) }
+  period = { periodStart: '2026-11-01', resetsAtMs: Date.UTC(2026, 11, 1), utcOffsetMinutes: 0 }
   readonly #firewalls = new Map<string, Firewall>()
   readonly #used = new Map<string, { rxBytes: number; txBytes: number }>()
 

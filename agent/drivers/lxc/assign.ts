@@ -1,4 +1,5 @@
 import { runInNetwork } from '../../host/network-namespace.js'
+import { hasIpv6Addresses } from '../../host/ipv6-addresses.js'
 import { isSameProcess, readKernelFile, type ProcessStat } from '../../host/proc.js'
 import type { MachineNic } from '../contract.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
@@ -8,18 +9,21 @@ const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
 
 /**
  * Gives a running guest its IPv6 addresses, in its network namespace and by the host's own ip(8): nothing of
- * the guest's files is opened or run.
+ * the guest's files is opened or run. Those that it has on an interface of its own choice stay there.
+ * @returns whether anything was missing, or there that is gone
  * @throws {CommandError} what the guest's kernel settings refuse (`disable_ipv6`)
  */
 export async function assignAddresses(
   init: ProcessStat,
   { device, ipv6Addresses, gateway6 }: MachineNic,
   gone: readonly string[],
-): Promise<void> {
+): Promise<boolean> {
+  if (gone.length === 0 && hasIpv6Addresses(init.pid, ipv6Addresses)) return false
   const hostIndex = Number(readKernelFile(`/sys/class/net/${device}/ifindex`))
-  if (!hostIndex || !isSameProcess(init.pid, init.startTime)) return
+  if (!hostIndex || !isSameProcess(init.pid, init.startTime)) return false
   const shown = JSON.parse(await runInNetwork(init.pid, ['-json', 'address', 'show'])) as GuestInterface[]
   const commands = planAssign(shown, { hostIndex, ipv6Addresses, gone, gateway6 })
   if (commands.length > 0)
     await runInNetwork(init.pid, ['-force', '-batch', '-'], { lines: commands, harmless: routeThere })
+  return commands.length > 0
 }

@@ -24,6 +24,19 @@ export class ConfigStore {
     this.#uuids.set(name, uuid)
   }
 
+  /**
+   * Writes it unless what may be set of a guest that runs is there already: limits and IPv6 addresses. A guest that
+   * reboots reads it anew.
+   * @returns whether it did
+   */
+  async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
+    const has = new Set((readKernelFile(this.paths.configOf(name)) ?? '').split('\n').filter(isSetting))
+    const wanted = lines.filter(isSetting)
+    if (wanted.length === has.size && wanted.every((line) => has.has(line))) return false
+    await this.write(name, uuid, lines)
+    return true
+  }
+
   /** To the others it is gone at once; a later `write` of that name waits. */
   remove(name: string): Promise<void> {
     const begun = this.#removing.get(name)
@@ -73,4 +86,10 @@ export class ConfigStore {
   listUuids(): string[] {
     return this.listNames().flatMap((name) => this.findUuid(name) ?? [])
   }
+}
+
+const setting = /^lxc\.(cgroup2?\.(memory|cpu|pids|blkio|io)\.|net\.0\.ipv6\.)/
+
+function isSetting(line: string): boolean {
+  return setting.test(line)
 }

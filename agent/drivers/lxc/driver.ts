@@ -181,18 +181,32 @@ export class LxcDriver implements Driver {
     return this.options.disks.usage()
   }
 
-  async resize(machine: Machine): Promise<void> {
+  async resize(machine: Machine): Promise<boolean> {
     const name = this.#name(machine)
     const facts = this.#configFacts(machine)
     const lines = planConfig(machine, facts) // checks every value before anything is written
-    if (this.#runtime.read(name).init)
-      resizeGroups(this.facts.cgroups, name, { limits: machine.limits, facts })
-    await this.#configs.write(name, machine.uuid, lines)
+    const resized = this.#resizeGroups(name, { limits: machine.limits, facts })
+    return (await this.#configs.ensure(name, machine.uuid, lines)) || resized
   }
 
-  async assignAddresses(machine: Machine, gone: readonly string[]): Promise<void> {
-    const { init } = this.#runtime.read(this.#name(machine))
-    if (init) await assignAddresses(init, machine.nic, gone)
+  /** A guest that ends meanwhile takes its groups along. */
+  #resizeGroups(name: string, wanted: Parameters<typeof resizeGroups>[2]): boolean {
+    const runs = (): boolean => this.#runtime.read(name).init !== undefined
+    try {
+      return runs() && resizeGroups(this.facts.cgroups, name, wanted)
+    } catch (error) {
+      if (runs()) throw error
+      return false
+    }
+  }
+
+  async assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean> {
+    const name = this.#name(machine)
+    const { init } = this.#runtime.read(name)
+    if (!init) return false
+    const lines = planConfig(machine, this.#configFacts(machine))
+    const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
+    return (await assignAddresses(init, machine.nic, gone)) || rewritten
   }
 
   async console(machine: Machine): Promise<Duplex> {

@@ -60,6 +60,22 @@ function planV2(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
+/** What a device without a line has. */
+const unlimitedRates = ['0', 'rbps=max', 'wbps=max']
+
+/**
+ * Does the group's file have the value already? Rates are a line a device, none for one without bounds:
+ * `8:0 1000000` (v1), `8:0 rbps=1000000 wbps=max riops=max wiops=max` (v2).
+ * @param text of the file; undefined: there is none
+ */
+export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
+  if (controller !== 'blkio' && controller !== 'io') return text?.trim() === value
+  const [device, ...rates] = value.split(' ')
+  const line = text?.split('\n').find((one) => one.startsWith(`${device} `))
+  const has = line?.split(' ') ?? unlimitedRates
+  return rates.every((rate) => has.includes(rate))
+}
+
 function put(controller: GroupValue['controller'], file: string, value: number | string): GroupValue {
   return { controller, file, value: String(value) }
 }

@@ -1,29 +1,41 @@
 import { existsSync } from 'node:fs'
 import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { readKernelFile } from '../../host/proc.js'
 import { conflict } from '../../../shared/errors.js'
 import type { MachineLimits } from '../contract.js'
-import { limitsIo, planLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
+import { isWritten, limitsIo, planLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
+
+/** A guest's groups, and what they are to say. */
+interface Wanted {
+  readonly groupOf: (controller: string) => string | undefined
+  readonly values: readonly GroupValue[]
+  readonly limits: MachineLimits
+}
 
 /**
- * Writes a running guest's limits to its groups.
+ * Writes a running guest's limits to its groups, unless they say so already. Memory comes last: it alone may be
+ * refused, and keeps no other limit from holding.
+ * @returns whether anything differed
  * @throws {BerthError} `memory_in_use` when the guest uses more memory than it is to have, after reclaim
  */
 export function resizeGroups(
   cgroups: CgroupLayout,
   name: string,
   { limits, facts }: { limits: MachineLimits; facts: LimitFacts },
-): void {
+): boolean {
   const groupOf = (controller: string): string | undefined => {
     const path = cgroups.controllers.get(controller)
     return path === undefined ? undefined : `${path}/lxc.payload.${name}`
   }
-  const values = planLimits(limits, facts)
-  const memory = groupOf('memory')
-  if (memory !== undefined) {
-    const own = values.filter(({ controller }) => controller === 'memory')
-    if (cgroups.version === 1) writeMemoryV1(memory, own)
-    else writeMemoryV2(memory, own, limits.memoryBytes)
-  }
+  const values = planLimits(limits, facts).filter(
+    (value) => !isWritten(value, readKernelFile(`${groupOf(value.controller)}/${value.file}`)),
+  )
+  writeOthers({ groupOf, values, limits })
+  writeMemory({ groupOf, values, limits }, cgroups.version)
+  return values.length > 0
+}
+
+function writeOthers({ groupOf, values, limits }: Wanted): void {
   for (const value of values) {
     const group = groupOf(value.controller)
     if (value.controller === 'memory') continue
@@ -31,6 +43,14 @@ export function resizeGroups(
       writeGroupFile(group, value.file, value.value)
     else refuseMissing(value, limits)
   }
+}
+
+function writeMemory({ groupOf, values, limits }: Wanted, version: CgroupLayout['version']): void {
+  const group = groupOf('memory')
+  const own = values.filter(({ controller }) => controller === 'memory')
+  if (group === undefined || own.length === 0) return
+  if (version === 1) writeMemoryV1(group, own)
+  else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
 /** memsw may never be below the memory limit, not even between two writes: grow it first, shrink it last. */

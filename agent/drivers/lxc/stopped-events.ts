@@ -1,7 +1,7 @@
 import { rmSync, watch, type FSWatcher } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { isSameProcess, listDirectory } from '../../host/proc.js'
+import { isSameProcess, isThere, listDirectory } from '../../host/proc.js'
 import type { StopCause } from '../contract.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { isSoWithin } from './wait.js'
@@ -21,12 +21,14 @@ export interface StoppedEventsOptions {
 }
 
 const lookIntervalMs = 1000
+/** Every so many looks it is also made sure that a pid is not another process' by now. */
+const thoroughLooks = 5
 const monitorEndTimeoutMs = 10_000
 
 /**
  * Tells of guests that end without having been asked to. A clean end leaves a mark (support-files.ts):
  * seen at once, or at the next start of the agent. A guest whose monitor died leaves none: a look at every
- * known first process each second finds it, at some 10 µs each.
+ * known first process each second finds it, at some 1 µs each.
  */
 export class StoppedEvents {
   readonly #known = new Map<string, Known>()
@@ -35,6 +37,7 @@ export class StoppedEvents {
   readonly #checking = new Set<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
   readonly #timer: NodeJS.Timeout
+  #looks = 0
   readonly #watcher: FSWatcher
 
   constructor(private readonly options: StoppedEventsOptions) {
@@ -88,8 +91,9 @@ export class StoppedEvents {
   }
 
   #look(): void {
+    const thorough = this.#looks++ % thoroughLooks === 0
     for (const [name, { pid, startTime }] of this.#known)
-      if (!isSameProcess(pid, startTime)) void this.#check(name)
+      if (!isThere(pid) || (thorough && !isSameProcess(pid, startTime))) void this.#check(name)
     for (const name of this.#listMarks()) void this.#check(name)
   }
 

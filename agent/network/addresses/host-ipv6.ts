@@ -104,11 +104,11 @@ export class HostIpv6 {
 
 /** Interfaces that follow router advertisements only as long as the host does not forward. */
 async function listAdvertised(): Promise<string[]> {
-  if ((await findSysctl('net/ipv6/conf/all/forwarding')) !== 0) return []
+  if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []
   const devices: string[] = []
   for (const device of listDirectory('/proc/sys/net/ipv6/conf')) {
     if (['all', 'default', 'lo'].includes(device)) continue
-    if ((await findSysctl(`net/ipv6/conf/${device}/accept_ra`)) === 1) devices.push(device)
+    if (findSysctl(`net/ipv6/conf/${device}/accept_ra`) === 1) devices.push(device)
   }
   return devices
 }

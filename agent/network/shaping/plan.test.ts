@@ -6,6 +6,7 @@ import {
   isShaped,
   parseShaping,
   placesOf,
+  planLink,
   planShaping,
   type ObservedShaping,
 } from './plan.js'
@@ -157,4 +158,14 @@ describe('qdiscs of a guest', () => {
       expect(name).to.not.match(ifbPattern('bt'))
     expect(ifbOf('btxy9999999999')).to.have.length(15)
   })
+})
+
+describe('plan a link', () => {
+  for (const [name, cut, isUp, commands] of [
+    ['up', {}, true, []],
+    ['to be cut', { cut: true }, true, ['link set dev bt7 down']],
+    ['cut', { cut: true }, false, []],
+    ['no more cut', { cut: false }, false, ['link set dev bt7 up']],
+  ] as const)
+    it(name, () => expect(planLink({ ...want, ...cut }, isUp)).to.deep.equal(commands))
 })

@@ -57,6 +57,14 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
   return { links: planIfb(ifb, have.ifb), tc: [...down, ...up, ...planRedirect(device, have)], unlinks: [] }
 }
 
+/**
+ * A guest that is cut off has its interface down on the host's side, where it cannot bring it up.
+ * @returns commands of ip(8)
+ */
+export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
+  return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
+}
+
 /** What is where, of a list of all qdiscs: handles and parents by device. */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))

@@ -3,6 +3,7 @@ import { limits } from '../../../shared/guest-rules.js'
 import { Ip } from '../../host/ip.js'
 import { parseNetDev, readKernelFile } from '../../host/proc.js'
 import { CommandError } from '../../host/process.js'
+import type { NetlinkWatch } from '../../host/netlink-watch.js'
 import { Tc } from '../../host/tc.js'
 import type { GuestRates, Shaper } from '../contract.js'
 import {
@@ -11,6 +12,7 @@ import {
   isShaped,
   parseShaping,
   placesOf,
+  planLink,
   planShaping,
   type ObservedShaping,
 } from './plan.js'
@@ -18,7 +20,7 @@ import {
 /** An interface went away, or ip and tc remembered one that did: worth one more look. */
 const gone = /No such device|Cannot find device|does not exist/
 const interfaceUp = 1
-/** `ensure` compares the rates themselves that often; called in between it looks only whether they are there. */
+/** Where changes are watched, `ensure` compares rates that often all the same. */
 const thoroughMs = 60_000
 
 /** Rates on the host's interfaces. An interface comes and goes with the run of its guest, and its rates with it. */
@@ -29,9 +31,12 @@ export interface HostShaper extends Shaper {
   close(): Promise<void>
 }
 
-/** @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched */
-export function createShaper(interfacePrefix: string): HostShaper {
-  return new TcShaper(interfacePrefix)
+/**
+ * @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched
+ * @param watch tells what others change; without it every comparison is of all
+ */
+export function createShaper(interfacePrefix: string, watch?: NetlinkWatch): HostShaper {
+  return new TcShaper(interfacePrefix, watch)
 }
 
 class TcShaper implements HostShaper {
@@ -40,24 +45,34 @@ class TcShaper implements HostShaper {
   readonly #ifbs: RegExp
   readonly #devices: RegExp
   #thoroughAtMs = -Infinity
-  /** Guests whose rates were right last. */
+  /** Set when another program changed rates since they were last compared. */
+  #disturbed = true
+  /** Guests whose rates were right last, no interface having come or gone since. */
   #settled: readonly GuestRates[] | undefined
   #queue: Promise<unknown> = Promise.resolve()
 
-  constructor(interfacePrefix: string) {
+  constructor(
+    interfacePrefix: string,
+    private readonly watch: NetlinkWatch | undefined,
+  ) {
+    watch?.onChange('rates', () => (this.#disturbed = true))
+    watch?.onChange('links', () => (this.#settled = undefined))
     this.#ifbs = ifbPattern(interfacePrefix)
     this.#devices = new RegExp(`^${interfacePrefix}\\d{1,10}$`)
   }
 
   ensure(guests: readonly GuestRates[]): Promise<string[]> {
     return this.#inTurn('ensure rates', async () => {
-      const names = readInterfaces()
-      const present = guests.filter(({ device }) => names.has(device))
-      const strays = this.#strayIfbs(names, present)
-      await this.#removeIfbs(strays)
-      const mended = await this.#convergeAll(await this.#findSuspects(present, guests === this.#settled))
+      const thorough = this.#isDisturbed()
+      if (!thorough && guests === this.#settled) return []
       this.#settled = guests
-      return [...strays.map((ifb) => `${ifb} removed`), ...mended]
+      try {
+        return await this.#compare(guests, thorough)
+      } catch (error) {
+        this.#settled = undefined
+        this.#disturbed ||= thorough
+        throw error
+      }
     })
   }
 
@@ -80,16 +95,30 @@ class TcShaper implements HostShaper {
     await Promise.all([this.#tc.close(), this.#ip.close()])
   }
 
-  /** Guests whose rates are not there or, at times, all. */
-  async #findSuspects(present: readonly GuestRates[], settled: boolean): Promise<readonly GuestRates[]> {
+  /** Whether rates themselves are to be compared; from now on they are not. */
+  #isDisturbed(): boolean {
     const now = performance.now()
-    const isDue = now - this.#thoroughAtMs >= thoroughMs
-    // What another program put on a guest without bounds can wait; bounds that are gone cannot.
-    if (present.length === 0 || (settled && !isDue && !present.some(isLimited))) return []
+    const disturbed = !this.watch || this.#disturbed || now - this.#thoroughAtMs >= thoroughMs
+    this.#disturbed = false
+    if (disturbed) this.#thoroughAtMs = now
+    return disturbed
+  }
+
+  async #compare(guests: readonly GuestRates[], thorough: boolean): Promise<string[]> {
+    const names = readInterfaces()
+    const present = guests.filter(({ device }) => names.has(device))
+    const strays = this.#strayIfbs(names, present)
+    await this.#removeIfbs(strays)
+    const mended = await this.#convergeAll(await this.#findSuspects(present, thorough))
+    return [...strays.map((ifb) => `${ifb} removed`), ...mended]
+  }
+
+  /** Guests whose rates are not there or, if thorough, may be others. */
+  async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
+    if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
-    if (!isDue) return present.filter((guest) => !isShaped(guest, places))
-    this.#thoroughAtMs = now
-    return present.filter((guest) => isLimited(guest) || !isShaped(guest, places))
+    const differs = (guest: GuestRates): boolean => !isShaped(guest, places) || planLinkOf(guest).length > 0
+    return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
   /** One that fails does not keep the others from their rates. */
@@ -120,11 +149,13 @@ class TcShaper implements HostShaper {
   }
 
   async #convergeOnce(guest: GuestRates): Promise<boolean> {
+    const link = planLinkOf(guest)
+    await this.#ip.run(link)
     const { links, tc, unlinks } = planShaping(guest, await this.#observe(guest.device))
     await this.#ip.run(links)
     await this.#tc.run(tc)
     await this.#ip.run(unlinks)
-    return links.length + tc.length + unlinks.length > 0
+    return link.length + links.length + tc.length + unlinks.length > 0
   }
 
   async #observe(device: string): Promise<ObservedShaping> {
@@ -132,8 +163,10 @@ class TcShaper implements HostShaper {
     const flags = readFlags(ifb)
     const devices = flags === undefined ? [device] : [device, ifb]
     const text = await this.#tc.readClasses(devices, device)
-    const up = (Number(flags) & interfaceUp) !== 0
-    return { ...parseShaping(device, text), ifb: flags === undefined ? 'absent' : up ? 'up' : 'down' }
+    return {
+      ...parseShaping(device, text),
+      ifb: flags === undefined ? 'absent' : isUp(flags) ? 'up' : 'down',
+    }
   }
 
   #strayIfbs(names: ReadonlySet<string>, present: readonly GuestRates[]): string[] {
@@ -174,8 +207,18 @@ function isGone(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }
 
-function isLimited({ downMbps, upMbps }: GuestRates): boolean {
-  return downMbps > 0 || upMbps > 0
+function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
+  return downMbps > 0 || upMbps > 0 || cut
+}
+
+/** An interface that is gone needs nothing. */
+function planLinkOf(guest: GuestRates): string[] {
+  const flags = readFlags(guest.device)
+  return flags === undefined ? [] : planLink(guest, isUp(flags))
+}
+
+function isUp(flags: string): boolean {
+  return (Number(flags) & interfaceUp) !== 0
 }
 
 /** Of one interface; undefined: it is not there. */

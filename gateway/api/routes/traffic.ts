@@ -1,12 +1,12 @@
 import { Type, type Static } from 'typebox'
 import { TrafficLimit, TrafficMode } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GetTrafficResponse } from '../../../proto/gen/berth/agent/v1/network.js'
-import type { TimeFormat } from '../../../shared/time.js'
+import { clampTime, createTimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { TrafficActionSchema, TrafficModeSchema, trafficActionName, trafficModeName } from '../guest-row.js'
 import { planTraffic } from '../plan-settings.js'
 import { route, type Route } from '../route.js'
-import { TimeSchema } from '../schema.js'
+import { localTimeSchema } from '../schema.js'
 import { trafficFields } from '../setting-schemas.js'
 import { changeSetting, describeFields } from '../settings.js'
 import { getVisibleGuest } from '../visible.js'
@@ -26,7 +26,11 @@ const TrafficSchema = Type.Object({
   used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
   reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
   period_start: Type.String({ pattern: '^(\\d{4}-\\d{2}-\\d{2})?$', description: 'Day on which it began.' }),
-  resets_at: TimeSchema,
+  resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
+  utc_offset: Type.String({
+    pattern: '^[+-]\\d{2}:\\d{2}$',
+    description: 'Of that time zone at `resets_at`.',
+  }),
   action: TrafficActionSchema,
 })
 type TrafficRow = Static<typeof TrafficSchema>
@@ -41,11 +45,13 @@ const change = {
   errors: ['invalid_state', 'precondition_failed', ...errors],
 } as const
 
-export function trafficRoutes(parts: { fleet: Fleet; time: TimeFormat }): Route[] {
-  return [readRoute(parts), ...changeRoutes(parts.fleet)]
+const utc = createTimeFormat('UTC')
+
+export function trafficRoutes(fleet: Fleet): Route[] {
+  return [readRoute(fleet), ...changeRoutes(fleet)]
 }
 
-function readRoute({ fleet, time }: { fleet: Fleet; time: TimeFormat }): Route {
+function readRoute(fleet: Fleet): Route {
   return route({
     ...common,
     method: 'GET',
@@ -57,7 +63,7 @@ function readRoute({ fleet, time }: { fleet: Fleet; time: TimeFormat }): Route {
     handle: async ({ caller, params }) => {
       const { hostId, guest } = getVisibleGuest(fleet.view, caller, params.id)
       const { uuid } = guest
-      return { data: trafficRow(await fleet.agent(hostId).settings.getTraffic({ uuid }), time) }
+      return { data: trafficRow(await fleet.agent(hostId).settings.getTraffic({ uuid })) }
     },
   })
 }
@@ -101,9 +107,11 @@ function pickSent(body: Static<typeof TrafficBodySchema>): object {
   return Object.fromEntries(Object.entries(body).filter(([field]) => Object.hasOwn(trafficFields, field)))
 }
 
-function trafficRow(traffic: GetTrafficResponse, time: TimeFormat): TrafficRow {
+function trafficRow(traffic: GetTrafficResponse): TrafficRow {
   const limit = traffic.limit ?? TrafficLimit.create()
   const { rxBytes, txBytes, periodStart } = traffic
+  // Whatever an agent says: no zone is further from UTC.
+  const offsetMinutes = Math.min(Math.max(traffic.utcOffsetMinutes, -14 * 60), 14 * 60)
   return {
     mode: trafficModeName(limit.mode),
     limit_gb: limit.monthlyGb,
@@ -115,9 +123,21 @@ function trafficRow(traffic: GetTrafficResponse, time: TimeFormat): TrafficRow {
     used_pct: usedPercent(limit, rxBytes, txBytes),
     reset_date: periodStart.slice(0, 7),
     period_start: periodStart,
-    resets_at: time.format(traffic.resetsAtMs),
+    resets_at: localTime(traffic.resetsAtMs, offsetMinutes),
+    utc_offset: offsetText(offsetMinutes),
     action: trafficActionName(limit.action),
   }
+}
+
+function localTime(ms: number, offsetMinutes: number): string {
+  const known = clampTime(ms)
+  return utc.format(known === 0 ? 0 : known + offsetMinutes * 60_000)
+}
+
+function offsetText(minutes: number): string {
+  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0')
+  const distance = Math.abs(minutes)
+  return `${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`
 }
 
 /** To two decimals; above 100 where a quota was exceeded. */

@@ -1,0 +1,78 @@
+import type { Observed } from '../drivers/contract.js'
+import { driverOf, type GuestContext } from './context.js'
+import type { GuestRecord } from './record.js'
+
+/** What a guest was like when it was looked at: equal texts are equal states. */
+interface Look {
+  readonly limits: string
+  readonly addresses: string
+}
+
+/**
+ * Limits and inner addresses of guests that run. A setting brings them itself; this makes up for one whose agent was
+ * killed between journal and host, or that the host refused to go back from. A guest is looked at once in each run, and
+ * again when it has changed: one that nothing happens to costs no look at the host.
+ */
+export class RunningGuests {
+  readonly #looks = new Map<string, Look>()
+
+  constructor(private readonly context: GuestContext) {}
+
+  /**
+   * Leaves guests alone that a setting or an operation is at work on. What the host refuses is logged.
+   * @param running as observed just now
+   * @returns what it repaired
+   */
+  async ensure(running: readonly Observed[]): Promise<string[]> {
+    const { store, turns } = this.context
+    const repairs = running.map(async (observed) => {
+      const record = store.find(observed.uuid)
+      if (!record || turns.isTaken(record.uuid) || this.#isSeen(lookOf(observed, record), record)) return []
+      return turns.run(record.uuid, () => this.#repair(observed))
+    })
+    return (await Promise.all(repairs)).flat()
+  }
+
+  forget(uuid: string): void {
+    this.#looks.delete(uuid)
+  }
+
+  #isSeen({ limits, addresses }: Look, { uuid }: GuestRecord): boolean {
+    const seen = this.#looks.get(uuid)
+    return seen?.limits === limits && seen.addresses === addresses
+  }
+
+  async #repair(observed: Observed): Promise<string[]> {
+    const record = this.context.store.find(observed.uuid)
+    if (!record || record.status === 'deleting' || record.status === 'error') return []
+    const { uuid } = record
+    const driver = driverOf(this.context, record)
+    const machine = this.context.machineOf(record)
+    const look = lookOf(observed, record)
+    const seen = this.#looks.get(uuid)
+    const resized = await this.#try('limits', uuid, () => driver.resize(machine))
+    // Asked for once: the guest's own root may refuse an address, or have taken it away.
+    const assigned =
+      seen?.addresses !== look.addresses &&
+      (await this.#try('IPv6 addresses', uuid, () => driver.assignAddresses(machine, [])))
+    this.#looks.set(uuid, { limits: resized === undefined ? '' : look.limits, addresses: look.addresses })
+    const { device } = machine.nic
+    return [...(resized ? [`limits of ${device}`] : []), ...(assigned ? [`IPv6 addresses in ${device}`] : [])]
+  }
+
+  /** @returns undefined where it failed */
+  async #try(what: string, guest: string, work: () => Promise<boolean>): Promise<boolean | undefined> {
+    try {
+      return await work()
+    } catch (err) {
+      this.context.log.warn({ err, guest }, `${what} of a guest that runs`)
+      return undefined
+    }
+  }
+}
+
+/** A setting that was taken back leaves the limits as they were, and the revision another one. */
+function lookOf({ pid, startTime }: Observed, { revision, ipv6Addresses }: GuestRecord): Look {
+  const run = `${pid} ${startTime}`
+  return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }
+}

@@ -1,0 +1,82 @@
+import { createInterface } from 'node:readline'
+import { netlinkWatchProgram } from './netlink-watch-program.js'
+import { isToolPid } from './pipe.js'
+import { start } from './process.js'
+
+const restartMs = 1000
+
+/**
+ * What was changed: `tables` the nft table, `rates` what tc sets, `links` the bridge, interfaces of guests and
+ * addresses.
+ */
+export type NetlinkTopic = 'tables' | 'rates' | 'links'
+
+export interface NetlinkNames {
+  readonly table: string
+  readonly bridge: string
+  /** Of guests' interfaces, a number follows. */
+  readonly interface_prefix: string
+}
+
+/**
+ * Tells when another program than this agent's tools changed the network, at once and without asking. Every topic
+ * is told when the watch begins, when notices were lost, and when it had to be started again.
+ */
+export class NetlinkWatch {
+  readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {
+    ...{ tables: new Set(), rates: new Set(), links: new Set() },
+  }
+  #child: ReturnType<typeof start> | undefined
+  #restart: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(private readonly names: NetlinkNames) {
+    this.#start()
+  }
+
+  onChange(topic: NetlinkTopic, listener: () => void): void {
+    this.#listeners[topic].add(listener)
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#restart)
+    this.#child?.kill('SIGKILL')
+  }
+
+  #start(): void {
+    const { table, bridge, interface_prefix: prefix } = this.names
+    const child = start('/usr/bin/perl', ['-e', netlinkWatchProgram, table, bridge, prefix])
+    this.#child = child
+    createInterface({ input: child.stdout }).on('line', (line) => this.#take(line))
+    child.stderr.resume()
+    let gone = false
+    const again = (): void => {
+      if (gone || this.#closed) return
+      gone = true
+      this.#tellAll()
+      this.#restart = setTimeout(() => this.#start(), restartMs).unref()
+    }
+    child.once('error', again).once('close', again)
+  }
+
+  #take(line: string): void {
+    const [topic = '', pid] = line.split(' ')
+    if (!isTopic(topic)) this.#tellAll()
+    else if (!isToolPid(Number(pid))) this.#tell(topic)
+  }
+
+  #tellAll(): void {
+    for (const topic of topics) this.#tell(topic)
+  }
+
+  #tell(topic: NetlinkTopic): void {
+    for (const listener of this.#listeners[topic]) listener()
+  }
+}
+
+const topics: readonly NetlinkTopic[] = ['tables', 'rates', 'links']
+
+function isTopic(text: string): text is NetlinkTopic {
+  return topics.some((topic) => topic === text)
+}

@@ -1,0 +1,108 @@
+import { expect } from 'chai'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { Ip } from '../../agent/host/ip.js'
+import { NetlinkWatch, type NetlinkTopic } from '../../agent/host/netlink-watch.js'
+import { Nft } from '../../agent/host/nft.js'
+import { Tc } from '../../agent/host/tc.js'
+import { readChildren, findProcess } from '../../agent/host/proc.js'
+import { waitFor } from '../support/wait.js'
+
+const run = promisify(execFile)
+const names = { table: 'berthnlw', bridge: 'nlwbr', interface_prefix: 'nlw' }
+const topics: readonly NetlinkTopic[] = ['tables', 'rates', 'links']
+
+describe('netlink watch', () => {
+  let watch: NetlinkWatch
+  const told: NetlinkTopic[] = []
+  const tools = { nft: new Nft(), tc: new Tc(), ip: new Ip() }
+
+  before(async () => {
+    await remove()
+    await command('ip link add nlw1 type veth peer name nlwpeer')
+    await command('nft add table ip berthnlw2')
+    watch = new NetlinkWatch(names)
+    for (const topic of topics) watch.onChange(topic, () => told.push(topic))
+    await waitFor(() => told.length === 3, { what: 'the beginning is told' })
+  })
+
+  after(async () => {
+    watch.close()
+    await Promise.all(Object.values(tools).map((tool) => tool.close()))
+    await remove()
+  })
+
+  it('says nothing of what the tools of the agent do', async () => {
+    await expectSilence(async () => {
+      await tools.nft.apply(['add table ip berthnlw', 'delete table ip berthnlw'])
+      await tools.tc.run(['qdisc add dev nlwpeer root handle 7: htb', 'qdisc delete dev nlwpeer root'])
+    })
+  })
+
+  for (const [what, line] of [
+    ['another table', 'nft add chain ip berthnlw2 berthnlw'],
+    ['its name in a comment', 'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"'],
+    ['another interface', 'ip link set nlwpeer mtu 1400'],
+  ] as [string, string][])
+    it(`says nothing of ${what}`, () => expectSilence(() => command(line)))
+
+  for (const [what, line, topic] of [
+    ['a table made', 'nft add table ip berthnlw', 'tables'],
+    ['a rule in it', 'nft add chain ip berthnlw c; add rule ip berthnlw c accept', 'tables'],
+    ['an element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
+    ['all tables flushed', 'nft delete table ip berthnlw', 'tables'],
+    ['a qdisc', 'tc qdisc add dev nlw1 root handle 1: htb', 'rates'],
+    ['a class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
+    ['a guest up', 'ip link set nlw1 up', 'links'],
+    ['the bridge', 'ip link add nlwbr type bridge', 'links'],
+    ['an address', 'ip address add 198.18.77.1/32 dev nlwpeer', 'links'],
+    ['a guest gone', 'ip link delete nlw1', 'links'],
+  ] as [string, string, NetlinkTopic][])
+    it(`tells of ${what}`, async () => {
+      told.length = 0
+      await command(line)
+      await waitFor(() => told.includes(topic), { what: topic })
+      expect([...new Set(told)]).to.deep.equal([topic])
+    })
+
+  it('tells of everything when it was ended, and goes on', async () => {
+    told.length = 0
+    const [pid] = readChildren(process.pid).filter(
+      (child) => findProcess(child)?.command === 'berth-netlink-w',
+    )
+    process.kill(pid ?? 0, 'SIGKILL')
+    await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {
+      what: 'its end and its new beginning are told',
+    })
+    told.length = 0
+    await command('nft add table ip berthnlw')
+    await waitFor(() => told.includes('tables'), { what: 'tables' })
+  })
+
+  /** Notices come in their order, those of tables before the others: an address marks the end of what was said. */
+  async function expectSilence(change: () => Promise<void>): Promise<void> {
+    told.length = 0
+    await change()
+    await command('ip address add 198.18.77.1/32 dev nlwpeer')
+    await waitFor(() => told.includes('links'), { what: 'the mark' })
+    expect(told).to.deep.equal(['links'])
+    await command('ip address delete 198.18.77.1/32 dev nlwpeer')
+    await waitFor(() => told.length === 2, { what: 'the mark removed' })
+  }
+})
+
+async function command(line: string): Promise<void> {
+  const [program = '', ...args] = line.split(' ')
+  await run(program, args)
+}
+
+async function remove(): Promise<void> {
+  for (const line of [
+    'nft delete table ip berthnlw',
+    'nft delete table ip berthnlw2',
+    'ip link delete nlw1',
+    'ip link delete nlwpeer',
+    'ip link delete nlwbr',
+  ])
+    await command(line).catch(() => undefined)
+}

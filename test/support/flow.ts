@@ -1,0 +1,94 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const packets = fileURLToPath(new URL('packets.py', import.meta.url))
+/** What is sold is reached within this. */
+const tolerance = 0.05
+
+export type Way = 'down' | 'up'
+
+export interface FlowOptions {
+  /** Put before a program, runs it where the near end is: `['ip', 'netns', 'exec', 'NAME']`. */
+  readonly at: readonly string[]
+  /** Of `serveFlows`. */
+  readonly host: string
+  readonly port: number
+  /** `down`: to the near end. */
+  readonly way: Way
+  /** Of a window; default 1. */
+  readonly seconds?: number
+}
+
+/** The far end of flows, until it is killed. Resolves once it listens. */
+export async function serveFlows(at: readonly string[], port: number): Promise<ChildProcess> {
+  const server = python(at, 'flows', String(port))
+  await once(server.stdout!, 'data')
+  return server
+}
+
+/**
+ * One TCP connection that carries what it can, and the payload that arrives over it as the kernel counts it: a program
+ * that is short of processor time reads late, and changes nothing of it.
+ */
+export class Flow {
+  readonly #child: ChildProcess
+  readonly #lines: AsyncIterator<string>
+  /** Mbit/s of the windows so far. */
+  readonly seen: number[] = []
+
+  constructor({ at, host, port, way, seconds = 1 }: FlowOptions) {
+    this.#child = python(at, 'flow', host, String(port), way, String(seconds))
+    this.#lines = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]()
+  }
+
+  /**
+   * Waits for a window that is right. One may be wrong beside other work; a rate that is wrong stays wrong.
+   * @throws after the deadline, with what was seen
+   */
+  async waitForRate(isRight: (mbps: number) => boolean, what: string, timeoutMs = 20_000): Promise<void> {
+    const deadline = performance.now() + timeoutMs
+    for (;;) {
+      const { done, value } = await this.#lines.next()
+      if (done) throw new Error(`${what}: the connection ended after ${this.seen.join(' ')}`)
+      this.seen.push(Number(value))
+      if (isRight(Number(value))) return
+      if (performance.now() > deadline) throw new Error(`${what}: ${this.seen.join(' ')} Mbit/s`)
+    }
+  }
+
+  end(): void {
+    this.#child.kill('SIGKILL')
+  }
+}
+
+export const isAbout = (mbps: number) => (seen: number) => Math.abs(seen - mbps) <= mbps * tolerance
+
+/** @throws when the flow does not carry that many Mbit/s, within 5 % */
+export function expectRate(options: FlowOptions, mbps: number, when = ''): Promise<void> {
+  return expectFlow(options, isAbout(mbps), `${mbps} Mbit/s ${options.way} ${when}`.trim())
+}
+
+/** @throws when the flow does not carry more Mbit/s than that */
+export function expectMore(options: FlowOptions, mbps: number): Promise<void> {
+  return expectFlow(options, (seen) => seen > mbps, `more than ${mbps} Mbit/s ${options.way}`)
+}
+
+async function expectFlow(
+  options: FlowOptions,
+  isRight: (mbps: number) => boolean,
+  what: string,
+): Promise<void> {
+  const flow = new Flow(options)
+  try {
+    await flow.waitForRate(isRight, what)
+  } finally {
+    flow.end()
+  }
+}
+
+function python(at: readonly string[], ...args: string[]): ChildProcess {
+  const [program = '', ...rest] = [...at, '/usr/bin/python3', packets, ...args]
+  return spawn(program, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
+}

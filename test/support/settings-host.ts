@@ -1,0 +1,189 @@
+import type { ServiceError } from '@grpc/grpc-js'
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import type { Guest, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type {
+  Firewall,
+  GuestSettingsServiceClient,
+  PortMappingChange,
+  SetExpiryResponse,
+  SetLimitsRequest,
+  SetTrafficLimitRequest,
+} from '../../proto/gen/berth/agent/v1/network.js'
+import {
+  call,
+  createGuest,
+  createRequest,
+  operationDone,
+  operationEnded,
+  wireMapping,
+} from './agent-calls.js'
+import type { AgentProcess } from './agent-process.js'
+import { installBusyboxImage } from './busybox-image.js'
+import { waitFor } from './wait.js'
+import { WatchedHost } from './watched-host.js'
+
+const unsent = {
+  mapping: {
+    ...{ containerPort: undefined, hostPort: undefined, protocol: undefined, description: undefined },
+    ...{ hostIp: undefined, containerPortEnd: undefined, hostPortEnd: undefined },
+  },
+  limits: {
+    ...{ vcpuMilli: undefined, ramMb: undefined, networkDownMbps: undefined, networkUpMbps: undefined },
+    ...{ ioReadMbps: undefined, ioWriteMbps: undefined },
+  },
+  traffic: {
+    ...{ mode: undefined, monthlyGb: undefined, inGb: undefined, outGb: undefined },
+    ...{ action: undefined, throttleMbps: undefined, resetDay: undefined },
+  },
+}
+
+/** The stable code of a refusal, or `accepted`. */
+export function codeOf(work: Promise<unknown>): Promise<string> {
+  return work.then(
+    () => 'accepted',
+    (error: ServiceError) => String(error.metadata?.get('berth-code')[0] ?? error),
+  )
+}
+
+/** Settings of guests of BusyBox, ordered of an agent of their own. */
+export class SettingsHost {
+  client!: GuestSettingsServiceClient
+  #watched: WatchedHost | undefined
+
+  private constructor(readonly agent: AgentProcess) {}
+
+  /** Starts the agent. */
+  static async open(agent: AgentProcess): Promise<SettingsHost> {
+    const host = new SettingsHost(agent)
+    await agent.start()
+    await agent.ready()
+    await agent.kill('SIGTERM')
+    await installBusyboxImage(join(agent.directory, 'pool'), 'debian-12')
+    await host.start()
+    return host
+  }
+
+  async start(): Promise<void> {
+    await this.agent.start()
+    await this.agent.ready()
+    this.client = this.agent.settings()
+    this.#watched = new WatchedHost(this.agent.watch())
+  }
+
+  /** Of clients; the agent may be dead by now. */
+  disconnect(): void {
+    this.client?.close()
+    this.#watched?.close()
+  }
+
+  async restart(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    this.disconnect()
+    await this.agent.kill(signal)
+    await this.start()
+  }
+
+  async destroy(): Promise<void> {
+    this.disconnect()
+    await this.agent.destroy()
+  }
+
+  /** Once it is there. */
+  async create(id: number, name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
+    const request = createRequest(id, name, { assignNat: false, portMappings: [], ...spec })
+    const guests = this.agent.guests()
+    const { operation } = await createGuest(guests, request).finally(() => guests.close())
+    await this.done(operation!.id)
+    return request.uuid
+  }
+
+  async done(operationId: string): Promise<void> {
+    const operations = this.agent.operations()
+    await operationDone(operations, operationId).finally(() => operations.close())
+  }
+
+  /** @returns `done`, or the code of what it failed by or was refused with */
+  async power(action: PowerMethod, uuid: string): Promise<string> {
+    const operations = this.agent.operations()
+    try {
+      const ended = await operationEnded(operations, await this.order(action, uuid))
+      return ended.errorCode || 'done'
+    } catch (error) {
+      return codeOf(Promise.reject(error as Error))
+    } finally {
+      operations.close()
+    }
+  }
+
+  /** @returns the operation's id */
+  async order(action: PowerMethod, uuid: string): Promise<string> {
+    const guests = this.agent.guests()
+    const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
+    const { operation } = await call(guests[action].bind(guests), order).finally(() => guests.close())
+    return operation!.id
+  }
+
+  guests(): Guest[] {
+    return this.#watched?.guests() ?? []
+  }
+
+  /** As watchers see it. */
+  guest(uuid: string): Guest {
+    return this.guests().find((one) => one.uuid === uuid)!
+  }
+
+  seen(uuid: string, revision: number): Promise<Guest> {
+    return waitFor(() => {
+      const found = this.guest(uuid)
+      return found && found.revision >= revision ? found : undefined
+    })
+  }
+
+  addMapping(uuid: string, fields: Parameters<typeof wireMapping>[0], ifRevision = 0) {
+    const mapping = wireMapping(fields)
+    return call(this.client.addPortMapping.bind(this.client), { uuid, mapping, ifRevision, operationId: '' })
+  }
+
+  updateMapping(uuid: string, index: number, fields: Partial<PortMappingChange>, ifRevision = 0) {
+    const change = { ...unsent.mapping, ...fields }
+    return call(this.client.updatePortMapping.bind(this.client), { uuid, index, change, ifRevision })
+  }
+
+  removeMapping(uuid: string, index: number, ifRevision = 0) {
+    return call(this.client.removePortMapping.bind(this.client), { uuid, index, ifRevision })
+  }
+
+  async removeMappings(uuid: string): Promise<void> {
+    while (this.guest(uuid).portMappings.length > 0)
+      await this.seen(uuid, (await this.removeMapping(uuid, 0)).revision)
+  }
+
+  async firewall(uuid: string): Promise<Firewall> {
+    return (await call(this.client.getFirewall.bind(this.client), { uuid })).firewall!
+  }
+
+  setFirewall(uuid: string, firewall: Firewall, ifRevision = 0) {
+    return call(this.client.setFirewall.bind(this.client), { uuid, firewall, ifRevision })
+  }
+
+  setLimits(uuid: string, fields: Partial<SetLimitsRequest>) {
+    const request = { ...unsent.limits, uuid, ifRevision: 0, ...fields }
+    return call(this.client.setLimits.bind(this.client), request)
+  }
+
+  setTrafficLimit(uuid: string, fields: Partial<SetTrafficLimitRequest>) {
+    const request = { ...unsent.traffic, uuid, ifRevision: 0, ...fields }
+    return call(this.client.setTrafficLimit.bind(this.client), request)
+  }
+
+  setExpiry(uuid: string, expiresAtMs: number, ifRevision = 0): Promise<SetExpiryResponse> {
+    return call(this.client.setExpiry.bind(this.client), { uuid, expiresAtMs, ifRevision })
+  }
+
+  assignIpv6(uuid: string, addresses: readonly string[], ifRevision = 0) {
+    const request = { uuid, count: 0, addresses: [...addresses], ifRevision, operationId: '' }
+    return call(this.client.assignIpv6.bind(this.client), request)
+  }
+}
+
+type PowerMethod = 'startGuest' | 'stopGuest' | 'restartGuest' | 'deleteGuest'
