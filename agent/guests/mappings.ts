@@ -8,7 +8,7 @@ import { PortChoice, type PortSpan } from '../network/ports.js'
 import type { GuestContext } from './context.js'
 import type { PortMapping } from './record.js'
 
-type Journal = Pick<GuestContext, 'store' | 'config'>
+type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds'>
 
 export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
@@ -34,16 +34,19 @@ export function reserveMappings(
   return chooseMappings(openChoice(journal, listening), wanted)
 }
 
-export function openChoice({ store, config }: Journal, listening: ReadonlySet<string>): PortChoice {
+export function openChoice(
+  { store, config, portHolds }: Journal,
+  listening: ReadonlySet<string>,
+): PortChoice {
   const { db } = store.changes
-  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening)
+  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening).exclude(portHolds.spans)
 }
 
 /**
  * A mapping answers on an address of the host that is no guest's own; empty: on all of them.
  * @throws {BerthError} `invalid_field`, `address_in_use`
  */
-export function checkHostIp({ store }: Journal, hostIp: string): void {
+export function checkHostIp({ store }: Pick<Journal, 'store'>, hostIp: string): void {
   if (hostIp === '') return
   const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
   if (pooled || store.hasAddress(hostIp))

@@ -40,10 +40,11 @@ const unsent = {
 
 /** The stable code of a refusal, or `accepted`. */
 export function codeOf(work: Promise<unknown>): Promise<string> {
-  return work.then(
-    () => 'accepted',
-    (error: ServiceError) => String(error.metadata?.get('berth-code')[0] ?? error),
-  )
+  return work.then(() => 'accepted', codeOfError)
+}
+
+function codeOfError(error: unknown): string {
+  return String((error as ServiceError).metadata?.get('berth-code')[0] ?? error)
 }
 
 /** Settings of guests of BusyBox, ordered of an agent of their own. */
@@ -90,11 +91,20 @@ export class SettingsHost {
 
   /** Once it is there. */
   async create(id: number, name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
+    const { uuid, operationId } = await this.orderCreate(id, name, spec)
+    await this.done(operationId)
+    return uuid
+  }
+
+  async orderCreate(
+    id: number,
+    name: string,
+    spec: Partial<GuestSpec> = {},
+  ): Promise<{ uuid: string; operationId: string }> {
     const request = createRequest(id, name, { assignNat: false, portMappings: [], ...spec })
     const guests = this.agent.guests()
-    const { operation } = await createGuest(guests, request).finally(() => guests.close())
-    await this.done(operation!.id)
-    return request.uuid
+    await createGuest(guests, request).finally(() => guests.close())
+    return request
   }
 
   async done(operationId: string): Promise<void> {
@@ -109,7 +119,7 @@ export class SettingsHost {
       const ended = await operationEnded(operations, await this.order(action, uuid))
       return ended.errorCode || 'done'
     } catch (error) {
-      return codeOf(Promise.reject(error as Error))
+      return codeOfError(error)
     } finally {
       operations.close()
     }
