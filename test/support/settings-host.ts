@@ -1,5 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Guest, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type {
@@ -45,6 +47,18 @@ export function codeOf(work: Promise<unknown>): Promise<string> {
 
 function codeOfError(error: unknown): string {
   return String((error as ServiceError).metadata?.get('berth-code')[0] ?? error)
+}
+
+/** What the peer sends until it closes; empty where none answers. */
+export function askPeer(host: string, port: number): Promise<string> {
+  return new Promise((done) => {
+    let text = ''
+    const socket = connect({ host, port, timeout: 500 })
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    socket.on('timeout', () => socket.destroy())
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => done(text))
+  })
 }
 
 /** Settings of guests of BusyBox, ordered of an agent of their own. */
@@ -131,6 +145,14 @@ export class SettingsHost {
     const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
     const { operation } = await call(guests[action].bind(guests), order).finally(() => guests.close())
     return operation!.id
+  }
+
+  /** A process in the guest that answers every connection with `hello`. @param name as lxc knows it */
+  answerInside(name: string, port: number): ChildProcess {
+    return spawn('lxc-attach', [
+      ...['-P', join(this.agent.directory, 'state', 'lxc'), '-n', name, '--clear-env', '--'],
+      ...['busybox', 'timeout', '60', 'nc', '-ll', '-p', `${port}`, '-e', 'printf', 'hello'],
+    ])
   }
 
   guests(): Guest[] {
