@@ -32,16 +32,9 @@ export interface GuestRow {
   over_quota: number
 }
 
-export interface MappingRow {
-  guest_uuid: string
-  protocol: 'tcp' | 'udp'
-  host_ip: string
-  host_port: number
-  host_port_end: number
-  container_port: number
-  container_port_end: number
-  description: string
-}
+/** Columns of `port_mappings` that make a `PortMapping`. */
+export const mappingColumns = `protocol, host_ip AS hostIp, host_port AS hostPort, host_port_end AS hostPortEnd,
+  container_port AS containerPort, container_port_end AS containerPortEnd, description`
 
 export interface AddressRow {
   guest_uuid: string
@@ -65,7 +58,7 @@ export type MutableColumns = Pick<
 
 export function recordOf(
   row: GuestRow,
-  mappings: readonly MappingRow[],
+  portMappings: PortMapping[],
   addresses: readonly AddressRow[],
 ): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
@@ -83,7 +76,7 @@ export function recordOf(
     mac: row.mac,
     login: row.login,
     hasPassword: row.has_password === 1,
-    portMappings: mappings.map(mappingOf),
+    portMappings,
     publicIpv4s: addressesOf(4),
     ipv6Addresses: addressesOf(6),
     firewall: row.firewall === null ? openFirewall : (JSON.parse(row.firewall) as Firewall),
@@ -92,17 +85,5 @@ export function recordOf(
     policy: { expired: row.expired === 1, overQuota: row.over_quota === 1 },
     createdAtMs: row.created_at_ms,
     revision: row.revision,
-  }
-}
-
-function mappingOf(row: MappingRow): PortMapping {
-  return {
-    protocol: row.protocol,
-    hostIp: row.host_ip,
-    hostPort: row.host_port,
-    hostPortEnd: row.host_port_end,
-    containerPort: row.container_port,
-    containerPortEnd: row.container_port_end,
-    description: row.description,
   }
 }

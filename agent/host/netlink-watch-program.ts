@@ -5,7 +5,7 @@
  *
  *   ready          notices come from now on
  *   tables PID     the nft table, in whatever family
- *   rates PID      a qdisc, class or filter of any interface
+ *   rates PID      a qdisc, class or filter of any interface; 0: an interface that shapes what a guest sends
  *   links 0        the bridge, an interface of a guest, or an address of any interface
  *   lost           some did not come
  */
@@ -20,6 +20,7 @@ my ($table, $bridge, $prefix) = @ARGV;
 my ($netlink, $raw, $route, $netfilter) = (16, 3, 0, 12);
 my ($new_generation, $del_link, $del_address, $new_qdisc) = (15, 17, 21, 36);
 my $guest = qr/^\Q$prefix\E\d+$/;
+my $shaping = qr/^\Q$prefix\E\d+u$/;
 my (%told, $touched);
 
 sub subscribe {
@@ -63,6 +64,7 @@ sub take_route {
   else {
     my $name = unpack('Z*', attribute($at + 16, $end, 3));
     report('links 0') if $name eq $bridge || $name =~ $guest;
+    report('rates 0') if $name =~ $shaping;
   }
 }
 

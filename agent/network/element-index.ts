@@ -188,6 +188,7 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict
   firewall_out: 'verdict',
   firewall_in6: 'verdict',
   firewall_out6: 'verdict',
+  owners6: 'key',
   received: 'key',
   sent: 'key',
   received6: 'key',

@@ -12,8 +12,9 @@ export interface ParsedTables {
   readonly chains: ReadonlyMap<string, string>
 }
 
-const dynamicSets = ['pings', 'inbound', 'outbound', 'inbound_full', 'outbound_full']
-const variableNames = [...Object.keys(guestSets), ...dynamicSets, ...dynamicSets.map((name) => `${name}6`)]
+const connections = ['outbound', 'inbound', 'inbound6']
+const dynamicSets = ['pings', 'pings6', ...connections, ...connections.map((name) => `${name}_full`)]
+const variableNames = [...Object.keys(guestSets), ...dynamicSets]
 const variableSet = new RegExp(
   String.raw`^\t(?:set|map) (?<name>${variableNames.join('|')}) \{\n` +
     String.raw`(?<head>[^}]*?)(?:\t\telements = \{(?<body>[^}]*)\}\n)?\t\}$`,

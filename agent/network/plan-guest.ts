@@ -51,13 +51,20 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
 }
 
 /** Its own mappings lead to the first of its addresses, from whichever it asks. */
-function planIpv6({ device, mac, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
+function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
   return [
+    [`owners6 ${ipv6}`, numbersOf(ipv4)],
     [`guests6 "${device}" . ${mac} . ${ipv6}`, ''],
     [`received6 ${ipv6}`, ''],
     [`sent6 ${ipv6}`, ''],
     [`self6 ${ipv6} . ${first}`, ''],
   ]
+}
+
+/** As nft shows 32 bits that it takes for a handle of tc(8). */
+function numbersOf(ipv4: string): string {
+  const number = parseIpv4(ipv4) ?? 0
+  return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }
 
 /** Without an address it says nothing in IPv6; with one also as the link has it, and before it has one. */

@@ -469,17 +469,6 @@ describe('network', function () {
     })
   })
 
-  describe('a guest that opens flows without end', () => {
-    it('does not fill the table of the host', () => {
-      lab.tool(inA, 'flood', clientAddress, '40000')
-      const flows = Number(lab.in(lab.host, 'cat', '/proc/sys/net/netfilter/nf_conntrack_count'))
-      expect(flows).to.be.within(15_000, 18_000)
-      expect(lab.ask(inA, `udp:${clientAddress}:53`, { timeoutSeconds: 0.5 })).to.equal('')
-      expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
-    })
-  })
-
   describe('a second agent on the host', () => {
     const second = new NetworkLab('btestnet', {
       bridge: 'berth1',

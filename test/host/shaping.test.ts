@@ -120,6 +120,22 @@ describe('rates', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
+  it('what only a close look finds is repaired once the kernel has told of it', async () => {
+    const all = [rates(a, 20, 20)]
+    shaper.child.kill('SIGKILL')
+    shaper = startShaper('watch')
+    for (const command of [
+      `tc class change dev ${a.device} classid d0:1 htb rate 900mbit`,
+      `tc filter delete dev ${a.device} parent ffff:`,
+      `ip link set dev ${a.device}u down`,
+    ]) {
+      await waitFor(async () => (await repairs(all)) === 0, { what: 'rest' })
+      lab.in(lab.host, ...(command.split(' ') as [string]))
+      await waitFor(async () => (await repairs(all)) === 1, { what: `repair after ${command}` })
+    }
+    await expectBoth(20)
+  })
+
   it('what only a close look finds is repaired by the first comparison of another agent', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
@@ -182,8 +198,13 @@ describe('rates', function () {
     for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
   }
 
-  function startShaper(): AgentNetwork {
-    const argv = ['netns', 'exec', lab.host, process.execPath, '--import', 'tsx', shaperProcess, 'btr']
+  async function repairs(all: readonly GuestRates[]): Promise<number> {
+    return ((await shaper.call('ensure', all)) as string[]).length
+  }
+
+  function startShaper(...watch: 'watch'[]): AgentNetwork {
+    const command = [process.execPath, '--import', 'tsx', shaperProcess, 'btr', ...watch]
+    const argv = ['netns', 'exec', lab.host, ...command]
     return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))
   }
 

@@ -15,6 +15,8 @@ export const guestSets = {
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
+  /** address: its guest's ipv4 as two numbers */
+  owners6: 'inet',
   /** address, counting */
   received: 'inet',
   sent: 'inet',
