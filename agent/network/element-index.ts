@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { GuestNetwork } from './contract.js'
 import type { FirewallChains } from './firewall/plan-firewall.js'
-import { keyOf, setOf, type Change } from './plan-change.js'
+import { keyOf, noChange, setOf, type Change } from './plan-change.js'
 import { planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
 import type { GuestSet } from './ruleset/guest-sets.js'
 
@@ -17,7 +17,11 @@ export interface HeldGuests {
   readonly elements: Elements
   /** By device. */
   readonly firewalls: ReadonlyMap<string, HeldFirewall>
+  /** Devices that are counted. */
+  readonly counters: ReadonlySet<string>
 }
+
+const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map(), counters: new Set() }
 
 /**
  * What nft holds of guests, found by device and by address: a change of one guest looks at nothing of the
@@ -29,19 +33,23 @@ export class ElementIndex {
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
+  readonly #counters: Set<string>
 
-  constructor(held: HeldGuests = { elements: new Map(), firewalls: new Map() }) {
-    for (const [id, value] of held.elements) this.#insert(id, value)
-    this.#firewalls = new Map(held.firewalls)
+  constructor({ elements, firewalls, counters } = nothingHeld) {
+    for (const [id, value] of elements) this.#insert(id, value)
+    this.#firewalls = new Map(firewalls)
+    this.#counters = new Set(counters)
   }
 
   /** Records a change that nft has accepted. */
-  applied({ remove, add, setFirewalls, dropFirewalls }: Change): void {
+  applied({ remove, add, setFirewalls, dropFirewalls, addCounters, dropCounters }: Change): void {
     for (const id of remove) this.#remove(id)
     for (const [id, value] of add) if (!this.#elements.has(id)) this.#insert(id, value)
     for (const device of dropFirewalls) this.#firewalls.delete(device)
     for (const chains of setFirewalls)
       this.#firewalls.set(chains.device, { planned: hashOf(chains), note: undefined })
+    for (const device of dropCounters) this.#counters.delete(device)
+    for (const device of addCounters) this.#counters.add(device)
   }
 
   /** Records the note of a firewall that was set. */
@@ -74,9 +82,11 @@ export class ElementIndex {
     const differing = [...want.elements].filter(([id, value]) => this.#elements.get(id) !== value)
     const firewalls = this.#planFirewall(guest.device, want)
     const { setFirewalls, dropFirewalls } = firewalls
-    const same = [remove, differing, setFirewalls, dropFirewalls].every((list) => list.length === 0)
+    const addCounters = this.#counters.has(guest.device) ? [] : [guest.device]
+    const lists = [remove, differing, setFirewalls, dropFirewalls, addCounters]
+    const same = lists.every((list) => list.length === 0)
     const add = same ? [...want.elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict') : differing
-    return { remove, add: new Map(add), ...firewalls }
+    return { remove, add: new Map(add), ...firewalls, addCounters, dropCounters: [] }
   }
 
   /** Everything of the guest's device; what belongs to its addresses, unless another has the address. */
@@ -88,13 +98,14 @@ export class ElementIndex {
     )
     const remove = [...new Set([...ofDevice, ...this.#heldBy(free)])]
     const dropFirewalls = this.#firewalls.has(device) ? [device] : []
-    return { remove, add: new Map(), setFirewalls: [], dropFirewalls }
+    return { ...noChange, remove, dropFirewalls, dropCounters: [device] }
   }
 
   /** From what is held to exactly what these guests need; nothing when it is that already. */
   planAll(guests: readonly GuestNetwork[]): Change {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
+    const devices = new Set(guests.map(({ device }) => device))
     const wanted = new Map(plans.flatMap(({ firewall }) => (firewall ? [[firewall.device, firewall]] : [])))
     const differs = (id: ElementId, value: string): boolean => this.#elements.get(id) !== value
     return {
@@ -102,6 +113,8 @@ export class ElementIndex {
       add: new Map([...want].filter(([id, value]) => differs(id, value))),
       setFirewalls: [...wanted.values()].filter((chains) => this.#differs(chains)),
       dropFirewalls: [...this.#firewalls.keys()].filter((device) => !wanted.has(device)),
+      addCounters: [...devices].filter((device) => !this.#counters.has(device)),
+      dropCounters: [...this.#counters].filter((device) => !devices.has(device)),
     }
   }
 
@@ -180,7 +193,7 @@ function deviceIn(id: ElementId): string {
 }
 
 /** Where an element tells whose it is. */
-const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict' | 'value'>> = {
+const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict' | 'counter' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',
   solicitors: 'device and address',
@@ -189,10 +202,9 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict
   firewall_in6: 'verdict',
   firewall_out6: 'verdict',
   owners6: 'key',
-  received: 'key',
-  sent: 'key',
-  received6: 'key',
-  sent6: 'key',
+  received: 'counter',
+  received6: 'counter',
+  sent: 'counter',
   self: 'key',
   self6: 'key',
   public_out: 'key',
@@ -213,6 +225,8 @@ function tokensOf(id: ElementId, value: string): string[] {
       return [deviceIn(id), addressIn(id)].filter(Boolean)
     case 'verdict':
       return [first, value.replace(/^jump (?:in|out)_/, '')]
+    case 'counter':
+      return [first, value.replace(/^"[a-z]+_|"$/g, '')]
     case 'key':
       return [first]
     case 'value':

@@ -7,7 +7,7 @@ import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
 import type { ByteCounters, GuestNetwork, Network } from './contract.js'
-import { sumCounters } from './counters.js'
+import { countersByGuest } from './counters.js'
 import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
 import { readWarnings } from './foreign.js'
@@ -145,7 +145,7 @@ class HostNetwork implements Network {
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     return this.#inTurn('read counters', async () =>
-      sumCounters(this.#known.values(), await this.#tables.readCounted()),
+      countersByGuest(this.#known.values(), await this.#tables.readCounted()),
     )
   }
 

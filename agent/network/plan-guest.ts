@@ -11,6 +11,13 @@ export type ElementId = `${GuestSet} ${string}`
 /** What elements are mapped to, as nft prints it; '' in a set. */
 export type Elements = ReadonlyMap<ElementId, string>
 
+/** A guest has a counter for each, of all its addresses. */
+export const countedWays = ['received', 'sent'] as const
+type CountedWay = (typeof countedWays)[number]
+
+/** What nft calls it, e.g. `received_bt1`. */
+export type CounterName = `${CountedWay}_${string}`
+
 export interface GuestPlan {
   readonly elements: Elements
   /** Undefined: no firewall, or it is off. */
@@ -42,8 +49,8 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
     [`guests "${device}" . ${mac} . ${ipv4}`, ''],
-    [`received ${ipv4}`, ''],
-    [`sent ${ipv4}`, ''],
+    [`received ${ipv4}`, counterOf('received', device)],
+    [`sent ${mac}`, counterOf('sent', device)],
     [`self ${ipv4} . ${ipv4}`, ''],
     ...publicIpv4s.map((address): Entry => [`public_in ${address}`, ipv4]),
     ...(first === undefined ? [] : [[`public_out ${ipv4}`, first] satisfies Entry]),
@@ -55,10 +62,13 @@ function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwo
   return [
     [`owners6 ${ipv6}`, numbersOf(ipv4)],
     [`guests6 "${device}" . ${mac} . ${ipv6}`, ''],
-    [`received6 ${ipv6}`, ''],
-    [`sent6 ${ipv6}`, ''],
+    [`received6 ${ipv6}`, counterOf('received', device)],
     [`self6 ${ipv6} . ${first}`, ''],
   ]
+}
+
+function counterOf(way: CountedWay, device: string): string {
+  return `"${way}_${device}"`
 }
 
 /** As nft shows 32 bits that it takes for a handle of tc(8). */

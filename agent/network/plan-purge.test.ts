@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Change } from './plan-change.js'
+import { noChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { findStaleFlows, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 import { listAsked, StaleFlowQueue } from './purge.js'
@@ -14,9 +14,8 @@ describe('stale flows', () => {
     ['public_in 203.0.113.5', '10.64.0.2'],
   ])
   const none: StaleFlows = { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] }
-  const nothing: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
   const find = (part: { remove?: ElementId[]; add?: [ElementId, string][] }): StaleFlows =>
-    findStaleFlows({ ...nothing, ...part, add: new Map(part.add) }, (id) => had.get(id))
+    findStaleFlows({ ...noChange, ...part, add: new Map(part.add) }, (id) => had.get(id))
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 

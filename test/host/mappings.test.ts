@@ -257,6 +257,33 @@ describe('mappings and addresses', function () {
       })
     })
 
+    it('are the same when addresses come and go', async () => {
+      ping(lab.client, `${guestPrefix6}1:11`, 952)
+      ping(inA, clientAddress6, 952)
+      const { [a.uuid]: before } = await read()
+      await agent.call('attach', { ...a, ipv6Addresses: [`${guestPrefix6}11`] })
+      expect((await read())[a.uuid]).to.deep.equal(before)
+      await agent.call('attach', { ...a, ipv6Addresses: [] })
+      expect((await read())[a.uuid]).to.deep.equal(before)
+      await agent.call('attach', a)
+      expect((await read())[a.uuid]).to.deep.equal(before)
+    })
+
+    for (const [name, leave] of [
+      ['went', () => agent.call('detach', plain)],
+      ['was forgotten', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
+    ] as const)
+      it(`begin anew for the next owner of an address whose guest ${name} while there were no tables`, async () => {
+        lab.ask(inPlain, `udp:${clientAddress}:53`)
+        expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
+        lab.in(lab.host, 'nft', 'flush', 'ruleset')
+        await leave()
+        await agent.call('attach', { ...plain, uuid: 'another' })
+        expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })
+        await agent.call('detach', { ...plain, uuid: 'another' })
+        await agent.call('attach', plain)
+      })
+
     it("begin anew for an address's next owner", async () => {
       await agent.call('detach', plain)
       await agent.call('attach', { ...plain, uuid: 'another' })

@@ -55,9 +55,10 @@ function planSets(): Item[] {
   return [
     ...addressFamilies.flatMap(({ type, suffix }) => [
       ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
-      ...['received', 'sent'].map((way) => set(`${way}${suffix}`, `type ${type}; counter;`)),
+      map(`received${suffix}`, `type ${type} : counter;`),
       set(`pings${suffix}`, 'type ether_addr; size 65535; flags dynamic,timeout; timeout 10s;'),
     ]),
+    map('sent', 'type ether_addr : counter;'),
     map('owners6', 'type ipv6_addr : classid;'),
     ...planConnectionSets('outbound', 'ether_addr'),
     ...planConnectionSets('inbound', 'ipv4_addr'),
@@ -178,9 +179,9 @@ function boundConnections(chainName: string, name: Connections, { match, guest }
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),
-    ...addressFamilies.flatMap(({ ip, suffix }) => [
-      rule('traffic', `iifname "${bridge}" ${ip} saddr @sent${suffix}`),
-      rule('traffic', `oifname "${bridge}" ${ip} daddr @received${suffix}`),
-    ]),
+    rule('traffic', `iifname "${bridge}" counter name ether saddr map @sent`),
+    ...addressFamilies.map(({ ip, suffix }) =>
+      rule('traffic', `oifname "${bridge}" counter name ${ip} daddr map @received${suffix}`),
+    ),
   ]
 }
