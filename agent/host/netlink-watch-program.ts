@@ -5,8 +5,8 @@
  *
  *   ready          notices come from now on
  *   tables PID     the nft table, in whatever family
- *   rates PID      a qdisc, class or filter of any interface; 0: an interface that shapes what a guest sends
- *   links 0        the bridge, an interface of a guest, or an address of any interface
+ *   rates PID      a qdisc, class or filter of any interface
+ *   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
  *   lost           some did not come
  */
 export const netlinkWatchProgram = String.raw`
@@ -19,8 +19,7 @@ $| = 1;
 my ($table, $bridge, $prefix) = @ARGV;
 my ($netlink, $raw, $route, $netfilter) = (16, 3, 0, 12);
 my ($new_generation, $del_link, $del_address, $new_qdisc) = (15, 17, 21, 36);
-my $guest = qr/^\Q$prefix\E\d+$/;
-my $shaping = qr/^\Q$prefix\E\d+u$/;
+my $guest = qr/^\Q$prefix\E\d+u?$/;
 my (%told, $touched);
 
 sub subscribe {
@@ -64,7 +63,6 @@ sub take_route {
   else {
     my $name = unpack('Z*', attribute($at + 16, $end, 3));
     report('links 0') if $name eq $bridge || $name =~ $guest;
-    report('rates 0') if $name =~ $shaping;
   }
 }
 

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { findProcess, readChildren } from '../../agent/host/proc.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { macOf } from '../../agent/network/subnet.js'
 import { arpFrame, ipv4Frame, rawFrame, tagged } from '../support/frames.js'
@@ -380,6 +381,16 @@ describe('network', function () {
         expect(mended()).to.equal(false)
         await waitFor(mended, { timeoutMs: 5000, what: `repair after ${by}` })
       }
+    })
+
+    it('guards anew, at once, when the owner of the guard was killed', async () => {
+      const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
+      expect(right).to.contain('inet berth_guard')
+      for (const pid of readChildren(agent.child.pid!))
+        if (findProcess(pid)?.command === 'nft') process.kill(pid, 'SIGKILL')
+      const tables = (): string => sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
+      await waitFor(() => tables() !== right, { what: 'the guard gone' })
+      await waitFor(() => tables() === right, { timeoutMs: 5000, what: 'the guard' })
     })
 
     it('does not bring back a guest that is being deleted', async () => {

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { findProcess, readChildren } from '../../agent/host/proc.js'
 import type { GuestNetwork, GuestRates } from '../../agent/network/contract.js'
 import {
   expectMore,
@@ -134,6 +135,24 @@ describe('rates', function () {
       await waitFor(async () => (await repairs(all)) === 1, { what: `repair after ${command}` })
     }
     await expectBoth(20)
+  })
+
+  it('what was only half set is set by the next comparison', async () => {
+    shaper.child.kill('SIGKILL')
+    shaper = startShaper('watch')
+    const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
+    await waitFor(async () => (await repairs(before)) === 0, { what: 'rest' })
+    await shaper.call('apply', before[0])
+    const tc = readChildren(shaper.child.pid!).find((pid) => findProcess(pid)?.command === 'tc')
+    process.kill(tc!, 'SIGSTOP')
+    const failed = shaper.call('apply', wanted[0]).then(
+      () => false,
+      () => true,
+    )
+    process.kill(tc!, 'SIGKILL')
+    expect(await failed).to.equal(true)
+    expect(await repairs(wanted)).to.equal(1)
+    await expectRate(flow(a, 'down'), 20)
   })
 
   it('what only a close look finds is repaired by the first comparison of another agent', async () => {
