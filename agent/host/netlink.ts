@@ -66,7 +66,7 @@ export async function askNetfilter(
 }
 
 /** Of an error: the number, 0 for none. */
-export function errorIn({ type, body }: NetlinkMessage): number | undefined {
+function errorIn({ type, body }: NetlinkMessage): number | undefined {
   return type === netlink.error ? -body.readInt32LE(0) : undefined
 }
 

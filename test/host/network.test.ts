@@ -399,7 +399,7 @@ describe('network', function () {
       await agent.call('detach', c)
       expect(await agent.ensure([...all, c])).to.deep.equal([])
       expect(await agent.ensure(all)).to.deep.equal([])
-      expect(await agent.ensure([...all, c])).to.deep.equal(['5 nft elements added'])
+      expect(await agent.ensure([...all, c])).to.deep.equal(['5 nft elements added', '1 counters added'])
       await agent.ensure(all)
     })
 
@@ -425,7 +425,8 @@ describe('network', function () {
     })
 
     it("does not give an old client's flow to the earlier guest of a port", async () => {
-      const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353 })
+      const asked = (): string =>
+        lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await agent.call('detach', a)
       await attach({ ...b, portMappings: [tcp(20002), udp(20001)] })
