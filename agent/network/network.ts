@@ -168,6 +168,7 @@ class HostNetwork implements Network {
 
   #noteForeignChange(): void {
     this.#disturbed = true
+    this.#tables.disturbed()
     this.#settling ??= setTimeout(() => {
       this.#settling = undefined
       this.#onForeignChange?.()
