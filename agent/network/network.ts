@@ -76,7 +76,10 @@ class HostNetwork implements Network {
     { countInternal = false, watch }: NetworkOptions,
   ) {
     this.#watch = watch
-    watch?.onChange('tables', () => this.#noteForeignChange())
+    watch?.onChange('tables', () => {
+      this.#tables.disturbed()
+      this.#noteForeignChange()
+    })
     watch?.onChange('links', () => (this.#bridgeDisturbed = true))
     this.#tables = new Tables(this.#nft, {
       table: config.table,
@@ -168,7 +171,6 @@ class HostNetwork implements Network {
 
   #noteForeignChange(): void {
     this.#disturbed = true
-    this.#tables.disturbed()
     this.#settling ??= setTimeout(() => {
       this.#settling = undefined
       this.#onForeignChange?.()
