@@ -164,12 +164,12 @@ def taken_in(sock):
 
 
 def rates(sock, seconds):
-    """Mbit/s that arrive, for windows of that length without end; TCP's first second is left out.
+    """Mbit/s that arrive, for windows of that length without end; TCP's first half second is left out.
 
     Windows end when something has just arrived in order: what a lost packet holds up counts where it belongs.
     """
     buffer = bytearray(1 << 20)
-    begin, length, had = time.monotonic(), 1, None
+    begin, length, had = time.monotonic(), 0.5, None
     while sock.recv_into(buffer):
         now, has = taken_in(sock)
         if now - begin < length:
