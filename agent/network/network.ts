@@ -15,7 +15,7 @@ import { Guard } from './guard.js'
 import type { Change } from './plan-change.js'
 import type { StaleFlows } from './plan-purge.js'
 import { StaleFlowQueue } from './purge.js'
-import { parseIpv4, parseSubnet, type Subnet } from './subnet.js'
+import { formatIpv4, parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
@@ -200,7 +200,8 @@ class HostNetwork implements Network {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
     const owned = new Set(guests.map(({ ipv4 }) => ipv4))
-    const tracked = [...(await readTrackedAddresses())].filter((address) => {
+    const inFlows = await readTrackedAddresses(formatIpv4(first), formatIpv4(last))
+    const tracked = [...inFlows].filter((address) => {
       const value = parseIpv4(address) ?? 0
       return value >= first && value <= last && !owned.has(address)
     })
