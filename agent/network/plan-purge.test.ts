@@ -109,10 +109,10 @@ describe('stale flows', () => {
     ])
   })
 
-  it('of very many new mappings are all datagrams to the host', () => {
+  it('of very many new mappings are all datagrams that reached the host itself', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
-      { address: '192.0.2.9', is: 'asked', protocol: 'udp' },
+      { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 

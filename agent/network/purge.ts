@@ -1,6 +1,11 @@
 import { forgetFlows, type FlowFilter } from '../host/conntrack.js'
 import { leadAstray, mergeStaleFlows, type MappedFlows, type StaleFlows } from './plan-purge.js'
 
+/** What came before there was a mapping is the host's own: what a mapping has led to a guest already stays. */
+function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
+  return { address, is: 'answerer', asked: address }
+}
+
 /** Beyond this many new mappings all datagram flows to the host are forgotten: they come back with their next packet. */
 const maxSingle = 16
 
@@ -28,11 +33,9 @@ function portsOf({ protocol, hostPort, hostPortEnd }: MappedFlows): Pick<FlowFil
 
 function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly string[]): FlowFilter[] {
   if (mappings.length > maxSingle)
-    return hostAddresses.map((address) => ({ address, is: 'asked', protocol: 'udp' }))
+    return hostAddresses.map((address) => ({ ...toHost(address), protocol: 'udp' }))
   return mappings.flatMap((mapping) =>
-    listAsked(mapping, hostAddresses).map(
-      (address) => ({ address, is: 'asked', ...portsOf(mapping) }) as const,
-    ),
+    listAsked(mapping, hostAddresses).map((address) => ({ ...toHost(address), ...portsOf(mapping) })),
   )
 }
 
