@@ -32,9 +32,15 @@ export interface GuestRow {
   over_quota: number
 }
 
-/** Columns of `port_mappings` that make a `PortMapping`. */
-export const mappingColumns = `protocol, host_ip AS hostIp, host_port AS hostPort, host_port_end AS hostPortEnd,
-  container_port AS containerPort, container_port_end AS containerPortEnd, description`
+/**
+ * A guest's mappings as one JSON text, each the values of its columns: a third of what as many rows cost.
+ * Parameter: the guest's uuid.
+ */
+export const selectMappings = `
+  SELECT json_group_array(
+    json_array(protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
+    ORDER BY position
+  ) FROM port_mappings WHERE guest_uuid = ?`
 
 export interface AddressRow {
   guest_uuid: string
@@ -56,11 +62,7 @@ export type MutableColumns = Pick<
   | 'over_quota'
 >
 
-export function recordOf(
-  row: GuestRow,
-  portMappings: PortMapping[],
-  addresses: readonly AddressRow[],
-): GuestRecord {
+export function recordOf(row: GuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
     addresses.flatMap(({ family, address }) => (family === wanted ? [address] : []))
   return {
@@ -76,7 +78,7 @@ export function recordOf(
     mac: row.mac,
     login: row.login,
     hasPassword: row.has_password === 1,
-    portMappings,
+    portMappings: parseMappings(mappings),
     publicIpv4s: addressesOf(4),
     ipv6Addresses: addressesOf(6),
     firewall: row.firewall === null ? openFirewall : (JSON.parse(row.firewall) as Firewall),
@@ -86,4 +88,22 @@ export function recordOf(
     createdAtMs: row.created_at_ms,
     revision: row.revision,
   }
+}
+
+type MappingValues = [
+  protocol: 'tcp' | 'udp',
+  hostIp: string,
+  hostPort: number,
+  hostPortEnd: number,
+  containerPort: number,
+  containerPortEnd: number,
+  description: string,
+]
+
+/** Frozen: they are every reader's. */
+function parseMappings(text: string): PortMapping[] {
+  const rows = JSON.parse(text) as MappingValues[]
+  return rows.map(([protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description]) =>
+    Object.freeze({ protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description }),
+  )
 }

@@ -7,10 +7,10 @@ import { start } from './process.js'
 const restartMs = { first: 1000, longest: 60_000 }
 
 /**
- * What was changed: `tables` the nft table, `rates` what tc sets, `links` the bridge, interfaces of guests and
+ * What was changed: `tables` the nft table, `others` another's, `rates` what tc sets, `links` the bridge, interfaces of guests and
  * addresses.
  */
-export type NetlinkTopic = 'tables' | 'rates' | 'links'
+export type NetlinkTopic = 'tables' | 'others' | 'rates' | 'links'
 
 export interface NetlinkNames {
   readonly table: string
@@ -25,7 +25,7 @@ export interface NetlinkNames {
  */
 export class NetlinkWatch {
   readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {
-    ...{ tables: new Set(), rates: new Set(), links: new Set() },
+    ...{ tables: new Set(), others: new Set(), rates: new Set(), links: new Set() },
   }
   #child: ReturnType<typeof start> | undefined
   #restart: NodeJS.Timeout | undefined
@@ -85,7 +85,7 @@ export class NetlinkWatch {
   }
 }
 
-const topics: readonly NetlinkTopic[] = ['tables', 'rates', 'links']
+const topics: readonly NetlinkTopic[] = ['tables', 'others', 'rates', 'links']
 
 function isTopic(text: string): text is NetlinkTopic {
   return topics.some((topic) => topic === text)

@@ -65,6 +65,11 @@ export async function askNetfilter(
   return [...messagesIn(Buffer.from(stdout, 'latin1'))]
 }
 
+/** Of an error: the number, 0 for none. */
+export function errorIn({ type, body }: NetlinkMessage): number | undefined {
+  return type === netlink.error ? -body.readInt32LE(0) : undefined
+}
+
 /** Attributes by type; `at` is where they begin. */
 export function attributesIn(body: Buffer, at = 0): Map<number, Buffer> {
   const attributes = new Map<number, Buffer>()

@@ -103,6 +103,27 @@ describe('change of elements', () => {
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
+  it('attach: what others did to a guest since it was attached', () => {
+    const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
+    expect([robbed.remove, [...robbed.add]]).to.deep.equal([
+      ['ports 6 . 20001'],
+      [['ports 6 . 20001', '10.64.0.2 . 22']],
+    ])
+    const index = indexOf(one)
+    index.applied(
+      index.planAll([
+        {
+          ...one,
+          portMappings: guest(1, '', [
+            [20001, 22],
+            [20002, 80],
+          ]).portMappings,
+        },
+      ]),
+    )
+    expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
+  })
+
   it('attach: a firewall is set once, and again when it differs or nft shows another', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
@@ -176,7 +197,7 @@ describe('change of elements', () => {
     })
   })
 
-  it('all: whatever was attached and detached before, ends at what is wanted', () => {
+  describe('whatever was attached and detached before', () => {
     const anyGuest = fc
       .record({
         id: fc.integer({ min: 1, max: 5 }),
@@ -194,16 +215,43 @@ describe('change of elements', () => {
           ...(hasFirewall ? { firewall } : {}),
         }),
       )
-    const steps = fc.array(fc.tuple(fc.boolean(), anyGuest), { maxLength: 20 })
-    fc.assert(
-      fc.property(steps, (done) => {
-        const index = new ElementIndex()
-        for (const [on, each] of done) index.applied(on ? index.planAttach(each) : index.planDetach(each))
-        index.applied(index.planAll([one]))
-        expect(index.planAll([one])).to.deep.equal(noChange)
-        expect(index.planAttach(one)).to.deep.equal(indexOf(one).planAttach(one))
-      }),
-    )
+    const steps = fc.array(fc.tuple(fc.constantFrom('attach', 'detach', 'all'), anyGuest), { maxLength: 20 })
+    const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): Change =>
+      what === 'all'
+        ? index.planAll([each])
+        : what === 'attach'
+          ? index.planAttach(each)
+          : index.planDetach(each)
+
+    it('all: ends at what is wanted', () =>
+      fc.assert(
+        fc.property(steps, (done) => {
+          const index = new ElementIndex()
+          for (const step of done) index.applied(plan(index, step))
+          index.applied(index.planAll([one]))
+          expect(index.planAll([one])).to.deep.equal(noChange)
+          expect(index.planAttach(one)).to.deep.equal(indexOf(one).planAttach(one))
+        }),
+      ))
+
+    it('attach: plans what it would plan of tables just read', () =>
+      fc.assert(
+        fc.property(steps, (done) => {
+          const index = new ElementIndex()
+          const elements = new Map<ElementId, string>()
+          for (const step of done) {
+            const change = plan(index, step)
+            const read = new ElementIndex({ elements, firewalls: new Map(), counters: new Set() })
+            const planned = plan(read, step)
+            expect([...change.remove].sort()).to.deep.equal([...planned.remove].sort())
+            for (const [id, value] of planned.add)
+              if (elements.get(id) !== value) expect(change.add.get(id)).to.equal(value)
+            index.applied(change)
+            for (const id of change.remove) elements.delete(id)
+            for (const [id, value] of change.add) elements.set(id, value)
+          }
+        }),
+      ))
   })
 })
 

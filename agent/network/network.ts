@@ -15,7 +15,7 @@ import { Guard } from './guard.js'
 import type { Change } from './plan-change.js'
 import type { StaleFlows } from './plan-purge.js'
 import { StaleFlowQueue } from './purge.js'
-import { parseIpv4, parseSubnet, type Subnet } from './subnet.js'
+import { formatIpv4, parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
@@ -57,6 +57,8 @@ class HostNetwork implements Network {
   readonly #stale = new StaleFlowQueue(readHostAddresses)
   /** Set when another program changed the tables since they were last read in full. */
   #disturbed = true
+  /** Of what other programs filter nothing is known, or they changed it since. */
+  #othersChanged = true
   /** The same of the bridge. */
   #bridgeDisturbed = true
   /** What the tables were made of, nothing having changed them since. */
@@ -80,6 +82,7 @@ class HostNetwork implements Network {
       this.#tables.disturbed()
       this.#noteForeignChange()
     })
+    watch?.onChange('others', () => (this.#othersChanged = true))
     watch?.onChange('links', () => (this.#bridgeDisturbed = true))
     this.#tables = new Tables(this.#nft, {
       table: config.table,
@@ -104,6 +107,7 @@ class HostNetwork implements Network {
       const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)
       await this.#tables.noteFirewalls()
+      await this.#readWarnings()
       const bridge = await this.#ensureBridge()
       const sysctls = await ensureSysctls(this.config.bridge)
       return [...repairs, ...bridge, ...sysctls]
@@ -200,7 +204,8 @@ class HostNetwork implements Network {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
     const owned = new Set(guests.map(({ ipv4 }) => ipv4))
-    const tracked = [...(await readTrackedAddresses())].filter((address) => {
+    const inFlows = await readTrackedAddresses(formatIpv4(first), formatIpv4(last))
+    const tracked = [...inFlows].filter((address) => {
       const value = parseIpv4(address) ?? 0
       return value >= first && value <= last && !owned.has(address)
     })
@@ -241,9 +246,7 @@ class HostNetwork implements Network {
     try {
       const result = await this.#tables.ensure(guests)
       await this.#guard.ensure()
-      this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
-        `what other programs filter could not be read: ${describeError(cause)}`,
-      ])
+      this.#othersChanged = true
       this.#readAtMs = now
       await this.#nft.close() // having listed all it holds memory of many times that
       return result
@@ -266,6 +269,14 @@ class HostNetwork implements Network {
       this.#bridgeDisturbed = true
       throw cause
     }
+  }
+
+  async #readWarnings(): Promise<void> {
+    if (!this.#othersChanged) return
+    this.#othersChanged = false
+    this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
+      `what other programs filter could not be read: ${describeError(cause)}`,
+    ])
   }
 
   #isUndisturbed(): boolean {

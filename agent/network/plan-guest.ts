@@ -32,15 +32,9 @@ export function planGuest(guest: GuestNetwork): GuestPlan {
   checkGuest(guest)
   const firewall = planFirewall(guest.device, guest.firewall)
   const addresses = [...planIpv4(guest), ...guest.ipv6Addresses.flatMap((ipv6) => planIpv6(guest, ipv6))]
-  return {
-    elements: new Map([
-      ...addresses,
-      ...planSolicitor(guest),
-      ...(firewall ? planDispatch(guest) : []),
-      ...guest.portMappings.flatMap((mapping) => planMapping(guest, mapping)),
-    ]),
-    firewall,
-  }
+  const elements = new Map([...addresses, ...planSolicitor(guest), ...(firewall ? planDispatch(guest) : [])])
+  for (const mapping of guest.portMappings) planMapping(guest, mapping, elements)
+  return { elements, firewall }
 }
 
 type Entry = [id: ElementId, value: string]
@@ -108,29 +102,30 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** On the host's addresses of a family that the guest has too. */
-function planMapping(guest: GuestNetwork, mapping: NatMapping): Entry[] {
+/** On the host's addresses of a family that the guest has too. A guest may have a thousand. */
+function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses
-  return [
-    ...(hostIp.includes(':') ? [] : planFamily(guest.ipv4, mapping, '')),
-    ...(ipv6 === undefined || hostIp.includes('.') ? [] : planFamily(ipv6, mapping, '6')),
-  ]
+  if (!hostIp.includes(':')) planFamily({ target: guest.ipv4, suffix: '' }, mapping, elements)
+  if (ipv6 !== undefined && !hostIp.includes('.'))
+    planFamily({ target: ipv6, suffix: '6' }, mapping, elements)
 }
 
-function planFamily(target: string, mapping: NatMapping, suffix: '' | '6'): Entry[] {
+function planFamily(
+  { target, suffix }: { target: string; suffix: '' | '6' },
+  mapping: NatMapping,
+  elements: Map<ElementId, string>,
+): void {
   const { protocol, hostIp, hostPort, hostPortEnd, containerPort } = mapping
   const number = protocolNumbers[protocol]
-  const length = hostPortEnd - hostPort + 1
-  if (length > 1 && hostPort === containerPort) {
+  if (hostPortEnd > hostPort && hostPort === containerPort) {
     const at = hostIp === '' ? (suffix === '6' ? '::/0' : '0.0.0.0/0') : hostIp
-    return [[`port_ranges${suffix} ${at} . ${number} . ${hostPort}-${hostPortEnd}`, target]]
+    elements.set(`port_ranges${suffix} ${at} . ${number} . ${hostPort}-${hostPortEnd}`, target)
+    return
   }
   const key = hostIp === '' ? (`ports${suffix} ` as const) : (`host_ports${suffix} ${hostIp} . ` as const)
-  return Array.from({ length }, (_, i) => [
-    `${key}${number} . ${hostPort + i}`,
-    `${target} . ${containerPort + i}`,
-  ])
+  for (let port = hostPort; port <= hostPortEnd; port++)
+    elements.set(`${key}${number} . ${port}`, `${target} . ${containerPort + port - hostPort}`)
 }
 
 function checkGuest(guest: GuestNetwork): void {

@@ -70,6 +70,23 @@ describe('a bound of connections', function () {
     expect(countFlows()).to.be.within(14_000, 19_000)
   })
 
+  it('forgets them with their guest, and nobody else’s', async () => {
+    lab.tool(inMany, 'flood', clientAddress6, '5000', '1', ...addresses)
+    lab.tool(inMany, 'flood', clientAddress, '5000')
+    expectOthersServed()
+    const listed = (...filter: string[]): string => lab.in(lab.host, 'conntrack', '-L', ...filter)
+    const others = [
+      ['-f', 'ipv4', '--orig-src', other.ipv4],
+      ['-f', 'ipv6', '--orig-src', other.ipv6Addresses[0]!],
+      ['-f', 'ipv6', '--reply-src', other.ipv6Addresses[0]!],
+    ]
+    expect(countFlows()).to.be.greaterThan(9000)
+    await agent.call('detach', many)
+    await agent.call('attach', many) // its flows are forgotten before anybody can have its addresses
+    expect(countFlows()).to.be.lessThan(100)
+    for (const filter of others) expect(listed(...filter)).to.not.equal('')
+  })
+
   it('holds for pings of the gateway, whichever address they come from', () => {
     const ping = `import socket, sys
 for source in sys.argv[1:]:
