@@ -340,7 +340,8 @@ def knock(dev, *targets):
                 packet, address = listen.recvfrom(65535)
             except BlockingIOError:
                 return
-            if address[2] != 4 and address[1] in (0x0800, 0x86DD) and (answer := describe(packet)):
+            # 0: to this host alone; answers are.
+            if address[2] == 0 and address[1] in (0x0800, 0x86DD) and (answer := describe(packet)):
                 answers.add(answer)
 
     def send(sock, data, address):
