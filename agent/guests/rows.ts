@@ -32,16 +32,15 @@ export interface GuestRow {
   over_quota: number
 }
 
-export interface MappingRow {
-  guest_uuid: string
-  protocol: 'tcp' | 'udp'
-  host_ip: string
-  host_port: number
-  host_port_end: number
-  container_port: number
-  container_port_end: number
-  description: string
-}
+/**
+ * A guest's mappings as one JSON text, each the values of its columns: a third of what as many rows cost.
+ * Parameter: the guest's uuid.
+ */
+export const selectMappings = `
+  SELECT json_group_array(
+    json_array(protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
+    ORDER BY position
+  ) FROM port_mappings WHERE guest_uuid = ?`
 
 export interface AddressRow {
   guest_uuid: string
@@ -63,11 +62,7 @@ export type MutableColumns = Pick<
   | 'over_quota'
 >
 
-export function recordOf(
-  row: GuestRow,
-  mappings: readonly MappingRow[],
-  addresses: readonly AddressRow[],
-): GuestRecord {
+export function recordOf(row: GuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
     addresses.flatMap(({ family, address }) => (family === wanted ? [address] : []))
   return {
@@ -83,7 +78,7 @@ export function recordOf(
     mac: row.mac,
     login: row.login,
     hasPassword: row.has_password === 1,
-    portMappings: mappings.map(mappingOf),
+    portMappings: parseMappings(mappings),
     publicIpv4s: addressesOf(4),
     ipv6Addresses: addressesOf(6),
     firewall: row.firewall === null ? openFirewall : (JSON.parse(row.firewall) as Firewall),
@@ -95,14 +90,20 @@ export function recordOf(
   }
 }
 
-function mappingOf(row: MappingRow): PortMapping {
-  return {
-    protocol: row.protocol,
-    hostIp: row.host_ip,
-    hostPort: row.host_port,
-    hostPortEnd: row.host_port_end,
-    containerPort: row.container_port,
-    containerPortEnd: row.container_port_end,
-    description: row.description,
-  }
+type MappingValues = [
+  protocol: 'tcp' | 'udp',
+  hostIp: string,
+  hostPort: number,
+  hostPortEnd: number,
+  containerPort: number,
+  containerPortEnd: number,
+  description: string,
+]
+
+/** Frozen: they are every reader's. */
+function parseMappings(text: string): PortMapping[] {
+  const rows = JSON.parse(text) as MappingValues[]
+  return rows.map(([protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description]) =>
+    Object.freeze({ protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description }),
+  )
 }

@@ -2,7 +2,7 @@ import type { Statement } from 'better-sqlite3'
 import { conflict, notFound } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
 import type { GuestLimits, GuestRecord, GuestSpec, PortMapping } from './record.js'
-import { recordOf, type AddressRow, type GuestRow, type MappingRow, type MutableColumns } from './rows.js'
+import { recordOf, selectMappings, type AddressRow, type GuestRow, type MutableColumns } from './rows.js'
 
 export type GuestInsert = Omit<GuestRecord, 'revision' | 'statusReason' | 'policy'>
 
@@ -22,7 +22,7 @@ const insertMapping = `INSERT INTO port_mappings
 export class GuestStore {
   readonly #byUuid: Statement<[string], GuestRow>
   readonly #revision: Statement<[string], number>
-  readonly #mappings: Statement<[string], MappingRow>
+  readonly #mappings: Statement<[string], string>
   readonly #addresses: Statement<[string], AddressRow>
   readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
   readonly #deleteMapping: Statement<[string, number]>
@@ -36,7 +36,7 @@ export class GuestStore {
     const { db } = changes
     this.#byUuid = db.prepare('SELECT * FROM guests WHERE uuid = ?')
     this.#revision = db.prepare<[string], number>('SELECT revision FROM guests WHERE uuid = ?').pluck()
-    this.#mappings = db.prepare('SELECT * FROM port_mappings WHERE guest_uuid = ? ORDER BY position')
+    this.#mappings = db.prepare<[string], string>(selectMappings).pluck()
     this.#addresses = db.prepare('SELECT * FROM guest_addresses WHERE guest_uuid = ? ORDER BY position')
     this.#insertMapping = db.prepare(insertMapping)
     this.#deleteMapping = db.prepare('DELETE FROM port_mappings WHERE guest_uuid = ? AND position = ?')
@@ -201,7 +201,7 @@ export class GuestStore {
     if (kept?.revision === revision) return kept
     const row = this.#byUuid.get(uuid)
     if (!row) return undefined
-    const record = recordOf(row, this.#mappings.all(uuid), this.#addresses.all(uuid))
+    const record = recordOf(row, this.#mappings.get(uuid) ?? '[]', this.#addresses.all(uuid))
     if (!this.changes.db.inTransaction) this.#records.set(uuid, freeze(record))
     return record
   }
@@ -279,6 +279,6 @@ function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> 
 /** With all in it. */
 function freeze<T extends object>(value: T): T {
   for (const part of Object.values(value))
-    if (typeof part === 'object' && part !== null) freeze(part as object)
+    if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) freeze(part as object)
   return Object.freeze(value)
 }

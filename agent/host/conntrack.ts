@@ -1,99 +1,163 @@
-import { CommandError, run } from './process.js'
+import { parseAddress } from '../../shared/addresses.js'
+import {
+  askNetfilter,
+  attribute,
+  attributesIn,
+  errorIn,
+  familyBytes,
+  netlink,
+  type NetlinkMessage,
+  type NetlinkRequest,
+} from './netlink.js'
+import { CommandError } from './process.js'
 
 /*
- * conntrack(8). Flows outlive the rules they were made by: what is left of an address or a port would be
- * delivered to its next owner.
+ * The kernel's table of flows. Flows outlive the rules they were made by: what is left of an address or a port would
+ * be delivered to its next owner. conntrack(8) walks the whole table for each address and direction; here all that is
+ * to go is found in one walk.
  */
 
-/** A line for each flow, also of those deleted; the kernel's table is bounded, and so is this. */
-const maxOutputBytes = 256 * 1024 * 1024
+/** Flows that are to go; all that is given must be so. */
+export interface FlowFilter {
+  /** An address, where in a flow it stands. */
+  readonly address: string
+  readonly is: FlowPlace
+  readonly protocol?: 'tcp' | 'udp'
+  /** Address that was asked. */
+  readonly asked?: string
+  /** Of the port that was asked: first and last. */
+  readonly ports?: readonly [first: number, last: number]
+}
 
-/** Flows that end by themselves while they are deleted may hold a purge up that long, then some may be left. */
-const maxPurgeMs = 3000
+/** Who opened it, whom that asked, who answers, and to whom. */
+export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
-export interface MappedPorts {
-  readonly protocol: 'tcp' | 'udp'
-  /** Address that was asked; empty: any. */
-  readonly hostIp: string
-  readonly hostPort: number
-  readonly hostPortEnd: number
+/* linux/netfilter/nfnetlink_conntrack.h */
+const [newFlow, getFlows, deleteFlow] = [0, 1, 2].map((message) => (1 << 8) | message) as [
+  number,
+  number,
+  number,
+]
+const [tupleOriginal, tupleReply, idOf, zoneOf] = [1, 2, 12, 18]
+const [tupleIp, tupleProtocol] = [1, 2]
+const [protocolNumber, destinationPort] = [1, 3]
+/** Attributes of source and destination, by the address family. */
+const ends = { 2: [1, 2], 10: [3, 4] } as const
+type Family = keyof typeof ends
+const noSuchFlow = 2
+const protocolNumbers = { tcp: 6, udp: 17 } as const
+
+interface Flow {
+  readonly family: Family
+  /** Addresses as bytes in latin1. */
+  readonly places: Readonly<Record<FlowPlace, string>>
+  readonly protocol: number
+  readonly askedPort: number
+  /** What names it to the kernel. */
+  readonly name: Buffer
 }
 
 /**
- * Forgets all flows from and to a guest's address: one after the other, a guest's flow to its own mapping is
- * both.
- * @returns whether all are gone
+ * Forgets flows. A packet of one that comes later opens it anew.
+ * @throws {CommandError} when one could not be forgotten
  */
-export async function purgeAddress(address: string): Promise<boolean> {
-  const from = await purge(address, ['--orig-src', address])
-  const to = await purge(address, ['--reply-src', address])
-  return from && to
+export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void> {
+  const wanted = new Map<string, FlowFilter[]>()
+  for (const filter of filters) {
+    const key = `${filter.is} ${bytesOf(filter.address).toString('latin1')}`
+    wanted.set(key, [...(wanted.get(key) ?? []), filter])
+  }
+  const flows = await readFlows(filters.map(({ address }) => bytesOf(address)))
+  const stale = flows.filter((flow) =>
+    Object.entries(flow.places).some(([place, address]) =>
+      wanted.get(`${place} ${address}`)?.some((filter) => matches(flow, filter)),
+    ),
+  )
+  await deleteFlows(stale)
 }
 
-/** Forgets all flows to a public address and from it; returns whether all are gone. */
-export async function purgePublicAddress(address: string): Promise<boolean> {
-  const to = await purge(address, ['--orig-dst', address])
-  const from = await purge(address, ['--reply-dst', address])
-  return to && from
+/** Addresses of an IPv4 network that are in any flow. */
+export async function readTrackedAddresses(first: string, last: string): Promise<Set<string>> {
+  const [from, to] = [bytesOf(first), bytesOf(last)]
+  const differing = from.findIndex((byte, at) => byte !== to[at])
+  const flows = await readFlows([from.subarray(0, differing < 0 ? from.length : differing)])
+  const addresses = new Set(flows.flatMap(({ places }) => Object.values(places)))
+  return new Set([...addresses].map((bytes) => [...Buffer.from(bytes, 'latin1')].join('.')))
 }
 
-/** Forgets flows through a mapping to the guest's address that it led to; returns whether all are gone. */
-export function purgeMapping(mapping: MappedPorts, target: string): Promise<boolean> {
-  const { protocol, hostIp } = mapping
-  const asked = hostIp === '' ? [] : ['--orig-dst', hostIp]
-  return purgePorts(target, ['--proto', protocol, ...asked, '--reply-src', target], mapping)
+async function readFlows(containing: readonly Buffer[]): Promise<Flow[]> {
+  const flows: Flow[] = []
+  for (const family of [2, 10] as const) {
+    const length = family === 2 ? 4 : 16
+    const needles = containing.filter((bytes) => (bytes.length > 4 ? 16 : 4) === length)
+    if (needles.length === 0) continue
+    const request = { type: getFlows, flags: netlink.dump, family, attributes: Buffer.alloc(0) }
+    const answers = await askNetfilter([request], needles)
+    failOn(answers)
+    for (const { type, body } of answers) if (type === newFlow) flows.push(parseFlow(family, body))
+  }
+  return flows
 }
 
-/** Forgets datagram flows to one of the host's own addresses, and ports when given; returns whether all are gone. */
-export function purgeDatagrams(
-  hostAddress: string,
-  ports?: Pick<MappedPorts, 'hostPort' | 'hostPortEnd'>,
-): Promise<boolean> {
-  const filter = ['--proto', 'udp', '--orig-dst', hostAddress]
-  return ports ? purgePorts(hostAddress, filter, ports) : purge(hostAddress, filter)
+async function deleteFlows(flows: readonly Flow[]): Promise<void> {
+  if (flows.length === 0) return
+  const requests = flows.map(({ family, name }): NetlinkRequest => ({
+    type: deleteFlow,
+    flags: netlink.ack,
+    family,
+    attributes: name,
+  }))
+  // One that ended by itself meanwhile is as good.
+  failOn(await askNetfilter(requests), noSuchFlow)
 }
 
-/** Every IPv4 address in any flow. */
-export async function readTrackedAddresses(): Promise<Set<string>> {
-  const { stdout } = await run('conntrack', ['-L', '-f', 'ipv4'], { maxOutputBytes })
-  return new Set([...stdout.matchAll(/\b(?:src|dst)=([\d.]+)/g)].map(([, address]) => address ?? ''))
+function failOn(answers: readonly NetlinkMessage[], accepted = 0): void {
+  const failed = answers
+    .map((answer) => errorIn(answer) ?? 0)
+    .find((error) => error !== 0 && error !== accepted)
+  if (failed !== undefined) throw new CommandError('conntrack', failed, '', `refused with error ${failed}`)
 }
 
-/** conntrack knows single ports only: of a range, those that are in use are forgotten one by one. */
-async function purgePorts(
-  address: string,
-  filter: readonly string[],
-  { hostPort, hostPortEnd }: Pick<MappedPorts, 'hostPort' | 'hostPortEnd'>,
-): Promise<boolean> {
-  const single = (port: number): Promise<boolean> =>
-    purge(address, [...filter, '--orig-port-dst', String(port)])
-  if (hostPort === hostPortEnd) return single(hostPort)
-  const { stdout } = await run('conntrack', ['-L', ...familyOf(address), ...filter], { maxOutputBytes })
-  // The first dport of a line is that of the flow as it was opened.
-  const used = stdout.split('\n').map((line) => Number(/\bdport=(\d+)/.exec(line)?.[1]))
-  const ports = [...new Set(used)].filter((port) => port >= hostPort && port <= hostPortEnd)
-  let gone = true
-  for (const port of ports) gone = (await single(port)) && gone
-  return gone
+function parseFlow(family: Family, body: Buffer): Flow {
+  const flow = attributesIn(body, familyBytes)
+  const original = attributesIn(flow.get(tupleOriginal) ?? empty)
+  const [opener, asked] = addressesIn(family, original)
+  const [answerer, answered] = addressesIn(family, attributesIn(flow.get(tupleReply) ?? empty))
+  const protocol = attributesIn(original.get(tupleProtocol) ?? empty)
+  const named = [tupleOriginal, idOf, zoneOf].flatMap((type) => {
+    const value = flow.get(type)
+    return value ? [attribute(type === tupleOriginal ? type | nested : type, value)] : []
+  })
+  return {
+    family,
+    places: { opener, asked, answerer, answered },
+    protocol: protocol.get(protocolNumber)?.readUInt8() ?? 0,
+    askedPort: protocol.get(destinationPort)?.readUInt16BE() ?? 0,
+    name: Buffer.concat(named),
+  }
 }
 
-function familyOf(address: string): string[] {
-  return ['-f', address.includes(':') ? 'ipv6' : 'ipv4']
+const nested = 0x8000
+const empty = Buffer.alloc(0)
+
+function addressesIn(family: Family, tuple: Map<number, Buffer>): [source: string, destination: string] {
+  const ip = attributesIn(tuple.get(tupleIp) ?? empty)
+  const [source, destination] = ends[family].map((type) => ip.get(type)?.toString('latin1') ?? '')
+  return [source ?? '', destination ?? '']
 }
 
-/** Exit code 1 with this message means that nothing matched. */
-const nothingMatched = /\b0 flow entries have been deleted/
-/** And with this that a flow ended between its listing and its deletion (ENOENT): the rest was not tried. */
-const flowVanished = /such conntrack doesn't exist/
+function matches({ protocol, places, askedPort }: Flow, filter: FlowFilter): boolean {
+  const [first, last] = filter.ports ?? [0, 65535]
+  return (
+    (filter.protocol === undefined || protocol === protocolNumbers[filter.protocol]) &&
+    (filter.asked === undefined || places.asked === bytesOf(filter.asked).toString('latin1')) &&
+    askedPort >= first &&
+    askedPort <= last
+  )
+}
 
-/** Runs anew where a flow that vanished ended the run; each run gets further. */
-async function purge(address: string, filter: readonly string[]): Promise<boolean> {
-  const endMs = performance.now() + maxPurgeMs
-  do {
-    const options = { okCodes: [0, 1], maxOutputBytes }
-    const { code, stderr } = await run('conntrack', ['-D', ...familyOf(address), ...filter], options)
-    if (code === 0 || nothingMatched.test(stderr)) return true
-    if (!flowVanished.test(stderr)) throw new CommandError('conntrack', code, stderr, '-D')
-  } while (performance.now() < endMs)
-  return false
+/** In network order, 4 or 16. */
+function bytesOf(address: string): Buffer {
+  const { first, family } = parseAddress(address)!
+  return Buffer.from(first.toString(16).padStart(family === 'ipv4' ? 8 : 32, '0'), 'hex')
 }

@@ -5,8 +5,9 @@
  *
  *   ready          notices come from now on
  *   tables PID     the nft table, in whatever family
+ *   others PID     another nft table
  *   rates PID      a qdisc, class or filter of any interface
- *   links 0        the bridge, an interface of a guest, or an address of any interface
+ *   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
  *   lost           some did not come
  */
 export const netlinkWatchProgram = String.raw`
@@ -19,8 +20,8 @@ $| = 1;
 my ($table, $bridge, $prefix) = @ARGV;
 my ($netlink, $raw, $route, $netfilter) = (16, 3, 0, 12);
 my ($new_generation, $del_link, $del_address, $new_qdisc) = (15, 17, 21, 36);
-my $guest = qr/^\Q$prefix\E\d+$/;
-my (%told, $touched);
+my $guest = qr/^\Q$prefix\E\d+u?$/;
+my (%told, $touched, $others);
 
 sub subscribe {
   my ($protocol, @groups) = @_;
@@ -49,11 +50,14 @@ sub attribute {
 # Each message names its table; the last of a transaction the process.
 sub take_nft {
   my ($type, $at, $end) = @_;
-  if (($type & 255) != $new_generation) { $touched ||= attribute($at + 4, $end, 1) eq "$table\0" }
-  else {
-    report('tables ' . unpack('N', attribute($at + 4, $end, 2))) if $touched;
-    $touched = 0;
+  if (($type & 255) != $new_generation) {
+    if (attribute($at + 4, $end, 1) eq "$table\0") { $touched = 1 } else { $others = 1 }
+    return;
   }
+  my $pid = unpack('N', attribute($at + 4, $end, 2));
+  report("tables $pid") if $touched;
+  report("others $pid") if $others;
+  $touched = $others = 0;
 }
 
 sub take_route {

@@ -26,6 +26,8 @@ export interface RunOptions {
   onStderrLine?: (line: string) => void
   /** Output kept, each stream; default 1 MiB. More: the command is killed and fails. */
   maxOutputBytes?: number
+  /** Of the output; `latin1`: bytes as they are. */
+  encoding?: 'utf8' | 'latin1'
 }
 
 export interface RunResult {
@@ -115,7 +117,7 @@ class Output {
   readonly #sizes = { stdout: 0, stderr: 0 }
   #partial = ''
 
-  constructor(private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'onStderrLine'>) {}
+  constructor(private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine'>) {}
 
   /** @returns false: it is more than is kept, which is a failure unless its lines are followed */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
@@ -129,7 +131,7 @@ class Output {
   }
 
   get stdout(): string {
-    return Buffer.concat(this.#chunks.stdout).toString('utf8')
+    return Buffer.concat(this.#chunks.stdout).toString(this.options.encoding ?? 'utf8')
   }
 
   get stderr(): string {

@@ -42,7 +42,7 @@ export interface Network {
   detach(guest: GuestNetwork): Promise<void>
   /**
    * By guest's uuid. Packets dropped are not counted; traffic between guests as configured. Counters survive an
-   * agent's restart and a repair; a value below an earlier one began anew. A guest that is not counted at the
+   * agent's restart, a repair and a change of addresses; a value below an earlier one began anew. A guest that is not counted at the
    * moment is missing.
    */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>

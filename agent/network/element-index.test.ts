@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { GuestNetwork } from './contract.js'
 import { ElementIndex } from './element-index.js'
-import { planChange, type Change } from './plan-change.js'
-import { planGuest, type ElementId } from './plan-guest.js'
+import { noChange, planChange, type Change } from './plan-change.js'
+import { planGuest, type CounterName, type ElementId } from './plan-guest.js'
 
 type Port = [host: number, container: number, hostEnd?: number]
 
@@ -18,7 +18,6 @@ function guest(id: number, ipv4: string, ports: Port[] = [], more: Partial<Guest
 
 const firewall = { enabled: true, defaultAction: 'DROP', rules: [] } as const
 const one = guest(1, '10.64.0.2', [[20001, 22]])
-const nothing: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 const idsOf = (...guests: GuestNetwork[]): ElementId[] =>
   guests.flatMap((each) => [...planGuest(each).elements.keys()])
 const of = (id: number, ipv4: string): ElementId => `guests "bt${id}" . 02:be:00:00:00:0${id} . ${ipv4}`
@@ -36,12 +35,17 @@ describe('change of elements', () => {
     ['a guest that is there is added again: nft takes what is there', [one], one, []],
     ['other mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
     ['the same port, another target', [one], guest(1, '10.64.0.2', [[20001, 80]]), ['ports 6 . 20001']],
-    ['another address of the same device', [one], guest(1, '10.64.0.3'), idsOf(one)],
+    [
+      'another address of the same device',
+      [one],
+      guest(1, '10.64.0.3'),
+      idsOf(one).filter((id) => id !== `sent ${one.mac}`),
+    ],
     [
       'an address whose earlier guest was never detached',
       [one],
       guest(2, '10.64.0.2'),
-      [of(1, '10.64.0.2'), 'ports 6 . 20001'],
+      [of(1, '10.64.0.2'), 'received 10.64.0.2', 'ports 6 . 20001'],
     ],
     [
       'a port whose earlier guest was never detached',
@@ -96,7 +100,28 @@ describe('change of elements', () => {
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(
       guest(1, '10.64.0.2', [...ports, [21000, 22]]),
     )
-    expect(change).to.deep.equal({ ...nothing, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
+    expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
+  })
+
+  it('attach: what others did to a guest since it was attached', () => {
+    const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
+    expect([robbed.remove, [...robbed.add]]).to.deep.equal([
+      ['ports 6 . 20001'],
+      [['ports 6 . 20001', '10.64.0.2 . 22']],
+    ])
+    const index = indexOf(one)
+    index.applied(
+      index.planAll([
+        {
+          ...one,
+          portMappings: guest(1, '', [
+            [20001, 22],
+            [20002, 80],
+          ]).portMappings,
+        },
+      ]),
+    )
+    expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
   it('attach: a firewall is set once, and again when it differs or nft shows another', () => {
@@ -112,8 +137,9 @@ describe('change of elements', () => {
     expect(index.planAttach(open).setFirewalls[0]?.in).to.deep.equal(['return'])
     expect(index.planAttach(one).dropFirewalls).to.deep.equal(['bt1'])
     const firewalls = new Map([['bt1', { planned: '', note: 'note_bt1_x' }]])
-    const damaged = new ElementIndex({ elements: planGuest(closed).elements, firewalls })
-    expect(damaged.planAll([closed])).to.deep.equal({ ...nothing, setFirewalls: set.setFirewalls })
+    const counters = new Set(['bt1'])
+    const damaged = new ElementIndex({ elements: planGuest(closed).elements, firewalls, counters })
+    expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
   it('detach: all of the guest, nothing of others', () => {
@@ -126,34 +152,52 @@ describe('change of elements', () => {
     const index = indexOf(full, guest(2, '10.64.0.3', [[20002, 22]], { ipv6Addresses: ['2001:db8::4'] }))
     const change = index.planDetach(full)
     expect([...change.remove].sort()).to.deep.equal(idsOf(full).sort())
-    expect(change.dropFirewalls).to.deep.equal(['bt1'])
+    expect([change.dropFirewalls, change.dropCounters]).to.deep.equal([['bt1'], ['bt1']])
+  })
+
+  it('a guest is counted as long as it is there, whatever addresses come and go', () => {
+    const index = new ElementIndex()
+    const first = index.planAttach(one)
+    expect(first.addCounters).to.deep.equal(['bt1'])
+    index.applied(first)
+    const more = index.planAttach({ ...one, ipv6Addresses: ['2001:db8::2'] })
+    index.applied(more)
+    const less = index.planAttach(one)
+    for (const { addCounters, dropCounters } of [more, less])
+      expect([addCounters, dropCounters]).to.deep.equal([[], []])
+    expect(index.planAll([guest(2, '10.64.0.3')])).to.deep.include({
+      addCounters: ['bt2'],
+      dropCounters: ['bt1'],
+    })
   })
 
   it('detach: nothing where nothing is left', () => {
     const index = indexOf(one)
     index.applied(index.planDetach(one))
-    expect(index.planDetach(one)).to.deep.equal(nothing)
-    expect(index.planAll([])).to.deep.equal(nothing)
+    expect(index.planDetach(one)).to.deep.equal({ ...noChange, dropCounters: ['bt1'] })
+    expect(index.planAll([])).to.deep.equal(noChange)
   })
 
   it("detach: not what is mapped to the address's next owner", () => {
-    const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]]))
-    expect(index.planDetach(one)).to.deep.equal(nothing)
+    const mac = one.mac // of the address, as allocation.ts makes it
+    const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
+    expect(index.planDetach(one)).to.deep.equal({ ...noChange, dropCounters: ['bt1'] })
   })
 
   it('all: nothing when it is right, else exactly the difference', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
-    expect(index.planAll([two, one])).to.deep.equal(nothing)
+    expect(index.planAll([two, one])).to.deep.equal(noChange)
     const change = index.planAll([guest(2, '10.64.0.3', [[20002, 80]])])
     expect(change).to.deep.equal({
-      ...nothing,
+      ...noChange,
       remove: [...idsOf(one), 'ports 6 . 20002'],
       add: new Map([['ports 6 . 20002', '10.64.0.3 . 80']]),
+      dropCounters: ['bt1'],
     })
   })
 
-  it('all: whatever was attached and detached before, ends at what is wanted', () => {
+  describe('whatever was attached and detached before', () => {
     const anyGuest = fc
       .record({
         id: fc.integer({ min: 1, max: 5 }),
@@ -171,16 +215,43 @@ describe('change of elements', () => {
           ...(hasFirewall ? { firewall } : {}),
         }),
       )
-    const steps = fc.array(fc.tuple(fc.boolean(), anyGuest), { maxLength: 20 })
-    fc.assert(
-      fc.property(steps, (done) => {
-        const index = new ElementIndex()
-        for (const [on, each] of done) index.applied(on ? index.planAttach(each) : index.planDetach(each))
-        index.applied(index.planAll([one]))
-        expect(index.planAll([one])).to.deep.equal(nothing)
-        expect(index.planAttach(one)).to.deep.equal(indexOf(one).planAttach(one))
-      }),
-    )
+    const steps = fc.array(fc.tuple(fc.constantFrom('attach', 'detach', 'all'), anyGuest), { maxLength: 20 })
+    const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): Change =>
+      what === 'all'
+        ? index.planAll([each])
+        : what === 'attach'
+          ? index.planAttach(each)
+          : index.planDetach(each)
+
+    it('all: ends at what is wanted', () =>
+      fc.assert(
+        fc.property(steps, (done) => {
+          const index = new ElementIndex()
+          for (const step of done) index.applied(plan(index, step))
+          index.applied(index.planAll([one]))
+          expect(index.planAll([one])).to.deep.equal(noChange)
+          expect(index.planAttach(one)).to.deep.equal(indexOf(one).planAttach(one))
+        }),
+      ))
+
+    it('attach: plans what it would plan of tables just read', () =>
+      fc.assert(
+        fc.property(steps, (done) => {
+          const index = new ElementIndex()
+          const elements = new Map<ElementId, string>()
+          for (const step of done) {
+            const change = plan(index, step)
+            const read = new ElementIndex({ elements, firewalls: new Map(), counters: new Set() })
+            const planned = plan(read, step)
+            expect([...change.remove].sort()).to.deep.equal([...planned.remove].sort())
+            for (const [id, value] of planned.add)
+              if (elements.get(id) !== value) expect(change.add.get(id)).to.equal(value)
+            index.applied(change)
+            for (const id of change.remove) elements.delete(id)
+            for (const [id, value] of change.add) elements.set(id, value)
+          }
+        }),
+      ))
   })
 })
 
@@ -189,7 +260,7 @@ describe('change as commands of one transaction', () => {
 
   it('removals first', () => {
     const change: Change = {
-      ...nothing,
+      ...noChange,
       remove: [of(1, '10.64.0.2'), 'ports 6 . 20001', 'ports 6 . 20002'],
       add: new Map([
         [of(2, '10.64.0.2'), ''],
@@ -202,13 +273,13 @@ describe('change as commands of one transaction', () => {
       'add element bridge berth guests { "bt2" . 02:be:00:00:00:02 . 10.64.0.2 }',
       'add element ip berth ports { 6 . 20001 : 10.64.0.2 . 22 }',
     ])
-    expect(planChange('berth', nothing, held)).to.deep.equal([])
+    expect(planChange('berth', noChange, held)).to.deep.equal([])
   })
 
   it('a firewall is emptied and filled, its note goes; elements come after chains and leave before', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: Change = {
-      ...nothing,
+      ...noChange,
       add: new Map([['firewall_in 10.64.0.2', 'jump in_bt1']]),
       setFirewalls: [{ device: 'bt1', in: ['drop'], out: ['return'] }],
     }
@@ -222,7 +293,7 @@ describe('change as commands of one transaction', () => {
       'add rule inet berth out_bt1 return',
       'add element inet berth firewall_in { 10.64.0.2 : jump in_bt1 }',
     ])
-    const drop: Change = { ...nothing, remove: ['firewall_in 10.64.0.2'], dropFirewalls: ['bt1'] }
+    const drop: Change = { ...noChange, remove: ['firewall_in 10.64.0.2'], dropFirewalls: ['bt1'] }
     expect(planChange('berth', drop, { ...held, noteOf: note })).to.deep.equal([
       'delete element inet berth firewall_in { 10.64.0.2 }',
       'delete chain inet berth note_bt1_x',
@@ -235,15 +306,25 @@ describe('change as commands of one transaction', () => {
     ])
   })
 
-  it('what was lost goes on counting', () => {
-    const add = new Map<ElementId, string>([
-      ['sent 10.64.0.2', ''],
-      ['received 10.64.0.2', ''],
+  it('counters come before what leads to them, and go on where they were lost', () => {
+    const add = new Map<ElementId, string>([['sent 02:be:00:00:00:01', '"sent_bt1"']])
+    const countedBy = (name: CounterName): number => (name === 'sent_bt1' ? 1500 : 0)
+    const change = { ...noChange, add, addCounters: ['bt1'] }
+    expect(planChange('berth', change, { ...held, countedBy })).to.deep.equal([
+      'add counter inet berth received_bt1 { packets 0 bytes 0 }',
+      'add counter inet berth sent_bt1 { packets 0 bytes 1500 }',
+      'add element inet berth sent { 02:be:00:00:00:01 : "sent_bt1" }',
     ])
-    const countedBy = (id: ElementId): number => (id === 'sent 10.64.0.2' ? 1500 : 0)
-    expect(planChange('berth', { ...nothing, add }, { ...held, countedBy })).to.deep.equal([
-      'add element inet berth sent { 10.64.0.2 counter packets 0 bytes 1500 }',
-      'add element inet berth received { 10.64.0.2 }',
+  })
+
+  it('counters go after what led to them, there or not', () => {
+    const change: Change = { ...noChange, remove: ['sent 02:be:00:00:00:01'], dropCounters: ['bt1'] }
+    expect(planChange('berth', change, held)).to.deep.equal([
+      'delete element inet berth sent { 02:be:00:00:00:01 }',
+      'add counter inet berth received_bt1',
+      'delete counter inet berth received_bt1',
+      'add counter inet berth sent_bt1',
+      'delete counter inet berth sent_bt1',
     ])
   })
 })

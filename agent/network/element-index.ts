@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { GuestNetwork } from './contract.js'
+import type { GuestNetwork, NatMapping } from './contract.js'
+import { isRange, overlapsAny, parsePorts } from './element-ports.js'
 import type { FirewallChains } from './firewall/plan-firewall.js'
-import { keyOf, setOf, type Change } from './plan-change.js'
+import { keyOf, noChange, setOf, type Change } from './plan-change.js'
 import { planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
 import type { GuestSet } from './ruleset/guest-sets.js'
 
@@ -17,7 +18,11 @@ export interface HeldGuests {
   readonly elements: Elements
   /** By device. */
   readonly firewalls: ReadonlyMap<string, HeldFirewall>
+  /** Devices that are counted. */
+  readonly counters: ReadonlySet<string>
 }
+
+const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map(), counters: new Set() }
 
 /**
  * What nft holds of guests, found by device and by address: a change of one guest looks at nothing of the
@@ -29,19 +34,30 @@ export class ElementIndex {
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
+  readonly #counters: Set<string>
+  /** Guests as they were attached last, nothing of theirs having changed since; by device and by address. */
+  readonly #attached = new Map<string, GuestNetwork>()
+  /** Whom a change attaches. */
+  readonly #attaching = new WeakMap<Change, GuestNetwork>()
 
-  constructor(held: HeldGuests = { elements: new Map(), firewalls: new Map() }) {
-    for (const [id, value] of held.elements) this.#insert(id, value)
-    this.#firewalls = new Map(held.firewalls)
+  constructor({ elements, firewalls, counters } = nothingHeld) {
+    for (const [id, value] of elements) this.#insert(id, value)
+    this.#firewalls = new Map(firewalls)
+    this.#counters = new Set(counters)
   }
 
   /** Records a change that nft has accepted. */
-  applied({ remove, add, setFirewalls, dropFirewalls }: Change): void {
+  applied(change: Change): void {
+    const { remove, add, setFirewalls, dropFirewalls, addCounters, dropCounters } = change
     for (const id of remove) this.#remove(id)
     for (const [id, value] of add) if (!this.#elements.has(id)) this.#insert(id, value)
     for (const device of dropFirewalls) this.#firewalls.delete(device)
     for (const chains of setFirewalls)
       this.#firewalls.set(chains.device, { planned: hashOf(chains), note: undefined })
+    for (const device of dropCounters) this.#counters.delete(device)
+    for (const device of addCounters) this.#counters.add(device)
+    const guest = this.#attaching.get(change)
+    for (const token of guest ? tokensOfGuest(guest) : []) this.#attached.set(token, guest!)
   }
 
   /** Records the note of a firewall that was set. */
@@ -61,22 +77,25 @@ export class ElementIndex {
 
   /**
    * What differs. Where nothing does, all of the guest's elements are added, there or not: adding one that is there
-   * changes nothing, and it shows when another program took the tables away. Not so those that lead to chains: nft
-   * reads all guests' chains for one.
+   * changes nothing, and it shows when another program took the tables away.
    */
   planAttach(guest: GuestNetwork): Change {
-    const want = planGuest(guest)
-    const own = [guest.device, guest.ipv4, ...guest.ipv6Addresses]
-    const held = this.#heldBy(own)
+    const { want, mine } = this.#compare(guest)
+    const isStale = (id: ElementId): boolean => want.elements.get(id) !== this.#elements.get(id)
+    const held = mine.filter(isStale)
     const left = held.filter((id) => isSource(id) && !want.elements.has(id)).map(addressIn)
-    const candidates = new Set([...held, ...this.#heldBy(left), ...this.#inTheWayOf(want.elements)])
-    const remove = [...candidates].filter((id) => want.elements.get(id) !== this.#elements.get(id))
     const differing = [...want.elements].filter(([id, value]) => this.#elements.get(id) !== value)
+    const inTheWay = this.#inTheWayOf(differing.map(([id]) => id))
+    const remove = [...new Set([...held, ...[...this.#heldBy(left), ...inTheWay].filter(isStale)])]
+    const addCounters = this.#counters.has(guest.device) ? [] : [guest.device]
     const firewalls = this.#planFirewall(guest.device, want)
     const { setFirewalls, dropFirewalls } = firewalls
-    const same = [remove, differing, setFirewalls, dropFirewalls].every((list) => list.length === 0)
-    const add = same ? [...want.elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict') : differing
-    return { remove, add: new Map(add), ...firewalls }
+    const lists = [remove, differing, setFirewalls, dropFirewalls, addCounters]
+    const same = lists.every((list) => list.length === 0)
+    const add = new Map(same ? listAgain(guest) : differing)
+    const change = { remove, add, ...firewalls, addCounters, dropCounters: [] }
+    this.#attaching.set(change, guest)
+    return change
   }
 
   /** Everything of the guest's device; what belongs to its addresses, unless another has the address. */
@@ -88,13 +107,14 @@ export class ElementIndex {
     )
     const remove = [...new Set([...ofDevice, ...this.#heldBy(free)])]
     const dropFirewalls = this.#firewalls.has(device) ? [device] : []
-    return { remove, add: new Map(), setFirewalls: [], dropFirewalls }
+    return { ...noChange, remove, dropFirewalls, dropCounters: [device] }
   }
 
   /** From what is held to exactly what these guests need; nothing when it is that already. */
   planAll(guests: readonly GuestNetwork[]): Change {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
+    const devices = new Set(guests.map(({ device }) => device))
     const wanted = new Map(plans.flatMap(({ firewall }) => (firewall ? [[firewall.device, firewall]] : [])))
     const differs = (id: ElementId, value: string): boolean => this.#elements.get(id) !== value
     return {
@@ -102,7 +122,21 @@ export class ElementIndex {
       add: new Map([...want].filter(([id, value]) => differs(id, value))),
       setFirewalls: [...wanted.values()].filter((chains) => this.#differs(chains)),
       dropFirewalls: [...this.#firewalls.keys()].filter((device) => !wanted.has(device)),
+      addCounters: [...devices].filter((device) => !this.#counters.has(device)),
+      dropCounters: [...this.#counters].filter((device) => !devices.has(device)),
     }
+  }
+
+  /** What may differ from what is there: of a thousand mappings those that came or went since the guest was attached. */
+  #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
+    const tokens = tokensOfGuest(guest)
+    const before = this.#attached.get(guest.device)
+    const untouched = before && tokens.every((token) => this.#attached.get(token) === before)
+    if (!untouched || tokensOfGuest(before).join() !== tokens.join())
+      return { want: planGuest(guest), mine: this.#heldBy(tokens) }
+    const [went, came] = withoutSame(before.portMappings, guest.portMappings)
+    const { elements } = planGuest({ ...before, portMappings: went })
+    return { want: planGuest({ ...guest, portMappings: came }), mine: [...elements.keys()] }
   }
 
   /** What an element is mapped to, e.g. `10.64.0.5 . 22`; undefined: it is not there. */
@@ -119,11 +153,11 @@ export class ElementIndex {
     return this.#firewalls.get(chains.device)?.planned !== hashOf(chains)
   }
 
-  /** Left by another guest: the same key with another value, or a range that overlaps. */
-  #inTheWayOf(want: Elements): ElementId[] {
-    const ranges = [...want.keys()].filter(isRange).map(parsePorts)
+  /** Of elements that are not there: what has the same key with another value, or is a range that overlaps. */
+  #inTheWayOf(wanted: readonly ElementId[]): ElementId[] {
+    const ranges = wanted.filter(isRange).map(parsePorts)
     const overlapping = ranges.length === 0 ? [] : [...this.#ranges].filter((id) => overlapsAny(id, ranges))
-    return [...[...want.keys()].filter((id) => this.#elements.has(id)), ...overlapping]
+    return [...wanted.filter((id) => this.#elements.has(id)), ...overlapping]
   }
 
   #heldBy(tokens: readonly string[]): ElementId[] {
@@ -134,6 +168,7 @@ export class ElementIndex {
     this.#elements.set(id, value)
     if (isRange(id)) this.#ranges.add(id)
     for (const token of tokensOf(id, value)) {
+      this.#attached.delete(token)
       const ids = this.#by.get(token)
       if (ids) ids.add(id)
       else this.#by.set(token, new Set([id]))
@@ -142,6 +177,7 @@ export class ElementIndex {
 
   #remove(id: ElementId): void {
     for (const token of tokensOf(id, this.#elements.get(id) ?? '')) {
+      this.#attached.delete(token)
       const ids = this.#by.get(token)
       ids?.delete(id)
       if (ids?.size === 0) this.#by.delete(token)
@@ -164,6 +200,39 @@ export function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
+/** By what a guest's elements are found. */
+function tokensOfGuest({ device, ipv4, ipv6Addresses }: GuestNetwork): string[] {
+  return [device, ipv4, ...ipv6Addresses]
+}
+
+/** Those that lead to chains are left out: nft reads all guests' chains for one. */
+function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
+  return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
+}
+
+/** Both lists without the mappings that both begin with, and those that both end with. */
+function withoutSame(
+  before: readonly NatMapping[],
+  now: readonly NatMapping[],
+): [went: readonly NatMapping[], came: readonly NatMapping[]] {
+  const shorter = Math.min(before.length, now.length)
+  let first = 0
+  while (first < shorter && isSameMapping(before[first]!, now[first]!)) first++
+  let last = 0
+  while (last < shorter - first && isSameMapping(before.at(-1 - last)!, now.at(-1 - last)!)) last++
+  return [before.slice(first, before.length - last), now.slice(first, now.length - last)]
+}
+
+function isSameMapping(a: NatMapping, b: NatMapping): boolean {
+  return (
+    a.protocol === b.protocol &&
+    a.hostIp === b.hostIp &&
+    a.hostPort === b.hostPort &&
+    a.hostPortEnd === b.hostPortEnd &&
+    a.containerPort === b.containerPort
+  )
+}
+
 /** Elements that tell who has an address. */
 function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
@@ -180,7 +249,7 @@ function deviceIn(id: ElementId): string {
 }
 
 /** Where an element tells whose it is. */
-const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict' | 'value'>> = {
+const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict' | 'counter' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',
   solicitors: 'device and address',
@@ -188,10 +257,10 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict
   firewall_out: 'verdict',
   firewall_in6: 'verdict',
   firewall_out6: 'verdict',
-  received: 'key',
-  sent: 'key',
-  received6: 'key',
-  sent6: 'key',
+  owners6: 'key',
+  received: 'counter',
+  received6: 'counter',
+  sent: 'counter',
   self: 'key',
   self6: 'key',
   public_out: 'key',
@@ -212,6 +281,8 @@ function tokensOf(id: ElementId, value: string): string[] {
       return [deviceIn(id), addressIn(id)].filter(Boolean)
     case 'verdict':
       return [first, value.replace(/^jump (?:in|out)_/, '')]
+    case 'counter':
+      return [first, value.replace(/^"[a-z]+_|"$/g, '')]
     case 'key':
       return [first]
     case 'value':
@@ -222,36 +293,4 @@ function tokensOf(id: ElementId, value: string): string[] {
 /** Address of `address . port`. */
 export function addressOf(target: string): string {
   return target.split(' . ')[0] ?? ''
-}
-
-interface MappedPorts {
-  readonly set: string
-  /** Host address or addresses; '' in a set that has none in its key. */
-  readonly host: string
-  readonly protocol: string
-  readonly first: number
-  readonly last: number
-}
-
-function isRange(id: ElementId): boolean {
-  return setOf(id) === 'port_ranges' || setOf(id) === 'port_ranges6'
-}
-
-/** Of an element that is a mapping. */
-export function parsePorts(id: ElementId): MappedPorts {
-  const [ports = '', protocol = '', host = ''] = keyOf(id).split(' . ').toReversed()
-  const [first, last = first] = ports.split('-').map(Number)
-  return { set: setOf(id), host, protocol, first: first ?? 0, last: last ?? 0 }
-}
-
-function overlapsAny(id: ElementId, ranges: readonly MappedPorts[]): boolean {
-  const held = parsePorts(id)
-  return ranges.some(
-    (range) =>
-      range.set === held.set &&
-      range.protocol === held.protocol &&
-      (range.host === held.host || range.host.includes('/') || held.host.includes('/')) &&
-      range.first <= held.last &&
-      held.first <= range.last,
-  )
 }

@@ -1,4 +1,4 @@
-import { toBerthError } from '../../shared/errors.js'
+import { describeError, toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
 import { findIpv6Addresses } from '../host/ipv6-addresses.js'
@@ -7,7 +7,7 @@ import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
 import type { ByteCounters, GuestNetwork, Network } from './contract.js'
-import { sumCounters } from './counters.js'
+import { countersByGuest } from './counters.js'
 import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
 import { readWarnings } from './foreign.js'
@@ -15,7 +15,7 @@ import { Guard } from './guard.js'
 import type { Change } from './plan-change.js'
 import type { StaleFlows } from './plan-purge.js'
 import { StaleFlowQueue } from './purge.js'
-import { parseIpv4, parseSubnet, type Subnet } from './subnet.js'
+import { formatIpv4, parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
@@ -57,6 +57,8 @@ class HostNetwork implements Network {
   readonly #stale = new StaleFlowQueue(readHostAddresses)
   /** Set when another program changed the tables since they were last read in full. */
   #disturbed = true
+  /** Of what other programs filter nothing is known, or they changed it since. */
+  #othersChanged = true
   /** The same of the bridge. */
   #bridgeDisturbed = true
   /** What the tables were made of, nothing having changed them since. */
@@ -64,6 +66,8 @@ class HostNetwork implements Network {
   #readAtMs = 0
   #bridgeReadAtMs = 0
   #flowsChecked = false
+  #onForeignChange: (() => void) | undefined
+  #settling: NodeJS.Timeout | undefined
   #warnings: readonly string[] = []
   #purging: NodeJS.Timeout | undefined
   #queue: Promise<unknown> = Promise.resolve()
@@ -74,7 +78,11 @@ class HostNetwork implements Network {
     { countInternal = false, watch }: NetworkOptions,
   ) {
     this.#watch = watch
-    watch?.onChange('tables', () => (this.#disturbed = true))
+    watch?.onChange('tables', () => {
+      this.#tables.disturbed()
+      this.#noteForeignChange()
+    })
+    watch?.onChange('others', () => (this.#othersChanged = true))
     watch?.onChange('links', () => (this.#bridgeDisturbed = true))
     this.#tables = new Tables(this.#nft, {
       table: config.table,
@@ -85,11 +93,8 @@ class HostNetwork implements Network {
       subnet6: config.subnet6,
       countInternal,
     })
-    this.#guard = new Guard(this.#nft, {
-      table: config.table,
-      bridge: config.bridge,
-      interfacePrefix: config.interface_prefix,
-    })
+    const { table, bridge, interface_prefix: interfacePrefix } = config
+    this.#guard = new Guard(this.#nft, { table, bridge, interfacePrefix }, () => this.#noteForeignChange())
   }
 
   get warnings(): readonly string[] {
@@ -102,6 +107,7 @@ class HostNetwork implements Network {
       const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)
       await this.#tables.noteFirewalls()
+      await this.#readWarnings()
       const bridge = await this.#ensureBridge()
       const sysctls = await ensureSysctls(this.config.bridge)
       return [...repairs, ...bridge, ...sysctls]
@@ -145,15 +151,12 @@ class HostNetwork implements Network {
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     return this.#inTurn('read counters', async () =>
-      sumCounters(this.#known.values(), await this.#tables.readCounted()),
+      countersByGuest(this.#known.values(), await this.#tables.readCounted()),
     )
   }
 
   onForeignChange(listener: () => void): void {
-    let waiting: NodeJS.Timeout | undefined
-    this.#watch?.onChange('tables', () => {
-      waiting ??= setTimeout(() => ((waiting = undefined), listener()), settleMs).unref()
-    })
+    this.#onForeignChange = listener
   }
 
   remove(): Promise<void> {
@@ -168,6 +171,14 @@ class HostNetwork implements Network {
 
   close(): Promise<void> {
     return this.#inTurn('close the network', () => this.#end())
+  }
+
+  #noteForeignChange(): void {
+    this.#disturbed = true
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined
+      this.#onForeignChange?.()
+    }, settleMs).unref()
   }
 
   async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
@@ -193,7 +204,8 @@ class HostNetwork implements Network {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
     const owned = new Set(guests.map(({ ipv4 }) => ipv4))
-    const tracked = [...(await readTrackedAddresses())].filter((address) => {
+    const inFlows = await readTrackedAddresses(formatIpv4(first), formatIpv4(last))
+    const tracked = [...inFlows].filter((address) => {
       const value = parseIpv4(address) ?? 0
       return value >= first && value <= last && !owned.has(address)
     })
@@ -234,7 +246,7 @@ class HostNetwork implements Network {
     try {
       const result = await this.#tables.ensure(guests)
       await this.#guard.ensure()
-      this.#warnings = await readWarnings(this.#nft, this.config)
+      this.#othersChanged = true
       this.#readAtMs = now
       await this.#nft.close() // having listed all it holds memory of many times that
       return result
@@ -259,6 +271,14 @@ class HostNetwork implements Network {
     }
   }
 
+  async #readWarnings(): Promise<void> {
+    if (!this.#othersChanged) return
+    this.#othersChanged = false
+    this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
+      `what other programs filter could not be read: ${describeError(cause)}`,
+    ])
+  }
+
   #isUndisturbed(): boolean {
     const age = performance.now() - this.#readAtMs
     return this.#watch !== undefined && !this.#disturbed && age < fullReadMs
@@ -272,6 +292,7 @@ class HostNetwork implements Network {
 
   async #end(): Promise<void> {
     clearTimeout(this.#purging)
+    clearTimeout(this.#settling)
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
     await Promise.all([this.#nft.close(), this.#ip.close(), this.#guard.close()])
   }

@@ -1,9 +1,10 @@
 import type { Nft } from '../host/nft.js'
 import { shortHash, type HeldFirewall, type HeldGuests } from './element-index.js'
 import { parseTables, type ParsedTables } from './parse-tables.js'
-import type { ElementId } from './plan-guest.js'
+import { countersOf } from './plan-change.js'
+import type { CounterName } from './plan-guest.js'
 import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
-import { countingSets, families, guestSets } from './ruleset/guest-sets.js'
+import { families } from './ruleset/guest-sets.js'
 
 /*
  * What is compared is noted in the kernel itself, as names of empty chains: nft prints rules in a form of its
@@ -17,15 +18,21 @@ export interface Observed extends HeldGuests {
   readonly fingerprint: string
   /** The fingerprint noted when the tables were made, or none. */
   readonly noted: string | undefined
-  /** Bytes by element. */
-  readonly counted: ReadonlyMap<ElementId, number>
+  /** Bytes by counter. */
+  readonly counted: ReadonlyMap<CounterName, number>
+  /**
+   * Names of notes that guests' chains are as they were made, by device; those whose chains are gone are missing.
+   * @param planned hash of each firewall as planned, by device
+   */
+  notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
 }
 
 const noteChain = /\n\tchain fingerprint_([0-9a-f]{16}) \{\n\t\}(?=\n)/g
 
 export async function readTables(nft: Nft, plan: RulesetPlan): Promise<Observed> {
-  const texts: string[] = []
-  for (const family of families) texts.push((await nft.readTable(family, plan.table)) ?? '')
+  const texts = await Promise.all(
+    families.map(async (family) => (await nft.readTable(family, plan.table)) ?? ''),
+  )
   const parsed = parseTables(texts.join(''))
   const notes = [...parsed.structure.matchAll(noteChain)].map(([, hash]) => hash)
   return {
@@ -35,6 +42,8 @@ export async function readTables(nft: Nft, plan: RulesetPlan): Promise<Observed>
     elements: parsed.elements,
     counted: parsed.counted,
     firewalls: compareFirewalls(parsed),
+    counters: findCounted(parsed),
+    notesOf: (planned) => notesOf(parsed, planned),
   }
 }
 
@@ -42,22 +51,10 @@ export function fingerprintNote(table: string, { fingerprint }: Observed): strin
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }
 
-/** Bytes by element; undefined when the tables are not there. */
-export async function readCounted(nft: Nft, table: string): Promise<ParsedTables['counted'] | undefined> {
-  const text = await readAll(
-    nft,
-    countingSets.map((name) => `set ${guestSets[name]} ${table} ${name}`),
-  )
-  return text === undefined ? undefined : parseTables(text).counted
-}
-
 /** Beyond this many firewalls one read of the whole table is cheaper than one of each chain. */
 const maxSingle = 4
 
-/**
- * Names of notes that guests' chains are as they were made, by device; those whose chains are gone are missing.
- * @param planned hash of each firewall as planned, by device
- */
+/** Of some guests' firewalls; as `Observed.notesOf`. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,
@@ -66,7 +63,10 @@ export async function readFirewallNotes(
   const chains = [...planned.keys()].flatMap((device) => [`in_${device}`, `out_${device}`])
   const parts = chains.map((name) => `chain inet ${table} ${name}`)
   const text = planned.size > maxSingle ? await nft.readTable('inet', table) : await readAll(nft, parts)
-  const parsed = parseTables(text ?? '')
+  return notesOf(parseTables(text ?? ''), planned)
+}
+
+function notesOf(parsed: ParsedTables, planned: ReadonlyMap<string, string>): Map<string, string> {
   const made = [...planned].filter(([device]) => parsed.chains.has(`in_${device}`))
   return new Map(made.map(([device, hash]) => [device, noteOf(parsed, device, hash)]))
 }
@@ -80,6 +80,16 @@ async function readAll(nft: Nft, parts: readonly string[]): Promise<string | und
     texts.push(text)
   }
   return texts.join('')
+}
+
+export function deviceOf(counter: CounterName): string {
+  return counter.slice(counter.indexOf('_') + 1)
+}
+
+/** Devices whose counters are all there. */
+function findCounted({ counted }: ParsedTables): Set<string> {
+  const devices = [...counted.keys()].map(deviceOf)
+  return new Set(devices.filter((device) => countersOf(device).every((name) => counted.has(name))))
 }
 
 function noteOf({ chains }: ParsedTables, device: string, planned: string): string {

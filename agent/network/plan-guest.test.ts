@@ -21,19 +21,25 @@ const tcp: NatMapping = {
   containerPort: 22,
 }
 const [v6, other6] = ['2001:db8::2', '2001:db8::3']
-const plain = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'received 10.64.0.2', 'sent 10.64.0.2']
-const base = Object.fromEntries([...plain, 'self 10.64.0.2 . 10.64.0.2'].map((id) => [id, '']))
-const base6 = Object.fromEntries(
-  [
-    'guests6 "bt1" . 02:be:00:00:00:01 . 2001:db8::2',
-    'received6 2001:db8::2',
-    'sent6 2001:db8::2',
-    'self6 2001:db8::2 . 2001:db8::2',
-    'guests6 "bt1" . 02:be:00:00:00:01 . ::',
-    'guests6 "bt1" . 02:be:00:00:00:01 . fe80::be:ff:fe00:1',
-    'solicitors "bt1" . 0x2be00000001',
-  ].map((id) => [id, '']),
-)
+const base = {
+  'guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2': '',
+  'received 10.64.0.2': '"received_bt1"',
+  'sent 02:be:00:00:00:01': '"sent_bt1"',
+  'self 10.64.0.2 . 10.64.0.2': '',
+}
+const base6 = {
+  'owners6 2001:db8::2': 'a40:2',
+  'received6 2001:db8::2': '"received_bt1"',
+  ...Object.fromEntries(
+    [
+      'guests6 "bt1" . 02:be:00:00:00:01 . 2001:db8::2',
+      'self6 2001:db8::2 . 2001:db8::2',
+      'guests6 "bt1" . 02:be:00:00:00:01 . ::',
+      'guests6 "bt1" . 02:be:00:00:00:01 . fe80::be:ff:fe00:1',
+      'solicitors "bt1" . 0x2be00000001',
+    ].map((id) => [id, '']),
+  ),
+}
 
 describe('elements of a guest', () => {
   for (const [name, more, elements] of [

@@ -11,6 +11,13 @@ export type ElementId = `${GuestSet} ${string}`
 /** What elements are mapped to, as nft prints it; '' in a set. */
 export type Elements = ReadonlyMap<ElementId, string>
 
+/** A guest has a counter for each, of all its addresses. */
+export const countedWays = ['received', 'sent'] as const
+type CountedWay = (typeof countedWays)[number]
+
+/** What nft calls it, e.g. `received_bt1`. */
+export type CounterName = `${CountedWay}_${string}`
+
 export interface GuestPlan {
   readonly elements: Elements
   /** Undefined: no firewall, or it is off. */
@@ -25,15 +32,9 @@ export function planGuest(guest: GuestNetwork): GuestPlan {
   checkGuest(guest)
   const firewall = planFirewall(guest.device, guest.firewall)
   const addresses = [...planIpv4(guest), ...guest.ipv6Addresses.flatMap((ipv6) => planIpv6(guest, ipv6))]
-  return {
-    elements: new Map([
-      ...addresses,
-      ...planSolicitor(guest),
-      ...(firewall ? planDispatch(guest) : []),
-      ...guest.portMappings.flatMap((mapping) => planMapping(guest, mapping)),
-    ]),
-    firewall,
-  }
+  const elements = new Map([...addresses, ...planSolicitor(guest), ...(firewall ? planDispatch(guest) : [])])
+  for (const mapping of guest.portMappings) planMapping(guest, mapping, elements)
+  return { elements, firewall }
 }
 
 type Entry = [id: ElementId, value: string]
@@ -42,8 +43,8 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
     [`guests "${device}" . ${mac} . ${ipv4}`, ''],
-    [`received ${ipv4}`, ''],
-    [`sent ${ipv4}`, ''],
+    [`received ${ipv4}`, counterOf('received', device)],
+    [`sent ${mac}`, counterOf('sent', device)],
     [`self ${ipv4} . ${ipv4}`, ''],
     ...publicIpv4s.map((address): Entry => [`public_in ${address}`, ipv4]),
     ...(first === undefined ? [] : [[`public_out ${ipv4}`, first] satisfies Entry]),
@@ -51,13 +52,23 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
 }
 
 /** Its own mappings lead to the first of its addresses, from whichever it asks. */
-function planIpv6({ device, mac, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
+function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
   return [
+    [`owners6 ${ipv6}`, numbersOf(ipv4)],
     [`guests6 "${device}" . ${mac} . ${ipv6}`, ''],
-    [`received6 ${ipv6}`, ''],
-    [`sent6 ${ipv6}`, ''],
+    [`received6 ${ipv6}`, counterOf('received', device)],
     [`self6 ${ipv6} . ${first}`, ''],
   ]
+}
+
+function counterOf(way: CountedWay, device: string): string {
+  return `"${way}_${device}"`
+}
+
+/** As nft shows 32 bits that it takes for a handle of tc(8). */
+function numbersOf(ipv4: string): string {
+  const number = parseIpv4(ipv4) ?? 0
+  return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }
 
 /** Without an address it says nothing in IPv6; with one also as the link has it, and before it has one. */
@@ -91,29 +102,30 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** On the host's addresses of a family that the guest has too. */
-function planMapping(guest: GuestNetwork, mapping: NatMapping): Entry[] {
+/** On the host's addresses of a family that the guest has too. A guest may have a thousand. */
+function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses
-  return [
-    ...(hostIp.includes(':') ? [] : planFamily(guest.ipv4, mapping, '')),
-    ...(ipv6 === undefined || hostIp.includes('.') ? [] : planFamily(ipv6, mapping, '6')),
-  ]
+  if (!hostIp.includes(':')) planFamily({ target: guest.ipv4, suffix: '' }, mapping, elements)
+  if (ipv6 !== undefined && !hostIp.includes('.'))
+    planFamily({ target: ipv6, suffix: '6' }, mapping, elements)
 }
 
-function planFamily(target: string, mapping: NatMapping, suffix: '' | '6'): Entry[] {
+function planFamily(
+  { target, suffix }: { target: string; suffix: '' | '6' },
+  mapping: NatMapping,
+  elements: Map<ElementId, string>,
+): void {
   const { protocol, hostIp, hostPort, hostPortEnd, containerPort } = mapping
   const number = protocolNumbers[protocol]
-  const length = hostPortEnd - hostPort + 1
-  if (length > 1 && hostPort === containerPort) {
+  if (hostPortEnd > hostPort && hostPort === containerPort) {
     const at = hostIp === '' ? (suffix === '6' ? '::/0' : '0.0.0.0/0') : hostIp
-    return [[`port_ranges${suffix} ${at} . ${number} . ${hostPort}-${hostPortEnd}`, target]]
+    elements.set(`port_ranges${suffix} ${at} . ${number} . ${hostPort}-${hostPortEnd}`, target)
+    return
   }
   const key = hostIp === '' ? (`ports${suffix} ` as const) : (`host_ports${suffix} ${hostIp} . ` as const)
-  return Array.from({ length }, (_, i) => [
-    `${key}${number} . ${hostPort + i}`,
-    `${target} . ${containerPort + i}`,
-  ])
+  for (let port = hostPort; port <= hostPortEnd; port++)
+    elements.set(`${key}${number} . ${port}`, `${target} . ${containerPort + port - hostPort}`)
 }
 
 function checkGuest(guest: GuestNetwork): void {

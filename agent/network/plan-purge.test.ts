@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import type { Change } from './plan-change.js'
+import { noChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { findStaleFlows, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
-import { listAsked, StaleFlowQueue } from './purge.js'
+import { listFilters, StaleFlowQueue } from './purge.js'
 
 describe('stale flows', () => {
   const had = new Map<ElementId, string>([
@@ -14,9 +14,8 @@ describe('stale flows', () => {
     ['public_in 203.0.113.5', '10.64.0.2'],
   ])
   const none: StaleFlows = { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] }
-  const nothing: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
   const find = (part: { remove?: ElementId[]; add?: [ElementId, string][] }): StaleFlows =>
-    findStaleFlows({ ...nothing, ...part, add: new Map(part.add) }, (id) => had.get(id))
+    findStaleFlows({ ...noChange, ...part, add: new Map(part.add) }, (id) => had.get(id))
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
@@ -85,10 +84,35 @@ describe('stale flows', () => {
         ['host_ports 192.0.2.9 . 17 . 20003', '10.64.0.3 . 53'],
       ],
     })
-    expect(found.newDatagrams.map((mapping) => listAsked(mapping, hosts))).to.deep.equal([
-      ['192.0.2.9', '203.0.113.9'],
-      ['2001:db8::ff'],
-      ['192.0.2.9'],
+    const filters = listFilters(found, hosts)
+    expect(filters.map(({ address, ports }) => [address, ports?.[0]])).to.deep.equal([
+      ['192.0.2.9', 20002],
+      ['203.0.113.9', 20002],
+      ['2001:db8::ff', 20002],
+      ['192.0.2.9', 20003],
+    ])
+  })
+
+  it('are told by who opened and who answers, whom was asked and to whom is answered, and by ports', () => {
+    const flows = {
+      addresses: ['10.64.0.2'],
+      publicAddresses: ['203.0.113.5'],
+      mappings: [{ ...single('tcp', 3000, '10.64.0.3'), hostPortEnd: 3999, hostIp: '192.0.2.9' }],
+      newDatagrams: [],
+    }
+    expect(listFilters(flows, [])).to.deep.equal([
+      { address: '10.64.0.2', is: 'opener' },
+      { address: '10.64.0.2', is: 'answerer' },
+      { address: '203.0.113.5', is: 'asked' },
+      { address: '203.0.113.5', is: 'answered' },
+      { address: '10.64.0.3', is: 'answerer', protocol: 'tcp', ports: [3000, 3999], asked: '192.0.2.9' },
+    ])
+  })
+
+  it('of very many new mappings are all datagrams that reached the host itself', () => {
+    const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
+    expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
+      { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 

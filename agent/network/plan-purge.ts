@@ -1,4 +1,5 @@
-import { addressOf, parsePorts } from './element-index.js'
+import { addressOf } from './element-index.js'
+import { parsePorts } from './element-ports.js'
 import { keyOf, setOf, type Change } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 

@@ -1,9 +1,10 @@
+import { readNamedCounters } from '../host/nft-counters.js'
 import type { Nft } from '../host/nft.js'
 import { CommandError } from '../host/process.js'
 import type { GuestNetwork } from './contract.js'
-import { ElementIndex, mergeElements } from './element-index.js'
-import { fingerprintNote, readCounted, readFirewallNotes, readTables, type Observed } from './observed.js'
-import { planChange, type Change } from './plan-change.js'
+import { ElementIndex, hashOf, mergeElements } from './element-index.js'
+import { deviceOf, fingerprintNote, readFirewallNotes, readTables, type Observed } from './observed.js'
+import { countersOf, planChange, type Change } from './plan-change.js'
 import { planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from './plan-purge.js'
 import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
@@ -13,13 +14,20 @@ interface Ensured {
   readonly stale: StaleFlows
 }
 
+/** How late another program's change may be told of. */
+const doubtMs = 1000
+
 /**
  * The tables on the host, and what of them is guests'. Callers run one call at a time.
  */
 export class Tables {
+  /** When the tables were made last, by performance.now(); Infinity while they are. */
+  #madeAtMs = -Infinity
+  /** What is noted of the tables may be what another program had made of them by then. */
+  #doubted = false
   #index: ElementIndex | undefined
-  /** Bytes by element as last read: tables that are made anew go on counting there. */
-  readonly #counted = new Map<ElementId, number>()
+  /** Bytes by counter as last read: tables that are made anew go on counting there. */
+  readonly #counted = new Map<string, number>()
   /** Devices whose firewall was set since `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
 
@@ -33,11 +41,19 @@ export class Tables {
     const have = await this.#read()
     const index = this.#take(have)
     const change = index.planAll(guests)
-    if (have.fingerprint === have.noted)
+    if (this.#isAsMade(have))
       return { repairs: describeChange(change), stale: await this.#apply(index, change) }
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.#rebuild(new ElementIndex().planAll(guests))
     return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables made'], stale }
+  }
+
+  /**
+   * To be called when another program has changed the tables. While they are made, or soon after, that may have been
+   * before nft showed what they are: such a reference is not believed, and they are made once more.
+   */
+  disturbed(): void {
+    if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
   /** The same from what was read before, where nobody else has changed the tables since. */
@@ -80,9 +96,9 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** Bytes by element of the counting sets; what was lost with foreign changes is not in them. */
-  async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
-    const counted = (await readCounted(this.nft, this.plan.table)) ?? new Map<ElementId, number>()
+  /** Bytes by counter; those that were lost with foreign changes are missing. */
+  async readCounted(): Promise<ReadonlyMap<string, number>> {
+    const counted = await readNamedCounters(this.plan.table)
     this.#remember(counted)
     return counted
   }
@@ -96,7 +112,7 @@ export class Tables {
   async #apply(index: ElementIndex, change: Change): Promise<StaleFlows> {
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.nft.apply(this.#commands(index, change))
-    for (const id of change.remove) this.#counted.delete(id)
+    for (const name of change.dropCounters.flatMap(countersOf)) this.#counted.delete(name)
     index.applied(change)
     for (const { device } of change.setFirewalls) this.#unnoted.add(device)
     return stale
@@ -105,37 +121,45 @@ export class Tables {
   #commands(index: ElementIndex, change: Change): string[] {
     return planChange(this.plan.table, change, {
       noteOf: (device) => index.noteOf(device),
-      countedBy: (id) => (index.findValue(id) === undefined ? (this.#counted.get(id) ?? 0) : 0),
+      countedBy: (name) => this.#counted.get(name) ?? 0,
     })
+  }
+
+  #isAsMade({ fingerprint, noted }: Observed): boolean {
+    return fingerprint === noted && !this.#doubted
   }
 
   /** Without the complete list of guests nothing is removed. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
-    const index = this.#take(have)
-    if (have.fingerprint === have.noted) return index
+    if (this.#isAsMade(have)) return this.#take(have)
     const wanted = new ElementIndex().planAll(known)
     const elements = mergeElements([have, ...known.map(planGuest)])
-    return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
+    const addCounters = [...new Set([...wanted.addCounters, ...[...have.counted.keys()].map(deviceOf)])]
+    return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted), addCounters })
   }
 
   /** One transaction from whatever was there to the whole: at no moment a guest without anti-spoofing. */
   async #rebuild(all: Change): Promise<ElementIndex> {
-    const empty = new ElementIndex()
-    await this.nft.apply([
-      ...planRemoval(this.plan),
-      ...planRuleset(this.plan),
-      ...this.#commands(empty, all),
-    ])
-    empty.applied(all)
+    const counters = new Set<string>(all.addCounters.flatMap(countersOf))
+    for (const name of this.#counted.keys()) if (!counters.has(name)) this.#counted.delete(name)
+    const commands = this.#commands(new ElementIndex(), all)
+    this.#madeAtMs = Infinity
+    this.#doubted = false
+    await this.nft.apply([...planRemoval(this.plan), ...planRuleset(this.plan), ...commands])
     this.#unnoted.clear()
-    await this.#note(
-      empty,
-      all.setFirewalls.map(({ device }) => device),
-    )
     const made = await this.#read()
-    await this.nft.apply([fingerprintNote(this.plan.table, made)])
-    return this.#take(made)
+    const planned = new Map(all.setFirewalls.map((chains) => [chains.device, hashOf(chains)]))
+    const notes = made.notesOf(planned)
+    await this.nft.apply([
+      fingerprintNote(this.plan.table, made),
+      ...[...notes.values()].map((note) => this.#addNote(note)),
+    ])
+    this.#madeAtMs = performance.now()
+    const firewalls = new Map(
+      [...notes].map(([device, note]) => [device, { planned: planned.get(device)!, note }]),
+    )
+    return this.#take({ ...made, firewalls: new Map([...made.firewalls, ...firewalls]) })
   }
 
   async #note(index: ElementIndex, devices: readonly string[]): Promise<void> {
@@ -143,8 +167,12 @@ export class Tables {
     const { table } = this.plan
     const planned = new Map(devices.map((device) => [device, index.plannedOf(device)]))
     const notes = await readFirewallNotes(this.nft, table, planned)
-    await this.nft.apply([...notes.values()].map((note) => `add chain inet ${table} ${note}`))
+    await this.nft.apply([...notes.values()].map((note) => this.#addNote(note)))
     for (const [device, note] of notes) index.noted(device, note)
+  }
+
+  #addNote(note: string): string {
+    return `add chain inet ${this.plan.table} ${note}`
   }
 
   async #read(): Promise<Observed> {
@@ -153,8 +181,8 @@ export class Tables {
     return have
   }
 
-  #remember(counted: ReadonlyMap<ElementId, number>): void {
-    for (const [id, bytes] of counted) this.#counted.set(id, bytes)
+  #remember(counted: ReadonlyMap<string, number>): void {
+    for (const [name, bytes] of counted) this.#counted.set(name, bytes)
   }
 
   #take(have: Observed): ElementIndex {
@@ -170,12 +198,15 @@ function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }
   )
 }
 
-function describeChange({ remove, add, setFirewalls, dropFirewalls }: Change): string[] {
+function describeChange(change: Change): string[] {
+  const { remove, add, setFirewalls, dropFirewalls, addCounters, dropCounters } = change
   const counts = [
     [remove.length, 'nft elements removed'],
     [add.size, 'nft elements added'],
     [setFirewalls.length, 'firewalls set'],
     [dropFirewalls.length, 'firewalls removed'],
+    [addCounters.length, 'counters added'],
+    [dropCounters.length, 'counters removed'],
   ] as const
   return counts.flatMap(([count, what]) => (count === 0 ? [] : [`${count} ${what}`]))
 }

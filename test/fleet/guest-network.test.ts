@@ -316,7 +316,7 @@ describe('the network of a guest, from HTTP to packets', function () {
     const warnings = async () => (await send('GET', '/host-report')).data.warnings as string[]
     const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
     expect(nft(`${foreign} ${head}`).status).to.equal(0)
-    // Tables of others are looked at every 20 s, and the report follows every 5.
+    // The kernel tells of tables of others, the network is compared every 3 s, and the report follows every 5.
     await waitFor(warned, { timeoutMs: 40_000, what: 'a warning' })
     expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
     expect(ask(hostAddress, hostPort)).to.equal('')

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Nft } from '../../agent/host/nft.js'
+import { readNamedCounters } from '../../agent/host/nft-counters.js'
 import { Ip } from '../../agent/host/ip.js'
 import { isToolPid } from '../../agent/host/pipe.js'
 import { CommandError } from '../../agent/host/process.js'
@@ -102,6 +103,23 @@ describe('nft and ip on a pipe', () => {
       nft.apply([`add element ip ${table} m { ${ports.join(', ')}, 6 . 1 : 10.0.0.2 . 1 }`]),
     )
     expect((error as Error).message.length).to.be.lessThan(1000)
+  })
+
+  it('reads named counters, a thousand as well as none', async () => {
+    const inet = `inet ${table}_counted`
+    const remove = [`add table ${inet}`, `delete table ${inet}`]
+    await nft.apply(remove)
+    expect([...(await readNamedCounters(`${table}_counted`))]).to.deep.equal([])
+    const names = Array.from({ length: 1000 }, (_, i) => `c_${i}`)
+    const counters = names.map((name, i) => `add counter ${inet} ${name} { packets 1 bytes ${2 ** 40 + i} }`)
+    const other = `add quota ${inet} q { over 5 bytes }`
+    try {
+      await nft.apply([`add table ${inet}`, ...counters, other])
+      const read = await readNamedCounters(`${table}_counted`)
+      expect([...read].sort()).to.deep.equal(names.map((name, i) => [name, 2 ** 40 + i]).sort())
+    } finally {
+      await nft.apply(remove)
+    }
   })
 
   it('starts again when killed, before a command and during one', async () => {

@@ -263,13 +263,19 @@ def sniff(dev):
         print(data[data.index(b"<<") + 2 : data.index(b">>")].decode(), flush=True)
 
 
-def flood(target, count):
-    """Opens that many datagram flows; prints the seconds it took."""
+def flood(targets, count, size="1", *sources):
+    """Opens that many datagram flows, spread over targets (A,B,C) and own addresses; prints the seconds it took."""
     begin = time.time()
-    socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
+    targets = targets.split(",")
+    family = socket.AF_INET6 if ":" in targets[0] else socket.AF_INET
+    socks = [socket.socket(family, socket.SOCK_DGRAM) for _ in sources or range(4)]
+    for sock, source in zip(socks, sources):
+        sock.bind((source, 0))
+    ways = [(sock, target) for sock in socks for target in targets]
     for index in range(int(count)):
+        sock, target = ways[index % len(ways)]
         try:
-            socks[index % 4].sendto(b"x", (target, 1024 + index // 4))
+            sock.sendto(b"x" * int(size), (target, 1024 + index // len(ways)))
         except OSError:  # dropped: the kernel may say so
             pass
     print(time.time() - begin)

@@ -15,11 +15,12 @@ export const guestSets = {
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** address, counting */
+  /** address: its guest's ipv4 as two numbers */
+  owners6: 'inet',
+  /** address, mac: which counter counts what the guest receives, sends */
   received: 'inet',
-  sent: 'inet',
   received6: 'inet',
-  sent6: 'inet',
+  sent: 'inet',
   /** public address: guest's; guest's address: its public one */
   public_in: 'ip',
   public_out: 'ip',
@@ -38,6 +39,3 @@ export const guestSets = {
 } as const satisfies Record<string, Family>
 
 export type GuestSet = keyof typeof guestSets
-
-/** Sets that keep a counter for each element. */
-export const countingSets = ['received', 'sent', 'received6', 'sent6'] as const satisfies readonly GuestSet[]

@@ -13,8 +13,8 @@ export interface FilterTablePlan {
 }
 
 /**
- * Tracked connections of one guest, each way: none can fill the host's table (262,144 by default).
- * `ct count` walks all it counts for each new one, milliseconds of every packet at this many. So one in
+ * Tracked connections of one guest, each way, however many addresses it has: none can fill the host's table (262,144
+ * by default). `ct count` walks all it counts for each new one, milliseconds of every packet at this many. So one in
  * `sampling` is counted, and a guest found over its limit opens none for a second.
  */
 const connectionsPerGuest = 16_384
@@ -38,7 +38,7 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     hook('forward', 'filter', 0),
     // Later than every filter: what is dropped is not counted.
     hook('forward', 'filter', 10, 'traffic'),
-    ...['guest_to_host', 'from_guest', 'to_guest', 'firewall_from', 'firewall_to'].map(chain),
+    ...['guest_to_host', 'from_guest', 'to_guest', 'opened6', 'firewall_from', 'firewall_to'].map(chain),
     ...planFirewallDispatch(),
     ...planHost(plan),
     rule('forward', `iifname "${plan.bridge}" ${setMark('filtered')}`),
@@ -52,15 +52,25 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 function planSets(): Item[] {
-  return addressFamilies.flatMap(({ type, suffix }) => [
-    ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
-    ...['received', 'sent'].map((way) => set(`${way}${suffix}`, `type ${type}; counter;`)),
-    set(`pings${suffix}`, `type ${type}; size 65535; flags dynamic,timeout; timeout 10s;`),
-    ...['outbound', 'inbound'].flatMap((way) => [
-      set(`${way}${suffix}`, `type ${type}; size 65535; flags dynamic;`),
-      set(`${way}_full${suffix}`, `type ${type}; size 65535; flags dynamic,timeout; timeout 1s;`),
+  return [
+    ...addressFamilies.flatMap(({ type, suffix }) => [
+      ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
+      map(`received${suffix}`, `type ${type} : counter;`),
+      set(`pings${suffix}`, 'type ether_addr; size 65535; flags dynamic,timeout; timeout 10s;'),
     ]),
-  ])
+    map('sent', 'type ether_addr : counter;'),
+    map('owners6', 'type ipv6_addr : classid;'),
+    ...planConnectionSets('outbound', 'ether_addr'),
+    ...planConnectionSets('inbound', 'ipv4_addr'),
+    ...planConnectionSets('inbound6', 'classid'),
+  ]
+}
+
+function planConnectionSets(name: Connections, type: string): Item[] {
+  return [
+    set(name, `type ${type}; size 65535; flags dynamic;`),
+    set(`${name}_full`, `type ${type}; size 65535; flags dynamic,timeout; timeout 1s;`),
+  ]
 }
 
 /*
@@ -86,17 +96,17 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     rule('input', `iifname "${bridge}" jump guest_to_host`),
     rule(
       'guest_to_host',
-      `icmpv6 type nd-neighbor-solicit ip6 hoplimit 255 update @pings6 { ip6 saddr ${some} } accept`,
+      `icmpv6 type nd-neighbor-solicit ip6 hoplimit 255 update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'jump firewall_from'),
     rule('guest_to_host', 'ct state established,related accept'),
     rule(
       'guest_to_host',
-      `ip daddr ${gateway} icmp type echo-request update @pings { ip saddr ${some} } accept`,
+      `ip daddr ${gateway} icmp type echo-request update @pings { ether saddr ${some} } accept`,
     ),
     rule(
       'guest_to_host',
-      `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ip6 saddr ${some} } accept`,
+      `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
     // The bridge is entered and left by a hairpin: the kernel would tell the guest a shorter way.
@@ -112,51 +122,55 @@ function planFromGuest({ subnet }: FilterTablePlan): Item[] {
     rule('from_guest', 'ct state invalid,untracked drop'),
     rule('from_guest', `ip saddr != ${subnet} drop`),
     rule('from_guest', 'jump firewall_from'),
-    ...limitConnections({ chainName: 'from_guest', match: 'ct state new', way: 'outbound', key: 'saddr' }),
+    ...boundConnections('from_guest', 'outbound', { match: 'ct state new ', guest: 'ether saddr' }),
   ]
 }
 
 function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
-  const opened = { chainName: 'to_guest', way: 'inbound', key: 'daddr', match: 'ct state new' } as const
-  const [ipv4, ipv6] = addressFamilies
+  const mapped = 'ct state new ct status dnat '
   return [
     rule('to_guest', 'ct state invalid,untracked drop'),
     rule('to_guest', 'jump firewall_to'),
     rule('to_guest', 'ct state established,related accept'),
-    ...limitFamily({ ...opened, match: 'ct state new ct status dnat' }, ipv4),
-    ...limitFamily(opened, ipv6),
+    ...boundConnections('to_guest', 'inbound', { match: mapped, guest: 'ip daddr' }),
+    rule('to_guest', 'meta nfproto ipv6 jump opened6'),
     rule('to_guest', 'ct status dnat accept'),
     rule('to_guest', `ip6 daddr ${subnet6} drop`),
     rule('to_guest', 'meta nfproto ipv6 accept'),
     rule('to_guest', 'drop'),
+    ...planOpened6(),
   ]
 }
 
-interface Limit {
-  readonly chainName: string
+/**
+ * Whose an address is can be counted by only where it stands in the packet or its meta data: for these few rules it
+ * is the packet's priority, which a packet that opens a connection has no other use for.
+ */
+function planOpened6(): Item[] {
+  return [
+    rule('opened6', 'meta priority set ip6 daddr map @owners6'),
+    ...boundConnections('opened6', 'inbound6', { match: '', guest: 'meta priority' }),
+    rule('opened6', 'meta priority set none'),
+  ]
+}
+
+type Connections = 'outbound' | 'inbound' | 'inbound6'
+
+interface Bound {
   /** Which packets open a connection. */
   readonly match: string
-  readonly way: 'outbound' | 'inbound'
-  /** Where the guest's address is. */
-  readonly key: 'saddr' | 'daddr'
+  /** What is the same in all packets that open a connection of one guest. */
+  readonly guest: string
 }
 
-function limitConnections(limit: Limit): Item[] {
-  return addressFamilies.flatMap((family) => limitFamily(limit, family))
-}
-
-function limitFamily(
-  { chainName, match, way, key }: Limit,
-  { ip, suffix }: (typeof addressFamilies)[number],
-): Item[] {
+function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const count = `ct count over ${connectionsPerGuest / sampling}`
-  const full = `${way}_full${suffix}`
   return [
-    rule(chainName, `${match} ${ip} ${key} @${full} drop`),
+    rule(chainName, `${match}${guest} @${name}_full drop`),
     rule(
       chainName,
-      `${match} numgen random mod ${sampling} 0 ` +
-        `add @${way}${suffix} { ${ip} ${key} ${count} } update @${full} { ${ip} ${key} } drop`,
+      `${match}numgen random mod ${sampling} 0 ` +
+        `add @${name} { ${guest} ${count} } update @${name}_full { ${guest} } drop`,
     ),
   ]
 }
@@ -165,9 +179,9 @@ function limitFamily(
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),
-    ...addressFamilies.flatMap(({ ip, suffix }) => [
-      rule('traffic', `iifname "${bridge}" ${ip} saddr @sent${suffix}`),
-      rule('traffic', `oifname "${bridge}" ${ip} daddr @received${suffix}`),
-    ]),
+    rule('traffic', `iifname "${bridge}" counter name ether saddr map @sent`),
+    ...addressFamilies.map(({ ip, suffix }) =>
+      rule('traffic', `oifname "${bridge}" counter name ${ip} daddr map @received${suffix}`),
+    ),
   ]
 }

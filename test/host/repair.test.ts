@@ -1,0 +1,41 @@
+import { expect } from 'chai'
+import type { GuestNetwork } from '../../agent/network/contract.js'
+import { NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { firewallOf } from '../bench/network-plan.js'
+import { checkFirewall } from '../../shared/network-rules.js'
+
+/* What another program flushed is there again within seconds, on a host that is full. */
+
+const seconds = 5
+
+describe('repair of a full host', function () {
+  this.timeout(60_000)
+  const lab = new NetworkLab('btestrep', { subnet: '10.77.0.0/16' })
+  const publicIpv4s = Array.from({ length: 200 }, (_, i) => `198.18.7.${i + 1}`)
+  const guests = Array.from({ length: 1000 }, (_, i): GuestNetwork => {
+    const firewall = checkFirewall(firewallOf(20, i))
+    return lab.guest(i + 10, [], { firewall, publicIpv4s: publicIpv4s.slice(i, i + 1) })
+  })
+  let agent: AgentNetwork
+
+  before(async () => {
+    lab.build()
+    agent = lab.agent()
+    await agent.ensure(guests)
+  })
+  after(() => lab.remove())
+
+  it(`of 1,000 firewalls of 20 rules and 200 public addresses takes no ${seconds} s`, async () => {
+    lab.in(lab.host, 'nft', 'flush', 'ruleset')
+    const begin = performance.now()
+    expect(await agent.ensure(guests)).to.deep.equal(['nft tables made'])
+    expect(performance.now() - begin).to.be.lessThan(seconds * 1000)
+    expect(await agent.ensure(guests)).to.deep.equal([])
+  })
+
+  it('is noted, for the next agent', async () => {
+    const next = lab.agent()
+    expect(await next.ensure(guests)).to.deep.equal([])
+    await next.end()
+  })
+})
