@@ -29,10 +29,12 @@ export function planAssign(
   const has = new Set(device.addr_info.flatMap(({ local }) => local ?? []))
   const at = `dev if${device.ifindex}`
   const missing = ipv6Addresses.filter((address) => !has.has(address))
+  // A guest leaves with its first: of equals the kernel takes the newest, but none that is deprecated (RFC 6724, 5).
+  const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
   return [
     ...gone.filter((address) => has.has(address)).map((address) => `address delete ${address}/128 ${at}`),
     // Nobody else can have it: the host answers for it alone.
-    ...missing.map((address) => `address add ${address}/128 ${at} nodad`),
+    ...missing.map((address) => `address add ${address}/128 ${at} nodad${lifetime(address)}`),
     ...(missing.length > 0 ? [`route add default via ${gateway6} ${at}`] : []),
   ]
 }

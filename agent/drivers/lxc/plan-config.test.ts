@@ -130,8 +130,9 @@ describe('planConfig', () => {
       withNic({ ipv6Addresses: ['2001:db8::5', 'fd00::1'] }),
       {},
       [
-        'lxc.net.0.ipv6.address = 2001:db8::5/128',
+        // The kernel leaves with the one that came last.
         'lxc.net.0.ipv6.address = fd00::1/128',
+        'lxc.net.0.ipv6.address = 2001:db8::5/128',
         'lxc.net.0.ipv6.gateway = fe80::1',
       ],
     ],

@@ -119,8 +119,9 @@ function planNic({ nic }: Machine): string[] {
 /** Alone on its link each: guests see one another by way of the host only. */
 function planNicIpv6({ ipv6Addresses, gateway6 }: Machine['nic']): string[] {
   if (ipv6Addresses.length === 0) return []
+  // The kernel leaves with the newest of equals: the first comes last.
   return [
-    ...ipv6Addresses.map((address) => `lxc.net.0.ipv6.address = ${check('ipv6', address)}/128`),
+    ...ipv6Addresses.toReversed().map((address) => `lxc.net.0.ipv6.address = ${check('ipv6', address)}/128`),
     `lxc.net.0.ipv6.gateway = ${check('ipv6', gateway6)}`,
   ]
 }
