@@ -137,6 +137,7 @@ class HostNetwork implements Network {
       this.#detached.add(guest.uuid)
       this.#known.delete(guest.uuid)
       await this.#change((index) => index.planDetach(guest))
+      this.#tables.forgetCounted(guest)
       const addresses = [guest.ipv4, ...guest.ipv6Addresses]
       this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
     })
