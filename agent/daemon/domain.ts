@@ -10,6 +10,7 @@ import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestDefinitions } from '../guests/definitions.js'
 import { Guests, type HostCapacity } from '../guests/guests.js'
 import { loginVault } from '../guests/login-vault.js'
+import { PortHolds } from '../guests/port-holds.js'
 import { machineOf, networkOf } from '../guests/record.js'
 import { Reconciler } from '../guests/reconciler.js'
 import { GuestStore } from '../guests/store.js'
@@ -147,6 +148,7 @@ function createContext(parts: ContextParts): GuestContext {
     addresses,
     shaper: host.shaper,
     turns: new Turns(),
+    portHolds: new PortHolds(),
     images: {
       knows: (id) => images.find(id) !== undefined,
       has: (id) => images.find(id)?.available ?? false,

@@ -45,7 +45,9 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log,
   })
   closers.add(() => lxc.close())
-  const watch = new NetlinkWatch(config.network)
+  const watch = new NetlinkWatch(config.network, (reason) =>
+    log.warn({ reason }, 'the watch of the network ended and is started again'),
+  )
   closers.add(() => watch.close())
   const network = createNetwork(config.network, { countInternal: config.traffic.count_internal, watch })
   closers.add(() => network.close())

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { AddressBook, Network, Shaper } from '../network/contract.js'
+import type { PortHolds } from './port-holds.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
 import type { Turns } from './turns.js'
@@ -52,6 +53,7 @@ export interface GuestContext {
   readonly addresses: AddressBook
   readonly shaper: Shaper
   readonly turns: Turns
+  readonly portHolds: PortHolds
   readonly images: ImageSource
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine

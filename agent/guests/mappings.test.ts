@@ -7,6 +7,7 @@ import { readHostIpv4 } from '../host/addresses.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
 import { reserveMappings } from './mappings.js'
+import { PortHolds } from './port-holds.js'
 import type { PortMapping } from './record.js'
 import { GuestStore } from './store.js'
 
@@ -18,7 +19,9 @@ const config = validateConfig(
 
 describe('reserved mappings', () => {
   let store: GuestStore
+  let portHolds: PortHolds
   beforeEach(() => {
+    portHolds = new PortHolds()
     store = new GuestStore(new Changes(openDatabase(':memory:')))
   })
   afterEach(() => store.changes.db.close())
@@ -30,7 +33,7 @@ describe('reserved mappings', () => {
   })
   const reserve = (wanted: Partial<WantedMapping>[], listening: string[] = []): PortMapping[] =>
     reserveMappings(
-      { store, config },
+      { store, config, portHolds },
       {
         wanted: wanted.map((fields) => checkPortMapping(want(fields))),
         listening: new Set(listening),

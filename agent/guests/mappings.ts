@@ -8,7 +8,7 @@ import { PortChoice, type PortSpan } from '../network/ports.js'
 import type { GuestContext } from './context.js'
 import type { PortMapping } from './record.js'
 
-type Journal = Pick<GuestContext, 'store' | 'config'>
+type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds'>
 
 export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
@@ -39,9 +39,12 @@ export function reserveMappings(
   return chooseMappings(openChoice(journal, listening), wanted)
 }
 
-export function openChoice({ store, config }: Journal, listening: ReadonlySet<string>): PortChoice {
+export function openChoice(
+  { store, config, portHolds }: Journal,
+  listening: ReadonlySet<string>,
+): PortChoice {
   const { db } = store.changes
-  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening)
+  return new PortChoice(db, readNatPorts(db, config.network.nat_ports), listening).exclude(portHolds.spans)
 }
 
 /**

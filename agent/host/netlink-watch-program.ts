@@ -6,7 +6,7 @@
  *   ready          notices come from now on
  *   tables PID     the nft table, in whatever family
  *   rates PID      a qdisc, class or filter of any interface
- *   links 0        the bridge, an interface of a guest, or an address of any interface
+ *   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
  *   lost           some did not come
  */
 export const netlinkWatchProgram = String.raw`
@@ -19,7 +19,7 @@ $| = 1;
 my ($table, $bridge, $prefix) = @ARGV;
 my ($netlink, $raw, $route, $netfilter) = (16, 3, 0, 12);
 my ($new_generation, $del_link, $del_address, $new_qdisc) = (15, 17, 21, 36);
-my $guest = qr/^\Q$prefix\E\d+$/;
+my $guest = qr/^\Q$prefix\E\d+u?$/;
 my (%told, $touched);
 
 sub subscribe {

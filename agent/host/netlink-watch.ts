@@ -3,7 +3,8 @@ import { netlinkWatchProgram } from './netlink-watch-program.js'
 import { isToolPid } from './pipe.js'
 import { start } from './process.js'
 
-const restartMs = 1000
+/** From the end of one process to the next; each that did not get to listen doubles it. */
+const restartMs = { first: 1000, longest: 60_000 }
 
 /**
  * What was changed: `tables` the nft table, `rates` what tc sets, `links` the bridge, interfaces of guests and
@@ -28,9 +29,14 @@ export class NetlinkWatch {
   }
   #child: ReturnType<typeof start> | undefined
   #restart: NodeJS.Timeout | undefined
+  #restartMs = restartMs.first
   #closed = false
 
-  constructor(private readonly names: NetlinkNames) {
+  /** @param onEnd the watch ended, for what reason, and is started again after a while */
+  constructor(
+    private readonly names: NetlinkNames,
+    private readonly onEnd: (reason: string) => void = () => undefined,
+  ) {
     this.#start()
   }
 
@@ -49,19 +55,23 @@ export class NetlinkWatch {
     const child = start('/usr/bin/perl', ['-e', netlinkWatchProgram, table, bridge, prefix])
     this.#child = child
     createInterface({ input: child.stdout }).on('line', (line) => this.#take(line))
-    child.stderr.resume()
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-500)))
     let gone = false
-    const again = (): void => {
+    const again = (error?: unknown): void => {
       if (gone || this.#closed) return
       gone = true
       this.#tellAll()
-      this.#restart = setTimeout(() => this.#start(), restartMs).unref()
+      this.onEnd(error instanceof Error ? error.message : said.trim() || 'killed')
+      this.#restart = setTimeout(() => this.#start(), this.#restartMs).unref()
+      this.#restartMs = Math.min(this.#restartMs * 2, restartMs.longest)
     }
     child.once('error', again).once('close', again)
   }
 
   #take(line: string): void {
     const [topic = '', pid] = line.split(' ')
+    if (topic === 'ready') this.#restartMs = restartMs.first
     if (!isTopic(topic)) this.#tellAll()
     else if (!isToolPid(Number(pid))) this.#tell(topic)
   }

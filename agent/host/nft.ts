@@ -23,8 +23,11 @@ export class Nft {
 
   private readonly lasting: boolean
 
-  /** @param lasting whether the process stays: tables that it owns (`flags owner`) last as long */
-  constructor({ lasting = false } = {}) {
+  /**
+   * @param options `lasting`: the process stays; tables that it owns (`flags owner`) last as long. `onLost`: it ended
+   * without having been told to
+   */
+  constructor({ lasting = false, onLost }: { lasting?: boolean; onLost?: () => void } = {}) {
     this.lasting = lasting
     this.#pipe = new ToolPipe({
       program: 'nft',
@@ -35,6 +38,7 @@ export class Nft {
         return at < 0 ? undefined : stdout.slice(0, stdout.length - Math.min(stdout.length, 200) + at)
       },
       recycleAfter: lasting ? Infinity : 5000,
+      ...(onLost ? { onLost } : {}),
     })
   }
 
@@ -50,7 +54,8 @@ export class Nft {
       this.lasting || line.length <= maxPiped
         ? await this.#pipe.send(line)
         : await once(['-f', '-'], commands.join('\n'))
-    if (stderr !== '') throw failure(stderr)
+    const problems = withoutWarnings(stderr)
+    if (problems !== '') throw failure(problems)
   }
 
   /**
@@ -90,9 +95,15 @@ function check(text: string): void {
 
 /** Undefined: what was to be listed is not there. */
 function listed({ stdout, stderr }: PipeOutput): string | undefined {
-  if (stderr.includes('No such file or directory')) return undefined
-  if (stderr !== '') throw failure(stderr)
+  const problems = withoutWarnings(stderr)
+  if (problems.includes('No such file or directory')) return undefined
+  if (problems !== '') throw failure(problems)
   return stdout
+}
+
+/** nft warns of a table that iptables-nft made, whenever it is listed. */
+function withoutWarnings(stderr: string): string {
+  return stderr.replace(/^# Warning: .*\n?/gm, '')
 }
 
 /** nft repeats the whole line below each message: keep the messages alone. */

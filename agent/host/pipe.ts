@@ -16,6 +16,8 @@ export interface PipeTool {
   readonly beforeMarker: (output: string) => string | undefined
   /** Commands after which the process is replaced: these tools leak a little. Infinity: never, nor when unused. */
   readonly recycleAfter: number
+  /** The tool ended without having been told to. */
+  readonly onLost?: () => void
 }
 
 export interface PipeOutput {
@@ -34,19 +36,20 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Pids of the tools used last: what a tool did may be seen after it ended. */
-const toolPids = new Set<number>()
-const pidsKept = 64
+/** When tools were used last, by their pids: what a tool did may be seen after it ended. */
+const toolPids = new Map<number, number>()
+/** As long as a tool may take, and a little. Its pid is another program's some day. */
+const pidKeptMs = timeoutMs + 5_000
 
 export function noteToolPid(pid: number): void {
-  toolPids.delete(pid)
-  toolPids.add(pid)
-  for (const old of [...toolPids].slice(0, -pidsKept)) toolPids.delete(old)
+  const now = performance.now()
+  toolPids.set(pid, now)
+  for (const [old, usedAtMs] of toolPids) if (now - usedAtMs > pidKeptMs) toolPids.delete(old)
 }
 
-/** Whether a process is or was a tool of this agent. */
+/** Whether a process is or was a tool of this agent a moment ago. */
 export function isToolPid(pid: number): boolean {
-  return toolPids.has(pid)
+  return performance.now() - (toolPids.get(pid) ?? -Infinity) <= pidKeptMs
 }
 
 type Child = ReturnType<typeof start>
@@ -89,7 +92,9 @@ export class ToolPipe {
     child.stderr.setEncoding('utf8')
     child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects what waits
     const gone = (): void => {
-      if (this.#child === child) this.#child = undefined
+      if (this.#child !== child) return
+      this.#child = undefined
+      this.tool.onLost?.()
     }
     child.once('error', gone).once('exit', gone)
     return child

@@ -111,6 +111,8 @@ function planUnits(): ContentStep[] {
     file('etc/systemd/journald.conf.d/10-guest.conf', '[Journal]\nSystemMaxUse=32M\nRuntimeMaxUse=8M\n'),
     // A tenth of a boot's CPU time, for nothing while no session is registered with it.
     file('etc/systemd/system/systemd-logind.service.d/10-guest.conf', `[Unit]\n${needsPamSystemd}\n`),
+    // The name it is started by on demand: D-Bus would wait 25 s for a unit that is skipped, `reboot` twice that.
+    link('etc/systemd/system/dbus-org.freedesktop.login1.service', '/dev/null'),
   ]
 }
 

@@ -22,6 +22,7 @@ export interface PoolCapacity {
   usedBytes: number
 }
 
+const loopResolutionMs = 500
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
@@ -38,7 +39,7 @@ export interface HostSamplerOptions {
 export class HostSampler {
   #timer: NodeJS.Timeout | undefined
   readonly #load = new ProcessorLoad()
-  readonly #loop = monitorEventLoopDelay({ resolution: 500 })
+  readonly #loop = monitorEventLoopDelay({ resolution: loopResolutionMs })
 
   constructor(private readonly options: HostSamplerOptions) {}
 
@@ -64,7 +65,7 @@ export class HostSampler {
   async #read(): Promise<HostSample> {
     const [memory, pool] = await Promise.all([si.mem(), this.options.poolCapacity()])
     const own = process.cpuUsage()
-    const lagMs = this.#loop.mean / 1e6
+    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // what it measures is from one timer to the next
     this.#loop.reset()
     const [load1 = 0, load5 = 0, load15 = 0] = loadavg()
     return {
@@ -76,7 +77,7 @@ export class HostSampler {
       load: [load1, load5, load15],
       agentRssBytes: process.memoryUsage.rss(),
       agentCpuSeconds: (own.user + own.system) / 1e6,
-      eventLoopLagMs: Number.isFinite(lagMs) ? lagMs : 0,
+      eventLoopLagMs: Number.isFinite(lagMs) ? Math.max(0, lagMs) : 0,
       sampledAtMs: Date.now(),
     }
   }

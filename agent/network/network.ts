@@ -1,4 +1,4 @@
-import { toBerthError } from '../../shared/errors.js'
+import { describeError, toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
 import { findIpv6Addresses } from '../host/ipv6-addresses.js'
@@ -64,6 +64,8 @@ class HostNetwork implements Network {
   #readAtMs = 0
   #bridgeReadAtMs = 0
   #flowsChecked = false
+  #onForeignChange: (() => void) | undefined
+  #settling: NodeJS.Timeout | undefined
   #warnings: readonly string[] = []
   #purging: NodeJS.Timeout | undefined
   #queue: Promise<unknown> = Promise.resolve()
@@ -74,7 +76,10 @@ class HostNetwork implements Network {
     { countInternal = false, watch }: NetworkOptions,
   ) {
     this.#watch = watch
-    watch?.onChange('tables', () => (this.#disturbed = true))
+    watch?.onChange('tables', () => {
+      this.#tables.disturbed()
+      this.#noteForeignChange()
+    })
     watch?.onChange('links', () => (this.#bridgeDisturbed = true))
     this.#tables = new Tables(this.#nft, {
       table: config.table,
@@ -85,11 +90,8 @@ class HostNetwork implements Network {
       subnet6: config.subnet6,
       countInternal,
     })
-    this.#guard = new Guard(this.#nft, {
-      table: config.table,
-      bridge: config.bridge,
-      interfacePrefix: config.interface_prefix,
-    })
+    const { table, bridge, interface_prefix: interfacePrefix } = config
+    this.#guard = new Guard(this.#nft, { table, bridge, interfacePrefix }, () => this.#noteForeignChange())
   }
 
   get warnings(): readonly string[] {
@@ -151,10 +153,7 @@ class HostNetwork implements Network {
   }
 
   onForeignChange(listener: () => void): void {
-    let waiting: NodeJS.Timeout | undefined
-    this.#watch?.onChange('tables', () => {
-      waiting ??= setTimeout(() => ((waiting = undefined), listener()), settleMs).unref()
-    })
+    this.#onForeignChange = listener
   }
 
   remove(): Promise<void> {
@@ -169,6 +168,14 @@ class HostNetwork implements Network {
 
   close(): Promise<void> {
     return this.#inTurn('close the network', () => this.#end())
+  }
+
+  #noteForeignChange(): void {
+    this.#disturbed = true
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined
+      this.#onForeignChange?.()
+    }, settleMs).unref()
   }
 
   async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
@@ -236,7 +243,9 @@ class HostNetwork implements Network {
     try {
       const result = await this.#tables.ensure(guests)
       await this.#guard.ensure()
-      this.#warnings = await readWarnings(this.#nft, this.config)
+      this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
+        `what other programs filter could not be read: ${describeError(cause)}`,
+      ])
       this.#readAtMs = now
       await this.#nft.close() // having listed all it holds memory of many times that
       return result
@@ -274,6 +283,7 @@ class HostNetwork implements Network {
 
   async #end(): Promise<void> {
     clearTimeout(this.#purging)
+    clearTimeout(this.#settling)
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
     await Promise.all([this.#nft.close(), this.#ip.close(), this.#guard.close()])
   }

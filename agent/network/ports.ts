@@ -75,6 +75,12 @@ export class PortChoice {
     this.#chosen.push(span)
   }
 
+  /** Keeps ports from being chosen, free or not. */
+  exclude(spans: Iterable<PortSpan>): this {
+    this.#chosen.push(...spans)
+    return this
+  }
+
   /** @returns whether it could be had; nothing is taken otherwise */
   tryTake(span: PortSpan): boolean {
     const free = span.first >= this.range.start && span.last <= this.range.end && this.#isFree(span)

@@ -13,10 +13,17 @@ interface Ensured {
   readonly stale: StaleFlows
 }
 
+/** How late another program's change may be told of. */
+const doubtMs = 1000
+
 /**
  * The tables on the host, and what of them is guests'. Callers run one call at a time.
  */
 export class Tables {
+  /** When the tables were made last, by performance.now(); Infinity while they are. */
+  #madeAtMs = -Infinity
+  /** What is noted of the tables may be what another program had made of them by then. */
+  #doubted = false
   #index: ElementIndex | undefined
   /** Bytes by counting element as last read: tables that are made anew go on there. */
   readonly #counted = new Map<ElementId, number>()
@@ -33,11 +40,19 @@ export class Tables {
     const have = await this.#read()
     const index = this.#take(have)
     const change = index.planAll(guests)
-    if (have.fingerprint === have.noted)
+    if (this.#isAsMade(have))
       return { repairs: describeChange(change), stale: await this.#apply(index, change) }
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.#rebuild(new ElementIndex().planAll(guests))
     return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables made'], stale }
+  }
+
+  /**
+   * To be called when another program has changed the tables. While they are made, or soon after, that may have been
+   * before nft showed what they are: such a reference is not believed, and they are made once more.
+   */
+  disturbed(): void {
+    if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
   /** The same from what was read before, where nobody else has changed the tables since. */
@@ -114,10 +129,14 @@ export class Tables {
     })
   }
 
+  #isAsMade({ fingerprint, noted }: Observed): boolean {
+    return fingerprint === noted && !this.#doubted
+  }
+
   /** Without the complete list of guests nothing is removed. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
-    if (have.fingerprint === have.noted) return this.#take(have)
+    if (this.#isAsMade(have)) return this.#take(have)
     const wanted = new ElementIndex().planAll(known)
     const elements = mergeElements([have, ...known.map(planGuest)])
     return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
@@ -127,6 +146,8 @@ export class Tables {
   async #rebuild(all: Change): Promise<ElementIndex> {
     for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
     const commands = this.#commands(new ElementIndex(), all)
+    this.#madeAtMs = Infinity
+    this.#doubted = false
     await this.nft.apply([...planRemoval(this.plan), ...planRuleset(this.plan), ...commands])
     this.#unnoted.clear()
     const made = await this.#read()
@@ -136,6 +157,7 @@ export class Tables {
       fingerprintNote(this.plan.table, made),
       ...[...notes.values()].map((note) => this.#addNote(note)),
     ])
+    this.#madeAtMs = performance.now()
     const firewalls = new Map(
       [...notes].map(([device, note]) => [device, { planned: planned.get(device)!, note }]),
     )

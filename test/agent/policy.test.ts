@@ -1,21 +1,17 @@
-import type { ServiceError } from '@grpc/grpc-js'
 import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { GuestStatus, TrafficAction, TrafficMode, type Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { GuestSettingsServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
-import { call, createGuest, createRequest, operationDone, operationEnded } from '../support/agent-calls.js'
+import { call } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
-import { installBusyboxImage } from '../support/busybox-image.js'
 import { expectMore, expectRate, Flow, serveFlows, type FlowOptions, type Way } from '../support/flow.js'
 import { readInits, type Instance } from '../support/inventory.js'
+import { SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
-import { WatchedHost } from '../support/watched-host.js'
 
 /*
  * An agent of its own with a guest of BusyBox, and a client outside in a network namespace: what packets add up to,
@@ -59,9 +55,7 @@ while True:
 
 describe('traffic, quota and expiry of a guest', function () {
   this.timeout(120_000)
-  let agent: AgentProcess
-  let settings: GuestSettingsServiceClient
-  let watched: WatchedHost
+  let host: SettingsHost
   let uuid: string
   let instance: Instance
   const servers: ChildProcess[] = []
@@ -70,21 +64,15 @@ describe('traffic, quota and expiry of a guest', function () {
     removeClient()
     makeClient()
     const traffic = { interval_seconds: 1, throttle_mbps: 5 }
-    agent = await AgentProcess.create('pol', { traffic, lxc: { stop_timeout_seconds: 2 } })
-    await agent.start()
-    await agent.ready()
-    await agent.kill('SIGTERM')
-    await installBusyboxImage(join(agent.directory, 'pool'), 'debian-12')
-    instance = instanceOf(agent)
-    await startAgent()
-    uuid = await create()
+    const config = { traffic, lxc: { stop_timeout_seconds: 2 } }
+    host = await SettingsHost.open(await AgentProcess.create('pol', config))
+    instance = instanceOf(host.agent)
+    uuid = await host.create(1, 'talker')
     servers.push(await serve('/usr/bin/python3', '-c', echo), await serveFlows(atClient, flowPort))
   })
   after(async () => {
     for (const server of servers) server.kill('SIGKILL')
-    settings?.close()
-    watched?.close()
-    await agent?.destroy()
+    await host?.destroy()
     removeClient()
   })
 
@@ -93,14 +81,14 @@ describe('traffic, quota and expiry of a guest', function () {
     await expectUse(500)
     const running = exchangePackets(20_000)
     await waitFor(async () => (await use())[1] > 2000 * sentBytes, { what: 'half-way' })
-    await agent.kill('SIGKILL')
+    await host.agent.kill()
     await running
-    await startAgent()
+    await reconnect()
     await expectUse(20_500)
-    await power('restartGuest')
+    await host.power('restartGuest', uuid)
     await exchangePackets(300)
     await expectUse(20_800)
-    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await resetTraffic()
     expect(await use()).to.deep.equal([0, 0])
     await exchangePackets(10)
     await expectUse(10)
@@ -111,19 +99,19 @@ describe('traffic, quota and expiry of a guest', function () {
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
     expect(guest().policyReason).to.equal('traffic quota used up')
-    expect(await power('startGuest')).to.equal('policy_blocked')
-    expect(await power('restartGuest')).to.equal('policy_blocked')
-    await agent.kill('SIGKILL')
-    await startAgent()
+    expect(await host.power('startGuest', uuid)).to.equal('policy_blocked')
+    expect(await host.power('restartGuest', uuid)).to.equal('policy_blocked')
+    await host.agent.kill()
+    await reconnect()
     expect([guest().policyBlocked, guest().status]).to.deep.equal([true, GuestStatus.GUEST_STATUS_STOPPED])
-    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await resetTraffic()
     await waitFor(() => !guest().policyBlocked)
     expect(guest().status, 'not started by itself').to.equal(GuestStatus.GUEST_STATUS_STOPPED)
-    expect(await power('startGuest')).to.equal('done')
+    expect(await host.power('startGuest', uuid)).to.equal('done')
   })
 
   it('nothing more is sent from then on, however long the guest takes to stop', async () => {
-    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_STOP })
     process.kill(await initPid(), 'SIGSTOP') // it does not hear that it is to halt
     await whileFlooding(async () => {
@@ -132,9 +120,9 @@ describe('traffic, quota and expiry of a guest', function () {
       await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
       expect(countSent() - before, 'bytes').to.be.below(50e6)
     })
-    await call(settings.resetTraffic.bind(settings), { uuid, ifRevision: 0 })
+    await resetTraffic()
     await waitFor(() => !guest().policyBlocked)
-    expect(await power('startGuest')).to.equal('done')
+    expect(await host.power('startGuest', uuid)).to.equal('done')
   })
 
   it('throttled instead, it goes on at the lower rate, until the quota is raised', async () => {
@@ -142,7 +130,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
     await expectRate(await flow('up'), 5, 'throttled')
-    await power('restartGuest')
+    await host.power('restartGuest', uuid)
     await expectRate(await flow('up'), 5, 'after a restart of the guest')
     await limitTraffic({ monthlyGb: 5000 })
     expect(guest().throttled).to.equal(false)
@@ -152,11 +140,11 @@ describe('traffic, quota and expiry of a guest', function () {
   it('rates hold on a guest that runs, over its restart and its agent’s, and come back when taken away', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
-    await power('restartGuest')
+    await host.power('restartGuest', uuid)
     await expectRates('after a restart of the guest', 30, 20)
-    await agent.kill('SIGKILL')
+    await host.agent.kill()
     await expectRates('without an agent', 30, 20)
-    await startAgent()
+    await reconnect()
     for (const way of ['root', 'ingress']) {
       execFileSync('tc', ['qdisc', 'delete', 'dev', 'xpol1', way])
       await waitFor(() => /htb.*\n.*bfifo.*\n.*ingress/.test(qdiscs()), { timeoutMs: 5000, what: qdiscs })
@@ -171,11 +159,11 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(guest().policyBlocked).to.equal(false)
     await waitFor(() => guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED)
     expect(guest().policyReason).to.equal('expired')
-    expect(await power('startGuest')).to.equal('policy_blocked')
+    expect(await host.power('startGuest', uuid)).to.equal('policy_blocked')
     await setExpiry(Date.now() + dayMs)
     await waitFor(() => !guest().policyBlocked)
     await setExpiry(0)
-    expect(await power('startGuest')).to.equal('done')
+    expect(await host.power('startGuest', uuid)).to.equal('done')
   })
 
   it('a month turns once, though the clock goes there and back', async () => {
@@ -199,79 +187,40 @@ describe('traffic, quota and expiry of a guest', function () {
       })
       expect(readCount()).to.deep.equal(counted)
     }
-    await startAgent()
+    await reconnect()
   })
 
-  async function startAgent(): Promise<void> {
-    settings?.close()
-    watched?.close()
-    if (agent.exited()) await agent.start()
-    await agent.ready()
-    settings = agent.settings()
-    watched = new WatchedHost(agent.watch())
-    if (uuid) await waitFor(() => watched.guests().some((one) => one.uuid === uuid))
+  /** To an agent of now, once it tells of the guest. */
+  async function reconnect(): Promise<void> {
+    await host.restart()
+    await host.seen(uuid, 1)
   }
 
   /** With another clock certificates are not valid: what it does is read from its journal. */
   async function restartAt(clock: Record<string, string>): Promise<void> {
-    await agent.kill('SIGTERM')
+    await host.agent.kill('SIGTERM')
     const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
-    await agent.start(Object.keys(clock).length > 0 ? faked : {})
+    await host.agent.start(Object.keys(clock).length > 0 ? faked : {})
   }
 
   function readCount(): [string, number, number] {
-    const db = new Database(join(agent.directory, 'state', 'journal.db'), { readonly: true })
+    const db = new Database(join(host.agent.directory, 'state', 'journal.db'), { readonly: true })
     const row = db.prepare('SELECT period_start, rx_bytes, tx_bytes FROM traffic').raw().get()
     db.close()
     return row as [string, number, number]
   }
 
-  async function create(): Promise<string> {
-    const [guests, operations] = [agent.guests(), agent.operations()]
-    const request = createRequest(1, 'talker', { assignNat: false, portMappings: [] })
-    const { operation } = await createGuest(guests, request)
-    await operationDone(operations, operation!.id)
-    guests.close()
-    operations.close()
-    return request.uuid
-  }
+  const guest = (): Guest => host.guest(uuid)
 
-  const guest = (): Guest => watched.guests().find((one) => one.uuid === uuid)!
-  async function power(action: 'startGuest' | 'restartGuest'): Promise<string> {
-    const [guests, operations] = [agent.guests(), agent.operations()]
-    try {
-      const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
-      const { operation } = await call(guests[action].bind(guests), order)
-      return (await operationEnded(operations, operation!.id)).errorCode || 'done'
-    } catch (error) {
-      return String((error as ServiceError).metadata.get('berth-code')[0])
-    } finally {
-      guests.close()
-      operations.close()
-    }
-  }
+  const resetTraffic = () => call(host.client.resetTraffic.bind(host.client), { uuid, ifRevision: 0 })
 
   async function limitTraffic(change: { monthlyGb?: number; action?: TrafficAction }): Promise<void> {
-    const none = {
-      inGb: undefined,
-      outGb: undefined,
-      throttleMbps: undefined,
-      resetDay: undefined,
-      ifRevision: 0,
-    }
-    const { revision } = await call(settings.setTrafficLimit.bind(settings), {
-      ...{ uuid, mode: TrafficMode.TRAFFIC_MODE_TOTAL, monthlyGb: undefined, action: undefined },
-      ...none,
-      ...change,
-    })
-    await waitFor(() => guest().revision >= revision)
+    const mode = TrafficMode.TRAFFIC_MODE_TOTAL
+    await host.seen(uuid, (await host.setTrafficLimit(uuid, { mode, ...change })).revision)
   }
 
-  async function setRates(networkDownMbps: number, networkUpMbps: number): Promise<void> {
-    const rest = { vcpuMilli: undefined, ramMb: undefined, ioReadMbps: undefined, ioWriteMbps: undefined }
-    const change = { ...rest, networkDownMbps, networkUpMbps, uuid, ifRevision: 0 }
-    await call(settings.setLimits.bind(settings), change)
-  }
+  const setRates = (networkDownMbps: number, networkUpMbps: number) =>
+    host.setLimits(uuid, { networkDownMbps, networkUpMbps })
 
   async function expectRates(when: string, down: number, up: number): Promise<void> {
     await expectRate(await flow('down'), down, when)
@@ -281,12 +230,11 @@ describe('traffic, quota and expiry of a guest', function () {
   const qdiscs = (): string => execFileSync('tc', ['qdisc', 'show', 'dev', 'xpol1']).toString()
 
   async function setExpiry(expiresAtMs: number): Promise<void> {
-    const { revision } = await call(settings.setExpiry.bind(settings), { uuid, expiresAtMs, ifRevision: 0 })
-    await waitFor(() => guest().revision >= revision)
+    await host.seen(uuid, (await host.setExpiry(uuid, expiresAtMs)).revision)
   }
 
   async function use(): Promise<[number, number]> {
-    const { rxBytes, txBytes } = await call(settings.getTraffic.bind(settings), { uuid })
+    const { rxBytes, txBytes } = await call(host.client.getTraffic.bind(host.client), { uuid })
     return [Number(rxBytes), Number(txBytes)]
   }
 

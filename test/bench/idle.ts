@@ -7,8 +7,8 @@ const measureMs = 60_000
 const ticksPerSecond = 100
 
 /**
- * Resident memory and processor time of the daemons while nobody asks for anything: their own processes and,
- * for the agent, the tools it keeps on pipes.
+ * Resident memory and processor time of the daemons while nobody asks for anything. With the agent's go those of the
+ * tools it keeps, where pages that several share are counted once (PSS).
  */
 export async function benchIdle(
   pidFiles: { agent: string; gateway: string },
@@ -19,30 +19,42 @@ export async function benchIdle(
   const pids = Object.entries(pidFiles).map(
     ([name, file]) => [name, Number(readFileSync(file, 'utf8').split(' ')[0])] as const,
   )
-  const before = pids.map(([, pid]) => ticks(pid))
+  const before = pids.map(([, pid]) => familyTicks(pid))
   await delay(measureMs)
   for (const [i, [name, pid]] of pids.entries()) {
-    const percent = ((ticks(pid) - (before[i] ?? 0)) / ticksPerSecond / (measureMs / 1000)) * 100
+    const percent = ((familyTicks(pid) - (before[i] ?? 0)) / ticksPerSecond / (measureMs / 1000)) * 100
     figures.push(figure(`${name}, ${guests} guests: resident memory`, 'MB', { Berth: familyRssMb(pid) }))
     figures.push(figure(`${name}, ${guests} guests: processor`, '% of one', { Berth: percent }))
   }
   return figures
 }
 
-/** utime and stime, fields 14 and 15 of /proc/pid/stat (proc(5)). */
+/** Its own, of what it started and has ended, and of the launcher, which starts the rest. */
+function familyTicks(pid: number): number {
+  return [pid, ...readChildren(pid)].reduce((sum, each) => sum + ticks(each), 0)
+}
+
+/** utime, stime and those of children that ended, fields 14 to 17 of /proc/pid/stat (proc(5)). */
 function ticks(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return Number(fields[11]) + Number(fields[12])
+  return [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0)
 }
 
-/** With what it started and keeps: the agent's launcher and tools on pipes, the gateway's Redis is its own master. */
+/** With what it started and keeps: the agent's launcher and tools on pipes, the gateway's Redis. */
 function familyRssMb(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean)
-  return [pid, ...children.map(Number)].reduce((sum, each) => sum + rssMb(each), 0)
+  const tools = readChildren(pid).map((child) => readKb(`/proc/${child}/smaps_rollup`, 'Pss'))
+  return tools.reduce((sum, kb) => sum + kb, readKb(`/proc/${pid}/status`, 'VmRSS')) / 1024
 }
 
-function rssMb(pid: number): number {
-  const [, kb = 'NaN'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Number(kb) / 1024
+function readChildren(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+    .map(Number)
+}
+
+function readKb(file: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(file, 'utf8'))?.[1])
 }

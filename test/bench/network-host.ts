@@ -5,6 +5,7 @@ import { networkOf, unlimitedTraffic, type PortMapping } from '../../agent/guest
 import { setFirewall } from '../../agent/guests/settings/firewall.js'
 import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
 import { GuestStore } from '../../agent/guests/store.js'
+import { PortHolds } from '../../agent/guests/port-holds.js'
 import { Turns } from '../../agent/guests/turns.js'
 import { deviceName } from '../../agent/network/allocation.js'
 import type { GuestNetwork, Network } from '../../agent/network/contract.js'
@@ -47,6 +48,7 @@ export class SimulatedHost {
       store: new GuestStore(new Changes(openDatabase(join(directory, 'journal.db')))),
       network: this.network,
       turns: new Turns(),
+      portHolds: new PortHolds(),
       log: createLogger({ name: 'bench', level: 'error' }),
       now: Date.now,
       deviceOf: (id: number) => deviceName(config.interface_prefix, id),

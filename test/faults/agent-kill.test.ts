@@ -1,89 +1,48 @@
 import { expect } from 'chai'
-import { randomInt, randomUUID } from 'node:crypto'
+import { spawnSync } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { Operation, OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
-import { callUntilAnswered, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
+import type { GuestSettingsServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
+import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
+import { call, callUntilAnswered, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
+import { Customer } from '../support/customer.js'
 import {
   finishDeletions,
   readExpected,
   readInits,
   readInventory,
-  readOperationCounts,
+  readOpenOperations,
   type Instance,
 } from '../support/inventory.js'
+import { readExpectedSettings, readSettings } from '../support/settings-inventory.js'
 import { waitFor } from '../support/wait.js'
+import { WatchedHost } from '../support/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 40)
 const steadyGuests = 3
 const busyGuests = 6
-
-/** Asks for random things of its guest until told to stop; what the agent acknowledged is remembered. */
-class Customer {
-  readonly acknowledged: string[] = []
-  #uuid: string | undefined
-
-  constructor(
-    private readonly client: GuestServiceClient,
-    private readonly slot: number,
-    private readonly nextId: () => number,
-  ) {}
-
-  async run(stopped: () => boolean): Promise<void> {
-    while (!stopped()) {
-      try {
-        await this.#order(stopped)
-      } catch {
-        this.#uuid = undefined // refused: it is gone or being deleted
-      }
-      await delay(randomInt(10, 250))
-    }
-  }
-
-  async #order(stopped: () => boolean): Promise<void> {
-    const { client } = this
-    if (this.#uuid === undefined) {
-      const id = this.nextId()
-      const request = createRequest(id, `busy-${this.slot}-${id}`)
-      const { operation } = await callUntilAnswered(client.createGuest.bind(client), request, stopped)
-      this.#note(operation)
-      this.#uuid = request.uuid
-      return
-    }
-    const order = { operationId: randomUUID(), uuid: this.#uuid, requestedBy: 'test', force: true }
-    const { operation } = await callUntilAnswered(this.#randomMethod(), order, stopped)
-    this.#note(operation)
-    if (operation?.action === 'delete') this.#uuid = undefined
-  }
-
-  #randomMethod() {
-    const { client } = this
-    const methods = [
-      client.startGuest.bind(client),
-      client.stopGuest.bind(client),
-      client.restartGuest.bind(client),
-      client.deleteGuest.bind(client),
-    ] as const
-    return methods[randomInt(methods.length)] as (typeof methods)[1]
-  }
-
-  #note(operation: Operation | undefined): void {
-    if (operation) this.acknowledged.push(operation.id)
-  }
-}
+/** Guests' IPv6 addresses are of its prefix; no packet leaves by it. */
+const uplink = 'btestk0'
+const forwarding = 'net.ipv6.conf.all.forwarding'
 
 describe(`agent killed ${kills} times`, function () {
   this.timeout(600_000)
   let agent: AgentProcess
   let instance: Instance
   let client: GuestServiceClient
+  let settings: GuestSettingsServiceClient
   let operations: OperationServiceClient
+  let forwardedBefore = ''
   let stopped = false
 
   before(async () => {
+    forwardedBefore = run('sysctl', '-n', forwarding).trim()
+    run('ip', 'link', 'delete', uplink)
+    run('ip', 'link', 'add', uplink, 'type', 'veth', 'peer', 'name', `${uplink}p`)
     agent = await AgentProcess.create('k')
     instance = {
       stateDir: join(agent.directory, 'state'),
@@ -100,16 +59,19 @@ describe(`agent killed ${kills} times`, function () {
   // On a failure, too: open clients and busy customers would keep the process alive.
   after(async () => {
     stopped = true
-    client?.close()
-    operations?.close()
+    for (const open of [client, settings, operations]) open?.close()
     await agent?.destroy()
+    run('ip', 'link', 'delete', uplink)
+    run('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
   })
 
   it('loses nothing, leaks nothing, stops no guest', async () => {
     await agent.start()
     await agent.ready()
     client = agent.guests()
+    settings = agent.settings()
     operations = agent.operations()
+    await setPrefix()
     let lastId = 0
     for (let i = 0; i < steadyGuests; i++) {
       const { operation } = await createGuest(client, createRequest(++lastId, `steady-${i}`))
@@ -117,40 +79,77 @@ describe(`agent killed ${kills} times`, function () {
     }
     const before = readInits(instance)
     expect([...before.keys()]).to.have.length(steadyGuests)
-
-    const customers = Array.from(
-      { length: busyGuests },
-      (_, slot) => new Customer(client, slot, () => ++lastId),
-    )
-    const runs = customers.map((customer) => customer.run(() => stopped))
+    const parts = { guests: client, settings, nextId: () => ++lastId, stopped: () => stopped }
+    const customers = Array.from({ length: busyGuests }, (_, slot) => new Customer({ ...parts, slot }))
+    const runs = customers.map((customer) => customer.run())
     for (let kill = 0; kill < kills; kill++) {
-      await delay(randomInt(0, 900))
-      await agent.kill('SIGKILL')
-      await agent.start()
-      await agent.ready()
-      for (const [name, identity] of before) expect(readInits(instance).get(name), name).to.equal(identity)
+      await killSoon()
+      const inits = readInits(instance)
+      for (const [name, identity] of before) expect(inits.get(name), name).to.equal(identity)
     }
+    await agent.ready()
     stopped = true
     await Promise.all(runs)
+    const answered = customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
+    expect(answered, 'settings').to.be.above(kills)
 
-    await waitFor(() => openOperations(instance) === 0, {
+    await waitFor(() => readOpenOperations(instance).length === 0, {
       timeoutMs: 120_000,
-      what: () => `all operations ended: ${JSON.stringify(readOperationCounts(instance))}`,
+      what: () => `all operations ended: ${readOpenOperations(instance).join('; ')}\n${agent.logTail()}`,
     })
-    for (const id of customers.flatMap((customer) => customer.acknowledged))
+    for (const id of customers.flatMap((customer) => customer.operations))
       await waitFor(
         async () => (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation,
       )
+    await expectAcknowledged(customers)
     finishDeletions(instance)
-    await waitFor(() => JSON.stringify(readInventory(instance)) === JSON.stringify(readExpected(instance)), {
+    const read = () => ({ ...readInventory(instance), ...withPrefix(readSettings(instance)) })
+    const expected = () => ({ ...readExpected(instance), ...withPrefix(readExpectedSettings(instance)) })
+    await waitFor(() => JSON.stringify(read()) === JSON.stringify(expected()), {
       timeoutMs: 30_000,
     }).catch(() => undefined)
-    expect(readInventory(instance)).to.deep.equal(readExpected(instance))
+    expect(read()).to.deep.equal(expected())
     for (const [name, identity] of before) expect(readInits(instance).get(name), name).to.equal(identity)
   })
+
+  /** A while after it is ready, or while it still recovers. */
+  async function killSoon(): Promise<void> {
+    if (randomInt(3) > 0) await agent.ready()
+    await delay(randomInt(0, 900))
+    await agent.kill('SIGKILL')
+    await agent.start()
+  }
+
+  async function setPrefix(): Promise<void> {
+    const routing = agent.routing()
+    const item = { interface: uplink, address: '', prefix: '2001:db8:6b:1::', prefixLen: 64, gateway: '' }
+    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [item] }, nat4Ports: undefined }
+    await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
+  }
+
+  /** Of guests that are there: an order may have deleted one that its customer has left. */
+  async function expectAcknowledged(customers: readonly Customer[]): Promise<void> {
+    const watched = new WatchedHost(agent.watch())
+    try {
+      for (const { uuid = '', acknowledged } of customers) {
+        if (uuid === '') continue
+        const guest = await waitFor(() => watched.guests().find((one) => one.uuid === uuid))
+        const { firewall } = await call(settings.getFirewall.bind(settings), { uuid })
+        const known = Object.entries(acknowledged).filter(([, value]) => value !== undefined)
+        expect({ ...guest, firewall }).to.deep.include(Object.fromEntries(known))
+      }
+    } finally {
+      watched.close()
+    }
+  }
 })
 
-function openOperations(instance: Instance): number {
-  const counts = readOperationCounts(instance)
-  return (counts['pending'] ?? 0) + (counts['running'] ?? 0)
+/** Fields of both inventories have names of their own. */
+function withPrefix(settings: object): object {
+  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [`settings: ${name}`, value]))
+}
+
+/** What fails is seen later. */
+function run(program: string, ...args: string[]): string {
+  return spawnSync(program, args).stdout.toString()
 }

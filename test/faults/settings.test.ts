@@ -1,10 +1,17 @@
 import { expect } from 'chai'
-import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { call } from '../support/agent-calls.js'
 import { createFaultyAgent, setFaults, type Fault } from '../support/faulty-agent.js'
-import { readGuestLimits, readInits, type Instance } from '../support/inventory.js'
+import {
+  readExpected,
+  readGuestLimits,
+  readInits,
+  readInventory,
+  type Instance,
+} from '../support/inventory.js'
 import { codeOf, SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
@@ -22,15 +29,18 @@ describe('settings where something fails', function () {
   let instance: Instance
   let uuid: string
   let forwardedBefore = '0'
+  /** Arguments of lxc-attach, before a command. */
+  const attach: string[] = []
 
   before(async () => {
     forwardedBefore = sh('sysctl', '-n', forwarding).trim()
-    host = await SettingsHost.open(await createFaultyAgent(tag))
+    host = await SettingsHost.open(await createFaultyAgent(tag, { lxc: { swap_ratio: 0 } }))
     const { directory } = host.agent
     const [stateDir, pool] = [join(directory, 'state'), join(directory, 'pool')]
     instance = { stateDir, pool, table: `btest_${tag}`, interfacePrefix: `x${tag}` }
     removeUplink()
     sh('ip', 'link', 'add', uplink, 'type', 'veth', 'peer', 'name', `${uplink}p`)
+    attach.push('-P', join(stateDir, 'lxc'), '-n', `x${tag}-1`, '--clear-env', '--')
     await setPrefix()
     uuid = await host.create(1, 'one')
   })
@@ -41,11 +51,14 @@ describe('settings where something fails', function () {
   })
   afterEach(() => setFaults(host.agent, {}))
 
-  const faults = (given: Readonly<Record<string, Fault>>): void =>
-    setFaults(
-      host.agent,
-      Object.fromEntries(Object.entries(given).map(([method, fault]) => [`${method} x${tag}1`, fault])),
-    )
+  /** By method, of guest 1, or by `METHOD ID`. */
+  const faults = (given: Readonly<Record<string, Fault>>): void => {
+    const named = Object.entries(given).map(([at, fault]) => {
+      const [method, id = '1'] = at.split(' ')
+      return [`${method} x${tag}${id}`, fault]
+    })
+    setFaults(host.agent, Object.fromEntries(named) as Record<string, Fault>)
+  }
   const limits = () => readGuestLimits(`x${tag}-1`)
 
   describe('killed between journal and host', () => {
@@ -119,6 +132,151 @@ describe('settings where something fails', function () {
     })
   })
 
+  describe('of two guests at once', () => {
+    let other: string
+    const ports = (of: string): number[] => host.guest(of).portMappings.map(({ hostPort }) => hostPort)
+    const expectConsistent = (): Promise<unknown> =>
+      waitFor(() => JSON.stringify(readInventory(instance).ports) === JSON.stringify(expected()), {
+        what: () => `${readInventory(instance).ports.join(', ')} to become ${expected().join(', ')}`,
+      })
+    const expected = (): string[] => readExpected(instance).ports
+
+    before(async () => {
+      other = await host.create(2, 'two')
+      await host.removeMappings(uuid)
+    })
+    afterEach(async () => {
+      for (const of of [uuid, other]) await host.removeMappings(of)
+    })
+
+    it('a port that one has left is nobody’s until the host has followed, and its own again where it refuses', async () => {
+      const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 35_001 })
+      await host.seen(uuid, revision)
+      faults({ attach: 'hold' })
+      const changed = codeOf(host.updateMapping(uuid, 0, { hostPort: 35_002 }))
+      await waitFor(() => ports(uuid)[0] === 35_002, { what: 'the journal' })
+      for (const hostPort of [35_001, 35_002])
+        expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort }))).to.equal('port_conflict')
+      faults({ attach: 'fail' })
+      expect(await changed).not.to.be.oneOf(['accepted', 'port_conflict'])
+      faults({})
+      await waitFor(() => ports(uuid)[0] === 35_001, { what: 'the journal to go back' })
+      await expectConsistent()
+      const { revision: removed } = await host.removeMapping(uuid, 0)
+      await host.seen(uuid, removed)
+      expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 35_001 }))).to.equal(
+        'accepted',
+      )
+    })
+
+    it('both refused at the same moment go back, each to its own', async () => {
+      await host.addMapping(uuid, { containerPort: 22, hostPort: 35_001 })
+      await host.addMapping(other, { containerPort: 22, hostPort: 35_011 })
+      faults({ attach: 'hold', 'attach 2': 'hold' })
+      const changed = [
+        codeOf(host.updateMapping(uuid, 0, { hostPort: 35_003 })),
+        codeOf(host.removeMapping(other, 0)),
+      ]
+      await waitFor(() => ports(uuid)[0] === 35_003 && ports(other).length === 0, { what: 'the journal' })
+      faults({ attach: 'fail', 'attach 2': 'fail' })
+      expect(await Promise.all(changed)).not.to.include('accepted')
+      faults({})
+      await waitFor(() => ports(uuid)[0] === 35_001 && ports(other)[0] === 35_011, { what: 'the journal' })
+      await expectConsistent()
+    })
+
+    it('one of all that expect the same revision is carried out', async () => {
+      for (let round = 1; round <= 3; round++) {
+        const { revision } = host.guest(uuid)
+        const codes = await Promise.all(settingsOf(uuid, { round, ifRevision: revision }).map(codeOf))
+        expect(codes.filter((code) => code === 'accepted')).to.have.length(1)
+        expect(codes.filter((code) => code === 'precondition_failed')).to.have.length(codes.length - 1)
+        await host.seen(uuid, revision + 1)
+      }
+    })
+  })
+
+  describe('refused for what the guest is', () => {
+    it('memory that is in use: nothing changes', async () => {
+      const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
+      const before = (await host.seen(uuid, revision)).limits
+      const eater = spawn('lxc-attach', [
+        ...attach,
+        'sh',
+        '-c',
+        'head -c 150m /dev/zero | busybox tail -c 150m | sleep 60',
+      ])
+      try {
+        await waitFor(() => usedMemory() > 150 * mib, { what: 'the guest to use its memory' })
+        expect(await codeOf(host.setLimits(uuid, { ramMb: 64, vcpuMilli: 2000 }))).to.equal('memory_in_use')
+      } finally {
+        eater.kill('SIGKILL')
+      }
+      expect(host.guest(uuid).limits).to.deep.equal(before)
+      expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
+    })
+
+    it('being created: its limits are not changed, all else is', async () => {
+      faults({ 'createDisk 3': 'hold' })
+      const created = await host.orderCreate(3, 'three')
+      await host.seen(created.uuid, 1)
+      const codes = await Promise.all(settingsOf(created.uuid).map(codeOf))
+      expect(codes).to.deep.equal([
+        'accepted',
+        'accepted',
+        'task_running',
+        'accepted',
+        'accepted',
+        'accepted',
+      ])
+      faults({})
+      await host.done(created.operationId)
+      expect(await codeOf(host.setLimits(created.uuid, { ramMb: 100 }))).to.equal('accepted')
+      expect(readGuestLimits(`x${tag}-3`).memoryBytes).to.equal(100 * mib)
+      expect(await host.firewall(created.uuid)).to.include({ enabled: true })
+    })
+
+    it('being deleted', async () => {
+      const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
+      faults({ 'delete 3': 'hold' })
+      const operation = await host.order('deleteGuest', deleted)
+      await waitFor(() => host.guest(deleted).status === GuestStatus.GUEST_STATUS_DELETING)
+      expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(
+        new Set(['invalid_state']),
+      )
+      faults({})
+      await host.done(operation)
+      expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(
+        new Set(['not_found']),
+      )
+    })
+
+    it('broken: it can only be deleted', async () => {
+      faults({ 'createDisk 4': 'fail', 'delete 4': 'fail' })
+      const { uuid: broken } = await host.orderCreate(4, 'four')
+      await host.seen(broken, 1)
+      await waitFor(() => host.guest(broken).status === GuestStatus.GUEST_STATUS_ERROR, { timeoutMs: 30_000 })
+      expect(new Set(await Promise.all(settingsOf(broken).map(codeOf)))).to.deep.equal(
+        new Set(['invalid_state']),
+      )
+      faults({})
+      expect(await host.power('deleteGuest', broken)).to.equal('done')
+    })
+  })
+
+  /** One of each kind. */
+  function settingsOf(of: string, { round = 0, ifRevision = 0 } = {}): Promise<unknown>[] {
+    const firewall = { enabled: true, defaultAction: round % 2 ? 'ACCEPT' : 'DROP', rules: [] }
+    return [
+      host.addMapping(of, { containerPort: 1 }, ifRevision),
+      host.setFirewall(of, firewall, ifRevision),
+      host.setLimits(of, { networkUpMbps: 50 + round, ifRevision }),
+      host.setTrafficLimit(of, { monthlyGb: 100 + round, ifRevision }),
+      host.setExpiry(of, Date.now() + (1 + round) * 86_400_000, ifRevision),
+      host.assignIpv6(of, [], ifRevision),
+    ]
+  }
+
   async function setPrefix(): Promise<void> {
     const routing = host.agent.routing()
     const item = { interface: uplink, address: '', prefix, prefixLen: 64, gateway: '' }
@@ -126,6 +284,13 @@ describe('settings where something fails', function () {
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 
+  const usedMemory = (): number => {
+    const v1 = '/sys/fs/cgroup/memory'
+    const group = `${existsSync(v1) ? v1 : '/sys/fs/cgroup'}/lxc.payload.x${tag}-1`
+    return Number(
+      readFileSync(`${group}/${existsSync(v1) ? 'memory.usage_in_bytes' : 'memory.current'}`, 'utf8'),
+    )
+  }
   const config = (): string => readFileSync(join(instance.stateDir, 'lxc', `x${tag}-1`, 'config'), 'utf8')
   const initOf = (): string => readInits(instance).get(`x${tag}-1`) ?? ''
 
@@ -134,10 +299,7 @@ describe('settings where something fails', function () {
 
   async function rebootInside(): Promise<void> {
     const before = initOf()
-    sh(
-      ...(['lxc-attach', '-P', join(instance.stateDir, 'lxc'), '-n', `x${tag}-1`] as const),
-      ...['--clear-env', '--', 'busybox', 'reboot', '-f'],
-    )
+    sh('lxc-attach', ...attach, 'busybox', 'reboot', '-f')
     await waitFor(() => !['', before].includes(initOf()), { what: 'the guest to boot again' })
   }
 })

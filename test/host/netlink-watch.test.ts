@@ -56,6 +56,7 @@ describe('netlink watch', () => {
     ['a guest up', 'ip link set nlw1 up', 'links'],
     ['the bridge', 'ip link add nlwbr type bridge', 'links'],
     ['an address', 'ip address add 198.18.77.1/32 dev nlwpeer', 'links'],
+    ['an interface that shapes', 'ip link add nlw1u type ifb', 'links'],
     ['a guest gone', 'ip link delete nlw1', 'links'],
   ] as [string, string, NetlinkTopic][])
     it(`tells of ${what}`, async () => {
@@ -70,7 +71,8 @@ describe('netlink watch', () => {
     const [pid] = readChildren(process.pid).filter(
       (child) => findProcess(child)?.command === 'berth-netlink-w',
     )
-    process.kill(pid ?? 0, 'SIGKILL')
+    expect(pid).to.be.a('number')
+    process.kill(pid!, 'SIGKILL')
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {
       what: 'its end and its new beginning are told',
     })
@@ -101,6 +103,7 @@ async function remove(): Promise<void> {
     'nft delete table ip berthnlw',
     'nft delete table ip berthnlw2',
     'ip link delete nlw1',
+    'ip link delete nlw1u',
     'ip link delete nlwpeer',
     'ip link delete nlwbr',
   ])

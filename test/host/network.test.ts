@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { findProcess, readChildren } from '../../agent/host/proc.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { macOf } from '../../agent/network/subnet.js'
 import { arpFrame, ipv4Frame, rawFrame, tagged } from '../support/frames.js'
@@ -382,6 +383,16 @@ describe('network', function () {
       }
     })
 
+    it('guards anew, at once, when the owner of the guard was killed', async () => {
+      const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
+      expect(right).to.contain('inet berth_guard')
+      for (const pid of readChildren(agent.child.pid!))
+        if (findProcess(pid)?.command === 'nft') process.kill(pid, 'SIGKILL')
+      const tables = (): string => sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
+      await waitFor(() => tables() !== right, { what: 'the guard gone' })
+      await waitFor(() => tables() === right, { timeoutMs: 5000, what: 'the guard' })
+    })
+
     it('does not bring back a guest that is being deleted', async () => {
       const c = lab.guest(13, [tcp(20003)])
       await agent.call('attach', c)
@@ -414,7 +425,8 @@ describe('network', function () {
     })
 
     it("does not give an old client's flow to the earlier guest of a port", async () => {
-      const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353 })
+      const asked = (): string =>
+        lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await agent.call('detach', a)
       await attach({ ...b, portMappings: [tcp(20002), udp(20001)] })

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { findProcess, readChildren } from '../../agent/host/proc.js'
 import type { GuestNetwork, GuestRates } from '../../agent/network/contract.js'
 import {
   expectMore,
@@ -120,6 +121,40 @@ describe('rates', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
+  it('what only a close look finds is repaired once the kernel has told of it', async () => {
+    const all = [rates(a, 20, 20)]
+    shaper.child.kill('SIGKILL')
+    shaper = startShaper('watch')
+    for (const command of [
+      `tc class change dev ${a.device} classid d0:1 htb rate 900mbit`,
+      `tc filter delete dev ${a.device} parent ffff:`,
+      `ip link set dev ${a.device}u down`,
+    ]) {
+      await waitFor(async () => (await repairs(all)) === 0, { what: 'rest' })
+      lab.in(lab.host, ...(command.split(' ') as [string]))
+      await waitFor(async () => (await repairs(all)) === 1, { what: `repair after ${command}` })
+    }
+    await expectBoth(20)
+  })
+
+  it('what was only half set is set by the next comparison', async () => {
+    shaper.child.kill('SIGKILL')
+    shaper = startShaper('watch')
+    const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
+    await waitFor(async () => (await repairs(before)) === 0, { what: 'rest' })
+    await shaper.call('apply', before[0])
+    const tc = readChildren(shaper.child.pid!).find((pid) => findProcess(pid)?.command === 'tc')
+    process.kill(tc!, 'SIGSTOP')
+    const failed = shaper.call('apply', wanted[0]).then(
+      () => false,
+      () => true,
+    )
+    process.kill(tc!, 'SIGKILL')
+    expect(await failed).to.equal(true)
+    expect(await repairs(wanted)).to.equal(1)
+    await expectRate(flow(a, 'down'), 20)
+  })
+
   it('what only a close look finds is repaired by the first comparison of another agent', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
@@ -182,8 +217,13 @@ describe('rates', function () {
     for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
   }
 
-  function startShaper(): AgentNetwork {
-    const argv = ['netns', 'exec', lab.host, process.execPath, '--import', 'tsx', shaperProcess, 'btr']
+  async function repairs(all: readonly GuestRates[]): Promise<number> {
+    return ((await shaper.call('ensure', all)) as string[]).length
+  }
+
+  function startShaper(...watch: 'watch'[]): AgentNetwork {
+    const command = [process.execPath, '--import', 'tsx', shaperProcess, 'btr', ...watch]
+    const argv = ['netns', 'exec', lab.host, ...command]
     return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))
   }
 

@@ -2,9 +2,10 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { expect } from 'chai'
-import { debianRoot } from '../support/debian-root.js'
+import { unpackTestImage } from '../support/debian-image.js'
 import { readmeResults, readmeShell } from '../support/readme.js'
 import { scratchDirectory } from '../support/scratch.js'
+import { keepSystemdRoot } from '../support/systemd-root.js'
 import { waitFor } from '../support/wait.js'
 
 /*
@@ -45,10 +46,15 @@ function config(): string {
   ].join('\n')
 }
 
-function makeMachine(): void {
+/** Packages that an image has and a plain Debian does not need to have. */
+const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano', 'vim-tiny', 'vim-common']
+
+async function makeMachine(): Promise<void> {
   // Its mark says that packages are those of the lock file; inside they are read only.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
-  sh('cp', '-a', debianRoot(), root)
+  mkdirSync(root, { recursive: true })
+  await unpackTestImage(root)
+  sh('chroot', root, 'dpkg', '--purge', ...notFresh)
   mkdirSync(join(root, 'root/berth'), { recursive: true, mode: 0o700 })
   sh(
     'bash',
@@ -56,13 +62,6 @@ function makeMachine(): void {
     `git ls-files -co --exclude-standard -z | tar -c --null -T - | tar -x -C ${root}/root/berth`,
   )
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm'))
-  // The address comes from lxc; it would only be waited for.
-  for (const unit of [
-    'systemd-networkd.service',
-    'systemd-networkd.socket',
-    'systemd-networkd-wait-online.service',
-  ])
-    symlinkSync('/dev/null', join(root, 'etc/systemd/system', unit))
   copyFileSync('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
   writeFileSync(join(root, 'etc/hostname'), 'fresh\n')
   writeFileSync(join(root, 'root/readme.sh'), readmeShell())
@@ -81,6 +80,15 @@ function startMachine(): void {
     'nft',
     `add table ip btest_fresh; add chain ip btest_fresh post { ${nat} }; add rule ip btest_fresh post ${masquerade}`,
   )
+}
+
+/** For others: as it is, without what the set-up did not make there. */
+function keepMachine(): void {
+  sh('lxc-stop', '-k', '-P', join(scratch, 'lxc'), '-n', 'fresh')
+  const ours = ['root/berth', 'root/readme.sh', 'usr/local/bin', 'usr/local/lib/node_modules']
+  sh('rm', '-rf', '--one-file-system', ...ours.map((path) => join(root, path)))
+  sh('chroot', root, 'apt-get', 'clean')
+  keepSystemdRoot(root)
 }
 
 function removeMachine(): void {
@@ -109,8 +117,7 @@ describe('a fresh Debian 12 with systemd', function () {
   this.timeout(420_000)
   before(async () => {
     removeMachine()
-    mkdirSync(scratch, { recursive: true })
-    makeMachine()
+    await makeMachine()
     startMachine()
     await waitFor(() => /running|degraded/.test(inside('systemctl is-system-running').output), {
       timeoutMs: 60_000,
@@ -153,5 +160,6 @@ describe('a fresh Debian 12 with systemd', function () {
       'getent passwd berth',
     ]
     for (const trace of traces) expect(inside(`${trace} 2>/dev/null`).output, trace).to.equal('')
+    keepMachine()
   })
 })

@@ -9,56 +9,64 @@ import { planBootstrap } from '../../agent/images/bootstrap-plan.js'
 import { buildImage, publishImage } from '../../agent/images/build.js'
 import { findCatalogEntry, type CatalogEntry } from '../../agent/images/catalog.js'
 import { planContent } from '../../agent/images/content.js'
-import type { Pool } from '../../agent/storage/pool.js'
+import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { Trash } from '../../agent/storage/trash.js'
+import { scratchDirectory, testStorage } from './scratch.js'
 
 const run = promisify(execFile)
 const cacheDirectory = '/var/cache/berth-test'
 /** All that is in a tree: capabilities of ping, the ACLs of /var/log/journal. */
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
-export const testTemplate = 'debian-12'
-const testMirror = 'http://deb.debian.org/debian'
+const template = entryOf('debian-12')
+const mirror = 'http://deb.debian.org/debian'
 
 /**
- * Puts the image of a template into a test's pool: from a cache, in a second or two, or built from Debian's mirror
- * the first time and whenever the recipe changes. An agent that opens the pool afterwards finds it.
+ * Puts the image of debian-12 into a test's pool: from a cache, in a second or two. An agent that opens the pool
+ * afterwards finds it.
  */
-export async function ensureTestImage(pool: Pool, templateId = testTemplate): Promise<void> {
-  const entry = entryOf(templateId)
-  if (existsSync(join(pool.images, entry.id))) return
-  if (existsSync(archiveOf(entry))) return unpack(pool, entry)
-  const parts = { pool, trash: new Trash(pool, pino({ level: 'silent' })), mirror: testMirror }
-  await buildImage(parts, entry, () => undefined, new AbortController().signal)
-  await cacheTestImage(pool, templateId)
+export async function ensureTestImage(pool: Pool): Promise<void> {
+  if (existsSync(join(pool.images, template.id))) return
+  const work = join(pool.images, `.${template.id}.${randomBytes(4).toString('hex')}`)
+  await createSubvolume(work)
+  await unpackTestImage(work)
+  await publishImage(pool, work, template.id)
+}
+
+/**
+ * Unpacks it into a directory. The cache is filled from Debian's mirror the first time and whenever the recipe changes;
+ * test/host/images.test.ts leaves what it builds there.
+ */
+export async function unpackTestImage(directory: string): Promise<void> {
+  if (!existsSync(archiveOf(template))) await buildTestImage()
+  await run('tar', [...tarOptions, '-xpf', archiveOf(template), '-C', directory])
 }
 
 /** Keeps the image that is in the pool for later tests. */
-export async function cacheTestImage(pool: Pool, templateId = testTemplate): Promise<void> {
-  const entry = entryOf(templateId)
+export async function cacheTestImage(pool: Pool): Promise<void> {
   mkdirSync(cacheDirectory, { recursive: true, mode: 0o700 })
-  const archive = archiveOf(entry)
+  const archive = archiveOf(template)
   const temporary = `${archive}.${randomBytes(4).toString('hex')}`
   try {
-    await run('tar', [...tarOptions, '-cf', temporary, '-C', join(pool.images, entry.id), '.'])
+    await run('tar', [...tarOptions, '-cf', temporary, '-C', join(pool.images, template.id), '.'])
     renameSync(temporary, archive)
   } finally {
     rmSync(temporary, { force: true })
   }
-  for (const name of readdirSync(cacheDirectory))
-    if (
-      name.startsWith(`${entry.id}-`) &&
-      name.endsWith('.tar.zst') &&
-      join(cacheDirectory, name) !== archive
-    )
-      rmSync(join(cacheDirectory, name))
+  const outdated = readdirSync(cacheDirectory).filter((name) => /^debian-12-.*\.tar\.zst$/.test(name))
+  for (const name of outdated) if (join(cacheDirectory, name) !== archive) rmSync(join(cacheDirectory, name))
 }
 
-async function unpack(pool: Pool, entry: CatalogEntry): Promise<void> {
-  const work = join(pool.images, `.${entry.id}.${randomBytes(4).toString('hex')}`)
-  await createSubvolume(work)
-  await run('tar', [...tarOptions, '-xpf', archiveOf(entry), '-C', work])
-  await publishImage(pool, work, entry.id)
+async function buildTestImage(): Promise<void> {
+  const scratch = scratchDirectory(`btest-image-${process.pid}`)
+  try {
+    const pool = await openPool(testStorage(scratch.path))
+    const parts = { pool, trash: new Trash(pool, pino({ level: 'silent' })), mirror }
+    await buildImage(parts, template, () => undefined, new AbortController().signal)
+    await cacheTestImage(pool)
+  } finally {
+    scratch.wipe()
+  }
 }
 
 function archiveOf(entry: CatalogEntry): string {

@@ -103,8 +103,8 @@ export function rawFrame(link: Ethernet, etherType: number, marker: string, lead
 }
 
 /** The frame inside a VLAN tag. */
-export function tagged(hex: string, tagType = 0x8100): string {
-  return hex.slice(0, 24) + u16(tagType, 5).toString('hex') + hex.slice(24)
+export function tagged(hex: string, tagType = 0x8100, vid = 5): string {
+  return hex.slice(0, 24) + u16(tagType, vid).toString('hex') + hex.slice(24)
 }
 
 function frame(link: Ethernet, etherType: number, body: Buffer): string {

@@ -80,10 +80,17 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
   const guests = db.prepare<[], GuestRow>('SELECT * FROM guests').all()
   const running = guests.filter((g) => g.status === 'running')
   const names = running.map((g) => `${interfacePrefix}-${g.id}`).sort()
+  // A range that leads to its own numbers is in a map of its own: settings-inventory.ts.
   const ports = db
     .prepare<[], { line: string }>(
-      `SELECT CASE protocol WHEN 'tcp' THEN 6 ELSE 17 END || ' . ' || host_port || ' : ' || ipv4 || ' . ' || container_port AS line
-       FROM port_mappings JOIN guests ON uuid = guest_uuid`,
+      `WITH RECURSIVE singles (guest_uuid, protocol, host_port, host_port_end, container_port) AS (
+         SELECT guest_uuid, protocol, host_port, host_port_end, container_port FROM port_mappings
+         WHERE host_port = host_port_end OR host_port <> container_port
+         UNION ALL
+         SELECT guest_uuid, protocol, host_port + 1, host_port_end, container_port + 1 FROM singles
+         WHERE host_port < host_port_end)
+       SELECT CASE protocol WHEN 'tcp' THEN 6 ELSE 17 END || ' . ' || host_port || ' : ' || ipv4 || ' . ' || container_port AS line
+       FROM singles JOIN guests ON uuid = guest_uuid`,
     )
     .all()
   return {
@@ -105,16 +112,17 @@ function interfacesOf({ id, spec }: GuestRow, prefix: string): string[] {
   return [`${prefix}${id}`, ...(limits.networkUpMbps > 0 ? [`${prefix}${id}u`] : [])]
 }
 
-/** Operations of the journal, by status. */
-export function readOperationCounts(instance: Instance): Record<string, number> {
-  const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
+/** Operations of the journal that have not ended: what they do, where they are and what failed last. */
+export function readOpenOperations({ stateDir }: Instance): string[] {
+  const db = new Database(join(stateDir, 'journal.db'), { readonly: true })
   try {
-    const rows = db
-      .prepare<[], { status: string; n: number }>(
-        'SELECT status, count(*) AS n FROM operations GROUP BY status',
+    return db
+      .prepare<[], string>(
+        `SELECT action || ' of ' || guest_name || ', ' || status || ' ' || stage || ' ' || error FROM operations
+         WHERE status IN ('pending', 'running')`,
       )
+      .pluck()
       .all()
-    return Object.fromEntries(rows.map(({ status, n }) => [status, n]))
   } finally {
     db.close()
   }
@@ -160,7 +168,7 @@ function readElements(instance: Instance, family: string, set: string): string[]
     .sort()
 }
 
-function readInterfaces(instance: Instance): string[] {
+export function readInterfaces(instance: Instance): string[] {
   const links = JSON.parse(networkCommand(instance, 'ip', ['-json', 'link', 'show'])) as { ifname: string }[]
   const pattern = new RegExp(`^${instance.interfacePrefix}\\d+u?$`)
   return links
@@ -276,7 +284,7 @@ function readChildren(pid: number): string[] {
 }
 
 /** In the instance's network. */
-function networkCommand({ namespace }: Instance, program: string, args: string[]): string {
+export function networkCommand({ namespace }: Instance, program: string, args: string[]): string {
   return namespace === undefined
     ? command(program, args)
     : command('ip', ['netns', 'exec', namespace, program, ...args])

@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import type { Machine } from '../../agent/drivers/contract.js'
 import type { LxcDisks } from '../../agent/drivers/lxc/disks.js'
 import { createLxcDriver, type LxcDriver } from '../../agent/drivers/lxc/driver.js'
-import { debianRoot } from './debian-root.js'
+import { unpackTestImage } from './debian-image.js'
 import { startLxcfs } from './lxcfs.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
@@ -45,7 +45,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
   const bridge = `btest-${prefix}`
   await killGuests(prefix, `/var/tmp/${options.name}/state/lxc`)
   const scratch = scratchDirectory(options.name)
-  makePool(scratch.path, options.poolGb ?? 8)
+  await makePool(scratch.path, options.poolGb ?? 8)
   spawnSync('ip', ['link', 'delete', bridge])
   sh('ip', 'link', 'add', bridge, 'type', 'bridge')
   sh('ip', 'address', 'add', `${subnet}.1/24`, 'dev', bridge)
@@ -128,14 +128,14 @@ function testMachine(
   }
 }
 
-function makePool(path: string, sizeGb: number): void {
+async function makePool(path: string, sizeGb: number): Promise<void> {
   sh('truncate', '-s', `${sizeGb}G`, `${path}/pool.img`)
   sh('mkfs.btrfs', '-q', `${path}/pool.img`)
   mkdirSync(`${path}/pool`)
   sh('mount', '-o', 'loop', `${path}/pool.img`, `${path}/pool`)
   mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // as the product's
   sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
-  sh('cp', '-a', `${debianRoot()}/.`, `${path}/pool/debian-12`)
+  await unpackTestImage(`${path}/pool/debian-12`)
 }
 
 function testDisks(pool: string): LxcDisks {

@@ -1,4 +1,5 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
 import { createInterface, type Interface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { AgentConfig } from '../../agent/config.js'
@@ -84,8 +85,8 @@ export class NetworkLab {
   /** Ends all processes in the namespaces, also those of an earlier run, and removes them. */
   remove(): void {
     for (const child of this.#children) child.kill('SIGKILL')
-    const names = execFileSync('ip', ['netns', 'list']).toString().split('\n')
-    for (const name of names.map((line) => line.split(' ')[0] ?? '')) {
+    const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
+    for (const name of names) {
       if (!name.startsWith(`${this.prefix}-`)) continue
       for (const pid of execFileSync('ip', ['netns', 'pids', name]).toString().split('\n').filter(Boolean))
         process.kill(Number(pid), 'SIGKILL')

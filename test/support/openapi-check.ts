@@ -21,7 +21,7 @@ export function createResponseCheck(
   document: object,
 ): (method: string, path: string, response: Checked) => void {
   const ajv = addFormats.default(new Ajv2020({ strict: false, allErrors: true }))
-  ajv.addSchema({ $id: 'oas', ...document })
+  ajv.addSchema({ $id: 'oas', ...closeObjects(structuredClone(document)) })
   const paths = (document as { paths: Record<string, Record<string, Operation>> }).paths
   const templates = Object.keys(paths).map((template) => ({ template, pattern: patternOf(template) }))
   const compiled = new Map<string, ValidateFunction>()
@@ -41,6 +41,15 @@ export function createResponseCheck(
       true,
     )
   }
+}
+
+/** What is not described is not answered; requests may have more. */
+function closeObjects<Schema extends object>(schema: Schema): Schema {
+  for (const part of Object.values(schema))
+    if (typeof part === 'object' && part !== null) closeObjects(part as object)
+  if ('properties' in schema && !('allOf' in schema) && !('additionalProperties' in schema))
+    Object.assign(schema, { additionalProperties: false })
+  return schema
 }
 
 function refTo(pointer: string[]): string {

@@ -231,6 +231,23 @@ def send(dev, *frames):
         sock.send(bytes.fromhex(frame))
 
 
+def burst(dev):
+    """Sends the frames that come in as lines of hex, as they are; prints how many."""
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sock.bind((dev, 0))
+    sent = 0
+    for line in sys.stdin:
+        try:
+            sock.send(bytes.fromhex(line))
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            time.sleep(0.01)
+            sock.send(bytes.fromhex(line))
+        sent += 1
+    print(sent)
+
+
 def sniff(dev):
     """Prints each marker <<...>> in a frame that comes in at the device."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -299,6 +316,73 @@ def scan(source, target, first="1", last="65535"):
         drain()
         time.sleep(0.05)
     print(" ".join(map(str, sorted(seen))))
+
+
+def describe(packet):
+    """What an IP packet is, from where: (source, "tcp:22" | "udp:53" | "icmp:3" | "ip:47"); None: nothing that answers."""
+    if packet[0] >> 4 == 4:
+        source, kind, body = socket.inet_ntop(socket.AF_INET, packet[12:16]), packet[9], packet[(packet[0] & 15) * 4 :]
+    else:
+        source, kind, body = socket.inet_ntop(socket.AF_INET6, packet[8:24]), packet[6], packet[40:]
+    if kind == 58 and 130 <= body[0] <= 137:  # neighbours find one another
+        return None
+    if kind in (6, 17):
+        return source, f"{'tcp' if kind == 6 else 'udp'}:{struct.unpack('!H', body[:2])[0]}"
+    return source, f"icmp:{body[0]}" if kind in (1, 58) else f"ip:{kind}"
+
+
+def knock(dev, *targets):
+    """Tries every TCP and UDP port and every other protocol of each target; prints what answers, as "target answer"."""
+    listen = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+    listen.setsockopt(socket.SOL_SOCKET, 33, 1 << 25)  # SO_RCVBUFFORCE
+    listen.bind((dev, 3))
+    listen.setblocking(False)
+    index = socket.if_nametoindex(dev)
+    answers = set()
+
+    def drain():
+        while True:
+            try:
+                packet, address = listen.recvfrom(65535)
+            except BlockingIOError:
+                return
+            if address[2] != 4 and address[1] in (0x0800, 0x86DD) and (answer := describe(packet)):
+                answers.add(answer)
+
+    def send(sock, data, address):
+        try:
+            sock.sendto(data, address)
+        except OSError:  # no way there
+            pass
+
+    for target in targets:
+        is6 = ":" in target
+        family = socket.AF_INET6 if is6 else socket.AF_INET
+        to = (target, 0, 0, index) if is6 else (target, 0)
+        socks = {kind: socket.socket(family, socket.SOCK_RAW, kind) for kind in (6, 17)}
+        with socket.socket(family, socket.SOCK_DGRAM) as finder:
+            finder.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            finder.connect((target, 9, 0, index) if is6 else (target, 9))
+            source = socket.inet_pton(family, finder.getsockname()[0].partition("%")[0])
+        ends = source + socket.inet_pton(family, target)
+        for port in range(1, 65536):
+            tcp = struct.pack("!HHIIBBHHH", 61234, port, 7, 0, 0x50, 2, 1024, 0, 0)
+            udp = struct.pack("!HHHH", 61234, port, 9, 0) + b"?"
+            for kind, data, at in ((6, tcp, 16), (17, udp, 6)):
+                pseudo = ends + (struct.pack("!IxxxB", len(data), kind) if is6 else struct.pack("!xBH", kind, len(data)))
+                total = checksum(pseudo + data + b"\0" * (len(data) % 2)) or 0xFFFF
+                send(socks[kind], data[:at] + struct.pack("!H", total) + data[at + 2 :], to)
+            if port % 128 == 0:
+                drain()
+        for kind in set(range(1, 256)) - {1, 6, 17, 58}:
+            with socket.socket(family, socket.SOCK_RAW, kind) as sock:
+                send(sock, bytes(64), to)
+    end = time.time() + 1
+    while time.time() < end:
+        drain()
+        time.sleep(0.02)
+    for source, answer in sorted(answers):
+        print(source, answer)
 
 
 def fdb(bridge):

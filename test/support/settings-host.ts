@@ -1,5 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Guest, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type {
@@ -40,10 +42,23 @@ const unsent = {
 
 /** The stable code of a refusal, or `accepted`. */
 export function codeOf(work: Promise<unknown>): Promise<string> {
-  return work.then(
-    () => 'accepted',
-    (error: ServiceError) => String(error.metadata?.get('berth-code')[0] ?? error),
-  )
+  return work.then(() => 'accepted', codeOfError)
+}
+
+function codeOfError(error: unknown): string {
+  return String((error as ServiceError).metadata?.get('berth-code')[0] ?? error)
+}
+
+/** What the peer sends until it closes; empty where none answers. */
+export function askPeer(host: string, port: number): Promise<string> {
+  return new Promise((done) => {
+    let text = ''
+    const socket = connect({ host, port, timeout: 500 })
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    socket.on('timeout', () => socket.destroy())
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => done(text))
+  })
 }
 
 /** Settings of guests of BusyBox, ordered of an agent of their own. */
@@ -90,11 +105,20 @@ export class SettingsHost {
 
   /** Once it is there. */
   async create(id: number, name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
+    const { uuid, operationId } = await this.orderCreate(id, name, spec)
+    await this.done(operationId)
+    return uuid
+  }
+
+  async orderCreate(
+    id: number,
+    name: string,
+    spec: Partial<GuestSpec> = {},
+  ): Promise<{ uuid: string; operationId: string }> {
     const request = createRequest(id, name, { assignNat: false, portMappings: [], ...spec })
     const guests = this.agent.guests()
-    const { operation } = await createGuest(guests, request).finally(() => guests.close())
-    await this.done(operation!.id)
-    return request.uuid
+    await createGuest(guests, request).finally(() => guests.close())
+    return request
   }
 
   async done(operationId: string): Promise<void> {
@@ -109,7 +133,7 @@ export class SettingsHost {
       const ended = await operationEnded(operations, await this.order(action, uuid))
       return ended.errorCode || 'done'
     } catch (error) {
-      return codeOf(Promise.reject(error as Error))
+      return codeOfError(error)
     } finally {
       operations.close()
     }
@@ -121,6 +145,14 @@ export class SettingsHost {
     const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
     const { operation } = await call(guests[action].bind(guests), order).finally(() => guests.close())
     return operation!.id
+  }
+
+  /** A process in the guest that answers every connection with `hello`. @param name as lxc knows it */
+  answerInside(name: string, port: number): ChildProcess {
+    return spawn('lxc-attach', [
+      ...['-P', join(this.agent.directory, 'state', 'lxc'), '-n', name, '--clear-env', '--'],
+      ...['busybox', 'timeout', '60', 'nc', '-ll', '-p', `${port}`, '-e', 'printf', 'hello'],
+    ])
   }
 
   guests(): Guest[] {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { PortHolds } from '../../agent/guests/port-holds.js'
 import { checkCapacity, type ProcessorsAndMemory } from '../../agent/guests/capacity.js'
 import { checkLimits } from '../../agent/guests/limits.js'
 import { checkHostIp, openChoice, reserveMappings, type HostAddresses } from '../../agent/guests/mappings.js'
@@ -90,7 +91,7 @@ export class SimulatedSettings {
       this.#journal.sync()
       const { store } = this.#journal
       checkHostIp({ store }, hostIp, hostAddresses)
-      const choice = openChoice({ store, config: simulatedConfig }, new Set())
+      const choice = openChoice({ store, config: simulatedConfig, portHolds }, new Set())
       return { ports: choice.pick({ protocol: protocol === 'udp' ? 'udp' : 'tcp', hostIp, count }) }
     },
     getFirewall: async ({ uuid }) => {
@@ -231,10 +232,13 @@ export class SimulatedSettings {
     }
     return changes.transaction(() => {
       if (index !== undefined) store.removeMapping(uuid, index)
-      return reserveMappings({ store, config: simulatedConfig }, order)
+      return reserveMappings({ store, config: simulatedConfig, portHolds }, order)
     })
   }
 }
+
+/** No setting is ever under way: each is done before the next is looked at. */
+const portHolds = new PortHolds()
 
 const noFirewall = Firewall.create({ defaultAction: 'ACCEPT' })
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { poolLabel } from '../../agent/storage/quota.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { scratchDirectory } from './scratch.js'
-import { unpackSystemdRoot } from './systemd-root.js'
+import { copySystemdRoot } from './systemd-root.js'
 import { waitFor } from './wait.js'
 
 /** The checkout as the machine has it. */
@@ -112,7 +112,7 @@ export class SystemdMachine {
 
 async function fill(directory: string, name: string): Promise<void> {
   const root = join(directory, 'root')
-  unpackSystemdRoot(root)
+  copySystemdRoot(root)
   copyCheckout(root)
   markPackages(root, directory)
   prepareUnits(root)
@@ -174,7 +174,7 @@ function markPackages(root: string, directory: string): void {
 
 function prepareUnits(root: string): void {
   const units = join(root, 'etc/systemd/system')
-  for (const unit of maskedUnits) symlinkSync('/dev/null', join(units, unit))
+  execFileSync('systemctl', [`--root=${root}`, '-q', 'mask', ...maskedUnits], { stdio: 'ignore' })
   execFileSync('systemctl', [`--root=${root}`, '-q', 'disable', ...disabledUnits], {
     stdio: 'ignore',
   })

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -5,7 +6,9 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js'
 import { GatewayFleet } from '../../gateway/fleet/fleet.js'
 import type { Store } from '../../gateway/store/store.js'
+import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { validateConfig } from '../../shared/config.js'
+import { BerthError } from '../../shared/errors.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
 import { SimulatedAgent, type SimulatedAgentOptions } from './simulated-agent.js'
 import { SimulatedHost } from './simulated-host.js'
@@ -33,6 +36,9 @@ export interface AddHostOptions extends Partial<SimulatedAgentOptions> {
   /** Default true. */
   waitOnline?: boolean
 }
+
+/** For tests that wait for agents to be given up. */
+export const impatient = { agents: { silence_ms: 3000, call_timeout_ms: 2000 } }
 
 export async function startTestFleet(overrides: Record<string, unknown> = {}): Promise<TestFleet> {
   const directory = await mkdtemp(join(tmpdir(), 'btest-fleet-'))
@@ -90,4 +96,27 @@ export async function freePort(): Promise<number> {
       server.close(() => resolve(port))
     })
   })
+}
+
+/** Of a guest with that name, under an operation id of its own. */
+export function creationRequest(name: string, more: object = {}) {
+  return { operationId: randomUUID(), name, spec, requestedBy: 'api:test', ...more }
+}
+
+const spec = GuestSpec.fromPartial({
+  virtualization: Virtualization.VIRTUALIZATION_LXC,
+  templateId: 'debian-12',
+  limits: { vcpuMilli: 1000, ramMb: 512, diskGb: 10 },
+  assignNat: true,
+  start: true,
+})
+
+/** The code of the error it failed with; `ok`: it did not. */
+export async function codeOf(work: Promise<unknown>): Promise<string> {
+  try {
+    await work
+    return 'ok'
+  } catch (error) {
+    return error instanceof BerthError ? error.code : String(error)
+  }
 }

@@ -185,19 +185,9 @@ export class LxcDriver implements Driver {
     const name = this.#name(machine)
     const facts = this.#configFacts(machine)
     const lines = planConfig(machine, facts) // checks every value before anything is written
-    const resized = this.#resizeGroups(name, { limits: machine.limits, facts })
+    const { init } = this.#runtime.read(name)
+    const resized = init ? resizeGroups(this.facts.cgroups, name, { limits: machine.limits, facts }) : false
     return (await this.#configs.ensure(name, machine.uuid, lines)) || resized
-  }
-
-  /** A guest that ends meanwhile takes its groups along. */
-  #resizeGroups(name: string, wanted: Parameters<typeof resizeGroups>[2]): boolean {
-    const runs = (): boolean => this.#runtime.read(name).init !== undefined
-    try {
-      return runs() && resizeGroups(this.facts.cgroups, name, wanted)
-    } catch (error) {
-      if (runs()) throw error
-      return false
-    }
   }
 
   async assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean> {

@@ -19,6 +19,8 @@ export interface Change {
   readonly write: (record: GuestRecord) => () => void
   /** Makes the host what the guest's record says; safe to repeat. */
   readonly apply?: (record: GuestRecord) => Promise<void>
+  /** It is in force, or taken back, or was refused. */
+  readonly ended?: () => void
 }
 
 /**
@@ -28,37 +30,53 @@ export interface Change {
  * @returns the guest as it is now
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
  */
-export function changeGuest(
-  context: GuestContext,
-  target: Target,
-  { prepare, write, apply = () => Promise.resolve() }: Change,
-): Promise<GuestRecord> {
-  const { operationId = '' } = target
-  const { changes } = context.store
+export function changeGuest(context: GuestContext, target: Target, change: Change): Promise<GuestRecord> {
+  const { db } = context.store.changes
   return context.turns.run(target.uuid, async () => {
-    if (isDone(changes.db, operationId)) {
-      const record = context.store.get(target.uuid)
-      await apply(record) // it may have been answered by nobody, since it was not in force yet
-      return context.store.renew(record)
-    }
-    const before = checkChangeable(context.store.get(target.uuid), target)
-    await prepare?.(before)
-    const takeBack = changes.transaction(() => {
-      noteDone(changes.db, operationId, { uuid: target.uuid, nowMs: context.now() })
-      const undo = write(checkChangeable(context.store.renew(before), target))
-      return () => {
-        forgetDone(changes.db, operationId)
-        undo()
-      }
-    })
-    const changed = context.store.get(target.uuid)
     try {
-      await apply(changed)
-    } catch (error) {
-      await restore(context, target.uuid, { takeBack, apply })
-      throw error
+      const isRepeated = isDone(db, target.operationId ?? '')
+      return await (isRepeated ? repeat(context, target, change) : carryOut(context, target, change))
+    } finally {
+      change.ended?.()
     }
-    return context.store.renew(changed)
+  })
+}
+
+/** It may have been answered by nobody, since it was not in force yet. */
+async function repeat({ store }: GuestContext, { uuid }: Target, { apply }: Change): Promise<GuestRecord> {
+  const record = store.get(uuid)
+  await apply?.(record)
+  return store.renew(record)
+}
+
+async function carryOut(context: GuestContext, target: Target, change: Change): Promise<GuestRecord> {
+  const { store } = context
+  const before = checkChangeable(store.get(target.uuid), target)
+  await change.prepare?.(before)
+  const takeBack = journal(context, target, () => change.write(checkChangeable(store.renew(before), target)))
+  const changed = store.get(target.uuid)
+  try {
+    await change.apply?.(changed)
+  } catch (error) {
+    await restore(context, target.uuid, { takeBack, apply: change.apply })
+    throw error
+  }
+  return store.renew(changed)
+}
+
+/** With its id, in one transaction. @returns how to take both back */
+function journal(
+  { store: { changes }, now }: GuestContext,
+  { uuid, operationId = '' }: Target,
+  write: () => () => void,
+): () => void {
+  return changes.transaction(() => {
+    noteDone(changes.db, operationId, { uuid, nowMs: now() })
+    const undo = write()
+    return () => {
+      forgetDone(changes.db, operationId)
+      undo()
+    }
   })
 }
 
@@ -73,7 +91,7 @@ function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestReco
 
 interface Undo {
   readonly takeBack: () => void
-  readonly apply: NonNullable<Change['apply']>
+  readonly apply: Change['apply']
 }
 
 /** What fails here is logged only: the caller is told of the first failure, and the next comparison repairs. */
@@ -81,7 +99,7 @@ async function restore({ store, log }: GuestContext, uuid: string, { takeBack, a
   try {
     store.changes.transaction(takeBack)
     const record = store.find(uuid)
-    if (record && record.status !== 'deleting') await apply(record)
+    if (record && record.status !== 'deleting') await apply?.(record)
   } catch (err) {
     log.error({ err, guest: uuid }, 'take back a setting')
   }

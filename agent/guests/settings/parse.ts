@@ -44,38 +44,37 @@ export function parseTrafficLimit(
   if (!wire) return base
   checkTrafficLimit(wire)
   return {
-    mode: wire.mode === undefined ? base.mode : parseMode(wire.mode),
+    mode: wire.mode === undefined ? base.mode : parseWord('traffic_mode', wire.mode, modes),
     monthlyGb: wire.monthlyGb ?? base.monthlyGb,
     inGb: wire.inGb ?? base.inGb,
     outGb: wire.outGb ?? base.outGb,
-    action: wire.action === undefined ? base.action : parseAction(wire.action),
+    action: wire.action === undefined ? base.action : parseWord('traffic_action', wire.action, actions),
     throttleMbps: wire.throttleMbps ?? base.throttleMbps,
     resetDay: wire.resetDay ?? base.resetDay,
   }
 }
 
-function parseMode(mode: WireMode): TrafficLimit['mode'] {
-  switch (mode) {
-    case WireMode.TRAFFIC_MODE_UNSPECIFIED:
-    case WireMode.TRAFFIC_MODE_TOTAL:
-      return 'total'
-    case WireMode.TRAFFIC_MODE_SPLIT:
-      return 'split'
-    case WireMode.UNRECOGNIZED:
-      throw invalidField('traffic_mode', 'traffic_mode: must be total or split')
-  }
+const modes: Partial<Record<WireMode, TrafficLimit['mode']>> = {
+  [WireMode.TRAFFIC_MODE_UNSPECIFIED]: 'total',
+  [WireMode.TRAFFIC_MODE_TOTAL]: 'total',
+  [WireMode.TRAFFIC_MODE_SPLIT]: 'split',
 }
 
-function parseAction(action: WireAction): TrafficAction {
-  switch (action) {
-    case WireAction.TRAFFIC_ACTION_UNSPECIFIED:
-    case WireAction.TRAFFIC_ACTION_STOP:
-      return 'stop'
-    case WireAction.TRAFFIC_ACTION_THROTTLE:
-      return 'throttle'
-    case WireAction.TRAFFIC_ACTION_NONE:
-      return 'none'
-    case WireAction.UNRECOGNIZED:
-      throw invalidField('traffic_action', 'traffic_action: must be stop, throttle or none')
-  }
+const actions: Partial<Record<WireAction, TrafficAction>> = {
+  [WireAction.TRAFFIC_ACTION_UNSPECIFIED]: 'stop',
+  [WireAction.TRAFFIC_ACTION_STOP]: 'stop',
+  [WireAction.TRAFFIC_ACTION_THROTTLE]: 'throttle',
+  [WireAction.TRAFFIC_ACTION_NONE]: 'none',
+}
+
+/** @throws {BerthError} `invalid_field` naming the words that are known */
+function parseWord<Wire extends number, Word extends string>(
+  field: string,
+  value: Wire,
+  words: Partial<Record<Wire, Word>>,
+): Word {
+  const word = words[value]
+  if (word !== undefined) return word
+  const known = [...new Set(Object.values(words))].join(', ')
+  throw invalidField(field, `${field}: must be one of ${known}`)
 }

@@ -6,6 +6,7 @@ import { pino } from 'pino'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import type { GuestContext } from '../context.js'
+import { PortHolds } from '../port-holds.js'
 import { openFirewall, unlimitedTraffic } from '../record.js'
 import { GuestStore } from '../store.js'
 import { Turns } from '../turns.js'
@@ -47,7 +48,13 @@ describe('settings of port mappings', () => {
     })
     told = 0
     mappings = new PortMappings({
-      ...{ store, turns: new Turns(), log: pino({ level: 'silent' }), now: () => 5 },
+      ...{
+        store,
+        turns: new Turns(),
+        portHolds: new PortHolds(),
+        log: pino({ level: 'silent' }),
+        now: () => 5,
+      },
       config: { network: { nat_ports: { start: 1024, end: 65_535 } } },
       network: { attach: () => Promise.resolve(void told++) },
       deviceOf: (id: number) => `bt${id}`,

@@ -27,6 +27,9 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
+/** Holds the ports of a mapping that went until the host has followed. @returns how to put it back */
+type Freeing = (position: number, old: PortMapping) => () => void
+
 /** Ports of the host that lead to a guest. */
 export class PortMappings {
   constructor(private readonly context: GuestContext) {}
@@ -40,7 +43,7 @@ export class PortMappings {
     const { store } = this.context
     let listening: ReadonlySet<string> = new Set()
     const prepare = async (): Promise<void> => void (listening = await readListeningPorts([checked.protocol]))
-    const write: Change['write'] = (record) => {
+    const write = (record: GuestRecord): (() => void) => {
       if (record.portMappings.length >= limits.portMappings.max)
         throw conflict('resource_exhausted', `a container has at most ${limits.portMappings.max} mappings`)
       const position = store.nextPosition(record.uuid)
@@ -65,12 +68,12 @@ export class PortMappings {
       if (checked && !isAtSameHostPorts(old, checked))
         listening = await readListeningPorts([checked.protocol])
     }
-    const write: Change['write'] = (record) => {
+    const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
       store.removeMapping(record.uuid, position) // its own ports are free for it
       this.#put({ record, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
-      return () => this.#putBack(record.uuid, position, old)
+      return freeing(position, old)
     }
     return this.#change(target, write, prepare)
   }
@@ -78,10 +81,10 @@ export class PortMappings {
   /** @throws {BerthError} `not_found`, and those of `changeGuest` */
   async remove(target: Target, index: number): Promise<GuestRecord> {
     const { store } = this.context
-    return this.#change(target, (record) => {
+    return this.#change(target, (record, freeing) => {
       const position = store.getPosition(record.uuid, index)
       store.removeMapping(record.uuid, position)
-      return () => this.#putBack(record.uuid, position, record.portMappings[index]!)
+      return freeing(position, record.portMappings[index]!)
     })
   }
 
@@ -91,10 +94,26 @@ export class PortMappings {
     return openChoice(this.context, await readListeningPorts([protocol])).pick({ protocol, hostIp, count })
   }
 
-  #change(target: Target, write: Change['write'], prepare?: Change['prepare']): Promise<GuestRecord> {
-    const { network, deviceOf } = this.context
-    const apply: Change['apply'] = (record) => network.attach(networkOf(record, deviceOf))
-    return changeGuest(this.context, target, { write, apply, ...(prepare && { prepare }) })
+  #change(
+    target: Target,
+    write: (record: GuestRecord, freeing: Freeing) => () => void,
+    prepare?: Change['prepare'],
+  ): Promise<GuestRecord> {
+    const { network, deviceOf, portHolds } = this.context
+    let release = (): void => undefined
+    const freeing: Freeing = (position, old) => {
+      release = portHolds.hold(spanOf(old))
+      return () => {
+        release()
+        this.#putBack(target.uuid, position, old)
+      }
+    }
+    return changeGuest(this.context, target, {
+      write: (record) => write(record, freeing),
+      apply: (record) => network.attach(networkOf(record, deviceOf)),
+      ended: () => release(),
+      ...(prepare && { prepare }),
+    })
   }
 
   #put({ record, position, listening }: Place, wanted: CheckedMapping): void {
@@ -103,7 +122,6 @@ export class PortMappings {
     this.context.store.putMapping(record.uuid, position, mapping!)
   }
 
-  /** Someone else may have its ports already. @throws {BerthError} `port_conflict` */
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { validateConfig } from '../../../shared/config.js'
 import type { BerthError } from '../../../shared/errors.js'
 import { AgentConfigSchema } from '../../config.js'
+import type { InterfaceIpv6 } from '../../host/ipv6-addresses.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase, type Database } from '../../state/database.js'
 import type { HostFacts } from './host-facts.js'
@@ -36,14 +37,16 @@ describe('routing', () => {
   let routing: Routing
   let apply: () => Promise<unknown>
   let applied: number
+  let own: InterfaceIpv6
 
   beforeEach(() => {
+    own = found
     db = openDatabase(':memory:')
     applied = 0
     apply = async () => undefined
     const readIpv6 = (configured: readonly Ipv6Prefix[] = readPrefixes(db)) =>
       planIpv6({
-        ...{ configured, addresses: [found], defaultRoute: route6 },
+        ...{ configured, addresses: [own], defaultRoute: route6 },
         ...{ subnet6: parseSubnet6(config.network.subnet6), bridge: config.network.bridge },
       })
     routing = new Routing({
@@ -95,6 +98,18 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
       'address_in_use',
     )
+  })
+
+  it('takes back what it shows, also the private network of guests that have no other', async () => {
+    for (const prefixLength of [64, 128]) {
+      own = { ...found, prefixLength }
+      const { ipv6Prefixes } = routing.getRouting()
+      expect(await codeOf({ ipv6Prefixes })).to.equal('accepted')
+      expect(routing.getRouting().ipv6Prefixes).to.deep.equal(ipv6Prefixes)
+      expect(await codeOf({ ipv6Prefixes: [...ipv6Prefixes, prefix('2001:db8:2::')] })).to.equal('accepted')
+      expect(await codeOf({ ipv6Prefixes: [prefix('fd62:6572:7468::')] })).to.equal('invalid_field')
+      expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')
+    }
   })
 
   it('an address that a mapping answers on is no guest’s own', async () => {

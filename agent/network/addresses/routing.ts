@@ -162,9 +162,15 @@ export class Routing {
     if (nat4Ports) checkPortRange('nat4_port_range', nat4Ports)
     return {
       ipv4Pool: ipv4Pool && parsePool(ipv4Pool, rules),
-      ipv6Prefixes: ipv6Prefixes && parsePrefixes(ipv6Prefixes, rules),
+      ipv6Prefixes: ipv6Prefixes && parsePrefixes(this.#withoutPrivate(ipv6Prefixes), rules),
       nat4Ports,
     }
+  }
+
+  /** Guests' private network is shown where they have no other, and may come back as it was shown. */
+  #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
+    const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
+    return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
   }
 
   /** Joins the caller's transaction. @returns what was replaced. @throws {BerthError} as `setRouting` */

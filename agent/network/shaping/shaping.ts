@@ -78,7 +78,13 @@ class TcShaper implements HostShaper {
 
   apply(guest: GuestRates): Promise<void> {
     return this.#inTurn(`rates of ${guest.device}`, async () => {
-      if (readFlags(guest.device) !== undefined) await this.#converge(guest)
+      if (readFlags(guest.device) === undefined) return
+      try {
+        await this.#converge(guest)
+      } catch (error) {
+        this.#disturbed = true // half of it may be done
+        throw error
+      }
     })
   }
 
@@ -117,7 +123,8 @@ class TcShaper implements HostShaper {
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
-    const differs = (guest: GuestRates): boolean => !isShaped(guest, places) || planLinkOf(guest).length > 0
+    const differs = (guest: GuestRates): boolean =>
+      !isShaped(guest, places) || planLinkOf(guest).length > 0 || lacksUpload(guest)
     return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
@@ -215,6 +222,11 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))
+}
+
+/** What it sends passes an interface that is down, or not there. */
+function lacksUpload({ device, upMbps }: GuestRates): boolean {
+  return upMbps > 0 && !isUp(readFlags(ifbOf(device)) ?? '0')
 }
 
 function isUp(flags: string): boolean {

@@ -70,6 +70,7 @@ function updateRoute(fleet: Fleet): Route {
     summary: 'Changes the fields sent of a mapping; answers all mappings',
     params: IndexPathSchema,
     body: MappingChangeSchema,
+    errors: [...change.errors, 'resource_exhausted'],
     handle: async (context) => {
       const { index } = context.params
       const wanted = planMappingChange(context.body)

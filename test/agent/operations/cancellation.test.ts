@@ -1,0 +1,111 @@
+import { expect } from 'chai'
+import type { OperationOutcome } from '../../../agent/operations/types.js'
+import { define, expectRefused, fail, Gate, order, useEngines } from '../../support/operation-lab.js'
+
+describe('operations cancelled and removed', () => {
+  const lab = useEngines()
+
+  it('cancels what has not begun, settles it and lets the next run', async () => {
+    const gate = new Gate()
+    const settled: string[] = []
+    const definition = define('a', [gate.step], {
+      settle: ({ id }, { status }) => void settled.push(`${id} ${status}`),
+    })
+    const engine = lab.start([definition])
+    for (const id of ['1', '2', '3']) engine.submit(order(id, 'a', 'g'))
+    await gate.entered(1)
+    expect(engine.cancel('2')).to.include({ status: 'canceled', startedAtMs: 0 })
+    expectRefused(() => engine.cancel('1'), 'task_running')
+    expectRefused(() => engine.cancel('2'), 'invalid_state')
+    expectRefused(() => engine.cancel('9'), 'not_found')
+    expect(await engine.wait('2')).to.include({ status: 'canceled' })
+    gate.open()
+    expect((await engine.wait('3')).status).to.equal('done')
+    expect(settled).to.deep.equal(['2 canceled', '1 done', '3 done'])
+  })
+
+  it('cancels the first in line before it begins', async () => {
+    const engine = lab.start([define('a', [])])
+    for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
+    engine.cancel('1')
+    expect(engine.busy('g')).to.equal(true)
+    expect((await engine.wait('2')).status).to.equal('done')
+    engine.submit(order('3', 'a', 'h'))
+    engine.cancel('3')
+    expect(engine.busy('h')).to.equal(false)
+    expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
+  })
+
+  it('removes what has ended, as a change that watchers see', async () => {
+    const gate = new Gate()
+    const engine = lab.start([define('a', [gate.step])], { parallel: 1 })
+    for (const id of ['1', '2']) engine.submit(order(id, 'a', ''))
+    await gate.entered(1)
+    expectRefused(() => engine.remove('1'), 'task_running')
+    expectRefused(() => engine.remove('2'), 'invalid_state')
+    expectRefused(() => engine.remove('9'), 'not_found')
+    gate.open()
+    await engine.wait('2')
+    const { revision } = lab.changes
+    engine.remove('1')
+    expect(lab.changes.removedSince(revision)).to.deep.equal([
+      { revision: revision + 1, kind: 'operation', key: '1', removed: true },
+    ])
+    expectRefused(() => engine.get('1'), 'not_found')
+  })
+
+  it('prunes what ended long ago and nothing else', async () => {
+    const day = 86_400_000
+    let now = day
+    const clock = { now: () => now, sleep: async () => undefined }
+    const gate = new Gate()
+    const engine = lab.start([define('a', []), define('slow', [gate.step])], { clock })
+    engine.submit(order('open', 'slow', 'h'))
+    const old = Array.from({ length: 450 }, (_, n) => `old${n}`)
+    for (const id of old) engine.submit(order(id, 'a', id))
+    await Promise.all(old.map((id) => engine.wait(id)))
+    now += 31 * day
+    engine.submit(order('new', 'a', 'g'))
+    await engine.wait('new')
+    expect(await engine.prune(30)).to.equal(450)
+    expect(engine.store.list().map(({ id }) => id)).to.deep.equal(['new', 'open'])
+    gate.open()
+    await engine.wait('open')
+  })
+
+  it('lets a deletion win over what waits, but not over what runs or another deletion', async () => {
+    const gate = new Gate()
+    const settled: string[] = []
+    const settle = ({ id }: { id: string }, { status }: OperationOutcome): void =>
+      void settled.push(`${id} ${status}`)
+    const definitions = [
+      define('slow', [gate.step], { settle }),
+      define('a', [], { settle }),
+      define('delete', [], { settle, forwardOnly: true }),
+    ]
+    const engine = lab.start(definitions)
+    engine.submit(order('1', 'slow', 'g'))
+    engine.submit(order('2', 'a', 'g'))
+    engine.submit(order('other', 'a', 'h'))
+    await gate.entered(1)
+    engine.submit(order('d1', 'delete', 'g'))
+    engine.submit(order('3', 'a', 'g'))
+    engine.submit(order('d2', 'delete', 'g'))
+    for (const id of ['2', '3'])
+      expect(engine.get(id)).to.include({ status: 'canceled', errorCode: 'superseded' })
+    expect(engine.get('d1').status).to.equal('pending')
+    gate.open()
+    await engine.wait('d2')
+    const ofGuest = settled.filter((line) => !line.startsWith('other'))
+    expect(ofGuest).to.deep.equal(['2 canceled', '3 canceled', '1 done', 'd1 done', 'd2 done'])
+    expect((await engine.wait('other')).status).to.equal('done')
+  })
+
+  it('cancels nothing when the deletion is refused', async () => {
+    const engine = lab.start([define('a', []), define('delete', [], { forwardOnly: true })])
+    engine.submit(order('1', 'a', 'g'))
+    const refused = { ...order('d', 'delete', 'g'), reserve: () => fail() }
+    expect(() => engine.submit(refused)).to.throw('no')
+    expect((await engine.wait('1')).status).to.equal('done')
+  })
+})

@@ -1,0 +1,163 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { createServer, type Server } from 'node:net'
+import { call, wireMapping } from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+import { askPeer, codeOf, SettingsHost } from '../support/settings-host.js'
+import { waitFor } from '../support/wait.js'
+
+const tag = 'sp'
+
+/** Against an agent of its own, with guests of BusyBox. */
+describe('port mappings of a guest', function () {
+  this.timeout(120_000)
+  let host: SettingsHost
+  /** One that runs, one that never did. */
+  let running: string
+  let stopped: string
+  let gateway: string
+
+  before(async () => {
+    host = await SettingsHost.open(await AgentProcess.create(tag))
+    running = await host.create(1, 'runs')
+    stopped = await host.create(2, 'stopped', { start: false })
+    const { subnet } = host.agent.config['network'] as { subnet: string }
+    gateway = subnet.replace(/0\/\d+$/, '1')
+  })
+  after(() => host?.destroy())
+  afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
+
+  it('are added, changed and removed, and watchers see what was answered', async () => {
+    const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
+    const [web] = one.mappings
+    expect(web!.hostPort).to.be.within(30000, 39999)
+    const two = await host.addMapping(stopped, { containerPort: 53, hostPort: 35053, protocol: 'udp' })
+    expect(two.mappings).to.deep.equal([
+      web,
+      wireMapping({ containerPort: 53, hostPort: 35053, protocol: 'udp' }),
+    ])
+    expect((await host.seen(stopped, two.revision)).portMappings).to.deep.equal(two.mappings)
+    const changed = await host.updateMapping(stopped, 0, { containerPort: 8080 })
+    expect(changed.mappings[0]).to.deep.equal({ ...web, containerPort: 8080 })
+    const left = await host.removeMapping(stopped, 0)
+    expect(left.mappings).to.deep.equal(two.mappings.slice(1))
+    expect((await host.seen(stopped, left.revision)).portMappings).to.deep.equal(left.mappings)
+  })
+
+  it('of one operation are added once', async () => {
+    const order = {
+      uuid: stopped,
+      mapping: wireMapping({ containerPort: 81 }),
+      ifRevision: 0,
+      operationId: randomUUID(),
+    }
+    const first = await call(host.client.addPortMapping.bind(host.client), order)
+    const again = await call(host.client.addPortMapping.bind(host.client), order)
+    expect(again).to.deep.equal(first)
+    expect(first.mappings).to.have.length(1)
+  })
+
+  it('keep ranges as one', async () => {
+    const range = { containerPort: 34000, containerPortEnd: 34999, hostPort: 34000, hostPortEnd: 34999 }
+    const { mappings } = await host.addMapping(running, range)
+    expect(mappings).to.deep.equal([wireMapping(range)])
+    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 34500 }))).to.equal(
+      'port_conflict',
+    )
+    expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
+  })
+
+  it('refuse what is taken, out of range or malformed, and change nothing then', async () => {
+    const { mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 35022 })
+    const server = await listen(35555)
+    try {
+      for (const [fields, code] of [
+        [{ containerPort: 22, hostPort: 35022 }, 'port_conflict'],
+        [{ containerPort: 22, hostPort: 35555 }, 'port_conflict'],
+        [{ containerPort: 22, hostPort: 29999 }, 'port_conflict'],
+        [{ containerPort: 22, hostPort: 70000 }, 'invalid_field'],
+        [{ containerPort: 22, protocol: 'icmp' }, 'invalid_field'],
+        [{ containerPort: 22, hostIp: '198.51.100.77' }, 'invalid_field'],
+        [{ containerPort: 22, hostIp: '::1; flush ruleset' }, 'invalid_field'],
+        [{ containerPort: 22, description: 'two\nlines' }, 'invalid_field'],
+      ] as const)
+        expect(await codeOf(host.addMapping(stopped, fields)), JSON.stringify(fields)).to.equal(code)
+    } finally {
+      server.close()
+    }
+    expect(await codeOf(host.updateMapping(running, 1, { hostPort: 35023 }))).to.equal('not_found')
+    expect(await codeOf(host.addMapping(randomUUID(), { containerPort: 22 }))).to.equal('not_found')
+    expect(host.guest(running).portMappings).to.deep.equal(mappings)
+    expect(host.guest(stopped).portMappings).to.deep.equal([])
+  })
+
+  it('keep their ports though a program of the host waits there since', async () => {
+    await host.addMapping(stopped, { containerPort: 22, hostPort: 35556 })
+    const server = await listen(35556)
+    try {
+      const { mappings } = await host.updateMapping(stopped, 0, { description: 'mine' })
+      expect(mappings[0]).to.include({ hostPort: 35556, description: 'mine' })
+      expect(await codeOf(host.updateMapping(stopped, 0, { protocol: 'udp' }))).to.equal('accepted')
+      expect(await codeOf(host.updateMapping(stopped, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
+    } finally {
+      server.close()
+    }
+  })
+
+  it('lose none where two remove the first at once, and one of two that expect the same revision', async () => {
+    const ports = [35001, 35002, 35003, 35004]
+    let revision = 0
+    for (const hostPort of ports)
+      ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
+    await Promise.all([host.removeMapping(running, 0), host.removeMapping(running, 0)])
+    revision = await waitFor(() =>
+      host.guest(running).portMappings.length === 2 ? host.guest(running).revision : undefined,
+    )
+    expect(host.guest(running).portMappings.map((m) => m.hostPort)).to.deep.equal([35003, 35004])
+    const codes = await Promise.all([1, 2].map(() => codeOf(host.removeMapping(running, 0, revision))))
+    expect(codes.toSorted()).to.deep.equal(['accepted', 'precondition_failed'])
+    expect((await host.removeMapping(running, 0)).mappings).to.deep.equal([])
+  })
+
+  it('give one port to one of twenty that want it', async () => {
+    const wanted = Array.from({ length: 20 }, (_, n) =>
+      codeOf(host.addMapping(n % 2 ? running : stopped, { containerPort: 1, hostPort: 36000 })),
+    )
+    const codes = await Promise.all(wanted)
+    expect(codes.filter((code) => code === 'accepted')).to.have.lengthOf(1)
+    expect(codes.filter((code) => code === 'port_conflict')).to.have.lengthOf(19)
+  })
+
+  it('finds free ports', async () => {
+    const find = (hostIp: string, count: number) =>
+      call(host.client.findFreePorts.bind(host.client), { protocol: 'tcp', hostIp, count })
+    const { ports } = await find('', 5)
+    expect(new Set(ports).size).to.equal(5)
+    expect(await codeOf(find('203.0.113.99', 1))).to.equal('invalid_field')
+    expect(await codeOf(find('', 0))).to.equal('invalid_field')
+  })
+
+  it('lead into the guest from when they are answered to when they are removed', async () => {
+    const echo = host.answerInside(`x${tag}-1`, 8080)
+    try {
+      const { mappings } = await host.addMapping(running, { containerPort: 8080 })
+      const port = mappings[0]!.hostPort
+      await waitFor(async () => (await askPeer(gateway, port)) === 'hello', { what: 'an answer' })
+      await host.updateMapping(running, 0, { containerPort: 8081 })
+      expect(await askPeer(gateway, port)).not.to.equal('hello')
+      await host.updateMapping(running, 0, { containerPort: 8080 })
+      expect(await askPeer(gateway, port)).to.equal('hello')
+      await host.removeMapping(running, 0)
+      expect(await askPeer(gateway, port)).not.to.equal('hello')
+    } finally {
+      echo.kill('SIGKILL')
+    }
+  })
+})
+
+function listen(port: number): Promise<Server> {
+  return new Promise((done, fail) => {
+    const server = createServer().once('error', fail)
+    server.listen(port, '127.0.0.1', () => done(server))
+  })
+}

@@ -1,0 +1,123 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
+import { conflict } from '../../shared/errors.js'
+import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+describe('names and ids across the fleet', function () {
+  this.timeout(30_000)
+  let test: TestFleet
+  beforeEach(async () => (test = await startTestFleet(impatient)))
+  afterEach(() => test.close())
+
+  it('a deletion that ended while no gateway watched frees the name at once', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 3 })
+    const { response } = await test.fleet.createGuest(creationRequest('web'))
+    const shown = test.store.key('shown-guests', hostId)
+    await waitFor(async () => (await test.store.client.hLen(shown)) === 4, { what: 'last states kept' })
+    await test.fleet.close()
+    agent.host.deleteGuest(response.guest!.uuid)
+    const next = await test.startGateway()
+    await waitFor(() => next.view.findHost(hostId)?.state === 'online')
+    expect(next.view.findGuest('web')).to.equal(undefined)
+    const again = await next.createGuest(creationRequest('web'))
+    expect(again.response.guest?.uuid).not.to.equal(response.guest!.uuid)
+    expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
+  })
+
+  it('a reservation its host has not been seen with outlives a full sync', async () => {
+    const { hostId, agent } = await test.addHost('one')
+    const registry = new GuestRegistry(test.store)
+    await registry.reserve({ name: 'coming', hostId, operationId: randomUUID() }, () => false)
+    await test.fleet.close()
+    const next = await test.startGateway()
+    await waitFor(() => next.view.findHost(hostId)?.state === 'online')
+    expect(await codeOf(next.createGuest(creationRequest('coming')))).to.equal('name_conflict')
+    expect(agent.host.guests.size).to.equal(0)
+  })
+
+  it('the same operation again gives the same guest; a refused creation frees its name', async () => {
+    let refuse = true
+    let seen = 0
+    const { agent } = await test.addHost('one', {
+      onCreate: ({ name }) => {
+        seen++
+        if (name === 'bad' && refuse) throw conflict('port_conflict', 'port 80 is taken')
+      },
+    })
+    const same = creationRequest('web')
+    const [first, second] = [await test.fleet.createGuest(same), await test.fleet.createGuest(same)]
+    expect(second).to.deep.equal(first)
+    expect(agent.host.guests.size).to.equal(1)
+    expect(seen).to.equal(2)
+    expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('port_conflict')
+    refuse = false
+    expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('ok')
+  })
+
+  it('50 creations of one name at once: exactly one succeeds', async () => {
+    await test.addHost('a')
+    await test.addHost('b')
+    const names = Array.from({ length: 50 }, (_, n) => (n % 2 ? 'Same' : 'same'))
+    const codes = await Promise.all(
+      names.map((name) => codeOf(test.fleet.createGuest(creationRequest(name)))),
+    )
+    expect(codes.filter((code) => code === 'ok')).to.have.length(1)
+    expect(codes.filter((code) => code === 'name_conflict')).to.have.length(49)
+    expect([...test.fleet.view.guests()]).to.have.length(1)
+  })
+
+  it('two gateways on one store: names and ids stay unique, hosts are noticed', async () => {
+    await test.addHost('a')
+    const other = await test.startGateway()
+    await waitFor(() => other.view.hosts()[0]?.state === 'online')
+    const codes = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        codeOf((n % 2 ? other : test.fleet).createGuest(creationRequest('same'))),
+      ),
+    )
+    expect(codes.filter((code) => code === 'ok')).to.have.length(1)
+    const made = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        (n % 2 ? other : test.fleet).createGuest(creationRequest(`n${n}`)),
+      ),
+    )
+    expect(new Set(made.map(({ response }) => response.guest!.id)).size).to.equal(20)
+    await test.addHost('b')
+    await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
+  })
+
+  it('the guests of a new host bring their ids and names along', async () => {
+    const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
+    expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(501)
+    expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
+    expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(2)
+    expect(test.fleet.view.findHost(hostId)?.warnings).to.deep.equal([])
+  })
+
+  it('of two hosts that claim a guest the first owner wins, the other is warned of', async () => {
+    const a = await test.addHost('a', { guests: 3 })
+    const b = await test.addHost('b', { guests: 2, firstId: 3 })
+    const shown = [...test.fleet.view.guests()].map(({ hostId, guest }) => [hostId, guest.name])
+    expect(shown).to.have.deep.members([
+      [a.hostId, 'sim-1'],
+      [a.hostId, 'sim-2'],
+      [a.hostId, 'sim-3'],
+      [b.hostId, 'sim-4'],
+    ])
+    expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
+    // A gateway that meets them in the other order decides the same: the store knows the owner.
+    a.agent.stop()
+    const other = await test.startGateway()
+    await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
+    // Its last state may be known from before.
+    expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
+    // Nor can it take one over by a change.
+    const stolen = [...a.agent.host.guests.keys()][0]!
+    b.agent.host.setGuest({ ...a.agent.host.guests.get(stolen)!, statusReason: 'stolen' })
+    await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))
+    expect(test.fleet.view.findGuest('sim-1')?.hostId).to.equal(a.hostId)
+    expect(test.fleet.view.findGuest('sim-1')?.guest.statusReason).to.equal('')
+  })
+})

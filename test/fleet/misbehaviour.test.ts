@@ -1,0 +1,116 @@
+import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
+import { rogueWatch, startAgentProcess } from '../support/rogue-agent.js'
+import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+describe('agents that are removed, stalled, lying or flooding', function () {
+  this.timeout(30_000)
+  let test: TestFleet
+  beforeEach(async () => (test = await startTestFleet(impatient)))
+  afterEach(() => test.close())
+
+  it('a removed host is gone with its guests, and refused from then on', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 2 })
+    expect(await codeOf(test.fleet.hosts.removeHost(hostId, { force: false }))).to.equal('invalid_state')
+    await test.fleet.hosts.removeHost(hostId, { force: true })
+    expect(test.fleet.view.hosts()).to.deep.equal([])
+    expect([...test.fleet.view.guests()]).to.deep.equal([])
+    expect(await codeOf(test.fleet.hosts.createJoinToken(hostId))).to.equal('not_found')
+    expect(() => test.fleet.agent(hostId)).to.throw(BerthError)
+    // Not even an agent that is asked by another record's name can speak for it.
+    const { id } = await test.fleet.hosts.createHost({ name: 'two', address: agent.address })
+    expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
+  })
+
+  it('a stalled agent is noticed and hurts no other', async () => {
+    const never = new Promise<void>(() => undefined)
+    const stalled = await test.addHost('stalled', { onCreate: () => never })
+    const good = await test.addHost('good')
+    const begun = Date.now()
+    const calls = Promise.all(
+      Array.from({ length: 50 }, (_, n) =>
+        codeOf(test.fleet.createGuest(creationRequest(`s${n}`, { hostId: stalled.hostId }))),
+      ),
+    )
+    expect(await codeOf(test.fleet.createGuest(creationRequest('fine', { hostId: good.hostId })))).to.equal(
+      'ok',
+    )
+    expect(Date.now() - begun).to.be.lessThan(1500)
+    expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
+  })
+
+  it('an agent that speaks of another host, its guests or its operations changes nothing but its own warnings', async () => {
+    const good = await test.addHost('good', { guests: 1 })
+    const { response } = await test.fleet.createGuest(creationRequest('web'))
+    const [guest] = good.agent.host.guests.values()
+    const bad = await test.addHost('bad', {
+      watch: rogueWatch([
+        { $case: 'host', value: good.agent.host.description },
+        { $case: 'guest', value: { ...guest!, statusReason: 'lie' } },
+        { $case: 'guest', value: { ...guest!, name: '__proto__' } },
+        { $case: 'guestRemoved', value: { uuid: guest!.uuid } },
+        { $case: 'operation', value: { ...response.operation!, error: 'lie' } },
+        { $case: 'operationRemoved', value: { id: response.operation!.id } },
+        { $case: 'templateRemoved', value: { id: 'debian-12' } },
+      ]),
+    })
+    const { view } = test.fleet
+    expect(view.findGuest('sim-1')?.guest.statusReason).to.equal('')
+    expect(view.findOperation(response.operation!.id)).to.include({ hostId: good.hostId })
+    expect(view.findOperation(response.operation!.id)?.operation.error).to.equal('')
+    expect([...view.templates()]).to.have.length(1)
+    expect(view.findHost(bad.hostId)?.description).to.equal(undefined)
+    expect(view.findHost(bad.hostId)?.warnings).not.to.deep.equal([])
+    expect(view.findHost(good.hostId)?.warnings).to.deep.equal([])
+  })
+
+  it('an agent that stands still is away within the allowed silence, and back when it goes on', async () => {
+    const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
+    const { token } = await test.fleet.hosts.createJoinToken(id)
+    const identity = `${test.directory}/still`
+    const agent = await startAgentProcess(['--join', token, '--identity', identity, '--guests', '5'])
+    const isOnline = (): boolean => test.fleet.view.findHost(id)?.state === 'online'
+    try {
+      await test.fleet.hosts.updateHost(id, { address: agent.address })
+      await waitFor(isOnline)
+      agent.signal('SIGSTOP')
+      // Silence of 3 s, a second of grace, and what a busy machine adds.
+      await waitFor(() => !isOnline(), { timeoutMs: 5500, what: 'its silence noticed' })
+      expect([...test.fleet.view.guests()].map(({ online }) => online)).to.deep.equal(Array(5).fill(false))
+      agent.signal('SIGCONT')
+      await waitFor(isOnline, { what: 'back' })
+      expect([...test.fleet.view.guests()].map(({ online }) => online)).to.deep.equal(Array(5).fill(true))
+    } finally {
+      agent.stop()
+    }
+  })
+
+  it('an agent that floods hurts only itself', async () => {
+    const good = await test.addHost('good', { guests: 1 })
+    const uuid = [...good.agent.host.guests.keys()][0]!
+    const bad = await test.fleet.hosts.createHost({ name: 'bad', address: '127.0.0.1:1' })
+    const { token } = await test.fleet.hosts.createJoinToken(bad.id)
+    const flood = await startAgentProcess(['--join', token, '--identity', `${test.directory}/bad`, '--flood'])
+    try {
+      await test.fleet.hosts.updateHost(bad.id, { address: flood.address })
+      await waitFor(() => test.fleet.view.findHost(bad.id)?.state === 'online')
+      global.gc?.()
+      const before = process.memoryUsage().heapUsed
+      const took: number[] = []
+      for (const until = Date.now() + 4000; Date.now() < until;) {
+        const begun = performance.now()
+        await test.fleet.agent(good.hostId).getGuestUsage(uuid)
+        took.push(performance.now() - begun)
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+      expect(took.toSorted((a, b) => a - b)[took.length >> 1]).to.be.lessThan(300)
+      global.gc?.()
+      expect(process.memoryUsage().heapUsed - before).to.be.lessThan(150 * 1024 * 1024) // garbage included
+      expect(test.fleet.view.operations().length).to.be.lessThan(6000)
+      expect(test.fleet.view.findHost(good.hostId)?.state).to.equal('online')
+    } finally {
+      flood.stop()
+    }
+  })
+})

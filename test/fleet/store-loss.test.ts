@@ -1,0 +1,71 @@
+import { expect } from 'chai'
+import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+describe('a fleet whose store is away or has lost what it held', function () {
+  this.timeout(30_000)
+  let test: TestFleet
+  beforeEach(async () => (test = await startTestFleet(impatient)))
+  afterEach(() => test.close())
+
+  it('the store away: the view and calls go on, creations say so', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 2 })
+    await test.redis.process.stop()
+    await waitFor(() => !test.store.ready())
+    expect(await codeOf(test.fleet.createGuest(creationRequest('web')))).to.equal('store_unavailable')
+    const uuid = [...agent.host.guests.keys()][0]!
+    expect(await codeOf(test.fleet.agent(hostId).getGuestUsage(uuid))).to.equal('ok')
+    agent.host.deleteGuest(uuid)
+    await test.fleet.reached(hostId, agent.host.changes.revision)
+    expect([...test.fleet.view.guests()]).to.have.length(1)
+  })
+
+  for (const loss of ['the whole store', 'the key of hosts'] as const)
+    it(`${loss} lost under a running gateway: hosts, guests, ids and names come back`, async () => {
+      const one = await test.addHost('one', { guests: 3, firstId: 500 })
+      const two = await test.addHost('two', { guests: 1, firstId: 900 })
+      two.agent.stop()
+      await waitFor(() => test.fleet.view.findHost(two.hostId)?.state === 'offline')
+      if (loss === 'the whole store') await test.redis.wipe()
+      else await test.store.client.del(test.store.key('hosts'))
+      const { client } = test.store
+      // At once, before anything has come back: neither a name nor an id is given twice.
+      expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
+      await waitFor(async () => (await client.hLen(test.store.key('hosts'))) === 2, {
+        what: 'hosts are back',
+      })
+      expect(test.fleet.view.hosts().map(({ name, state }) => [name, state])).to.have.deep.members([
+        ['one', 'online'],
+        ['two', 'offline'],
+      ])
+      expect([...test.fleet.view.guests()]).to.have.length(4)
+      await waitFor(async () => (await client.hLen(test.store.key('guests'))) === 4, {
+        what: 'guests are back',
+      })
+      expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(901)
+      // Who starts now knows of all of it, the host that is away included.
+      await waitFor(async () => (await client.hLen(test.store.key('shown-guests', two.hostId))) === 1)
+      const other = await test.startGateway()
+      await waitFor(() => other.view.findHost(one.hostId)?.state === 'online')
+      expect(other.view.findGuest('sim-900')?.hostId).to.equal(two.hostId)
+      expect(other.view.findHost(one.hostId)?.warnings).to.deep.equal([])
+      // What is removed stays removed, at both.
+      await test.fleet.hosts.removeHost(two.hostId, { force: true })
+      await waitFor(() => other.view.findHost(two.hostId) === undefined, { what: 'removal noticed' })
+      await test.redis.wipe()
+      await waitFor(
+        async () => (await test.store.client.hKeys(test.store.key('hosts'))).join() === one.hostId,
+      )
+      expect(other.view.findHost(two.hostId)).to.equal(undefined)
+    })
+
+  it('a host the store knows only in an older version is written to it again', async () => {
+    const { hostId } = await test.addHost('one')
+    const key = test.store.key('hosts')
+    const old = (await test.store.client.hGet(key, hostId)) ?? ''
+    await test.fleet.hosts.updateHost(hostId, { draining: true })
+    await test.store.client.hSet(key, hostId, old)
+    await waitFor(async () => (await test.store.client.hGet(key, hostId))?.includes('"draining":true'))
+    expect(test.fleet.view.findHost(hostId)?.draining).to.equal(true)
+  })
+})

@@ -1,0 +1,185 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+import { waitFor } from '../support/wait.js'
+
+const prefix = 'btg'
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+describe('a guest of the lxc driver', function () {
+  this.timeout(120_000)
+  const lab = useLxcHost({ name: 'btest-lxc-guest', prefix, subnet: '10.214.6', lxcfs: true })
+  const { attach, booted, observed, prepared, started, systemState } = lab
+  const signal = new AbortController().signal
+
+  describe('a systemd guest', () => {
+    it('comes up whole, confined, with its own limits in view', async () => {
+      const limits = { ...lab.host.machine().limits, vcpuMilli: 500 }
+      const machine = await prepared({ limits })
+      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' })
+      await lab.host.driver.start(machine, signal)
+      await booted(machine)
+      expect(systemState(machine)).to.equal('running', lab.host.inside(machine, 'systemctl', '--failed'))
+      expect(lab.host.inside(machine, 'hostname')).to.equal(machine.hostname)
+      expect(lab.host.inside(machine, 'ip', '-4', '-brief', 'address', 'show', 'eth0')).to.contain(
+        machine.nic.ipv4,
+      )
+      expect(lab.host.inside(machine, 'ip', '-4', 'address', 'show', 'eth0')).to.match(/brd 10\.214\.6\.255 /)
+      expect(lab.host.inside(machine, 'ip', 'route')).to.contain(`default via ${machine.nic.gateway}`)
+      expect(lab.host.inside(machine, 'cat', '/sys/class/net/eth0/address')).to.equal(machine.nic.mac)
+      expect(lab.host.driver.hasLxcfs()).to.equal(true)
+      expect(lab.host.inside(machine, 'cat', '/sys/devices/system/cpu/online')).to.equal('0')
+      expect(lab.host.inside(machine, 'cat', '/proc/meminfo')).to.match(/^MemTotal: +524288 kB/)
+      expect(lab.host.inside(machine, 'grep', '-c', '^processor', '/proc/cpuinfo')).to.equal('1')
+      expect(Number(lab.host.inside(machine, 'cut', '-d.', '-f1', '/proc/uptime'))).to.be.below(120)
+    })
+
+    it('may not what only a host may', async () => {
+      const machine = await started()
+      const node = `${lab.host.rootfs(machine)}/root/disk`
+      sh('mknod', '-m', '666', node, 'b', '7', '0')
+      for (const [name, command] of [
+        ['make a device', 'mknod /tmp/d b 7 0'],
+        ['read a device that came with its image', 'head -c1 /root/disk'],
+        ['raise its memory', 'echo 99999999999 >/sys/fs/cgroup/memory/memory.limit_in_bytes'],
+        ['raise its processes', 'echo 99999 >/sys/fs/cgroup/pids/pids.max'],
+        ['load a module', 'insmod /x.ko'],
+        ['write to sysrq', 'echo b >/proc/sysrq-trigger'],
+        ['change a host sysctl', 'echo 1 >/proc/sys/kernel/panic'],
+        ['mount a disk', 'mount /root/disk /mnt'],
+        ['set the clock', 'date -s 2000-01-01'],
+        ['see the host’s processes', 'grep -q kthreadd /proc/2/comm'],
+      ] as const) {
+        const tried = spawnSync('lxc-attach', [
+          ...['-P', `${lab.host.path}/state/lxc`, '-n', `${prefix}-${machine.id}`, '--clear-env', '--'],
+          ...['/bin/sh', '-c', command],
+        ])
+        expect(tried.status, name).to.not.equal(0)
+      }
+    })
+
+    it('has a swap, process and processor limit that hold', async () => {
+      const machine = await started()
+      const { version, controllers } = readCgroupLayout()
+      const read = (controller: string, file: string): string =>
+        readFileSync(
+          `${controllers.get(controller)}/lxc.payload.${prefix}-${machine.id}/${file}`,
+          'utf8',
+        ).trim()
+      const check = (): void => {
+        if (version === 1) {
+          expect(read('memory', 'memory.limit_in_bytes')).to.equal(`${512 * 2 ** 20}`)
+          expect(read('memory', 'memory.memsw.limit_in_bytes')).to.equal(`${768 * 2 ** 20}`)
+          expect(read('cpu', 'cpu.cfs_quota_us')).to.equal('100000')
+        } else {
+          expect(read('memory', 'memory.max')).to.equal(`${512 * 2 ** 20}`)
+          expect(read('memory', 'memory.swap.max')).to.equal(`${256 * 2 ** 20}`)
+          expect(read('cpu', 'cpu.max')).to.equal('100000 100000')
+        }
+        expect(read('pids', 'pids.max')).to.equal('512')
+      }
+      check()
+    })
+  })
+
+  describe('resize and usage', () => {
+    it('changes a running guest’s limits both ways, and keeps them', async () => {
+      const machine = await started()
+      const { controllers, version } = readCgroupLayout()
+      const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
+      for (const mib of [1024, 256, 512]) {
+        const limits = { ...machine.limits, memoryBytes: mib * 2 ** 20, vcpuMilli: mib, pidsMax: mib }
+        expect(await lab.host.driver.resize({ ...machine, limits })).to.equal(true)
+        expect(await lab.host.driver.resize({ ...machine, limits }), 'the same again').to.equal(false)
+        const file = version === 1 ? 'memory.limit_in_bytes' : 'memory.max'
+        expect(readFileSync(`${group}/${file}`, 'utf8').trim()).to.equal(`${mib * 2 ** 20}`)
+      }
+      const config = readFileSync(`${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`, 'utf8')
+      expect(config).to.contain('pids.max = 512\n')
+      const io = { ...machine.limits, ioReadBytesPerSec: 1_000_000, ioWriteBytesPerSec: 2_000_000 }
+      for (const wanted of [{ ...machine, limits: io }, machine])
+        expect([await lab.host.driver.resize(wanted), await lab.host.driver.resize(wanted)]).to.deep.equal([
+          true,
+          false,
+        ])
+      writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
+      expect([await lab.host.driver.resize(machine), await lab.host.driver.resize(machine)]).to.deep.equal([
+        true,
+        false,
+      ])
+    })
+
+    it('refuses less memory than is in use', async () => {
+      const machine = await started()
+      await booted(machine)
+      const fill = attach(machine, '/bin/sh', '-c', 'head -c 200m /dev/zero | tail | sleep 30')
+      const child = spawn('lxc-attach', fill, { stdio: 'ignore' })
+      try {
+        const usage = async (): Promise<number> =>
+          (await lab.host.driver.usage(machine, (await observed(machine)).pid)).memoryBytes
+        await waitFor(async () => (await usage()) > 150 * 2 ** 20, { timeoutMs: 20_000 })
+        const limits = { ...machine.limits, memoryBytes: 32 * 2 ** 20, swapBytes: 0 }
+        const refused = await lab.host.driver
+          .resize({ ...machine, limits })
+          .catch((error: { code: string }) => error.code)
+        expect(refused).to.equal('memory_in_use')
+      } finally {
+        child.kill('SIGKILL')
+      }
+    })
+
+    it('counts processor time, runnable tasks and traffic as the guest sees them', async () => {
+      const machine = await started()
+      await booted(machine)
+      const { pid } = await observed(machine)
+      const first = await lab.host.driver.usage(machine, pid)
+      sh('ping', '-c5', '-i0.01', '-s1000', machine.nic.ipv4)
+      const busy = spawn('lxc-attach', attach(machine, '/bin/sh', '-c', 'while :; do :; done'), {
+        stdio: 'ignore',
+      })
+      try {
+        const second = await waitFor(
+          async () => {
+            const now = await lab.host.driver.usage(machine, pid)
+            const grew = now.cpuUsec > first.cpuUsec + 100_000 && now.rxBytes > first.rxBytes + 5000
+            return grew && now.runnable > 0 ? now : undefined
+          },
+          { timeoutMs: 20_000, intervalMs: 200 },
+        )
+        expect(second.txBytes).to.be.greaterThan(first.txBytes + 5000)
+        expect(second.memoryBytes).to.be.within(2 ** 20, 512 * 2 ** 20)
+      } finally {
+        busy.kill('SIGKILL')
+      }
+    })
+  })
+
+  describe('console', () => {
+    it('logs in on /dev/console', async () => {
+      const machine = await prepared()
+      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' })
+      await lab.host.driver.start(machine, signal)
+      await booted(machine)
+      const stream = await lab.host.driver.console(machine)
+      let text = ''
+      stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      const says = (pattern: RegExp, send: string): Promise<unknown> =>
+        waitFor(() => pattern.test(text), {
+          what: () => `${String(pattern)} in ${text}`,
+          timeoutMs: 20_000,
+        }).then(() => {
+          text = ''
+          stream.write(send)
+        })
+      stream.write('\r')
+      await says(/login:/, 'root\r')
+      await says(/assword:/, 'correct-horse-7\r')
+      await says(/[#$] /, 'echo $((40+2))x\r')
+      await says(/42x/, 'exit\r')
+      stream.destroy()
+    })
+  })
+})

@@ -1,0 +1,103 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { openLxcHost } from '../support/lxc-host.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+import { waitFor } from '../support/wait.js'
+
+const prefix = 'btw'
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+describe('what the lxc driver takes for its own', function () {
+  this.timeout(120_000)
+  const lab = useLxcHost({ name: 'btest-lxc-own', prefix, subnet: '10.214.5' })
+  const { observed, prepared, started } = lab
+  const signal = new AbortController().signal
+
+  describe('removeAll', () => {
+    it('leaves nothing of guests that run or did, nor of the driver', async () => {
+      const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
+      try {
+        expect(other.driver.hasLxcfs(), 'it does without lxcfs').to.equal(false)
+        for (const start of [true, false]) {
+          const machine = other.machine()
+          await other.driver.createDisk(machine)
+          await other.driver.configure(machine)
+          if (start) await other.driver.start(machine, signal)
+        }
+        await other.driver.removeAll()
+        expect(sh('find', '/sys/fs/cgroup', '-name', 'lxc.*btm*')).to.equal('')
+        expect(readdirSync('/sys/class/net').filter((name) => /^btm\d/.test(name))).to.deep.equal([])
+        expect(readdirSync(`${other.path}/state`).concat(readdirSync(`${other.path}/run`))).to.deep.equal([])
+        await other.driver.removeAll()
+      } finally {
+        await other.close()
+      }
+    })
+  })
+
+  describe('a name that another guest has', () => {
+    const refusal = (act: Promise<unknown>): Promise<string> =>
+      act.then(
+        () => 'done',
+        (error: { code?: string }) => error.code ?? 'no code',
+      )
+
+    for (const [what, hide] of [
+      ['known by its configuration', false],
+      ['of which nothing is known', true],
+    ] as const)
+      it(`is not taken over, nor is it harmed: ${what}`, async () => {
+        const machine = await started()
+        const before = await observed(machine)
+        const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`
+        const kept = readFileSync(config, 'utf8')
+        if (hide) rmSync(config)
+        const driver = await lab.host.reopen()
+        const other = { ...machine, uuid: machine.uuid.replace(/^.{8}/, '00000000') }
+        try {
+          for (const act of [
+            () => driver.createDisk(other),
+            () => driver.configure(other),
+            () => driver.start(other, signal),
+          ])
+            expect(await refusal(act())).to.equal('guest_foreign')
+          if (!hide) expect(await refusal(driver.console(other))).to.equal('guest_foreign')
+          await driver.stop(other, { timeoutMs: 1000, signal })
+          await driver.kill(other)
+          await driver.delete(other)
+        } finally {
+          driver.close()
+          writeFileSync(config, kept, { mode: 0o600 })
+        }
+        expect(await observed(machine)).to.deep.include(before)
+        expect(existsSync(lab.host.rootfs(machine))).to.equal(true)
+        expect(existsSync(lab.host.rootfs(other))).to.equal(false)
+      })
+  })
+
+  describe('delete and traces', () => {
+    it('refuses a running guest; then removes all, twice', async () => {
+      const machine = await started()
+      expect(await lab.host.driver.listTraces()).to.deep.equal([machine.uuid])
+      const refused = await lab.host.driver.delete(machine).catch((error: { code: string }) => error.code)
+      expect(refused).to.equal('guest_running')
+      await lab.host.driver.kill(machine)
+      await lab.host.driver.kill(machine)
+      await lab.host.driver.delete(machine)
+      await lab.host.driver.delete(machine)
+      await waitFor(async () => (await lab.host.driver.listTraces()).length === 0, { what: 'no traces' })
+    })
+
+    it('a configuration is readable by root only and replaced as a whole', async () => {
+      const machine = await prepared()
+      const path = `${lab.host.path}/state/lxc/${prefix}-${machine.id}`
+      expect(statSync(`${path}/config`).mode & 0o777).to.equal(0o600)
+      const { ino } = statSync(`${path}/config`)
+      await lab.host.driver.configure(machine)
+      expect(statSync(`${path}/config`).ino).to.not.equal(ino)
+      expect(readdirSync(path)).to.deep.equal(['config'])
+    })
+  })
+})

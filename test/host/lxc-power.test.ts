@@ -1,0 +1,218 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { expect } from 'chai'
+import type { Machine, StopCause } from '../../agent/drivers/contract.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+import { waitFor } from '../support/wait.js'
+
+const prefix = 'btl'
+const sh = (program: string, ...args: string[]): string =>
+  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+
+describe('power of lxc guests', function () {
+  this.timeout(120_000)
+  const lab = useLxcHost({ name: 'btest-lxc-power', prefix, subnet: '10.214.8' })
+  const { attach, booted, ends, observed, prepared, started, traces } = lab
+  const signal = new AbortController().signal
+
+  function parentOf(pid: number): number {
+    return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+  }
+
+  function replaceInit(machine: Machine, script: string): void {
+    const init = `${lab.host.rootfs(machine)}/usr/sbin/init`
+    rmSync(init, { force: true })
+    writeFileSync(init, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  }
+
+  /** As its owner does it: answered at once, whether or not the guest has a logind. */
+  function systemctl(machine: Machine, verb: 'poweroff' | 'reboot'): void {
+    const { error } = spawnSync('lxc-attach', attach(machine, 'systemctl', verb), { timeout: 15_000 })
+    expect(error, verb).to.equal(undefined)
+  }
+
+  describe('start', () => {
+    it('is idempotent, also at once and by two agents', async () => {
+      const machine = await prepared()
+      const other = await lab.host.reopen()
+      await Promise.all([
+        lab.host.driver.start(machine, signal),
+        other.start(machine, signal),
+        lab.host.driver.start(machine, signal),
+      ])
+      const first = await observed(machine)
+      await lab.host.driver.start(machine, signal)
+      expect(await observed(machine)).to.deep.equal(first)
+    })
+
+    it('waits for an lxc-start that an agent now dead began', async () => {
+      const machine = await prepared()
+      const orphan = spawn(
+        '/usr/bin/lxc-start',
+        ['-P', `${lab.host.path}/state/lxc`, '-n', `${prefix}-${machine.id}`],
+        { env: { PATH: '/usr/sbin:/sbin' }, stdio: 'ignore' },
+      )
+      await waitFor(() => traces().some((trace) => trace.startsWith('@')), { intervalMs: 1 })
+      await lab.host.driver.start(machine, signal)
+      expect((await observed(machine)).pid).to.be.greaterThan(0)
+      if (orphan.exitCode === null) await new Promise((resolve) => orphan.once('exit', resolve))
+      expect(orphan.exitCode).to.equal(0)
+    })
+
+    it('cleans up after a monitor that was killed', async () => {
+      const machine = await started()
+      const { pid } = await observed(machine)
+      process.kill(parentOf(pid), 'SIGKILL')
+      await waitFor(() => ends.length > 0, { timeoutMs: 5000 })
+      expect(ends).to.deep.equal([{ uuid: machine.uuid, cause: 'crash' }])
+      expect(
+        traces().some((trace) => trace.includes('lxc.payload')),
+        'leftovers',
+      ).to.equal(true)
+      await lab.host.driver.start(machine, signal)
+      expect((await observed(machine)).pid).to.not.equal(pid)
+    })
+
+    it('says why it failed, and leaves nothing', async () => {
+      const machine = await prepared()
+      rmSync(`${lab.host.rootfs(machine)}/usr/sbin/init`, { force: true })
+      const error: Error = await lab.host.driver.start(machine, signal).then(
+        () => expect.fail('started'),
+        (reason: Error) => reason,
+      )
+      expect(error.message).to.match(/init/)
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+    })
+  })
+
+  describe('stop', () => {
+    it('lets a guest that just began to boot end by itself', async () => {
+      const machine = await started()
+      const begun = performance.now()
+      await lab.host.driver.stop(machine, { timeoutMs: 30_000, signal })
+      expect(performance.now() - begun).to.be.below(15_000)
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+      await lab.host.driver.stop(machine, { timeoutMs: 1000, signal })
+      expect(ends).to.deep.equal([])
+    })
+
+    it('kills one that does not listen, and one at once', async () => {
+      const machine = await prepared()
+      replaceInit(machine, 'trap "" PWR TERM INT; while :; do sleep 1; done')
+      await lab.host.driver.start(machine, signal)
+      const begun = performance.now()
+      await lab.host.driver.stop(machine, { timeoutMs: 300, signal })
+      expect(performance.now() - begun).to.be.within(300, 5000)
+      await lab.host.driver.start(machine, signal)
+      await lab.host.driver.stop(machine, { timeoutMs: 0, signal })
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+    })
+
+    it('powers off an init that knows SIGPWR only', async () => {
+      const machine = await prepared()
+      replaceInit(machine, 'trap "exit 0" PWR; while :; do sleep 0.1; done')
+      await lab.host.driver.start(machine, signal)
+      await lab.host.driver.stop(machine, { timeoutMs: 20_000, signal })
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+    })
+
+    it('ends with the caller’s signal, and the guest goes on', async () => {
+      const machine = await prepared()
+      replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
+      await lab.host.driver.start(machine, signal)
+      const stopping = new AbortController()
+      const end = lab.host.driver.stop(machine, { timeoutMs: 60_000, signal: stopping.signal })
+      stopping.abort(new Error('shutting down'))
+      expect(await end.catch((error: Error) => error.message)).to.equal('shutting down')
+      await observed(machine)
+    })
+
+    it('does not mind groups nested deeper than a path is long', async () => {
+      const machine = await started()
+      await booted(machine)
+      const memory = '/sys/fs/cgroup/memory'
+      const nest = 'cd $0; i=0; while [ $i -lt 60 ]; do mkdir $1 && cd -P ./$1 || exit 1; i=$((i+1)); done'
+      lab.host.inside(
+        machine,
+        '/bin/sh',
+        '-c',
+        nest,
+        existsSync(memory) ? memory : '/sys/fs/cgroup',
+        'g'.repeat(200),
+      )
+      await lab.host.driver.stop(machine, { timeoutMs: 20_000, signal })
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+    })
+  })
+
+  describe('ends', () => {
+    it('a guest that powers itself off is told of, once', async () => {
+      const machine = await started()
+      await booted(machine)
+      systemctl(machine, 'poweroff')
+      await waitFor(() => ends.length > 0, { timeoutMs: 30_000 })
+      expect(ends).to.deep.equal([{ uuid: machine.uuid, cause: 'guest' }])
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+    })
+
+    it('a guest that ended while no agent looked is told of by the next', async () => {
+      const machine = await started()
+      const mark = `${lab.host.path}/run/lxc-stopped/${prefix}-${machine.id}`
+      await booted(machine)
+      lab.host.driver.close()
+      systemctl(machine, 'poweroff')
+      await waitFor(() => existsSync(mark), { timeoutMs: 30_000 })
+      const next = await lab.host.reopen()
+      const told: StopCause[] = []
+      next.onStopped((uuid, cause) => void (uuid === machine.uuid && told.push(cause)))
+      await waitFor(() => told.length > 0)
+      expect(told).to.deep.equal(['guest'])
+      expect(existsSync(mark)).to.equal(false)
+    })
+
+    it('a reboot from inside is no end; network and identity stay', async () => {
+      const next = await lab.host.reopen()
+      const told: string[] = []
+      next.onStopped((uuid) => told.push(uuid))
+      const machine = await started()
+      await booted(machine)
+      const before = await observed(machine)
+      await next.observe()
+      systemctl(machine, 'reboot')
+      await waitFor(async () => (await next.observe()).some((o) => o.pid && o.pid !== before.pid), {
+        timeoutMs: 30_000,
+      })
+      await booted(machine)
+      sh('ping', '-c1', '-W5', machine.nic.ipv4)
+      expect(lab.host.inside(machine, 'grep', '-w', '/', '/proc/self/mountinfo')).to.match(/nodev.*idmapped/)
+      expect(told).to.deep.equal([])
+    })
+
+    it('a stop during a reboot is a stop', async () => {
+      const machine = await prepared()
+      replaceInit(machine, 'sleep 0.3; reboot -ff')
+      await lab.host.driver.start(machine, signal)
+      const first = await observed(machine)
+      await waitFor(async () => (await lab.host.driver.observe())[0]?.pid !== first.pid, { intervalMs: 1 })
+      await lab.host.driver.stop(machine, { timeoutMs: 5000, signal })
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      expect(await lab.host.driver.observe()).to.deep.equal([])
+    })
+  })
+
+  describe('the agent’s end', () => {
+    it('does not reach a guest: monitor and guest are in groups of their own', async () => {
+      const machine = await started()
+      const { pid } = await observed(machine)
+      const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')
+      for (const of of [pid, parentOf(pid)])
+        for (const line of readFileSync(`/proc/${of}/cgroup`, 'utf8').trim().split('\n')) {
+          const path = line.split(':')[2] ?? ''
+          expect(path).to.match(new RegExp(`^/lxc\\.(payload|monitor)\\.${prefix}-${machine.id}`))
+          expect(own.some((ours) => ours.endsWith(`:${path}`))).to.equal(false)
+        }
+      expect(parentOf(parentOf(pid))).to.not.equal(process.pid)
+    })
+  })
+})

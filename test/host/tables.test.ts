@@ -1,0 +1,41 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { Nft } from '../../agent/host/nft.js'
+import { Tables } from '../../agent/network/tables.js'
+
+/* In the host's own namespace, of a bridge that is not there. */
+const table = 'btest_tables'
+
+/** Another program deletes a table as soon as they are all made, before anybody reads them. */
+class MeddledNft extends Nft {
+  meddles = true
+
+  override async apply(commands: readonly string[]): Promise<void> {
+    await super.apply(commands)
+    if (this.meddles) execFileSync('nft', ['delete', 'table', 'bridge', table])
+    this.meddles = false
+  }
+}
+
+describe('tables while they are made', () => {
+  const nft = new MeddledNft()
+  const tables = new Tables(nft, {
+    ...{ table, bridge: 'btest-none', interfacePrefix: 'btn', countInternal: false },
+    ...{ subnet: '10.79.0.0/24', gateway: '10.79.0.1', subnet6: 'fd79::/64' },
+  })
+  const exists = async (): Promise<boolean> => (await nft.readTable('bridge', table)) !== undefined
+
+  after(async () => {
+    await tables.remove()
+    await nft.close()
+  })
+
+  it('another program’s change is no part of what they are compared with', async () => {
+    await tables.ensure([])
+    expect(await exists()).to.equal(false)
+    tables.disturbed() // as the kernel's notices say
+    expect((await tables.ensure([])).repairs).to.deep.equal(['nft tables rebuilt'])
+    expect(await exists()).to.equal(true)
+    expect((await tables.ensure([])).repairs).to.deep.equal([])
+  })
+})

@@ -1,0 +1,172 @@
+import type { ServiceError } from '@grpc/grpc-js'
+import { randomInt, randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Guest, GuestServiceClient, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
+import {
+  FirewallRule,
+  SetLimitsRequest,
+  UpdatePortMappingRequest,
+  type Firewall,
+  type GuestSettingsServiceClient,
+} from '../../proto/gen/berth/agent/v1/network.js'
+import { callUntilAnswered, createRequest, wireMapping } from './agent-calls.js'
+
+/** What a guest was acknowledged to have. */
+export interface Acknowledged {
+  portMappings?: Guest['portMappings'] | undefined
+  limits?: Guest['limits']
+  ipv6Addresses?: Guest['ipv6Addresses']
+  firewall?: Firewall | undefined
+}
+
+export interface CustomerParts {
+  readonly guests: GuestServiceClient
+  readonly settings: GuestSettingsServiceClient
+  /** Of the names of its guests. */
+  readonly slot: number
+  readonly nextId: () => number
+  readonly stopped: () => boolean
+}
+
+/** Asks for random things of its guest until told to stop; what the agent acknowledged is remembered. */
+export class Customer {
+  /** Ids of operations. */
+  readonly operations: string[] = []
+  /** Of its present guest; its last one may be gone. */
+  acknowledged: Acknowledged = {}
+  /** Settings that were answered, whatever with. */
+  settingsAnswered = 0
+  uuid: string | undefined
+
+  constructor(private readonly parts: CustomerParts) {}
+
+  async run(): Promise<void> {
+    while (!this.parts.stopped()) {
+      try {
+        await this.#order()
+      } catch {
+        this.#leave() // refused: it is gone or being deleted
+      }
+      await delay(randomInt(5, 120))
+    }
+  }
+
+  #leave(): void {
+    this.uuid = undefined
+    this.acknowledged = {}
+  }
+
+  #order(): Promise<void> {
+    if (this.uuid === undefined) return this.#create()
+    return randomInt(3) > 0 ? this.#set(this.uuid) : this.#power(this.uuid)
+  }
+
+  async #create(): Promise<void> {
+    const { guests, slot, nextId, stopped } = this.parts
+    const id = nextId()
+    const request = createRequest(id, `busy-${slot}-${id}`)
+    const { operation } = await callUntilAnswered(guests.createGuest.bind(guests), request, stopped)
+    this.operations.push(operation!.id)
+    this.uuid = request.uuid
+  }
+
+  async #power(uuid: string): Promise<void> {
+    const { guests, stopped } = this.parts
+    const methods = [
+      guests.startGuest.bind(guests),
+      guests.stopGuest.bind(guests),
+      guests.restartGuest.bind(guests),
+      guests.deleteGuest.bind(guests),
+    ] as const
+    const method = methods[randomInt(methods.length)] as (typeof methods)[1]
+    const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
+    const { operation } = await callUntilAnswered(method, order, stopped)
+    this.operations.push(operation!.id)
+    if (operation!.action === 'delete') this.#leave()
+  }
+
+  /** What is refused changes nothing; an answer that got lost is asked for again and tells what is there. */
+  async #set(uuid: string): Promise<void> {
+    const kinds = [() => this.#setPorts(uuid), () => this.#setFirewall(uuid), () => this.#setLimits(uuid)]
+    try {
+      await [...kinds, () => this.#assignIpv6(uuid)][randomInt(kinds.length + 1)]!()
+    } catch (error) {
+      const [code] = (error as ServiceError).metadata.get('berth-code')
+      if (!harmless.includes(String(code))) throw error
+    }
+    this.settingsAnswered++
+  }
+
+  async #setPorts(uuid: string): Promise<void> {
+    const { settings, stopped } = this.parts
+    const known = this.acknowledged.portMappings
+    this.acknowledged.portMappings = undefined
+    const containerPort = randomInt(1, 5) * 1000
+    const order = { uuid, ifRevision: 0 }
+    const kind = randomInt(known && known.length > 2 ? 2 : 4)
+    // What was removed by a call whose answer got lost is not there to be removed again.
+    if (kind === 0) {
+      const method = settings.removePortMapping.bind(settings)
+      return this.#keepPorts(await callUntilAnswered(method, { ...order, index: 0 }, stopped))
+    }
+    if (kind === 1) {
+      const change = { containerPort, containerPortEnd: containerPort }
+      const request = UpdatePortMappingRequest.fromPartial({ ...order, index: 0, change })
+      const method = settings.updatePortMapping.bind(settings)
+      return this.#keepPorts(await callUntilAnswered(method, request, stopped))
+    }
+    const request = { ...order, mapping: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
+    const once = { ...request, operationId: randomUUID() }
+    this.#keepPorts(await callUntilAnswered(settings.addPortMapping.bind(settings), once, stopped))
+  }
+
+  #keepPorts({ mappings }: { mappings: Guest['portMappings'] }): void {
+    this.acknowledged.portMappings = mappings
+  }
+
+  async #setFirewall(uuid: string): Promise<void> {
+    const { settings, stopped } = this.parts
+    const rules = Array.from({ length: randomInt(4) }, () => randomRule())
+    const firewall = { enabled: randomInt(3) > 0, defaultAction: pick('ACCEPT', 'DROP'), rules }
+    const request = { uuid, firewall, ifRevision: 0 }
+    const answer = await callUntilAnswered(settings.setFirewall.bind(settings), request, stopped)
+    this.acknowledged.firewall = answer.firewall
+  }
+
+  async #setLimits(uuid: string): Promise<void> {
+    const { settings, stopped } = this.parts
+    const request = SetLimitsRequest.fromPartial({
+      ...{ uuid, ramMb: pick(96, 128, 256), vcpuMilli: pick(500, 1000, 1500) },
+      ...{ networkDownMbps: pick(0, 30, 50), networkUpMbps: pick(0, 20, 40), ioReadMbps: pick(0, 5) },
+    })
+    const answer = await callUntilAnswered(settings.setLimits.bind(settings), request, stopped)
+    this.acknowledged.limits = answer.limits
+  }
+
+  async #assignIpv6(uuid: string): Promise<void> {
+    const { settings, stopped } = this.parts
+    const request = { uuid, count: randomInt(2), addresses: [], ifRevision: 0, operationId: randomUUID() }
+    const answer = await callUntilAnswered(settings.assignIpv6.bind(settings), request, stopped)
+    this.acknowledged.ipv6Addresses = answer.ipv6Addresses
+  }
+}
+
+/** A mapping that is not there is `not_found`, as a guest is: the next order tells which. */
+const harmless = ['not_found', 'resource_exhausted', 'port_conflict', 'task_running', 'memory_in_use']
+
+/** Half of them can have the host's own numbers. */
+function randomRange(): PortMapping {
+  const containerPort = pick(1000, 31_000) + randomInt(800) * 10
+  return wireMapping({ containerPort, containerPortEnd: containerPort + randomInt(1, 9), protocol: 'udp' })
+}
+
+function randomRule(): FirewallRule {
+  return FirewallRule.create({
+    ...{ direction: pick('in', 'out'), protocol: 'tcp', action: pick('ACCEPT', 'DROP'), network: 'ipv4' },
+    port: pick('22', '80', '80,443'),
+  })
+}
+
+function pick<Value>(...values: readonly Value[]): Value {
+  return values[randomInt(values.length)]!
+}
