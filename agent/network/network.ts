@@ -247,7 +247,6 @@ class HostNetwork implements Network {
         `what other programs filter could not be read: ${describeError(cause)}`,
       ])
       this.#readAtMs = now
-      await this.#nft.close() // having listed all it holds memory of many times that
       return result
     } catch (cause) {
       this.#disturbed = true
