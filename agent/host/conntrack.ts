@@ -120,10 +120,10 @@ function failOn(answers: readonly NetlinkMessage[], accepted = 0): void {
 
 function parseFlow(family: Family, body: Buffer): Flow {
   const flow = attributesIn(body, familyBytes)
-  const original = attributesIn(flow.get(tupleOriginal) ?? empty)
+  const original = attributesIn(flow.get(tupleOriginal))
   const [opener, asked] = addressesIn(family, original)
-  const [answerer, answered] = addressesIn(family, attributesIn(flow.get(tupleReply) ?? empty))
-  const protocol = attributesIn(original.get(tupleProtocol) ?? empty)
+  const [answerer, answered] = addressesIn(family, attributesIn(flow.get(tupleReply)))
+  const protocol = attributesIn(original.get(tupleProtocol))
   const named = [tupleOriginal, idOf, zoneOf].flatMap((type) => {
     const value = flow.get(type)
     return value ? [attribute(type === tupleOriginal ? type | nested : type, value)] : []
@@ -138,10 +138,9 @@ function parseFlow(family: Family, body: Buffer): Flow {
 }
 
 const nested = 0x8000
-const empty = Buffer.alloc(0)
 
 function addressesIn(family: Family, tuple: Map<number, Buffer>): [source: string, destination: string] {
-  const ip = attributesIn(tuple.get(tupleIp) ?? empty)
+  const ip = attributesIn(tuple.get(tupleIp))
   const [source, destination] = ends[family].map((type) => ip.get(type)?.toString('latin1') ?? '')
   return [source ?? '', destination ?? '']
 }

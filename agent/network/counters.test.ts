@@ -1,19 +1,23 @@
 import { expect } from 'chai'
 import { countersByGuest } from './counters.js'
+import type { ElementId } from './plan-guest.js'
 
 describe('counters of guests', () => {
-  const guest = { uuid: 'uuid-1', device: 'bt1' }
-  const counted = new Map([
-    ['received_bt1', 100],
-    ['sent_bt1', 20],
-    ['sent_bt10', 7],
+  const guest = {
+    ...{ uuid: 'uuid-1', device: 'bt1', mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' },
+    ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: ['2001:db8::2'] },
+  }
+  const counted = new Map<ElementId, number>([
+    ['received a40:2', 100],
+    ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are those of its device', () => {
+  it('are those of its number and its mac', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 
   it('are missing while one of them is', () => {
-    expect([...countersByGuest([{ ...guest, device: 'bt10' }], counted)]).to.deep.equal([])
+    const other = { ...guest, mac: '02:be:00:00:00:02' }
+    expect([...countersByGuest([other], counted)]).to.deep.equal([])
   })
 })

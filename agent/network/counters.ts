@@ -1,16 +1,16 @@
 import type { ByteCounters, GuestNetwork } from './contract.js'
-import { countersOf } from './plan-change.js'
+import { countersOf, type ElementId } from './plan-guest.js'
 
 /** Of guests whose counters are there, by uuid. */
 export function countersByGuest(
-  guests: Iterable<Pick<GuestNetwork, 'uuid' | 'device'>>,
-  counted: ReadonlyMap<string, number>,
+  guests: Iterable<GuestNetwork>,
+  counted: ReadonlyMap<ElementId, number>,
 ): Map<string, ByteCounters> {
   const counters = new Map<string, ByteCounters>()
-  for (const { uuid, device } of guests) {
-    const [rxBytes, txBytes] = countersOf(device).map((name) => counted.get(name))
+  for (const guest of guests) {
+    const [rxBytes, txBytes] = countersOf(guest).map((id) => counted.get(id))
     // One that is missing was lost with others' changes a moment ago.
-    if (rxBytes !== undefined && txBytes !== undefined) counters.set(uuid, { rxBytes, txBytes })
+    if (rxBytes !== undefined && txBytes !== undefined) counters.set(guest.uuid, { rxBytes, txBytes })
   }
   return counters
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { GuestNetwork } from './contract.js'
 import { ElementIndex } from './element-index.js'
 import { noChange, planChange, type Change } from './plan-change.js'
-import { planGuest, type CounterName, type ElementId } from './plan-guest.js'
+import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 
 type Port = [host: number, container: number, hostEnd?: number]
 
@@ -45,7 +45,7 @@ describe('change of elements', () => {
       'an address whose earlier guest was never detached',
       [one],
       guest(2, '10.64.0.2'),
-      [of(1, '10.64.0.2'), 'received 10.64.0.2', 'ports 6 . 20001'],
+      [of(1, '10.64.0.2'), 'ports 6 . 20001', `sent ${one.mac}`],
     ],
     [
       'a port whose earlier guest was never detached',
@@ -137,8 +137,7 @@ describe('change of elements', () => {
     expect(index.planAttach(open).setFirewalls[0]?.in).to.deep.equal(['return'])
     expect(index.planAttach(one).dropFirewalls).to.deep.equal(['bt1'])
     const firewalls = new Map([['bt1', { planned: '', note: 'note_bt1_x' }]])
-    const counters = new Set(['bt1'])
-    const damaged = new ElementIndex({ elements: planGuest(closed).elements, firewalls, counters })
+    const damaged = new ElementIndex({ elements: planGuest(closed).elements, firewalls })
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
@@ -152,36 +151,33 @@ describe('change of elements', () => {
     const index = indexOf(full, guest(2, '10.64.0.3', [[20002, 22]], { ipv6Addresses: ['2001:db8::4'] }))
     const change = index.planDetach(full)
     expect([...change.remove].sort()).to.deep.equal(idsOf(full).sort())
-    expect([change.dropFirewalls, change.dropCounters]).to.deep.equal([['bt1'], ['bt1']])
+    expect(change.dropFirewalls).to.deep.equal(['bt1'])
   })
 
   it('a guest is counted as long as it is there, whatever addresses come and go', () => {
-    const index = new ElementIndex()
-    const first = index.planAttach(one)
-    expect(first.addCounters).to.deep.equal(['bt1'])
-    index.applied(first)
-    const more = index.planAttach({ ...one, ipv6Addresses: ['2001:db8::2'] })
-    index.applied(more)
-    const less = index.planAttach(one)
-    for (const { addCounters, dropCounters } of [more, less])
-      expect([addCounters, dropCounters]).to.deep.equal([[], []])
-    expect(index.planAll([guest(2, '10.64.0.3')])).to.deep.include({
-      addCounters: ['bt2'],
-      dropCounters: ['bt1'],
-    })
+    const index = indexOf(one)
+    for (const ipv6Addresses of [['2001:db8::2', '2001:db8::3'], ['2001:db8::3'], []]) {
+      const change = index.planAttach({ ...one, ipv6Addresses })
+      for (const id of countersOf(one)) {
+        expect(change.remove).to.not.include(id)
+        expect(change.add.has(id)).to.equal(false)
+      }
+      index.applied(change)
+    }
+    expect(index.planDetach(one).remove).to.include.members(countersOf(one))
   })
 
   it('detach: nothing where nothing is left', () => {
     const index = indexOf(one)
     index.applied(index.planDetach(one))
-    expect(index.planDetach(one)).to.deep.equal({ ...noChange, dropCounters: ['bt1'] })
+    expect(index.planDetach(one)).to.deep.equal(noChange)
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
   it("detach: not what is mapped to the address's next owner", () => {
     const mac = one.mac // of the address, as allocation.ts makes it
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
-    expect(index.planDetach(one)).to.deep.equal({ ...noChange, dropCounters: ['bt1'] })
+    expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
   it('all: nothing when it is right, else exactly the difference', () => {
@@ -193,7 +189,6 @@ describe('change of elements', () => {
       ...noChange,
       remove: [...idsOf(one), 'ports 6 . 20002'],
       add: new Map([['ports 6 . 20002', '10.64.0.3 . 80']]),
-      dropCounters: ['bt1'],
     })
   })
 
@@ -241,7 +236,7 @@ describe('change of elements', () => {
           const elements = new Map<ElementId, string>()
           for (const step of done) {
             const change = plan(index, step)
-            const read = new ElementIndex({ elements, firewalls: new Map(), counters: new Set() })
+            const read = new ElementIndex({ elements, firewalls: new Map() })
             const planned = plan(read, step)
             expect([...change.remove].sort()).to.deep.equal([...planned.remove].sort())
             for (const [id, value] of planned.add)
@@ -306,25 +301,13 @@ describe('change as commands of one transaction', () => {
     ])
   })
 
-  it('counters come before what leads to them, and go on where they were lost', () => {
-    const add = new Map<ElementId, string>([['sent 02:be:00:00:00:01', '"sent_bt1"']])
-    const countedBy = (name: CounterName): number => (name === 'sent_bt1' ? 1500 : 0)
-    const change = { ...noChange, add, addCounters: ['bt1'] }
-    expect(planChange('berth', change, { ...held, countedBy })).to.deep.equal([
-      'add counter inet berth received_bt1 { packets 0 bytes 0 }',
-      'add counter inet berth sent_bt1 { packets 0 bytes 1500 }',
-      'add element inet berth sent { 02:be:00:00:00:01 : "sent_bt1" }',
-    ])
-  })
-
-  it('counters go after what led to them, there or not', () => {
-    const change: Change = { ...noChange, remove: ['sent 02:be:00:00:00:01'], dropCounters: ['bt1'] }
-    expect(planChange('berth', change, held)).to.deep.equal([
-      'delete element inet berth sent { 02:be:00:00:00:01 }',
-      'add counter inet berth received_bt1',
-      'delete counter inet berth received_bt1',
-      'add counter inet berth sent_bt1',
-      'delete counter inet berth sent_bt1',
+  it('what was lost goes on counting', () => {
+    const ids = countersOf(one)
+    const add = new Map(ids.map((id) => [id, '']))
+    const countedBy = (id: ElementId): number => (id === ids[0] ? 1500 : 0)
+    expect(planChange('berth', { ...noChange, add }, { ...held, countedBy })).to.deep.equal([
+      'add element inet berth received { a40:2 counter packets 0 bytes 1500 }',
+      'add element inet berth sent { 02:be:00:00:00:01 }',
     ])
   })
 })

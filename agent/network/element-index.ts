@@ -3,7 +3,7 @@ import type { GuestNetwork, NatMapping } from './contract.js'
 import { isRange, overlapsAny, parsePorts } from './element-ports.js'
 import type { FirewallChains } from './firewall/plan-firewall.js'
 import { keyOf, noChange, setOf, type Change } from './plan-change.js'
-import { planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
+import { parseNumber, planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
 import type { GuestSet } from './ruleset/guest-sets.js'
 
 /** A guest's firewall as nft holds it. */
@@ -18,11 +18,9 @@ export interface HeldGuests {
   readonly elements: Elements
   /** By device. */
   readonly firewalls: ReadonlyMap<string, HeldFirewall>
-  /** Devices that are counted. */
-  readonly counters: ReadonlySet<string>
 }
 
-const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map(), counters: new Set() }
+const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
  * What nft holds of guests, found by device and by address: a change of one guest looks at nothing of the
@@ -34,28 +32,24 @@ export class ElementIndex {
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
-  readonly #counters: Set<string>
   /** Guests as they were attached last, nothing of theirs having changed since; by device and by address. */
   readonly #attached = new Map<string, GuestNetwork>()
   /** Whom a change attaches. */
   readonly #attaching = new WeakMap<Change, GuestNetwork>()
 
-  constructor({ elements, firewalls, counters } = nothingHeld) {
+  constructor({ elements, firewalls } = nothingHeld) {
     for (const [id, value] of elements) this.#insert(id, value)
     this.#firewalls = new Map(firewalls)
-    this.#counters = new Set(counters)
   }
 
   /** Records a change that nft has accepted. */
   applied(change: Change): void {
-    const { remove, add, setFirewalls, dropFirewalls, addCounters, dropCounters } = change
+    const { remove, add, setFirewalls, dropFirewalls } = change
     for (const id of remove) this.#remove(id)
     for (const [id, value] of add) if (!this.#elements.has(id)) this.#insert(id, value)
     for (const device of dropFirewalls) this.#firewalls.delete(device)
     for (const chains of setFirewalls)
       this.#firewalls.set(chains.device, { planned: hashOf(chains), note: undefined })
-    for (const device of dropCounters) this.#counters.delete(device)
-    for (const device of addCounters) this.#counters.add(device)
     const guest = this.#attaching.get(change)
     for (const token of guest ? tokensOfGuest(guest) : []) this.#attached.set(token, guest!)
   }
@@ -83,38 +77,35 @@ export class ElementIndex {
     const { want, mine } = this.#compare(guest)
     const isStale = (id: ElementId): boolean => want.elements.get(id) !== this.#elements.get(id)
     const held = mine.filter(isStale)
-    const left = held.filter((id) => isSource(id) && !want.elements.has(id)).map(addressIn)
+    const left = held.filter((id) => isSource(id) && !want.elements.has(id)).flatMap(addressesIn)
     const differing = [...want.elements].filter(([id, value]) => this.#elements.get(id) !== value)
     const inTheWay = this.#inTheWayOf(differing.map(([id]) => id))
     const remove = [...new Set([...held, ...[...this.#heldBy(left), ...inTheWay].filter(isStale)])]
-    const addCounters = this.#counters.has(guest.device) ? [] : [guest.device]
     const firewalls = this.#planFirewall(guest.device, want)
     const { setFirewalls, dropFirewalls } = firewalls
-    const lists = [remove, differing, setFirewalls, dropFirewalls, addCounters]
-    const same = lists.every((list) => list.length === 0)
+    const same = [remove, differing, setFirewalls, dropFirewalls].every((list) => list.length === 0)
     const add = new Map(same ? listAgain(guest) : differing)
-    const change = { remove, add, ...firewalls, addCounters, dropCounters: [] }
+    const change = { remove, add, ...firewalls }
     this.#attaching.set(change, guest)
     return change
   }
 
   /** Everything of the guest's device; what belongs to its addresses, unless another has the address. */
-  planDetach({ device, ipv4, ipv6Addresses }: GuestNetwork): Change {
+  planDetach(guest: GuestNetwork): Change {
+    const { device } = guest
     const ofDevice = this.#heldBy([device])
-    const addresses = new Set([...ofDevice.filter(isSource).map(addressIn), ipv4, ...ipv6Addresses])
-    const free = [...addresses].filter((address) =>
-      this.#heldBy([address]).every((id) => !isSource(id) || deviceIn(id) === device),
+    const own = new Set([...tokensOfGuest(guest), ...ofDevice.filter(isSource).flatMap(addressesIn)])
+    const free = [...own].filter((token) =>
+      this.#heldBy([token]).every((id) => !isSource(id) || deviceIn(id) === device),
     )
     const remove = [...new Set([...ofDevice, ...this.#heldBy(free)])]
-    const dropFirewalls = this.#firewalls.has(device) ? [device] : []
-    return { ...noChange, remove, dropFirewalls, dropCounters: [device] }
+    return { ...noChange, remove, dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }
 
   /** From what is held to exactly what these guests need; nothing when it is that already. */
   planAll(guests: readonly GuestNetwork[]): Change {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
-    const devices = new Set(guests.map(({ device }) => device))
     const wanted = new Map(plans.flatMap(({ firewall }) => (firewall ? [[firewall.device, firewall]] : [])))
     const differs = (id: ElementId, value: string): boolean => this.#elements.get(id) !== value
     return {
@@ -122,8 +113,6 @@ export class ElementIndex {
       add: new Map([...want].filter(([id, value]) => differs(id, value))),
       setFirewalls: [...wanted.values()].filter((chains) => this.#differs(chains)),
       dropFirewalls: [...this.#firewalls.keys()].filter((device) => !wanted.has(device)),
-      addCounters: [...devices].filter((device) => !this.#counters.has(device)),
-      dropCounters: [...this.#counters].filter((device) => !devices.has(device)),
     }
   }
 
@@ -201,8 +190,8 @@ export function shortHash(text: string): string {
 }
 
 /** By what a guest's elements are found. */
-function tokensOfGuest({ device, ipv4, ipv6Addresses }: GuestNetwork): string[] {
-  return [device, ipv4, ...ipv6Addresses]
+function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): string[] {
+  return [device, mac, ipv4, ...ipv6Addresses]
 }
 
 /** Those that lead to chains are left out: nft reads all guests' chains for one. */
@@ -238,10 +227,10 @@ function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }
 
-/** Address in `"device" . mac . address`; '' where there is none that is one guest's alone. */
-function addressIn(id: ElementId): string {
-  const address = keyOf(id).split(' . ')[2] ?? ''
-  return address === '::' ? '' : address
+/** MAC and address in `"device" . mac . address`, as far as they are one guest's alone. */
+function addressesIn(id: ElementId): string[] {
+  const [, mac = '', address = ''] = keyOf(id).split(' . ')
+  return [mac, address].filter((text) => (text.includes(':') ? text !== '::' : text.includes('.')))
 }
 
 function deviceIn(id: ElementId): string {
@@ -249,7 +238,7 @@ function deviceIn(id: ElementId): string {
 }
 
 /** Where an element tells whose it is. */
-const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict' | 'counter' | 'value'>> = {
+const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',
   solicitors: 'device and address',
@@ -257,10 +246,10 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'verdict
   firewall_out: 'verdict',
   firewall_in6: 'verdict',
   firewall_out6: 'verdict',
+  owners: 'key',
   owners6: 'key',
-  received: 'counter',
-  received6: 'counter',
-  sent: 'counter',
+  received: 'number',
+  sent: 'key',
   self: 'key',
   self6: 'key',
   public_out: 'key',
@@ -278,11 +267,11 @@ function tokensOf(id: ElementId, value: string): string[] {
   const first = addressOf(keyOf(id))
   switch (ownerIn[setOf(id)]) {
     case 'device and address':
-      return [deviceIn(id), addressIn(id)].filter(Boolean)
+      return [deviceIn(id), ...addressesIn(id)]
     case 'verdict':
       return [first, value.replace(/^jump (?:in|out)_/, '')]
-    case 'counter':
-      return [first, value.replace(/^"[a-z]+_|"$/g, '')]
+    case 'number':
+      return [parseNumber(first)]
     case 'key':
       return [first]
     case 'value':

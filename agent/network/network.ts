@@ -143,6 +143,7 @@ class HostNetwork implements Network {
       this.#detached.add(guest.uuid)
       this.#known.delete(guest.uuid)
       await this.#change((index) => index.planDetach(guest))
+      this.#tables.forgetCounted(guest)
       const addresses = [guest.ipv4, ...guest.ipv6Addresses]
       this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
     })
@@ -248,7 +249,6 @@ class HostNetwork implements Network {
       await this.#guard.ensure()
       this.#othersChanged = true
       this.#readAtMs = now
-      await this.#nft.close() // having listed all it holds memory of many times that
       return result
     } catch (cause) {
       this.#disturbed = true

@@ -1,10 +1,10 @@
+import { readCountedElements } from '../host/counted-elements.js'
 import type { Nft } from '../host/nft.js'
 import { shortHash, type HeldFirewall, type HeldGuests } from './element-index.js'
 import { parseTables, type ParsedTables } from './parse-tables.js'
-import { countersOf } from './plan-change.js'
-import type { CounterName } from './plan-guest.js'
+import { formatNumber, type ElementId } from './plan-guest.js'
 import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
-import { families } from './ruleset/guest-sets.js'
+import { countingSets, families } from './ruleset/guest-sets.js'
 
 /*
  * What is compared is noted in the kernel itself, as names of empty chains: nft prints rules in a form of its
@@ -18,8 +18,8 @@ export interface Observed extends HeldGuests {
   readonly fingerprint: string
   /** The fingerprint noted when the tables were made, or none. */
   readonly noted: string | undefined
-  /** Bytes by counter. */
-  readonly counted: ReadonlyMap<CounterName, number>
+  /** Bytes by element. */
+  readonly counted: ReadonlyMap<ElementId, number>
   /**
    * Names of notes that guests' chains are as they were made, by device; those whose chains are gone are missing.
    * @param planned hash of each firewall as planned, by device
@@ -42,10 +42,21 @@ export async function readTables(nft: Nft, plan: RulesetPlan): Promise<Observed>
     elements: parsed.elements,
     counted: parsed.counted,
     firewalls: compareFirewalls(parsed),
-    counters: findCounted(parsed),
     notesOf: (planned) => notesOf(parsed, planned),
   }
 }
+
+/** Bytes by counting element; none when the tables are not there. */
+export async function readCounted(table: string): Promise<Map<ElementId, number>> {
+  const elements = await readCountedElements(table, countingSets)
+  return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
+}
+
+/** Keys as nft prints them. */
+const keyTexts = {
+  received: (key) => formatNumber(key.readUInt32LE()),
+  sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
+} satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
 export function fingerprintNote(table: string, { fingerprint }: Observed): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
@@ -80,16 +91,6 @@ async function readAll(nft: Nft, parts: readonly string[]): Promise<string | und
     texts.push(text)
   }
   return texts.join('')
-}
-
-export function deviceOf(counter: CounterName): string {
-  return counter.slice(counter.indexOf('_') + 1)
-}
-
-/** Devices whose counters are all there. */
-function findCounted({ counted }: ParsedTables): Set<string> {
-  const devices = [...counted.keys()].map(deviceOf)
-  return new Set(devices.filter((device) => countersOf(device).every((name) => counted.has(name))))
 }
 
 function noteOf({ chains }: ParsedTables, device: string, planned: string): string {

@@ -1,6 +1,6 @@
 import type { FirewallChains } from './firewall/plan-firewall.js'
-import { countedWays, type CounterName, type ElementId, type Elements } from './plan-guest.js'
-import { guestSets, type GuestSet } from './ruleset/guest-sets.js'
+import type { ElementId, Elements } from './plan-guest.js'
+import { countingSets, guestSets, type GuestSet } from './ruleset/guest-sets.js'
 
 /** What to change of what nft holds; an element whose value changes is in both lists. */
 export interface Change {
@@ -10,31 +10,30 @@ export interface Change {
   readonly setFirewalls: readonly FirewallChains[]
   /** Devices whose firewall goes. */
   readonly dropFirewalls: readonly string[]
-  /** Devices that are counted from now on, and from now on not. */
-  readonly addCounters: readonly string[]
-  readonly dropCounters: readonly string[]
 }
 
-export const noChange: Change = {
-  ...{ remove: [], add: new Map() },
-  ...{ setFirewalls: [], dropFirewalls: [], addCounters: [], dropCounters: [] },
-}
+export const noChange: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface Held {
   /** Name of the empty chain that notes a device's firewall; undefined: there is none. */
   readonly noteOf: (device: string) => string | undefined
-  /** Bytes that a counter had counted before it was lost. */
-  readonly countedBy: (name: CounterName) => number
+  /** Bytes that an element had counted before it was lost. */
+  readonly countedBy: (id: ElementId) => number
 }
 
 /**
  * Commands of one transaction. Removals come first, for nft refuses another value for a key that is there;
- * elements leave before the chains and counters that they lead to, and come after them.
+ * elements leave before the chains that they lead to, and come after them.
  */
 export function planChange(table: string, change: Change, { noteOf, countedBy }: Held): string[] {
-  const { remove, add, setFirewalls, dropFirewalls, addCounters, dropCounters } = change
+  const { remove, add, setFirewalls, dropFirewalls } = change
   const at = `inet ${table}`
   const devices = [...setFirewalls.map(({ device }) => device), ...dropFirewalls]
+  const counting = new Set<GuestSet>(countingSets)
+  const entry = ([id, value]: readonly [ElementId, string]): [ElementId, string] => {
+    const bytes = counting.has(setOf(id)) ? countedBy(id) : 0
+    return [id, bytes > 0 ? ` counter packets 0 bytes ${bytes}` : value && ` : ${value}`]
+  }
   return [
     ...planElements(
       table,
@@ -43,20 +42,9 @@ export function planChange(table: string, change: Change, { noteOf, countedBy }:
     ),
     ...devices.flatMap((device) => noteOf(device) ?? []).map((note) => `delete chain ${at} ${note}`),
     ...dropFirewalls.flatMap((device) => eachChain(device, (name) => removeChain(at, name))),
-    ...dropCounters.flatMap(countersOf).flatMap((name) => removeCounter(at, name)),
     ...setFirewalls.flatMap((chains) => setFirewall(at, chains)),
-    ...addCounters.flatMap(countersOf).map((name) => addCounter(at, name, countedBy(name))),
-    ...planElements(
-      table,
-      'add',
-      [...add].map(([id, value]) => [id, value && ` : ${value}`]),
-    ),
+    ...planElements(table, 'add', [...add].map(entry)),
   ]
-}
-
-/** Of a device. */
-export function countersOf(device: string): CounterName[] {
-  return countedWays.map((way) => `${way}_${device}` as const)
 }
 
 export function setOf(id: ElementId): GuestSet {
@@ -90,16 +78,6 @@ function eachChain(device: string, plan: (name: string) => string[]): string[] {
 /** There or not. */
 function removeChain(at: string, name: string): string[] {
   return [`add chain ${at} ${name}`, `flush chain ${at} ${name}`, `delete chain ${at} ${name}`]
-}
-
-/** There or not. */
-function removeCounter(at: string, name: CounterName): string[] {
-  return [`add counter ${at} ${name}`, `delete counter ${at} ${name}`]
-}
-
-/** One that is there goes on as it is. */
-function addCounter(at: string, name: CounterName, bytes: number): string {
-  return `add counter ${at} ${name} { packets 0 bytes ${bytes} }`
 }
 
 function setFirewall(at: string, chains: FirewallChains): string[] {

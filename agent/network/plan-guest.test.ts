@@ -23,13 +23,13 @@ const tcp: NatMapping = {
 const [v6, other6] = ['2001:db8::2', '2001:db8::3']
 const base = {
   'guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2': '',
-  'received 10.64.0.2': '"received_bt1"',
-  'sent 02:be:00:00:00:01': '"sent_bt1"',
+  'owners 10.64.0.2': 'a40:2',
+  'received a40:2': '',
+  'sent 02:be:00:00:00:01': '',
   'self 10.64.0.2 . 10.64.0.2': '',
 }
 const base6 = {
   'owners6 2001:db8::2': 'a40:2',
-  'received6 2001:db8::2': '"received_bt1"',
   ...Object.fromEntries(
     [
       'guests6 "bt1" . 02:be:00:00:00:01 . 2001:db8::2',

@@ -3,20 +3,13 @@ import { BerthError } from '../../shared/errors.js'
 import type { GuestNetwork, NatMapping } from './contract.js'
 import { planFirewall, type FirewallChains } from './firewall/plan-firewall.js'
 import type { GuestSet } from './ruleset/guest-sets.js'
-import { parseIpv4 } from './subnet.js'
+import { formatIpv4, parseIpv4 } from './subnet.js'
 
 /** Set and key as nft prints it with `-n`, e.g. `ports 6 . 20001`. */
 export type ElementId = `${GuestSet} ${string}`
 
 /** What elements are mapped to, as nft prints it; '' in a set. */
 export type Elements = ReadonlyMap<ElementId, string>
-
-/** A guest has a counter for each, of all its addresses. */
-export const countedWays = ['received', 'sent'] as const
-type CountedWay = (typeof countedWays)[number]
-
-/** What nft calls it, e.g. `received_bt1`. */
-export type CounterName = `${CountedWay}_${string}`
 
 export interface GuestPlan {
   readonly elements: Elements
@@ -43,8 +36,8 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
     [`guests "${device}" . ${mac} . ${ipv4}`, ''],
-    [`received ${ipv4}`, counterOf('received', device)],
-    [`sent ${mac}`, counterOf('sent', device)],
+    [`owners ${ipv4}`, numberOf(ipv4)],
+    ...countersOf({ ipv4, mac }).map((id): Entry => [id, '']),
     [`self ${ipv4} . ${ipv4}`, ''],
     ...publicIpv4s.map((address): Entry => [`public_in ${address}`, ipv4]),
     ...(first === undefined ? [] : [[`public_out ${ipv4}`, first] satisfies Entry]),
@@ -54,21 +47,30 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
 /** Its own mappings lead to the first of its addresses, from whichever it asks. */
 function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
   return [
-    [`owners6 ${ipv6}`, numbersOf(ipv4)],
+    [`owners6 ${ipv6}`, numberOf(ipv4)],
     [`guests6 "${device}" . ${mac} . ${ipv6}`, ''],
-    [`received6 ${ipv6}`, counterOf('received', device)],
     [`self6 ${ipv6} . ${first}`, ''],
   ]
 }
 
-function counterOf(way: CountedWay, device: string): string {
-  return `"${way}_${device}"`
+/** A guest's number is its IPv4 address, as nft shows 32 bits that it takes for a handle of tc(8). */
+function numberOf(ipv4: string): string {
+  return formatNumber(parseIpv4(ipv4) ?? 0)
 }
 
-/** As nft shows 32 bits that it takes for a handle of tc(8). */
-function numbersOf(ipv4: string): string {
-  const number = parseIpv4(ipv4) ?? 0
+export function formatNumber(number: number): string {
   return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
+}
+
+/** The IPv4 address. */
+export function parseNumber(text: string): string {
+  const [high = 0, low = 0] = text.split(':').map((half) => parseInt(half, 16))
+  return formatIpv4(high * 0x10000 + low)
+}
+
+/** Counting elements of a guest: of what it receives and of what it sends. */
+export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [ElementId, ElementId] {
+  return [`received ${numberOf(ipv4)}`, `sent ${mac}`]
 }
 
 /** Without an address it says nothing in IPv6; with one also as the link has it, and before it has one. */

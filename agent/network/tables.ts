@@ -1,11 +1,10 @@
-import { readNamedCounters } from '../host/nft-counters.js'
 import type { Nft } from '../host/nft.js'
 import { CommandError } from '../host/process.js'
 import type { GuestNetwork } from './contract.js'
 import { ElementIndex, hashOf, mergeElements } from './element-index.js'
-import { deviceOf, fingerprintNote, readFirewallNotes, readTables, type Observed } from './observed.js'
-import { countersOf, planChange, type Change } from './plan-change.js'
-import { planGuest, type ElementId } from './plan-guest.js'
+import { fingerprintNote, readCounted, readFirewallNotes, readTables, type Observed } from './observed.js'
+import { planChange, type Change } from './plan-change.js'
+import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from './plan-purge.js'
 import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
 
@@ -26,8 +25,8 @@ export class Tables {
   /** What is noted of the tables may be what another program had made of them by then. */
   #doubted = false
   #index: ElementIndex | undefined
-  /** Bytes by counter as last read: tables that are made anew go on counting there. */
-  readonly #counted = new Map<string, number>()
+  /** Bytes by counting element as last read: tables that are made anew go on there. */
+  readonly #counted = new Map<ElementId, number>()
   /** Devices whose firewall was set since `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
 
@@ -96,11 +95,16 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** Bytes by counter; those that were lost with foreign changes are missing. */
-  async readCounted(): Promise<ReadonlyMap<string, number>> {
-    const counted = await readNamedCounters(this.plan.table)
+  /** Bytes by counting element; those that were lost with foreign changes are missing. */
+  async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
+    const counted = await readCounted(this.plan.table)
     this.#remember(counted)
     return counted
+  }
+
+  /** Whoever has its addresses next begins at 0, also where there is nothing of it to remove. */
+  forgetCounted(guest: GuestNetwork): void {
+    for (const id of countersOf(guest)) this.#counted.delete(id)
   }
 
   async remove(): Promise<void> {
@@ -112,7 +116,7 @@ export class Tables {
   async #apply(index: ElementIndex, change: Change): Promise<StaleFlows> {
     const stale = findStaleFlows(change, (id) => index.findValue(id))
     await this.nft.apply(this.#commands(index, change))
-    for (const name of change.dropCounters.flatMap(countersOf)) this.#counted.delete(name)
+    for (const id of change.remove) this.#counted.delete(id)
     index.applied(change)
     for (const { device } of change.setFirewalls) this.#unnoted.add(device)
     return stale
@@ -121,7 +125,7 @@ export class Tables {
   #commands(index: ElementIndex, change: Change): string[] {
     return planChange(this.plan.table, change, {
       noteOf: (device) => index.noteOf(device),
-      countedBy: (name) => this.#counted.get(name) ?? 0,
+      countedBy: (id) => (index.findValue(id) === undefined ? (this.#counted.get(id) ?? 0) : 0),
     })
   }
 
@@ -135,14 +139,12 @@ export class Tables {
     if (this.#isAsMade(have)) return this.#take(have)
     const wanted = new ElementIndex().planAll(known)
     const elements = mergeElements([have, ...known.map(planGuest)])
-    const addCounters = [...new Set([...wanted.addCounters, ...[...have.counted.keys()].map(deviceOf)])]
-    return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted), addCounters })
+    return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
   }
 
   /** One transaction from whatever was there to the whole: at no moment a guest without anti-spoofing. */
   async #rebuild(all: Change): Promise<ElementIndex> {
-    const counters = new Set<string>(all.addCounters.flatMap(countersOf))
-    for (const name of this.#counted.keys()) if (!counters.has(name)) this.#counted.delete(name)
+    for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
     const commands = this.#commands(new ElementIndex(), all)
     this.#madeAtMs = Infinity
     this.#doubted = false
@@ -181,8 +183,8 @@ export class Tables {
     return have
   }
 
-  #remember(counted: ReadonlyMap<string, number>): void {
-    for (const [name, bytes] of counted) this.#counted.set(name, bytes)
+  #remember(counted: ReadonlyMap<ElementId, number>): void {
+    for (const [id, bytes] of counted) this.#counted.set(id, bytes)
   }
 
   #take(have: Observed): ElementIndex {
@@ -198,15 +200,12 @@ function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }
   )
 }
 
-function describeChange(change: Change): string[] {
-  const { remove, add, setFirewalls, dropFirewalls, addCounters, dropCounters } = change
+function describeChange({ remove, add, setFirewalls, dropFirewalls }: Change): string[] {
   const counts = [
     [remove.length, 'nft elements removed'],
     [add.size, 'nft elements added'],
     [setFirewalls.length, 'firewalls set'],
     [dropFirewalls.length, 'firewalls removed'],
-    [addCounters.length, 'counters added'],
-    [dropCounters.length, 'counters removed'],
   ] as const
   return counts.flatMap(([count, what]) => (count === 0 ? [] : [`${count} ${what}`]))
 }

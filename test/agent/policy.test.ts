@@ -270,8 +270,8 @@ describe('traffic, quota and expiry of a guest', function () {
 
   /** As the kernel counts at this moment. */
   function countSent(): number {
-    const counter = execFileSync('nft', ['list', 'counter', 'inet', instance.table, 'sent_xpol1']).toString()
-    return Number(/ bytes (\d+)/.exec(counter)?.[1])
+    const set = execFileSync('nft', ['list', 'set', 'inet', instance.table, 'sent']).toString()
+    return Number(/ bytes (\d+)/.exec(set)?.[1])
   }
 
   async function exchangePackets(count: number): Promise<void> {

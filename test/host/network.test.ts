@@ -399,7 +399,7 @@ describe('network', function () {
       await agent.call('detach', c)
       expect(await agent.ensure([...all, c])).to.deep.equal([])
       expect(await agent.ensure(all)).to.deep.equal([])
-      expect(await agent.ensure([...all, c])).to.deep.equal(['5 nft elements added', '1 counters added'])
+      expect(await agent.ensure([...all, c])).to.deep.equal(['6 nft elements added'])
       await agent.ensure(all)
     })
 

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Nft } from '../../agent/host/nft.js'
-import { readNamedCounters } from '../../agent/host/nft-counters.js'
+import { readCountedElements } from '../../agent/host/counted-elements.js'
 import { Ip } from '../../agent/host/ip.js'
 import { isToolPid } from '../../agent/host/pipe.js'
 import { CommandError } from '../../agent/host/process.js'
@@ -105,18 +105,26 @@ describe('nft and ip on a pipe', () => {
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 
-  it('reads named counters, a thousand as well as none', async () => {
+  it('reads what elements have counted, of a thousand as well as of none', async () => {
     const inet = `inet ${table}_counted`
     const remove = [`add table ${inet}`, `delete table ${inet}`]
     await nft.apply(remove)
-    expect([...(await readNamedCounters(`${table}_counted`))]).to.deep.equal([])
-    const names = Array.from({ length: 1000 }, (_, i) => `c_${i}`)
-    const counters = names.map((name, i) => `add counter ${inet} ${name} { packets 1 bytes ${2 ** 40 + i} }`)
-    const other = `add quota ${inet} q { over 5 bytes }`
+    const read = () => readCountedElements(`${table}_counted`, ['one', 'two'])
+    expect(await read()).to.deep.equal([])
+    const keys = Array.from({ length: 1000 }, (_, i) => Buffer.from([10, 0, i >> 8, i & 0xff]))
+    const counter = (i: number): string => `counter packets 1 bytes ${2 ** 40 + i}`
+    const elements = keys.map((key, i) => `${key.join('.')} ${counter(i)}`)
     try {
-      await nft.apply([`add table ${inet}`, ...counters, other])
-      const read = await readNamedCounters(`${table}_counted`)
-      expect([...read].sort()).to.deep.equal(names.map((name, i) => [name, 2 ** 40 + i]).sort())
+      await nft.apply([
+        `add table ${inet}`,
+        ...['one', 'two', 'three'].map((name) => `add set ${inet} ${name} { type ipv4_addr; counter; }`),
+        `add element ${inet} one { ${elements.join(', ')} }`,
+        `add element ${inet} two { 192.0.2.1 }`,
+        `add element ${inet} three { 192.0.2.3 }`,
+      ])
+      const found = (await read()).map(({ set, key, bytes }) => `${set} ${key.join('.')} ${bytes}`)
+      const expected = keys.map((key, i) => `one ${key.join('.')} ${2 ** 40 + i}`)
+      expect(found.sort()).to.deep.equal([...expected, 'two 192.0.2.1 0'].sort())
     } finally {
       await nft.apply(remove)
     }

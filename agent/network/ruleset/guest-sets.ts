@@ -15,11 +15,11 @@ export const guestSets = {
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** address: its guest's ipv4 as two numbers */
+  /** address: the guest, as its number */
+  owners: 'inet',
   owners6: 'inet',
-  /** address, mac: which counter counts what the guest receives, sends */
+  /** number of the guest, its mac; counting what it receives, sends */
   received: 'inet',
-  received6: 'inet',
   sent: 'inet',
   /** public address: guest's; guest's address: its public one */
   public_in: 'ip',
@@ -39,3 +39,6 @@ export const guestSets = {
 } as const satisfies Record<string, Family>
 
 export type GuestSet = keyof typeof guestSets
+
+/** Sets that keep a counter for each element. */
+export const countingSets = ['received', 'sent'] as const satisfies readonly GuestSet[]

@@ -38,7 +38,8 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     hook('forward', 'filter', 0),
     // Later than every filter: what is dropped is not counted.
     hook('forward', 'filter', 10, 'traffic'),
-    ...['guest_to_host', 'from_guest', 'to_guest', 'opened6', 'firewall_from', 'firewall_to'].map(chain),
+    ...['guest_to_host', 'from_guest', 'to_guest', 'opened', 'firewall_from', 'firewall_to'].map(chain),
+    chain('received'),
     ...planFirewallDispatch(),
     ...planHost(plan),
     rule('forward', `iifname "${plan.bridge}" ${setMark('filtered')}`),
@@ -55,14 +56,13 @@ function planSets(): Item[] {
   return [
     ...addressFamilies.flatMap(({ type, suffix }) => [
       ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
-      map(`received${suffix}`, `type ${type} : counter;`),
+      map(`owners${suffix}`, `type ${type} : classid;`),
       set(`pings${suffix}`, 'type ether_addr; size 65535; flags dynamic,timeout; timeout 10s;'),
     ]),
-    map('sent', 'type ether_addr : counter;'),
-    map('owners6', 'type ipv6_addr : classid;'),
+    set('received', 'type classid; counter;'),
+    set('sent', 'type ether_addr; counter;'),
     ...planConnectionSets('outbound', 'ether_addr'),
-    ...planConnectionSets('inbound', 'ipv4_addr'),
-    ...planConnectionSets('inbound6', 'classid'),
+    ...planConnectionSets('inbound', 'classid'),
   ]
 }
 
@@ -127,34 +127,37 @@ function planFromGuest({ subnet }: FilterTablePlan): Item[] {
 }
 
 function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
-  const mapped = 'ct state new ct status dnat '
   return [
     rule('to_guest', 'ct state invalid,untracked drop'),
     rule('to_guest', 'jump firewall_to'),
     rule('to_guest', 'ct state established,related accept'),
-    ...boundConnections('to_guest', 'inbound', { match: mapped, guest: 'ip daddr' }),
-    rule('to_guest', 'meta nfproto ipv6 jump opened6'),
+    rule('to_guest', 'ct status dnat jump opened'),
     rule('to_guest', 'ct status dnat accept'),
     rule('to_guest', `ip6 daddr ${subnet6} drop`),
+    rule('to_guest', 'meta nfproto ipv6 jump opened'),
     rule('to_guest', 'meta nfproto ipv6 accept'),
     rule('to_guest', 'drop'),
-    ...planOpened6(),
+    ...knowingOwner('opened', boundConnections('opened', 'inbound', { match: '', guest: owner })),
   ]
 }
 
 /**
- * Whose an address is can be counted by only where it stands in the packet or its meta data: for these few rules it
- * is the packet's priority, which a packet that opens a connection has no other use for.
+ * nft matches and counts by what stands in a packet or its meta data, and not by what a map gives. So whose an address
+ * is becomes the priority of the packet for a few rules: on its way to a guest it meets no queue that looks at that.
  */
-function planOpened6(): Item[] {
+const owner = 'meta priority'
+
+function knowingOwner(chainName: string, rules: readonly Item[]): Item[] {
   return [
-    rule('opened6', 'meta priority set ip6 daddr map @owners6'),
-    ...boundConnections('opened6', 'inbound6', { match: '', guest: 'meta priority' }),
-    rule('opened6', 'meta priority set none'),
+    ...addressFamilies.map(({ ip, suffix }) =>
+      rule(chainName, `${owner} set ${ip} daddr map @owners${suffix}`),
+    ),
+    ...rules,
+    rule(chainName, `${owner} set none`),
   ]
 }
 
-type Connections = 'outbound' | 'inbound' | 'inbound6'
+type Connections = 'outbound' | 'inbound'
 
 interface Bound {
   /** Which packets open a connection. */
@@ -179,9 +182,8 @@ function boundConnections(chainName: string, name: Connections, { match, guest }
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),
-    rule('traffic', `iifname "${bridge}" counter name ether saddr map @sent`),
-    ...addressFamilies.map(({ ip, suffix }) =>
-      rule('traffic', `oifname "${bridge}" counter name ${ip} daddr map @received${suffix}`),
-    ),
+    rule('traffic', `iifname "${bridge}" ether saddr @sent`),
+    rule('traffic', `oifname "${bridge}" jump received`),
+    ...knowingOwner('received', [rule('received', `${owner} @received`)]),
   ]
 }

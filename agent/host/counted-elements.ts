@@ -1,0 +1,57 @@
+import {
+  askNetfilter,
+  attribute,
+  attributesIn,
+  eachAttribute,
+  familyBytes,
+  netlink,
+  type NetlinkRequest,
+} from './netlink.js'
+
+/* linux/netfilter/nf_tables.h */
+const [newElements, getElements] = [12, 13].map((message) => (10 << 8) | message) as [number, number]
+const inet = 1
+const [listTable, listSet, listElements] = [1, 2, 3]
+const [elementKey, elementExpression, dataValue, expressionData] = [1, 7, 1, 2]
+const counterBytes = 1
+
+/** A list that somebody changed meanwhile may lack some. */
+const attempts = 3
+
+export interface CountedElement<Name extends string> {
+  readonly set: Name
+  /** As the kernel compares it. */
+  readonly key: Buffer
+  readonly bytes: number
+}
+
+/** What the elements of some sets of an inet table have counted; nothing of sets that are not there. */
+export async function readCountedElements<Name extends string>(
+  table: string,
+  sets: readonly Name[],
+): Promise<CountedElement<Name>[]> {
+  const requests = sets.map((set): NetlinkRequest => {
+    const attributes = Buffer.concat([attribute(listTable, table), attribute(listSet, set)])
+    return { type: getElements, flags: netlink.dump, family: inet, attributes }
+  })
+  for (let attempt = 1; ; attempt++) {
+    const answers = await askNetfilter(requests)
+    const interrupted = answers.some(({ flags }) => (flags & netlink.interrupted) !== 0)
+    if (interrupted && attempt < attempts) continue
+    return answers.filter(({ type }) => type === newElements).flatMap(({ body }) => parseElements<Name>(body))
+  }
+}
+
+function parseElements<Name extends string>(body: Buffer): CountedElement<Name>[] {
+  const list = attributesIn(body, familyBytes)
+  const set = list.get(listSet)?.toString('latin1').replace(/\0$/, '') as Name
+  return [...eachAttribute(list.get(listElements))].map(([, value]) => {
+    const element = attributesIn(value)
+    const counter = attributesIn(attributesIn(element.get(elementExpression)).get(expressionData))
+    return {
+      set,
+      key: attributesIn(element.get(elementKey)).get(dataValue) ?? Buffer.alloc(0),
+      bytes: Number(counter.get(counterBytes)?.readBigUInt64BE() ?? 0),
+    }
+  })
+}
