@@ -314,6 +314,8 @@ describe('rules of a firewall', () => {
     [{ network: 'inet' }, 'network'],
     [{ network: 'ipv4', sourceIp: '::1' }, 'source_ip'],
     [{ network: 'ipv6', sourceIp: '10.0.0.0/8' }, 'source_ip'],
+    [{ port: '80\n' }, 'port'],
+    [{ sourceIp: '10.0.0.1\n' }, 'source_ip'],
     [{ sourceIp: 'example.org' }, 'source_ip'],
     [{ sourceIp: '10.0.0.1, 10.0.0.2' }, 'source_ip'],
     [{ description: 'a\u2028b' }, 'description'],

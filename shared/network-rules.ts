@@ -206,9 +206,11 @@ function checkRule(wanted: WantedRule, index: number): CheckedRule {
   }
 }
 
+const onlyBlanks = /^ *$/
+
 function checkSource(field: string, text: string, network: CheckedRule['network']): string {
-  if (text.trim() === '') return ''
-  const range = parseAddressRange(text.trim())
+  if (onlyBlanks.test(text)) return ''
+  const range = /\p{Cc}/u.test(text) ? undefined : parseAddressRange(text.trim())
   if (!range) throw invalidField(field, `${field}: must be an IP address, a CIDR or a range A-B`)
   if (network !== 'all' && network !== range.family)
     throw invalidField(field, `${field}: is not of the rule's network ${network}`)
@@ -216,7 +218,7 @@ function checkSource(field: string, text: string, network: CheckedRule['network'
 }
 
 function checkRulePorts(field: string, text: string, protocol: CheckedRule['protocol']): string {
-  if (text.trim() === '') return ''
+  if (onlyBlanks.test(text)) return ''
   if (protocol !== 'tcp' && protocol !== 'udp')
     throw invalidField(field, `${field}: only for the protocols tcp and udp`)
   const parts = text.split(',')
@@ -229,7 +231,7 @@ function checkRulePorts(field: string, text: string, protocol: CheckedRule['prot
 }
 
 function parsePortRange(field: string, part: string): [number, number] {
-  const [, from, to] = /^\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part) ?? []
+  const [, from, to] = /^ *(\d{1,5})(?: *- *(\d{1,5}))? *$/.exec(part) ?? []
   const [first, last] = [Number(from), Number(to ?? from)]
   const { min, max } = networkLimits.port
   if (from === undefined || first < min || last > max || first > last)

@@ -4,6 +4,7 @@ Run inside a network namespace. Standard library only.
 """
 import errno
 import os
+import re
 import resource
 import selectors
 import signal
@@ -258,9 +259,9 @@ def sniff(dev):
             data, address = sock.recvfrom(65535)
         except OSError:  # the device is gone
             return
-        if address[2] == 4 or b"<<" not in data:  # 4: outgoing
-            continue
-        print(data[data.index(b"<<") + 2 : data.index(b">>")].decode(), flush=True)
+        marker = re.search(rb"<<([ -~]*?)>>", data)
+        if marker and address[2] != 4:  # 4: outgoing
+            print(marker[1].decode(), flush=True)
 
 
 def flood(targets, count, size="1", *sources):
