@@ -19,8 +19,8 @@ import { waitFor } from '../support/wait.js'
 
 const tag = 'fwu'
 const updates = 10_000
-/** Of which so many are right. */
-const validShare = 0.2
+/** Of which every fifth is right. */
+const rightEach = 5
 const enoughMs = 35_000
 /** On a machine that is slower by far. */
 const fewest = 1000
@@ -197,18 +197,17 @@ describe('updates of a firewall', function () {
     const seed = Date.now() & 0x7fff_ffff
     const ended = performance.now() + enoughMs
     let [done, refused] = [0, 0]
-    const choices = fc.sample(fc.double({ min: 0, max: 1, noNaN: true }), { seed, numRuns: updates })
     const rights = fc.sample(valid, { seed, numRuns: 500 })
     const wrongs = fc.sample(invalid, { seed, numRuns: 2000 })
     for (; done < updates && performance.now() < ended; done++) {
       const at = `update ${done}, seed ${seed}`
-      if (choices[done]! < validShare)
+      if (done % rightEach === 0)
         history.push(await accept(rights[done % rights.length]!, history.at(-1)))
       else await refuse(wrongs[refused++ % wrongs.length]!, at)
       if (done % 100 === 0) await readBack(history.at(-1)!, at)
     }
     await readBack(history.at(-1)!, 'the last')
-    expect([done > fewest, refused > done / 2, history.length > done / 10]).to.deep.equal([true, true, true])
+    expect(done).to.be.greaterThan(fewest)
     const count = answers.length
     await waitFor(() => answers.length > count + 500, { what: 'the last answers', timeoutMs: 20_000 })
     judge(answers, history)

@@ -10,10 +10,11 @@ import { benchLifecycle } from './lifecycle.js'
 import { Lxd } from './lxd.js'
 import { benchNetwork } from './network.js'
 import { benchNetworkHttp } from './network-http.js'
+import { benchRates } from './rates.js'
 import { RawTools } from './raw-tools.js'
 import { benchStorm } from './storm.js'
 
-const parts = ['lifecycle', 'storm', 'http', 'access', 'network'] as const
+const parts = ['lifecycle', 'storm', 'http', 'access', 'network', 'rates'] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
 
@@ -80,3 +81,4 @@ if (runs('lifecycle') || runs('storm')) await benchGuests()
 if (runs('http')) printFigures('HTTP', await benchHttp())
 if (runs('access')) await import('./access.js')
 if (runs('network')) await benchNetworks()
+if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

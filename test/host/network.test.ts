@@ -414,6 +414,13 @@ describe('network', function () {
   }
 
   describe('change of owner', () => {
+    // One that brings nothing back by itself: what is attached here is in no journal.
+    before(async () => {
+      await agent.end()
+      agent = lab.agent()
+      await agent.ensure(all)
+    })
+
     const attach = (guest: GuestNetwork): Promise<unknown> => agent.call('attach', guest)
 
     it("replaces a guest's mappings", async () => {
