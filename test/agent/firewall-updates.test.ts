@@ -201,8 +201,7 @@ describe('updates of a firewall', function () {
     const wrongs = fc.sample(invalid, { seed, numRuns: 2000 })
     for (; done < updates && performance.now() < ended; done++) {
       const at = `update ${done}, seed ${seed}`
-      if (done % rightEach === 0)
-        history.push(await accept(rights[done % rights.length]!, history.at(-1)))
+      if (done % rightEach === 0) history.push(await accept(rights[done % rights.length]!, history.at(-1)))
       else await refuse(wrongs[refused++ % wrongs.length]!, at)
       if (done % 100 === 0) await readBack(history.at(-1)!, at)
     }
