@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 import { Command } from 'commander'
 import { join } from 'node:path'
-import { ConfigError, readConfig } from '../shared/config.js'
-import { BerthError, describeError } from '../shared/errors.js'
+import { BerthError, ConfigError, describeError } from '../shared/errors.js'
 import { createLogger } from '../shared/logging.js'
 import { version } from '../shared/version.js'
-import { AgentConfigSchema, type AgentConfig } from './config.js'
+import type { AgentConfig } from './config.js'
+import { readAgentConfig } from './read-config.js'
 
 const defaultConfig = '/etc/berth/agent.yaml'
 
@@ -15,7 +15,10 @@ const program = new Command('berth-agent')
   .version(version)
   .showHelpAfterError()
 
-command('serve', 'run the agent').action(({ config }: Options) => main(config, serve))
+command('serve', 'run the agent').action(({ config }: Options) => {
+  const loading = import('./daemon/daemon.js') // while the configuration is read
+  return main(config, async (parsed) => serve(parsed, await loading))
+})
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
   main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
 )
@@ -52,7 +55,7 @@ function command(name: string, description: string): Command {
 /** Runs one command; what fails is one line on stderr and exit code 1, 2 for a bad configuration. */
 async function main(configPath: string, run: (config: AgentConfig) => Promise<void>): Promise<void> {
   try {
-    await run(readConfig(AgentConfigSchema, configPath))
+    await run(await readAgentConfig(configPath))
   } catch (error) {
     console.error(`berth-agent: ${describeError(error)}`)
     if (!(error instanceof BerthError || error instanceof ConfigError)) console.error(error)
@@ -60,8 +63,10 @@ async function main(configPath: string, run: (config: AgentConfig) => Promise<vo
   }
 }
 
-async function serve(config: AgentConfig): Promise<void> {
-  const { startDaemon } = await import('./daemon/daemon.js')
+async function serve(
+  config: AgentConfig,
+  { startDaemon }: typeof import('./daemon/daemon.js'),
+): Promise<void> {
   const log = createLogger({ name: 'berth-agent', level: config.log_level })
   const close = await startDaemon({ config, log, version })
   await new Promise<void>((stop) => {

@@ -2,13 +2,10 @@ import { readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { Static, TSchema } from 'typebox'
 import { parse } from 'yaml'
+import { ConfigError, describeError } from './errors.js'
 
 /** Limits a configuration file's size and alias use: it is the operator's, but a mistake should not hang a daemon. */
 const maxConfigBytes = 1024 * 1024
-
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError'
-}
 
 /**
  * The configuration in a YAML file, with the schema's defaults filled in.
@@ -41,6 +38,6 @@ function parseFile(path: string): unknown {
     if (text.length > maxConfigBytes) throw new Error('larger than 1 MiB')
     return parse(text, { maxAliasCount: 10 })
   } catch (cause) {
-    throw new ConfigError(`${path}: ${cause instanceof Error ? cause.message : 'unreadable'}`, { cause })
+    throw new ConfigError(`${path}: ${describeError(cause)}`)
   }
 }

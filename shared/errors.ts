@@ -52,6 +52,11 @@ export function toBerthError(error: unknown, step: string): BerthError {
   return new BerthError('internal', 'internal_error', step, { cause: error })
 }
 
+/** A configuration file that cannot be used; the message names it and the key. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
 /** The chain of messages, outermost first, for logs and operation records. */
 export function describeError(error: unknown): string {
   const parts: string[] = []

@@ -6,6 +6,7 @@
  * Frames, numbers as 32 bits big-endian, text with its length before it:
  *   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
  *                           P the same with perl code for a program, evaluated in a fork
+ *                           B perl code and its arguments, evaluated here: what never waits is not worth a fork
  *                           K kill
  *   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
  */
@@ -84,9 +85,23 @@ sub launch {
 
 sub refuse {
   my ($id, $why) = @_;
-  answer($id, 'E', "$why\n");
-  answer($id, 'X', '126 0');
+  report($id, 'E', "$why\n", 126);
+}
+
+sub report {
+  my ($id, $stream, $text, $code) = @_;
+  answer($id, $stream, $text) if length $text;
+  answer($id, 'X', "$code 0");
   answer($id, 'C', '');
+}
+
+sub evaluate {
+  my ($id, $program) = (shift, shift);
+  open my $output, '>', \my $text or return refuse($id, "output: $!");
+  my $usual = select $output;
+  my $done = eval "package Brief; $program; 1";
+  select $usual;
+  $done ? report($id, 'O', $text // '', 0) : report($id, 'E', $@, 1);
 }
 
 sub reap {
@@ -139,6 +154,7 @@ sub receive {
     my ($id, $kind, $fields) = unpack('x4 N a1 a*', substr($received, 0, 4 + $length));
     substr($received, 0, 4 + $length) = '';
     if ($kind eq 'K') { abandon($id) }
+    elsif ($kind eq 'B') { evaluate($id, unpack('(N/a*)*', $fields)) }
     else { launch($id, $kind, unpack('(N/a*)*', $fields)) }
   }
 }

@@ -5,7 +5,8 @@ import { findLiveProcess } from './proc.js'
 
 /** Program and arguments, or perl code and its arguments. */
 export interface LaunchOrder {
-  readonly kind: 'program' | 'perl'
+  /** `brief`: perl code without anything else, evaluated by the launcher itself, which does nothing else meanwhile. */
+  readonly kind: 'program' | 'perl' | 'brief'
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -37,6 +38,7 @@ interface Launched {
   closed: boolean
 }
 
+const frameKinds = { program: 'R', perl: 'P', brief: 'B' } as const
 const surviving = 1
 const ownUmask = 2
 
@@ -55,10 +57,8 @@ export class Launcher {
   launch(order: LaunchOrder, listener: LaunchListener): () => void {
     const id = this.#nextId++ % 0xffffffff
     this.#launched.set(id, { listener, survives: order.survives, closed: false })
-    this.#send(id, order.kind === 'perl' ? 'P' : 'R', [
-      String((order.survives ? surviving : 0) | (order.ownUmask ? ownUmask : 0)),
-      order.stdin,
-      environmentOf(order.env),
+    this.#send(id, frameKinds[order.kind], [
+      ...(order.kind === 'brief' ? [] : processOf(order)),
       order.program,
       ...order.args,
     ])
@@ -143,6 +143,10 @@ export class Launcher {
       if (this.#launched.size > 0) part?.ref()
       else part?.unref()
   }
+}
+
+function processOf({ survives, ownUmask: usual, stdin, env }: LaunchOrder): (string | Buffer)[] {
+  return [String((survives ? surviving : 0) | (usual ? ownUmask : 0)), stdin, environmentOf(env)]
 }
 
 function untilGone(pid: number, then: () => void): void {

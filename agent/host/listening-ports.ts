@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { CommandError, runPerl } from './process.js'
+import { CommandError, runBriefPerl } from './process.js'
 
 type Protocol = 'tcp' | 'udp'
 
@@ -47,7 +47,7 @@ const diagnosis = `
 /** Source: sock_diag(7); messages are `inet_diag_req_v2` and `inet_diag_msg`. */
 async function readTcpPorts(): Promise<number[]> {
   try {
-    const { stdout } = await runPerl(diagnosis, [])
+    const { stdout } = await runBriefPerl(diagnosis)
     return stdout.split('\n').filter(Boolean).map(Number)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause

@@ -2,7 +2,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { expect } from 'chai'
 import { waitFor } from '../../test/support/wait.js'
-import { CommandError, run, runPerl } from './process.js'
+import { CommandError, run, runBriefPerl, runPerl } from './process.js'
 
 const failureOf = async (work: Promise<unknown>): Promise<CommandError> => {
   const error = await work.then(
@@ -145,5 +145,19 @@ describe('runPerl', () => {
     const perl = runPerl('sleep 2 while !-e $ARGV[0]', ['/proc/self/berth-never'], { timeoutMs: 1500 })
     expect((await slow).stdout).to.equal('end\n')
     expect((await failureOf(perl)).message).to.match(/no end/)
+  })
+})
+
+describe('runBriefPerl', () => {
+  it('gives what is printed, each time', async () => {
+    const code = 'use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"'
+    for (let i = 0; i < 3; i++) expect((await runBriefPerl(code)).stdout).to.equal('12\n')
+  })
+
+  it('fails with what it dies of, or is no perl, and commands go on', async () => {
+    const error = await failureOf(runBriefPerl('print "half"; die "why\\n"'))
+    expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
+    expect((await failureOf(runBriefPerl('}'))).stderr).to.match(/^Unmatched right curly/)
+    expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })
 })

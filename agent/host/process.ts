@@ -70,6 +70,15 @@ export function runPerl(code: string, args: readonly string[], options: RunOptio
   return launch('perl', code, args, options)
 }
 
+/**
+ * Perl code that asks the kernel and never waits, without a process of its own: a tenth of the time. It has no
+ * arguments, no standard input and no output but what it prints.
+ * @throws {CommandError} when it dies
+ */
+export function runBriefPerl(code: string): Promise<RunResult> {
+  return launch('brief', code, [], {})
+}
+
 const launcher = new Launcher()
 
 async function launch(
@@ -108,7 +117,7 @@ async function launch(
   })
   const { stdout, stderr } = output
   if (code !== null && (options.okCodes ?? [0]).includes(code)) return { code, stdout, stderr }
-  throw new CommandError(kind === 'perl' ? 'perl' : program, code, stderr, reason)
+  throw new CommandError(kind === 'program' ? program : 'perl', code, stderr, reason)
 }
 
 /** What a command says, bounded. */

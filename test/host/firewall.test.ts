@@ -319,7 +319,7 @@ describe('firewall', function () {
     const rules = firewall([{ protocol: 'udp', port: '4000' }, { direction: 'out' }])
     const closed = { ...a, firewall: rules }
     await agent.end()
-    agent = lab.agent(true)
+    agent = lab.agent({ watches: true })
     await agent.ensure([closed, b])
     await lab.serve(lab.host, 'host', 'udp:4900')
     lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)

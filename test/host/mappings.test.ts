@@ -237,6 +237,20 @@ describe('mappings and addresses', function () {
       await agent.call('attach', a)
     })
 
+    it('hold what guests of the host send one another where that is wanted', async () => {
+      await agent.end()
+      agent = lab.agent({ countInternal: true })
+      await agent.ensure(all)
+      const exchanged = { rxBytes: 4000, txBytes: 4000 }
+      for (const { uuid } of [a, b])
+        expect(await grown(() => ping(inB, publicA, 972), uuid)).to.deep.equal(exchanged)
+      expect(await grown(() => ping(inB, `${guestPrefix6}11`, 952), b.uuid)).to.deep.equal(exchanged)
+      await agent.end()
+      agent = lab.agent()
+      await agent.ensure(all)
+      expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
+    })
+
     it('go on over changes, another process, and repair of all that was flushed', async () => {
       ping(lab.client, publicA, 972)
       const before = await read()

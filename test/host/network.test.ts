@@ -368,7 +368,7 @@ describe('network', function () {
 
     it('repairs by itself what others change, at once', async () => {
       await agent.end()
-      agent = lab.agent(true)
+      agent = lab.agent({ watches: true })
       await agent.ensure(all)
       const mended = (): boolean => sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join() === right
       const right = sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join()

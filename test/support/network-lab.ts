@@ -19,6 +19,13 @@ export const clientAddress6 = '2001:db8:51::2'
 /** A prefix that the client's side routes to the host. */
 export const guestPrefix6 = '2001:db8:77::'
 
+export interface LabAgentOptions {
+  /** It hears what others change, and repairs it by itself. */
+  readonly watches?: boolean
+  /** Traffic between guests of the host counts, too. */
+  readonly countInternal?: boolean
+}
+
 /**
  * A host, a client outside and guests, each a network namespace: no LXC, only what the network sees of
  * guests. Names start with a prefix of the test's own.
@@ -203,9 +210,9 @@ export class NetworkLab {
     return seen
   }
 
-  /** The agent's network inside the host's namespace; `watch`: it repairs what others change by itself. */
-  agent(watch = false): AgentNetwork {
-    const script = ['--import', 'tsx', networkProcess, JSON.stringify(this.config), watch ? 'watch' : '']
+  /** The agent's network inside the host's namespace. */
+  agent(options: LabAgentOptions = {}): AgentNetwork {
+    const script = ['--import', 'tsx', networkProcess, JSON.stringify(this.config), JSON.stringify(options)]
     const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })

@@ -3,20 +3,23 @@ import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
 import { createNetwork } from '../../agent/network/network.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { describeError } from '../../shared/errors.js'
+import type { LabAgentOptions } from './network-lab.js'
 
 /*
  * The network of an agent as a process of its own, so that a test can run it inside a network namespace.
- * Argument: the configuration in JSON. Lines in: {method, argument}; lines out: {result} or {error}.
+ * Arguments: the configuration and the options of a lab's agent in JSON. Lines in: {method, argument}; lines out:
+ * {result} or {error}.
  */
 
 type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
 
-const config = JSON.parse(process.argv[2] ?? '') as Parameters<typeof createNetwork>[0]
-const watches = process.argv[3] === 'watch'
+const [config, { watches = false, countInternal = false }] = process.argv
+  .slice(2)
+  .map((text): unknown => JSON.parse(text)) as [Parameters<typeof createNetwork>[0], LabAgentOptions]
 const watch = watches ? new NetlinkWatch(config) : undefined
-const network = createNetwork(config, watch ? { watch } : {})
+const network = createNetwork(config, { countInternal, ...(watch ? { watch } : {}) })
 
-// Argument 2: repair by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
+// Repairs by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {

@@ -1,0 +1,19 @@
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import { ConfigError } from '../shared/errors.js'
+import type { AgentConfig } from './config.js'
+
+type Answer = { readonly config: AgentConfig } | { readonly problem: string }
+
+/**
+ * The agent's configuration, read and checked in a thread of its own: the libraries for it take 10 MB, which a daemon
+ * would keep.
+ * @throws {ConfigError}
+ */
+export async function readAgentConfig(path: string): Promise<AgentConfig> {
+  const worker = new Worker(new URL('config-worker.js', import.meta.url), { workerData: path })
+  const [answer] = (await once(worker, 'message')) as [Answer]
+  await worker.terminate()
+  if ('problem' in answer) throw new ConfigError(answer.problem)
+  return answer.config
+}
