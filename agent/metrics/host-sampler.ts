@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { cpus, loadavg } from 'node:os'
 import type { Logger } from 'pino'
-import si from 'systeminformation'
+import { mem } from 'systeminformation/lib/memory.js'
 
 /** Sampled figures of the host and of the agent's own process. */
 export interface HostSample {
@@ -63,7 +63,7 @@ export class HostSampler {
   }
 
   async #read(): Promise<HostSample> {
-    const [memory, pool] = await Promise.all([si.mem(), this.options.poolCapacity()])
+    const [memory, pool] = await Promise.all([mem(), this.options.poolCapacity()])
     const own = process.cpuUsage()
     const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // what it measures is from one timer to the next
     this.#loop.reset()

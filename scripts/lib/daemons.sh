@@ -121,7 +121,7 @@ daemon_environment() {
   while read -r name; do export -n "${name?}"; done < <(compgen -e)
   export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root NODE_ENV=production
   # As in systemd/berth-agent.service.
-  if [ "$1" = gateway ]; then HOME=/nonexistent; else export NODE_OPTIONS=--max-semi-space-size=2 MALLOC_ARENA_MAX=1; fi
+  if [ "$1" = gateway ]; then HOME=/nonexistent; else export NODE_OPTIONS=--max-semi-space-size=1 MALLOC_ARENA_MAX=1; fi
   [ -r "$file" ] || return 0
   while IFS='=' read -r name value; do
     [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
