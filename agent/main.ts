@@ -17,6 +17,7 @@ const program = new Command('berth-agent')
 
 command('serve', 'run the agent').action(({ config }: Options) => {
   const loading = import('./daemon/daemon.js') // while the configuration is read
+  loading.catch(() => undefined) // whoever awaits it is told
   return main(config, async (parsed) => serve(parsed, await loading))
 })
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>

@@ -6,7 +6,7 @@ import type { AgentConfig } from './config.js'
 type Answer = { readonly config: AgentConfig } | { readonly problem: string }
 
 /**
- * The agent's configuration, read and checked in a thread of its own: the libraries for it take 10 MB, which a daemon
+ * The agent's configuration, read and checked in a thread of its own: the libraries for it take 6 MB, which a daemon
  * would keep.
  * @throws {ConfigError}
  */

@@ -315,7 +315,7 @@ describe('rules of a firewall', () => {
     [{ network: 'ipv4', sourceIp: '::1' }, 'source_ip'],
     [{ network: 'ipv6', sourceIp: '10.0.0.0/8' }, 'source_ip'],
     [{ port: '80\n' }, 'port'],
-    [{ sourceIp: '10.0.0.1\n' }, 'source_ip'],
+    ...['\n', '\t', '\u2028'].map((odd) => [{ sourceIp: `10.0.0.1${odd}` }, 'source_ip'] as const),
     [{ sourceIp: 'example.org' }, 'source_ip'],
     [{ sourceIp: '10.0.0.1, 10.0.0.2' }, 'source_ip'],
     [{ description: 'a\u2028b' }, 'description'],

@@ -210,7 +210,7 @@ const onlyBlanks = /^ *$/
 
 function checkSource(field: string, text: string, network: CheckedRule['network']): string {
   if (onlyBlanks.test(text)) return ''
-  const range = /\p{Cc}/u.test(text) ? undefined : parseAddressRange(text.trim())
+  const range = /[^\S ]|\p{Cc}/u.test(text) ? undefined : parseAddressRange(text.trim())
   if (!range) throw invalidField(field, `${field}: must be an IP address, a CIDR or a range A-B`)
   if (network !== 'all' && network !== range.family)
     throw invalidField(field, `${field}: is not of the rule's network ${network}`)

@@ -6,7 +6,7 @@
  * Frames, numbers as 32 bits big-endian, text with its length before it:
  *   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
  *                           P the same with perl code for a program, evaluated in a fork
- *                           B perl code and its arguments, evaluated here: what never waits is not worth a fork
+ *                           B perl code alone, evaluated here: what never waits is not worth a fork
  *                           K kill
  *   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
  */

@@ -4,9 +4,8 @@ import { launcherProgram } from './launcher-program.js'
 import { findLiveProcess } from './proc.js'
 
 /** Program and arguments, or perl code and its arguments. */
-export interface LaunchOrder {
-  /** `brief`: perl code without anything else, evaluated by the launcher itself, which does nothing else meanwhile. */
-  readonly kind: 'program' | 'perl' | 'brief'
+interface ProcessOrder {
+  readonly kind: 'program' | 'perl'
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -16,6 +15,14 @@ export interface LaunchOrder {
   /** With the umask of services (022) rather than the agent's. */
   readonly ownUmask: boolean
 }
+
+/** Perl code that the launcher evaluates itself; it does nothing else meanwhile. */
+interface BriefOrder {
+  readonly kind: 'brief'
+  readonly program: string
+}
+
+export type LaunchOrder = ProcessOrder | BriefOrder
 
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
@@ -56,12 +63,9 @@ export class Launcher {
   /** @returns how to kill it: the command alone, not what it started */
   launch(order: LaunchOrder, listener: LaunchListener): () => void {
     const id = this.#nextId++ % 0xffffffff
-    this.#launched.set(id, { listener, survives: order.survives, closed: false })
-    this.#send(id, frameKinds[order.kind], [
-      ...(order.kind === 'brief' ? [] : processOf(order)),
-      order.program,
-      ...order.args,
-    ])
+    const survives = order.kind !== 'brief' && order.survives
+    this.#launched.set(id, { listener, survives, closed: false })
+    this.#send(id, frameKinds[order.kind], fieldsOf(order))
     return () => this.#kill(id)
   }
 
@@ -145,8 +149,10 @@ export class Launcher {
   }
 }
 
-function processOf({ survives, ownUmask: usual, stdin, env }: LaunchOrder): (string | Buffer)[] {
-  return [String((survives ? surviving : 0) | (usual ? ownUmask : 0)), stdin, environmentOf(env)]
+function fieldsOf(order: LaunchOrder): (string | Buffer)[] {
+  if (order.kind === 'brief') return [order.program]
+  const flags = (order.survives ? surviving : 0) | (order.ownUmask ? ownUmask : 0)
+  return [String(flags), order.stdin, environmentOf(order.env), order.program, ...order.args]
 }
 
 function untilGone(pid: number, then: () => void): void {

@@ -28,6 +28,7 @@ const diagnosis = `
   use strict;
   my ($netlink, $raw, $sock_diag, $by_family, $dump, $tcp, $listen) = (16, 3, 4, 20, 0x301, 6, 1 << 10);
   socket(my $socket, $netlink, $raw, $sock_diag) or die "socket: $!\\n";
+  setsockopt $socket, 1, 20, pack 'q2', 1, 0; # SO_RCVTIMEO: a second
   for my $family (2, 10) {
     my $request = pack 'LSSLL CCCxL x48', 72, $by_family, $dump, 1, 0, $family, $tcp, 0, $listen;
     defined send $socket, $request, 0, pack 'SSLL', $netlink, 0, 0, 0 or die "send: $!\\n";
@@ -35,6 +36,7 @@ const diagnosis = `
       defined recv $socket, my $messages, 65536, 0 or die "recv: $!\\n";
       while (length $messages >= 16) {
         my ($length, $type) = unpack 'LS', $messages;
+        die "an answer of $length bytes\\n" if $length < 16;
         die 'refused: ', unpack('x16 l', $messages), "\\n" if $type == 2;
         $more = 0 if $type == 3;
         print unpack('x20 n', $messages), "\\n" if $type == $by_family;

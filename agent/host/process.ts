@@ -58,7 +58,7 @@ export const hostEnvironment: Readonly<Record<string, string>> = {
  * @throws {CommandError} on another exit code than `okCodes`, a signal, a timeout or too much output
  */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
-  return launch('program', program, args, options)
+  return launch({ kind: 'program', program, args, ...settingsOf(options) }, options)
 }
 
 /**
@@ -67,7 +67,7 @@ export function run(program: string, args: readonly string[], options: RunOption
  * @throws {CommandError} as `run`
  */
 export function runPerl(code: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
-  return launch('perl', code, args, options)
+  return launch({ kind: 'perl', program: code, args, ...settingsOf(options) }, options)
 }
 
 /**
@@ -76,18 +76,21 @@ export function runPerl(code: string, args: readonly string[], options: RunOptio
  * @throws {CommandError} when it dies
  */
 export function runBriefPerl(code: string): Promise<RunResult> {
-  return launch('brief', code, [], {})
+  return launch({ kind: 'brief', program: code }, {})
 }
 
 const launcher = new Launcher()
 
-async function launch(
-  kind: LaunchOrder['kind'],
-  program: string,
-  args: readonly string[],
-  options: RunOptions,
-): Promise<RunResult> {
-  const { stdin = '', env = hostEnvironment, survives = false, ownUmask = false } = options
+function settingsOf({
+  stdin = '',
+  env = hostEnvironment,
+  survives = false,
+  ownUmask = false,
+}: RunOptions): Required<Pick<RunOptions, 'stdin' | 'env' | 'survives' | 'ownUmask'>> {
+  return { stdin, env, survives, ownUmask }
+}
+
+async function launch(order: LaunchOrder, options: RunOptions): Promise<RunResult> {
   const output = new Output(options)
   const { code, reason } = await new Promise<{ code: number | null; reason: string }>((resolve) => {
     const ended = ({ code, signal }: LaunchEnd): void => {
@@ -101,14 +104,11 @@ async function launch(
       killed ||= why
       kill()
     }
-    const kill = launcher.launch(
-      { kind, program, args, env, stdin, survives, ownUmask },
-      {
-        onStart: (pid) => options.onStart?.(pid),
-        onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
-        onEnd: ended,
-      },
-    )
+    const kill = launcher.launch(order, {
+      onStart: (pid) => options.onStart?.(pid),
+      onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
+      onEnd: ended,
+    })
     const { timeoutMs = 60_000 } = options
     const timer = setTimeout(() => stop(`no end after ${timeoutMs} ms`), timeoutMs)
     const abort = (): void => stop('aborted')
@@ -117,7 +117,7 @@ async function launch(
   })
   const { stdout, stderr } = output
   if (code !== null && (options.okCodes ?? [0]).includes(code)) return { code, stdout, stderr }
-  throw new CommandError(kind === 'program' ? program : 'perl', code, stderr, reason)
+  throw new CommandError(order.kind === 'program' ? order.program : 'perl', code, stderr, reason)
 }
 
 /** What a command says, bounded. */

@@ -1,0 +1,41 @@
+import { expect } from 'chai'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/* The agent's configuration as its own program reads it. */
+
+describe('berth-agent', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'btest-config-'))
+  after(() => rmSync(directory, { recursive: true }))
+
+  function run(command: string, yaml: string): { status: number | null; stdout: string; stderr: string } {
+    const path = join(directory, 'agent.yaml')
+    writeFileSync(path, yaml)
+    const args = ['dist/agent/main.js', command, '--config', path]
+    return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 })
+  }
+
+  it('shows its configuration with the defaults', () => {
+    const { status, stdout } = run('check-config', 'listen: 127.0.0.1:7999')
+    expect(status).to.equal(0)
+    expect(JSON.parse(stdout)).to.include({ listen: '127.0.0.1:7999', state_dir: '/var/lib/berth/agent' })
+  })
+
+  for (const command of ['check-config', 'serve'])
+    for (const [name, yaml, told] of [
+      ['an unknown key', 'network: { brigde: x }', 'network.brigde: '],
+      ['a value out of range', 'operations: { parallel: 0 }', 'operations.parallel: '],
+      ['no YAML', '{', 'agent.yaml: '],
+    ] as const)
+      // The unit does not start it again after code 2.
+      it(`${command} refuses ${name} in one line, with code 2`, () => {
+        const { status, stdout, stderr } = run(command, yaml)
+        expect([status, stdout]).to.deep.equal([2, ''])
+        expect(stderr.split('\n')[0])
+          .to.match(/^berth-agent: \//)
+          .and.include(told)
+        if (name !== 'no YAML') expect(stderr.trim()).to.not.include('\n')
+      })
+})
