@@ -58,10 +58,10 @@ describe('port mappings of a guest', function () {
   })
 
   it('keep ranges as one', async () => {
-    const range = { containerPort: 34000, containerPortEnd: 34999, hostPort: 34000, hostPortEnd: 34999 }
+    const range = { containerPort: 31000, containerPortEnd: 31999, hostPort: 31000, hostPortEnd: 31999 }
     const { mappings } = await host.addMapping(running, range)
     expect(mappings).to.deep.equal([wireMapping(range)])
-    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 34500 }))).to.equal(
+    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 31500 }))).to.equal(
       'port_conflict',
     )
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')

@@ -259,9 +259,9 @@ def sniff(dev):
             data, address = sock.recvfrom(65535)
         except OSError:  # the device is gone
             return
-        marker = re.search(rb"<<([ -~]*?)>>", data)
+        marker = re.search(rb"<<([^<>\0]*)>>", data)
         if marker and address[2] != 4:  # 4: outgoing
-            print(marker[1].decode(), flush=True)
+            print(marker[1].decode(errors="replace"), flush=True)
 
 
 def flood(targets, count, size="1", *sources):
