@@ -102,7 +102,8 @@ describe('settings where something fails', function () {
       expect(addressesInside()).to.contain(`${prefix}7/128`)
       await host.assignIpv6(uuid, [`${prefix}8`])
       await rebootInside()
-      for (const address of ['7', '8']) expect(addressesInside()).to.contain(`${prefix}${address}/128`)
+      for (const address of ['7', '8'])
+        await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
     it('a mapping leads into the guest, and the firewall stands', async () => {
@@ -294,8 +295,11 @@ describe('settings where something fails', function () {
   const config = (): string => readFileSync(join(instance.stateDir, 'lxc', `x${tag}-1`, 'config'), 'utf8')
   const initOf = (): string => readInits(instance).get(`x${tag}-1`) ?? ''
 
-  const addressesInside = (): string =>
-    sh('nsenter', `--net=/proc/${initOf().split(':')[0]}/ns/net`, 'ip', '-6', 'address', 'show')
+  /** Nothing of a guest that is about to boot. */
+  const addressesInside = (): string => {
+    const namespace = `--net=/proc/${initOf().split(':')[0]}/ns/net`
+    return spawnSync('nsenter', [namespace, 'ip', '-6', 'address', 'show']).stdout.toString()
+  }
 
   async function rebootInside(): Promise<void> {
     const before = initOf()
