@@ -51,7 +51,7 @@ export class NetworkLab {
       interface_prefix: 'bt',
       subnet: '10.77.0.0/24',
       subnet6: 'fd77::/64',
-      nat_ports: { start: 20000, end: 29999 },
+      nat_ports: { start: 20000, end: 29999, per_guest: 4000 },
       resolvers: [],
       ...other,
     }

@@ -171,7 +171,8 @@ describe('routing', () => {
       }
       await expectRefusal()
       expect([addresses(), prefixes()]).to.deep.equal([['203.0.113.1'], ['2001:db8:1::']])
-      expect(routing.getRouting().nat4Ports).to.deep.equal(config.network.nat_ports)
+      const { start, end } = config.network.nat_ports
+      expect(routing.getRouting().nat4Ports).to.deep.equal({ start, end })
     })
 
     async function expectRefusal(): Promise<void> {
