@@ -8,7 +8,7 @@ import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
 import type { ByteCounters, GuestNetwork, Network } from './contract.js'
 import { countersByGuest } from './counters.js'
-import { ensureBridge, ensureSysctls } from './ensure.js'
+import { ensureBridge, ensurePorts, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
 import { readWarnings } from './foreign.js'
 import { Guard } from './guard.js'
@@ -108,9 +108,7 @@ class HostNetwork implements Network {
       this.#stale.add(stale)
       await this.#tables.noteFirewalls()
       await this.#readWarnings()
-      const bridge = await this.#ensureBridge()
-      const sysctls = await ensureSysctls(this.config.bridge)
-      return [...repairs, ...bridge, ...sysctls]
+      return [...repairs, ...(await this.#ensureBridge())]
     })
     await this.#purge()
     return repairs
@@ -256,13 +254,18 @@ class HostNetwork implements Network {
     }
   }
 
+  /** The kernel's settings are looked at each time, and stand before a guest is on a bridge that was made anew. */
   async #ensureBridge(): Promise<string[]> {
+    const { bridge } = this.config
     const now = performance.now()
     const due = now - this.#bridgeReadAtMs >= fullReadMs
-    if (this.#watch && !this.#bridgeDisturbed && !due) return []
+    if (this.#watch && !this.#bridgeDisturbed && !due) return ensureSysctls(bridge)
     this.#bridgeDisturbed = false
     try {
-      const repairs = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
+      const repairs = await ensureBridge(this.#ip, bridge, this.subnet)
+      repairs.push(...(await ensureSysctls(bridge)))
+      const devices = [...this.#known.values()].map(({ device }) => device)
+      repairs.push(...(await ensurePorts(this.#ip, bridge, devices)))
       this.#bridgeReadAtMs = now
       return repairs
     } catch (cause) {
