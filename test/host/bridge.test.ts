@@ -58,12 +58,12 @@ describe('a guest that somebody takes off the bridge', function () {
         for (const device of ['all', at]) onHost('sysctl', '-qw', `net.ipv4.conf.${device}.rp_filter=0`)
         onHost('ip', 'route', 'add', `${a.ipv4}/32`, 'dev', at)
         mac = onHost('cat', `/sys/class/net/${at}/address`).trim()
+        lab.in(inA, 'ip', 'neighbour', 'flush', 'dev', 'eth0')
         linkLocal = await waitFor(() => findLinkLocal(at), { what: 'a link-local address' })
       })
-      after(async () => {
-        onHost('ip', 'route', 'delete', `${a.ipv4}/32`, 'dev', at)
-        agent = lab.agent()
-        expect(await agent.ensure(all)).to.include(`${a.device} put back on berth0`)
+      after(() => {
+        onHost('ip', 'route', 'flush', a.ipv4)
+        onHost('ip', 'link', 'set', a.device, 'master', 'berth0')
       })
 
       it('reaches nothing of the host', () => {
@@ -106,6 +106,12 @@ describe('a guest that somebody takes off the bridge', function () {
 
       it('leaves the others as they are', () => {
         expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+      })
+
+      it('is put back by the next agent', async () => {
+        agent = lab.agent()
+        expect(await agent.ensure(all)).to.include(`${a.device} put back on berth0`)
+        expect(await agent.ensure(all)).to.deep.equal([])
       })
     })
 
