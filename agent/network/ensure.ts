@@ -39,6 +39,11 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
   return repairs
 }
 
+/** Whether guests are without the bridge, as far as the kernel tells at once: a few milliseconds with 1,000 of them. */
+export function isBroken(bridge: string, devices: readonly string[]): boolean {
+  return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
+}
+
 /** One that is down carries nothing: LXC is about to put it on the bridge itself, and fails where it is there. */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
   const [interfaces, ports] = [readInterfaces(), readPorts(bridge)]
