@@ -1,3 +1,4 @@
+import { announceIpv4 } from '../host/arping.js'
 import { Ip } from '../host/ip.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
 import { ensureBridge, ensurePorts, ensureSysctls, isBroken } from './ensure.js'
@@ -26,7 +27,7 @@ export class Bridge {
   #disturbed = true
   #readAtMs = 0
   #settling: NodeJS.Timeout | undefined
-  #closed = false
+  readonly #ended = new AbortController()
 
   constructor(private readonly options: BridgeOptions) {
     options.watch?.onChange('links', () => this.#noteChange())
@@ -41,9 +42,10 @@ export class Bridge {
     try {
       const repairs = await ensureBridge(this.#ip, name, subnet)
       repairs.push(...(await ensureSysctls(name)))
-      repairs.push(...(await ensurePorts(this.#ip, name, devices())))
+      const ports = await ensurePorts(this.#ip, name, devices())
+      if (ports.length > 0) this.#announceGateway()
       this.#readAtMs = now
-      return repairs
+      return [...repairs, ...ports]
     } catch (cause) {
       this.#disturbed = true
       throw cause
@@ -57,9 +59,15 @@ export class Bridge {
 
   /** Ends the pipe; the host keeps the bridge. */
   close(): Promise<void> {
-    this.#closed = true
+    this.#ended.abort()
     clearTimeout(this.#settling)
     return this.#ip.close()
+  }
+
+  /** Off the bridge a guest may have learnt another's mac for it, and would keep to that; without, it does for seconds. */
+  #announceGateway(): void {
+    const { name, subnet } = this.options
+    announceIpv4(name, subnet.gateway, this.#ended.signal, 2).catch(() => undefined)
   }
 
   #isDisturbed(now: number): boolean {
@@ -69,7 +77,7 @@ export class Bridge {
   #noteChange(): void {
     const { name, devices, onBroken } = this.options
     this.#disturbed = true
-    if (this.#closed) return
+    if (this.#ended.signal.aborted) return
     this.#settling ??= setTimeout(() => {
       this.#settling = undefined
       if (isBroken(name, devices())) onBroken()

@@ -112,6 +112,11 @@ describe('a guest that somebody takes off the bridge', function () {
         agent = lab.agent()
         expect(await agent.ensure(all)).to.include(`${a.device} put back on berth0`)
         expect(await agent.ensure(all)).to.deep.equal([])
+        const hasLeft = (): boolean => lab.ask(inA, `tcp:${clientAddress}:80`, quick) !== ''
+        await waitFor(hasLeft, {
+          timeoutMs: 5000,
+          what: 'the guest, which had learnt another mac for the gateway',
+        })
       })
     })
 
