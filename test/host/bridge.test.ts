@@ -109,6 +109,7 @@ describe('a guest that somebody takes off the bridge', function () {
       })
 
       it('is put back by the next agent', async () => {
+        onHost('ip', 'route', 'flush', a.ipv4)
         agent = lab.agent()
         expect(await agent.ensure(all)).to.include(`${a.device} put back on berth0`)
         expect(await agent.ensure(all)).to.deep.equal([])
@@ -117,6 +118,15 @@ describe('a guest that somebody takes off the bridge', function () {
           timeoutMs: 5000,
           what: 'the guest, which had learnt another mac for the gateway',
         })
+      })
+
+      it('reaches nothing of the host while rules are missing, either', async () => {
+        onHost('nft', 'flush', 'ruleset')
+        onHost('ip', 'link', 'set', a.device, ...move)
+        for (const to of [`${linkLocal}%eth0`, hostAddress])
+          expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
+        const repairs = ['nft tables made', `${a.device} put back on berth0`]
+        expect(await agent.ensure(all)).to.include.members(repairs)
       })
     })
 
