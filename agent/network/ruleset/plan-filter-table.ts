@@ -1,9 +1,11 @@
 import { gateway6 } from '../addresses/plan-host.js'
+import { guestDevices } from './plan-bridge-table.js'
 import { chain, hook, inTable, map, rule, set, setMark, type Item } from './plan-items.js'
 
 export interface FilterTablePlan {
   readonly table: string
   readonly bridge: string
+  readonly interfacePrefix: string
   readonly subnet: string
   readonly gateway: string
   /** Guests' private network where they share the host's IPv6 address (NAT66). */
@@ -33,6 +35,7 @@ const addressFamilies = [
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
     ...planSets(),
+    ...planOffBridge(plan.interfacePrefix),
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
@@ -50,6 +53,18 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     ...planToGuest(plan),
     ...planTraffic(plan),
   ])
+}
+
+/**
+ * What comes in at a guest's own interface and not at the bridge: somebody took it out, and anti-spoofing with it. Before
+ * connections are tracked. (Of bridged frames IP hooks see the bridge, whatever bridge-nf-call-iptables is.)
+ */
+export function planOffBridge(interfacePrefix: string): Item[] {
+  return [
+    guestDevices(interfacePrefix),
+    hook('prerouting', 'filter', -300),
+    rule('prerouting', 'iifname @guest_devices drop'),
+  ]
 }
 
 function planSets(): Item[] {
