@@ -6,9 +6,11 @@ export interface ProcessorsAndMemory {
   readonly ramTotalMb: number
 }
 
+type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
+
 /** One guest may have all of the host, and no more. @throws {BerthError} `resource_exhausted` */
 export function checkCapacity(
-  { vcpuMilli, ramMb }: Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>,
+  { vcpuMilli, ramMb }: Wanted,
   { cpuCores, ramTotalMb }: ProcessorsAndMemory,
 ): void {
   const tooMany = vcpuMilli > cpuCores * 1000
@@ -19,4 +21,10 @@ export function checkCapacity(
     `the host has ${cpuCores} processors and ${ramTotalMb} MB of memory`,
     { field: tooMany ? 'vcpu' : 'ram_mb' },
   )
+}
+
+/** What stays as it was is not asked about: the host may have been larger then. @throws {BerthError} as above */
+export function checkCapacityChange(before: Wanted, wanted: Wanted, capacity: ProcessorsAndMemory): void {
+  const changed = (field: keyof Wanted): number => (wanted[field] === before[field] ? 0 : wanted[field])
+  checkCapacity({ vcpuMilli: changed('vcpuMilli'), ramMb: changed('ramMb') }, capacity)
 }

@@ -35,7 +35,9 @@ export interface TrafficUse {
 /** What decides whether a guest may run, beside its owner: its quota and its expiry. */
 export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
-  /** Counting begins anew, in the same period. Joins the caller's transaction. */
+  /** Counts what came until now. Where the host's counters cannot be read, that is logged and nothing is counted. */
+  count(): Promise<void>
+  /** Counting begins anew after what was counted last, in the same period. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
    * Compares use and clock with what is set now: notes it in the guest's `policy`, stops what may not run,

@@ -74,8 +74,17 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   async #look(count: () => Promise<string[]>): Promise<void> {
-    this.#counting ??= count().finally(() => (this.#counting = undefined))
-    await Promise.all((await this.#counting).map((uuid) => this.#judgeOnce(uuid)))
+    await Promise.all((await this.#countOnce(count)).map((uuid) => this.#judgeOnce(uuid)))
+  }
+
+  /** A count that is under way may have read the counters before. Whom it concerns is judged after the next look. */
+  async count(): Promise<void> {
+    await this.#counting
+    await this.#countOnce(() => this.#countAll())
+  }
+
+  #countOnce(count: () => Promise<string[]>): Promise<string[]> {
+    return (this.#counting ??= count().finally(() => (this.#counting = undefined)))
   }
 
   readUse(record: GuestRecord): TrafficUse {

@@ -26,31 +26,21 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 export function parseBody(bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
   if (bytes.length === 0) return {}
   if (!isJson(contentType)) throw refuse('unsupported_media_type', 'the body must be application/json')
+  return parseObject(bytes)
+}
+
+/** The same where a body may be absent, whatever its type says. @throws {BerthError} `invalid_json` */
+export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
+  return bytes.length === 0 ? {} : parseObject(bytes)
+}
+
+function parseObject(bytes: Buffer): Record<string, unknown> {
   const value = parseJson(bytes)
   if (Array.isArray(value) && value.length === 0) return {}
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw refuse('invalid_json', 'the body must be a JSON object')
   harden(value, 1)
   return value as Record<string, unknown>
-}
-
-/**
- * The same where a body may be absent: what is not a JSON object counts as none, whatever its type says.
- * @throws {BerthError} `invalid_json` for an object that is nested too deep
- */
-export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
-  const value = findJson(bytes)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return {}
-  harden(value, 1)
-  return value as Record<string, unknown>
-}
-
-function findJson(bytes: Buffer): unknown {
-  try {
-    return parseJson(bytes)
-  } catch {
-    return undefined // no JSON: the same as no body
-  }
 }
 
 function refuse(code: string, message: string): BerthError {

@@ -198,6 +198,24 @@ describe('planning a container from its request', () => {
       'public_ipv4s',
     ],
     [
+      'a count of addresses that are not to be assigned',
+      { assign_ipv4: false, ipv4_count: 2 },
+      'invalid_field',
+      'ipv4_count',
+    ],
+    [
+      'a count of IPv6 addresses that are not to be assigned',
+      { assign_ipv6: false, ipv6_count: 1 },
+      'invalid_field',
+      'ipv6_count',
+    ],
+    [
+      'IPv6 addresses that are not to be assigned',
+      { assign_ipv6: false, ipv6_addresses: ['2001:db8::1'] },
+      'invalid_field',
+      'ipv6_addresses',
+    ],
+    [
       'too many mappings',
       { port_mapping_count: 1000, extra_ports: [80] },
       'invalid_field',
@@ -211,7 +229,7 @@ describe('planning a container from its request', () => {
 
   it('takes zeros and empties for nothing asked', () => {
     const nothing: Partial<CreateBody> = {
-      ...{ assign_ipv4: false, ipv4_count: 1, public_ipv4s: [], assign_ipv6: false, ipv6_count: 0 },
+      ...{ assign_ipv4: false, ipv4_count: 0, public_ipv4s: [], assign_ipv6: false, ipv6_count: 0 },
       ...{
         ipv6_addresses: [],
         expires_at: '',
@@ -235,7 +253,7 @@ describe('planning a container from its request', () => {
     ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
     ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
     ['a count alone', { ipv4_count: 2 }, [2, 0]],
-    ['a count, and the flag off', { assign_ipv4: false, ipv4_count: 2 }, [0, 0]],
+    ['a count of 0, and the flag off', { assign_ipv4: false, ipv4_count: 0 }, [0, 0]],
     ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
     ['a count beside a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])

@@ -96,9 +96,9 @@ function planAllAddresses(body: CreateBody): Addresses {
   const ipv6 = { assign: body.assign_ipv6, count: body.ipv6_count, list: body.ipv6_addresses }
   return {
     publicIpv4s: planList('public_ipv4s', 'assign_ipv4', ipv4),
-    ipv4Count: countOf(ipv4),
+    ipv4Count: planCount('ipv4_count', 'assign_ipv4', ipv4),
     ipv6Addresses: planList('ipv6_addresses', 'assign_ipv6', ipv6),
-    ipv6Count: countOf(ipv6),
+    ipv6Count: planCount('ipv6_count', 'assign_ipv6', ipv6),
   }
 }
 
@@ -114,8 +114,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /** Addresses to pick. Clients send 0 for what they leave open: the flag alone asks for one. */
-function countOf({ assign, count = 0, list = [] }: AskedAddresses): number {
-  if (assign === false) return 0
+function planCount(field: string, flag: string, { assign, count = 0, list = [] }: AskedAddresses): number {
+  if (assign === false && count > 0) throw invalidField(field, `${field}: needs ${flag}`)
   return assign === true && list.length === 0 ? Math.max(1, count) : count
 }
 

@@ -66,7 +66,7 @@ export interface Route<
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** Body may be absent; what is not a JSON object counts as absent. Default: required where `body` is given. */
+  /** Body may be absent, and may say any type. Default: required where `body` is given. */
   readonly bodyOptional?: boolean
   /** Schema of `data`. */
   readonly data?: D

@@ -1,5 +1,7 @@
+import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { FirewallRule, type Firewall } from '../../proto/gen/berth/agent/v1/network.js'
 import { call } from '../support/agent-calls.js'
@@ -101,6 +103,18 @@ describe('settings of a guest', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
+    it('that the host is too small for by now stay, and hinder no other', async () => {
+      const { vcpuMilli, ramMb } = host.guest(stopped).limits!
+      const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
+      await rewriteLimits(stopped, tooLarge)
+      const { limits } = await host.setLimits(stopped, { networkUpMbps: 10 })
+      expect(limits).to.include({ ...tooLarge, networkUpMbps: 10 })
+      await host.setLimits(stopped, { ...tooLarge, networkUpMbps: 0 })
+      expect(await codeOf(host.setLimits(stopped, { vcpuMilli: 240_000 }))).to.equal('resource_exhausted')
+      await host.setLimits(stopped, { ramMb })
+      await host.setLimits(stopped, { vcpuMilli })
+    })
+
     it('of a stopped guest hold from its start on', async () => {
       await host.setLimits(stopped, { ramMb: 96, networkDownMbps: 20 })
       expect(await host.power('startGuest', stopped)).to.equal('done')
@@ -108,6 +122,18 @@ describe('settings of a guest', function () {
       expect(rateMbps(2)).to.be.within(18, 22)
       expect(await host.power('stopGuest', stopped)).to.equal('done')
     })
+
+    /** As ordered when the host was larger. */
+    async function rewriteLimits(uuid: string, change: Record<string, number>): Promise<void> {
+      host.disconnect()
+      await host.agent.kill('SIGTERM')
+      const db = new Database(join(host.agent.directory, 'state', 'journal.db'))
+      const patch = JSON.stringify({ limits: change })
+      db.prepare('UPDATE guests SET spec = json_patch(spec, ?) WHERE uuid = ?').run(patch, uuid)
+      db.close()
+      await host.start()
+      await host.seen(uuid, 1)
+    }
 
     const memoryLimit = (id: number): number => readGuestLimits(`x${tag}-${id}`).memoryBytes
     const rateMbps = (id: number): number | undefined => {

@@ -12,6 +12,7 @@ import {
   type GuestRecord,
   type TrafficLimit,
 } from '../../agent/guests/record.js'
+import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { GuestStore } from '../../agent/guests/store.js'
 import { Turns } from '../../agent/guests/turns.js'
 import type { GuestRates } from '../../agent/network/contract.js'
@@ -41,6 +42,7 @@ class Host {
   busy = false
   store!: GuestStore
   keeper!: TrafficKeeper
+  settings!: PolicySettings
 
   constructor() {
     this.open()
@@ -54,19 +56,14 @@ class Host {
         ? Promise.reject(new Error('nft died'))
         : Promise.resolve(structuredClone(this.counters))
     const apply = (rates: GuestRates): Promise<void> => Promise.resolve(void this.rates.push(rates))
+    const context = {
+      ...{ config, store, turns: new Turns(), deviceOf },
+      ...{ log: pino({ level: 'silent' }), now: () => this.nowMs },
+      network: { readCounters },
+      shaper: { apply },
+    }
     this.keeper = new TrafficKeeper({
-      context: {
-        ...{
-          config,
-          store,
-          turns: new Turns(),
-          deviceOf,
-          log: pino({ level: 'silent' }),
-          now: () => this.nowMs,
-        },
-        network: { readCounters },
-        shaper: { apply },
-      },
+      context,
       busy: () => this.busy,
       stop: (uuid) => {
         this.stopped.push(uuid)
@@ -74,6 +71,7 @@ class Host {
       },
       bootId: `boot-${this.boot}`,
     })
+    this.settings = new PolicySettings(context, this.keeper)
   }
 
   /** A new agent on the same journal, without the old one's ending. */
@@ -123,6 +121,10 @@ class Host {
   limit(uuid: string, limit: Partial<TrafficLimit>): Promise<void> {
     this.store.update(uuid, { traffic: { ...this.store.get(uuid).traffic, ...limit } })
     return this.keeper.judge(uuid)
+  }
+
+  reset(uuid: string): Promise<GuestRecord> {
+    return this.settings.resetTraffic({ uuid, ifRevision: 0 })
   }
 
   policy(uuid: string): GuestRecord['policy'] {
@@ -264,8 +266,37 @@ describe('traffic', () => {
     await host.keeper.look()
     const { periodStart, rxBytes } = host.keeper.readUse(host.store.get(uuid))
     expect([periodStart, rxBytes]).to.deep.equal(['2026-12-01', 10])
-    host.keeper.resetUse(uuid)
+    await host.reset(uuid)
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
+  })
+
+  it('what came until a reset belongs to before it, looked at or not', async () => {
+    const [a, b] = [host.guest(1), host.guest(2)]
+    host.receive(a, 1000, 200)
+    await host.keeper.look()
+    host.receive(a, 50, 7)
+    host.receive(b, 3)
+    const late = host.keeper.look()
+    host.receive(a, 20)
+    await Promise.all([host.reset(a), late])
+    expect(host.used(a)).to.deep.equal([0, 0])
+    await host.keeper.look()
+    expect([host.used(a), host.used(b)], 'others count on').to.deep.equal([
+      [0, 0],
+      [3, 0],
+    ])
+    host.receive(a, 5)
+    await host.keeper.look()
+    expect(host.used(a)).to.deep.equal([5, 0])
+  })
+
+  it('a reset does not wait for counters that cannot be read', async () => {
+    const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
+    host.receive(uuid, gb)
+    await host.keeper.look()
+    host.countersFail = true
+    await host.reset(uuid)
+    expect([host.used(uuid), host.policy(uuid).overQuota]).to.deep.equal([[0, 0], false])
   })
 
   it('a guest’s own reset day, and when it comes', async () => {
@@ -295,7 +326,7 @@ describe('traffic', () => {
   })
 
   for (const [name, unblock] of [
-    ['a reset', async (uuid: string) => (host.keeper.resetUse(uuid), host.keeper.judge(uuid))],
+    ['a reset', (uuid: string) => host.reset(uuid)],
     ['a raise', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
     ['no quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
     ['another action', (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 })],
@@ -322,8 +353,7 @@ describe('traffic', () => {
     await host.limit(uuid, { throttleMbps: 3 })
     expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 3, upMbps: 3, cut: false })
     expect(ratesOf(host.store.get(uuid), { config, deviceOf })).to.deep.equal(host.rates.at(-1))
-    host.keeper.resetUse(uuid)
-    await host.keeper.judge(uuid)
+    await host.reset(uuid)
     expect(host.rates.at(-1)).to.deep.equal({ device: 'bt1', downMbps: 100, upMbps: 5, cut: false })
     expect(host.stopped).to.deep.equal([])
   })

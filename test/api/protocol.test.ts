@@ -81,18 +81,37 @@ describe('the HTTP protocol', () => {
       )
   })
 
-  it('takes what is no JSON object for no body where one may be absent', async () => {
-    gateway.fleet.addGuest({ name: 'bodies' })
-    for (const action of ['start', 'stop', 'restart'])
+  it('takes nothing and an empty list for no body where one may be absent, whatever their type', async () => {
+    const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
+    const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
+    expect(status).to.equal(200)
+    for (const path of optionalBodies('absent'))
       for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded'])
-        for (const body of ['[]', '', 'null', '[1]', '"x"', '5', 'no json at all', '{"force":']) {
-          const headers = { 'content-type': type }
-          const reply = await gateway.request('POST', `/containers/bodies/${action}`, { body, headers })
-          expect(reply.status, `${action} ${type} ${body}: ${reply.text}`).to.equal(202)
+        for (const body of ['[]', '', '{}']) {
+          const reply = await gateway.request('POST', path, { body, headers: { 'content-type': type } })
+          expect(reply.status, `${path} ${type} ${body}: ${reply.text}`).to.be.oneOf([200, 202])
         }
-    for (const body of ['{"force":"perhaps"}', `{"force":${'['.repeat(100)}${']'.repeat(100)}}`])
-      expect((await gateway.request('POST', '/containers/bodies/stop', { body })).status, body).to.equal(400)
   })
+
+  it('refuses what is no JSON object where a body may be absent, and does nothing', async () => {
+    const unusable = ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json at all', 'force=true']
+    const cut = ['{"force":', '{"ipv6_count":3', `{"force":${'['.repeat(100)}${']'.repeat(100)}}`]
+    for (const path of optionalBodies('bodies'))
+      for (const body of [...unusable, ...cut]) {
+        const reply = await gateway.request('POST', path, { body })
+        expect([reply.status, reply.body.code], `${path} ${body}`).to.deep.equal([400, 'invalid_json'])
+      }
+    const { body } = await gateway.request('GET', '/containers/bodies')
+    expect(body.data).to.include({ status: 'running', ipv6: '' })
+    const wrong = await gateway.request('POST', '/containers/bodies/stop', { body: '{"force":"perhaps"}' })
+    expect([wrong.status, wrong.body.code]).to.deep.equal([400, 'invalid_field'])
+  })
+
+  /** Of a container of their own. */
+  function optionalBodies(name: string): string[] {
+    gateway.fleet.addGuest({ name })
+    return ['stop', 'restart', 'ipv6'].map((action) => `/containers/${name}/${action}`)
+  }
 
   for (const [name, body, status, code, headers] of [
     ['broken JSON', '{"name":', 400, 'invalid_json', {}],

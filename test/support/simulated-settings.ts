@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { PortHolds } from '../../agent/guests/port-holds.js'
-import { checkCapacity, type ProcessorsAndMemory } from '../../agent/guests/capacity.js'
+import { checkCapacity, checkCapacityChange, type ProcessorsAndMemory } from '../../agent/guests/capacity.js'
 import { checkLimits } from '../../agent/guests/limits.js'
 import { checkHostIp, openChoice, reserveMappings, type HostAddresses } from '../../agent/guests/mappings.js'
 import { parseTime } from '../../agent/guests/settings/parse.js'
@@ -115,8 +115,9 @@ export class SimulatedSettings {
       const guest = this.#change(request)
       if (guest.status === GuestStatus.GUEST_STATUS_CREATING)
         throw conflict('task_running', 'the container is being created')
-      const limits = checkLimits({ ...GuestLimits.create(guest.limits), ...sent(wanted) })
-      checkCapacity(limits, this.capacity)
+      const old = GuestLimits.create(guest.limits)
+      const limits = checkLimits({ ...old, ...sent(wanted) })
+      checkCapacityChange(old, limits, this.capacity)
       return { limits, revision: this.guests.change(guest.uuid, { limits }).revision }
     },
     setTrafficLimit: async (request) => {

@@ -12,6 +12,9 @@ export interface Target {
   readonly operationId?: string
 }
 
+/** What a setting needs beside what its own `prepare` and `apply` do. */
+export type ChangeContext = Pick<GuestContext, 'store' | 'turns' | 'log' | 'now'>
+
 export interface Change {
   /** What the transaction needs of the host, read before it. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
@@ -30,7 +33,7 @@ export interface Change {
  * @returns the guest as it is now
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
  */
-export function changeGuest(context: GuestContext, target: Target, change: Change): Promise<GuestRecord> {
+export function changeGuest(context: ChangeContext, target: Target, change: Change): Promise<GuestRecord> {
   const { db } = context.store.changes
   return context.turns.run(target.uuid, async () => {
     try {
@@ -43,13 +46,13 @@ export function changeGuest(context: GuestContext, target: Target, change: Chang
 }
 
 /** It may have been answered by nobody, since it was not in force yet. */
-async function repeat({ store }: GuestContext, { uuid }: Target, { apply }: Change): Promise<GuestRecord> {
+async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: Change): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
   return store.renew(record)
 }
 
-async function carryOut(context: GuestContext, target: Target, change: Change): Promise<GuestRecord> {
+async function carryOut(context: ChangeContext, target: Target, change: Change): Promise<GuestRecord> {
   const { store } = context
   const before = checkChangeable(store.get(target.uuid), target)
   await change.prepare?.(before)
@@ -66,7 +69,7 @@ async function carryOut(context: GuestContext, target: Target, change: Change): 
 
 /** With its id, in one transaction. @returns how to take both back */
 function journal(
-  { store: { changes }, now }: GuestContext,
+  { store: { changes }, now }: ChangeContext,
   { uuid, operationId = '' }: Target,
   write: () => () => void,
 ): () => void {
@@ -95,7 +98,11 @@ interface Undo {
 }
 
 /** What fails here is logged only: the caller is told of the first failure, and the next comparison repairs. */
-async function restore({ store, log }: GuestContext, uuid: string, { takeBack, apply }: Undo): Promise<void> {
+async function restore(
+  { store, log }: ChangeContext,
+  uuid: string,
+  { takeBack, apply }: Undo,
+): Promise<void> {
   try {
     store.changes.transaction(takeBack)
     const record = store.find(uuid)

@@ -1,5 +1,5 @@
 import { conflict } from '../../../shared/errors.js'
-import { checkCapacity, type ProcessorsAndMemory } from '../capacity.js'
+import { checkCapacityChange, type ProcessorsAndMemory } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkLimits } from '../limits.js'
 import { ratesOf } from '../policy.js'
@@ -27,7 +27,7 @@ export async function setLimits(
       // Its disk and configuration are in the making, with the limits that it was ordered with.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
-      checkCapacity(limits, capacity)
+      checkCapacityChange(old, limits, capacity)
       store.update(uuid, { limits })
       return () => store.update(uuid, { limits: old })
     },
