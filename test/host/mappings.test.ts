@@ -210,6 +210,10 @@ describe('mappings and addresses', function () {
     const ping = (from: string, to: string, bytes: number): unknown =>
       lab.in(from, 'ping', '-q', '-c4', '-i0.01', '-W1', '-s', String(bytes), to)
 
+    before(async () => {
+      for (const at of [lab.client, inA]) await lab.follow(at, 'sink', '5300')
+    })
+
     it('are IP bytes, headers included, of each way and family', async () => {
       expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
         rxBytes: 4000,
@@ -222,6 +226,25 @@ describe('mappings and addresses', function () {
       const sent = await grown(() => lab.tool(inA, 'flood', clientAddress, '100'))
       expect(sent.txBytes).to.equal(100 * 29)
     })
+
+    for (const [name, segments, least] of [
+      ['in single packets', 1, 1.03],
+      ['in pieces to be segmented later', 65_535, 1],
+    ] as const)
+      for (const [from, to, way] of [
+        [inA, clientAddress, 'txBytes'],
+        [lab.client, publicA, 'rxBytes'],
+      ] as const)
+        it(`are the payload of a TCP connection and its headers: sent ${name}, ${way}`, async () => {
+          const payload = 20e6
+          const handshake = 1000
+          lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
+          const counted = await grown(() =>
+            expect(lab.tool(from, 'upload', to, '5300', String(payload))).to.equal(String(payload)),
+          )
+          expect(counted[way]).to.be.within(payload * least, payload * 1.04 + handshake)
+          expect(counted.rxBytes + counted.txBytes, 'acknowledged').to.be.below(payload * 1.08)
+        })
 
     it('leave out what stays on the host, and what is dropped', async () => {
       expect(await grown(() => lab.ask(inB, `tcp:${publicA}:22`))).to.deep.equal({ rxBytes: 0, txBytes: 0 })

@@ -225,6 +225,28 @@ def flow(host, port, way, seconds):
             print(line, end="", flush=True)
 
 
+def sink(port):
+    """Takes in connections one after another, each to its end, and answers how many bytes came."""
+    server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+    print("ready", flush=True)
+    buffer = bytearray(1 << 20)
+    while True:
+        conn, _ = server.accept()
+        came = 0
+        while count := conn.recv_into(buffer):
+            came += count
+        conn.sendall(str(came).encode())
+        conn.close()
+
+
+def upload(host, port, count):
+    """Sends that many bytes to `sink`; prints how many arrived."""
+    sock = socket.create_connection((host, int(port)), timeout=30)
+    sock.sendall(bytes(int(count)))
+    sock.shutdown(socket.SHUT_WR)
+    print(sock.recv(64).decode())
+
+
 def send(dev, *frames):
     """Sends frames given in hex as they are."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
