@@ -1,0 +1,168 @@
+import { expect } from 'chai'
+import { readFileSync } from 'node:fs'
+import { findProcess, readChildren } from '../../agent/host/proc.js'
+import { macOf } from '../../agent/network/subnet.js'
+import { clientAddress, hostAddress } from '../support/network-lab.js'
+import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
+import { waitFor } from '../support/wait.js'
+
+/* What others do to tables and bridge. */
+
+describe('damage to the network', function () {
+  this.timeout(60_000)
+  const pair = new NetworkPair('btestdmg')
+  const { lab, a, b, all, inA } = pair
+
+  before(async () => {
+    await pair.open()
+    const foreign = 'add table inet foreign; add chain inet foreign keep; add rule inet foreign keep counter'
+    lab.in(lab.host, 'nft', foreign)
+  })
+  after(() => lab.remove())
+
+  it('finds nothing to do on a converged host', async () => {
+    expect(await pair.agent.ensure(all)).to.deep.equal([])
+  })
+
+  it('rebuilds everything after a foreign flush', async () => {
+    lab.in(lab.host, 'nft', 'flush', 'ruleset')
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
+    expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables made'])
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
+    lab.in(
+      lab.host,
+      'nft',
+      'add table inet foreign; add chain inet foreign keep; add rule inet foreign keep counter',
+    )
+  })
+
+  const damages: Record<string, { by: string; repairs: string[] }> = {
+    'a rule added': { by: 'insert rule inet berth guest_to_host accept', repairs: ['nft tables rebuilt'] },
+    'a chain flushed': { by: 'flush chain bridge berth from_guest', repairs: ['nft tables rebuilt'] },
+    'a table deleted': { by: 'delete table ip berth', repairs: ['nft tables rebuilt'] },
+    'a policy changed': {
+      by: 'add chain inet berth forward { policy drop; }',
+      repairs: ['nft tables rebuilt'],
+    },
+    'an element deleted': {
+      by: 'delete element ip berth ports { tcp . 20001 }',
+      repairs: ['1 nft elements added'],
+    },
+    'an element changed': {
+      by: `delete element ip berth ports { tcp . 20001 }; add element ip berth ports { tcp . 20001 : ${b.ipv4} . 22 }`,
+      repairs: ['1 nft elements removed', '1 nft elements added'],
+    },
+    'elements of nobody': {
+      by: 'add element ip berth ports { udp . 29000 : 10.77.0.99 . 22 }; add element bridge berth guests { "bt99" . 02:be:00:00:00:99 . 10.77.0.99 }',
+      repairs: ['2 nft elements removed'],
+    },
+  }
+  for (const [name, { by, repairs }] of Object.entries(damages))
+    it(`mends ${name}`, async () => {
+      const before = lab.in(lab.host, 'nft', 'list', 'ruleset')
+      lab.in(lab.host, 'nft', by)
+      expect(await pair.agent.ensure(all)).to.deep.equal(repairs)
+      expect(await pair.agent.ensure(all)).to.deep.equal([])
+      expect(sorted(lab.in(lab.host, 'nft', 'list', 'ruleset'))).to.deep.equal(sorted(before))
+    })
+
+  it('mends the bridge and the settings of the kernel', async () => {
+    lab.in(lab.host, 'ip', 'address', 'flush', 'dev', 'berth0')
+    lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'address', '02:00:00:00:00:07')
+    lab.in(lab.host, 'sysctl', '-qw', 'net.ipv4.conf.berth0.route_localnet=1', 'net.ipv4.ip_forward=0')
+    expect(await pair.agent.ensure(all)).to.include.members([
+      'bridge berth0 mended',
+      'net.ipv4.ip_forward: 0 → 1',
+      'net.ipv4.conf.berth0.route_localnet: 1 → 0',
+    ])
+    expect(await pair.agent.ensure(all)).to.deep.equal([])
+    await waitFor(() => lab.ask(lab.client, `tcp:${hostAddress}:20001`))
+  })
+
+  it('keeps the mac of the bridge when guests come and go', () => {
+    const low = { ...lab.guest(14), mac: '00:00:00:00:00:01' }
+    lab.plug(low)
+    expect(lab.in(lab.host, 'cat', '/sys/class/net/berth0/address').trim()).to.equal(macOf(gateway))
+    lab.unplug(low)
+  })
+
+  it('attaches although the tables were flushed', async () => {
+    lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
+    await pair.agent.call('attach', a)
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+    expect(await pair.agent.ensure(all)).to.deep.equal([])
+  })
+
+  it('goes on when nft is killed', async () => {
+    for (const pid of childrenOf(pair.agent.child.pid!, 'nft')) process.kill(pid, 'SIGKILL')
+    await pair.agent.call('attach', a)
+    expect(await pair.agent.ensure(all)).to.deep.equal([])
+  })
+
+  it('starts over as another process without changing anything', async () => {
+    await pair.agent.end()
+    pair.agent = lab.agent()
+    await pair.agent.call('attach', a)
+    expect(await pair.agent.ensure(all)).to.deep.equal([])
+  })
+
+  it('repairs by itself what others change, at once', async () => {
+    await pair.agent.end()
+    pair.agent = lab.agent({ watches: true })
+    await pair.agent.ensure(all)
+    const mended = (): boolean => sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join() === right
+    const right = sorted(lab.in(lab.host, 'nft', 'list', 'ruleset')).join()
+    for (const by of [
+      'delete element ip berth ports { tcp . 20001 }',
+      'insert rule inet berth guest_to_host accept',
+      'delete table bridge berth',
+    ]) {
+      lab.in(lab.host, 'nft', by)
+      expect(mended()).to.equal(false)
+      await waitFor(mended, { timeoutMs: 5000, what: `repair after ${by}` })
+    }
+  })
+
+  it('guards anew, at once, when the owner of the guard was killed', async () => {
+    const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
+    expect(right).to.contain('inet berth_guard')
+    for (const pid of readChildren(pair.agent.child.pid!))
+      if (findProcess(pid)?.command === 'nft') process.kill(pid, 'SIGKILL')
+    const tables = (): string => sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
+    await waitFor(() => tables() !== right, { what: 'the guard gone' })
+    await waitFor(() => tables() === right, { timeoutMs: 5000, what: 'the guard' })
+  })
+
+  it('does not bring back a guest that is being deleted', async () => {
+    const c = lab.guest(13, [tcp(20003)])
+    await pair.agent.call('attach', c)
+    await pair.agent.call('detach', c)
+    expect(await pair.agent.ensure([...all, c])).to.deep.equal([])
+    expect(await pair.agent.ensure(all)).to.deep.equal([])
+    expect(await pair.agent.ensure([...all, c])).to.deep.equal(['6 nft elements added'])
+    await pair.agent.ensure(all)
+  })
+
+  it('leaves foreign tables alone', () => {
+    expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'foreign')).to.include('chain keep')
+  })
+})
+
+/** Elements that packets add, and that end by themselves. */
+const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
+
+/** Elements and tables come in any order. */
+function sorted(ruleset: string): string[] {
+  const lines = ruleset
+    .split('\n')
+    .map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
+  return lines.filter((line) => line !== '' && !line.includes('fingerprint') && !fleeting.test(line)).sort()
+}
+
+function childrenOf(pid: number, name: string): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  const pids = text.split(' ').filter(Boolean).map(Number)
+  return pids.filter((child) => readFileSync(`/proc/${child}/comm`, 'utf8').trim() === name)
+}

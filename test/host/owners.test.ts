@@ -1,0 +1,117 @@
+import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { GuestNetwork } from '../../agent/network/contract.js'
+import { clientAddress, hostAddress } from '../support/network-lab.js'
+import { NetworkPair, tcp, udp } from '../support/network-pair.js'
+import { waitFor } from '../support/wait.js'
+
+/* Ports and addresses that change hands, and flows of those who had them. */
+
+const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
+
+describe('owners of ports and addresses', function () {
+  this.timeout(60_000)
+  const pair = new NetworkPair('btestown')
+  const { lab, a, b, inA } = pair
+
+  before(() => pair.open())
+  after(() => lab.remove())
+
+  function flowsOf(address: string): string {
+    const from = lab.in(lab.host, 'conntrack', '-L', '--orig-src', address)
+    return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
+  }
+
+  describe('change of owner', () => {
+    const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
+
+    it("replaces a guest's mappings", async () => {
+      await attach({ ...a, portMappings: [tcp(20003)] })
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
+      await attach(a)
+      expect(lab.in(lab.host, 'nft', 'list', 'map', 'ip', 'berth', 'ports')).to.not.include('20003')
+    })
+
+    it("does not give an old client's flow to the earlier guest of a port", async () => {
+      const asked = (): string =>
+        lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
+      expect(asked()).to.equal(`bt11 ${clientAddress}`)
+      await pair.agent.call('detach', a)
+      await attach({ ...b, portMappings: [tcp(20002), udp(20001)] })
+      expect(asked()).to.equal(`bt12 ${clientAddress}`)
+      await attach(b)
+      await attach(a)
+      expect(asked()).to.equal(`bt11 ${clientAddress}`)
+    })
+
+    it('takes a port from an earlier guest that was never detached', async () => {
+      await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
+      await attach(b)
+      await attach(a)
+      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+    })
+
+    it('serves a client that sent datagrams before there was a mapping', async () => {
+      const asked = (): string =>
+        lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
+      expect(asked()).to.equal('')
+      await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
+      expect(lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5455 })).to.equal(
+        `bt11 ${clientAddress}`,
+      )
+      await waitFor(() => asked() === `bt11 ${clientAddress}`)
+      await attach(a)
+    })
+
+    it("forgets flows of an address's earlier owner", async () => {
+      expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
+      expect(flowsOf(a.ipv4)).to.not.equal('')
+      await pair.agent.call('detach', a)
+      await attach(a)
+      expect(flowsOf(a.ipv4)).to.equal('')
+    })
+
+    it('forgets all flows although some end between being listed and being deleted', async () => {
+      for (let round = 0; round < 3; round += 1) {
+        lab.tool(inA, 'flood', clientAddress, '12000')
+        const others = ['--orig-src', '--reply-dst'].map((filter) =>
+          spawn('ip', ['netns', 'exec', lab.host, 'sh', '-c', deleteAgain, filter, a.ipv4], {
+            stdio: 'ignore',
+          }),
+        )
+        const ended = others.map((child) => once(child, 'exit'))
+        await pair.agent.call('detach', a)
+        await attach(a)
+        expect(flowsOf(a.ipv4)).to.equal('') // gone before anybody can have the address again
+        await Promise.all(ended)
+      }
+    })
+  })
+
+  describe('a purge that something else comes between', () => {
+    it('is remembered until it is done', async () => {
+      // It may still have too many open: now and then one is refused.
+      await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
+      const fresh = lab.agent()
+      // The elements go, the bridge cannot be mended: it is something else.
+      lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
+      lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'name', 'berth9')
+      lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')
+      try {
+        const failed = await fresh.ensure([b]).catch((error: Error) => error.message)
+        expect(failed).to.contain('is no bridge')
+      } finally {
+        lab.in(lab.host, 'ip', 'link', 'delete', 'berth0')
+        lab.in(lab.host, 'ip', 'link', 'set', 'berth9', 'name', 'berth0')
+        lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'up')
+      }
+      expect(flowsOf(a.ipv4)).to.contain('sport=4445')
+      await fresh.ensure([b])
+      expect(flowsOf(a.ipv4)).to.equal('')
+      await fresh.end()
+    })
+  })
+})
