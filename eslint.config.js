@@ -10,7 +10,9 @@ export default tseslint.config(
   {
     languageOptions: {
       parserOptions: {
-        projectService: { allowDefaultProject: ['*.js', 'scripts/*.mjs', 'test/bench/*.mjs'] },
+        projectService: {
+          allowDefaultProject: ['*.js', 'scripts/*.mjs', 'test/bench/*.mjs', 'test/support/*.mjs'],
+        },
       },
     },
     rules: {

@@ -34,6 +34,8 @@ export const AgentConfigSchema = Type.Object(
           {
             start: Type.Integer({ minimum: 1024, maximum: 65535, default: 20000 }),
             end: Type.Integer({ minimum: 1024, maximum: 65535, default: 59999 }),
+            /** Those that one guest may have, over all its mappings; over tcp and udp each counts. */
+            per_guest: Type.Integer({ minimum: 1, maximum: 64512, default: 4000 }),
           },
           object,
         ),

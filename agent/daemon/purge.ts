@@ -80,16 +80,18 @@ async function removeNetwork(config: AgentConfig): Promise<void> {
 
 async function removeGuests(config: AgentConfig, log: Logger): Promise<void> {
   const pool = await openPool(config.storage)
+  const trash = new Trash(pool, log)
   const lxc = await createLxcDriver({
     stateDir: config.state_dir,
     runDir: config.run_dir,
     namePrefix: config.network.interface_prefix,
-    disks: new BtrfsDisks(pool, new Trash(pool, log)),
+    disks: new BtrfsDisks(pool, trash),
     log,
   })
   try {
     await lxc.removeAll()
   } finally {
+    await trash.settled()
     lxc.close()
   }
 }

@@ -40,9 +40,10 @@ describe('reserved mappings', () => {
         hasIpv6: false,
       },
     )
-  const codeOf = (wanted: Partial<WantedMapping>[]): string => {
+  const codeOf = (wanted: Partial<WantedMapping>[]): string => codeOfCall(() => reserve(wanted))
+  const codeOfCall = (call: () => unknown): string => {
     try {
-      reserve(wanted)
+      call()
     } catch (error) {
       return error instanceof BerthError ? `${error.code} ${error.field ?? ''}`.trim() : String(error)
     }
@@ -84,6 +85,52 @@ describe('reserved mappings', () => {
     const both = [{ hostPort: 30001 }, { hostPort: 30001, protocol: 'udp' }]
     expect(reserve(both)).to.have.lengthOf(2)
     expect(codeOf([...both, { hostPort: 30001 }])).to.equal('port_conflict host_port')
+  })
+
+  describe('are no more host ports than a guest may have', () => {
+    const limit = 20
+    const limited = structuredClone(config)
+    limited.network.nat_ports.per_guest = limit
+    const range = (count: number, first = 30050): Partial<WantedMapping> => ({
+      ...{ hostPort: first, hostPortEnd: first + count - 1 },
+      ...{ containerPort: 1, containerPortEnd: count },
+    })
+    const held = (count: number): PortMapping => {
+      const hostPortEnd = 30000 + count - 1
+      const ports = { hostPort: 30000, hostPortEnd, containerPort: 30000, containerPortEnd: hostPortEnd }
+      return { protocol: 'tcp', hostIp: '', description: '', ...ports }
+    }
+    const singles = Array.from({ length: limit }, () => ({ containerPort: 22 }))
+    for (const [name, wanted, others, replaced, code] of [
+      ['as many', [range(limit)], [], undefined, 'no error'],
+      ['one more', [range(limit + 1)], [], undefined, 'resource_exhausted'],
+      ['several mappings together', singles, [], undefined, 'no error'],
+      ['one more of them', [...singles, {}], [], undefined, 'resource_exhausted'],
+      [
+        'tcp and udp apart',
+        [range(11), { ...range(10), protocol: 'udp' }],
+        [],
+        undefined,
+        'resource_exhausted',
+      ],
+      ['with what it has', [range(5)], [held(10), held(5)], undefined, 'no error'],
+      ['one more with what it has', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
+      ['longer in place of another', [range(10)], [held(10)], held(3), 'no error'],
+      ['too long in place of another', [range(11)], [held(10)], held(3), 'resource_exhausted'],
+      ['more where it has more already', [range(1)], [held(30)], undefined, 'resource_exhausted'],
+      ['longer where it has more already', [range(31)], [], held(30), 'resource_exhausted'],
+      ['as long where it has more already', [range(30)], [held(30)], held(30), 'no error'],
+      ['shorter where it has more already', [range(29)], [held(30)], held(30), 'no error'],
+    ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
+      it(name, () => {
+        const order = {
+          ...{ wanted: wanted.map((fields) => checkPortMapping(want(fields))), others },
+          ...{ listening: new Set<string>(), hasIpv6: false },
+          ...(replaced && { replaced }),
+        }
+        const reserved = codeOfCall(() => reserveMappings({ store, config: limited, portHolds }, order))
+        expect(reserved).to.equal(code)
+      })
   })
 
   it('answer on an address of the host that no guest is to have', () => {

@@ -16,6 +16,10 @@ export interface MappingOrder {
   readonly listening: ReadonlySet<string>
   /** The guest has an address that IPv6 can be mapped to. */
   readonly hasIpv6: boolean
+  /** Those that the guest has beside them; default: none. */
+  readonly others?: readonly PortMapping[]
+  /** The one that they take the place of. */
+  readonly replaced?: PortMapping
   /** Default: those of the kernel. */
   readonly hostAddresses?: HostAddresses
 }
@@ -27,16 +31,31 @@ export type HostAddresses = (family: 'ipv4' | 'ipv6') => readonly string[]
  * Mappings with the host ports they get, chosen inside the journal's transaction.
  * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
  */
-export function reserveMappings(
-  journal: Journal,
-  { wanted, listening, hasIpv6, hostAddresses }: MappingOrder,
-): PortMapping[] {
+export function reserveMappings(journal: Journal, order: MappingOrder): PortMapping[] {
+  const { wanted, listening, hasIpv6, hostAddresses } = order
+  checkPortCount(order, journal.config.network.nat_ports.per_guest)
   for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
     checkHostIp(journal, hostIp, hostAddresses)
     if (hostIp.includes(':') && !hasIpv6)
       throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
   }
   return chooseMappings(openChoice(journal, listening), wanted)
+}
+
+/** A guest that has more than the limit, which may have been lowered, may change what it has but not have more. */
+function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
+  const asked = sum(wanted.map(({ length }) => length))
+  const grows = asked > (replaced ? lengthOf(replaced) : 0)
+  if (grows && asked + sum(others.map(lengthOf)) > limit)
+    throw conflict('resource_exhausted', `a container has at most ${limit} host ports over all its mappings`)
+}
+
+function lengthOf({ hostPort, hostPortEnd }: PortMapping): number {
+  return hostPortEnd - hostPort + 1
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
 }
 
 export function openChoice(

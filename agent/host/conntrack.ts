@@ -65,9 +65,12 @@ export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void>
   const wanted = new Map<string, FlowFilter[]>()
   for (const filter of filters) {
     const key = `${filter.is} ${bytesOf(filter.address).toString('latin1')}`
-    wanted.set(key, [...(wanted.get(key) ?? []), filter])
+    const alike = wanted.get(key)
+    if (alike) alike.push(filter)
+    else wanted.set(key, [filter])
   }
-  const flows = await readFlows(filters.map(({ address }) => bytesOf(address)))
+  const addresses = new Set(filters.map(({ address }) => address))
+  const flows = await readFlows([...addresses].map(bytesOf))
   const stale = flows.filter((flow) =>
     Object.entries(flow.places).some(([place, address]) =>
       wanted.get(`${place} ${address}`)?.some((filter) => matches(flow, filter)),

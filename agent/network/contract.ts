@@ -1,4 +1,5 @@
 import type { Firewall } from './firewall/types.js'
+import type { PortRange } from './ports.js'
 
 /** A guest's network as decided and journaled. */
 export interface GuestNetwork {
@@ -36,8 +37,11 @@ export interface ByteCounters {
  * transaction and safe to repeat; nothing scales with the number of guests but `ensure`.
  */
 export interface Network {
-  /** Bridge, forwarding and tables with all guests' elements; repairs what differs. Returns what it repaired. */
-  ensure(guests: readonly GuestNetwork[]): Promise<string[]>
+  /**
+   * Bridge, forwarding and tables with all guests' elements; repairs what differs. Returns what it repaired.
+   * @param natPorts host ports that guests may be given: they leave by others; default as configured
+   */
+  ensure(guests: readonly GuestNetwork[], natPorts?: PortRange): Promise<string[]>
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**

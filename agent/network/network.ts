@@ -3,17 +3,17 @@ import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
 import { findIpv6Addresses } from '../host/ipv6-addresses.js'
 import { readTrackedAddresses } from '../host/conntrack.js'
-import { Ip } from '../host/ip.js'
 import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
+import { Bridge } from './bridge.js'
 import type { ByteCounters, GuestNetwork, Network } from './contract.js'
 import { countersByGuest } from './counters.js'
-import { ensureBridge, ensureSysctls } from './ensure.js'
 import type { ElementIndex } from './element-index.js'
 import { readWarnings } from './foreign.js'
 import { Guard } from './guard.js'
 import type { Change } from './plan-change.js'
 import type { StaleFlows } from './plan-purge.js'
+import type { PortRange } from './ports.js'
 import { StaleFlowQueue } from './purge.js'
 import { formatIpv4, parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
@@ -21,7 +21,7 @@ import { Tables } from './tables.js'
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
 const settleMs = 500
 const lullMs = 100
-/** Where changes are watched, `ensure` reads tables and bridge that often; in between it costs next to nothing. */
+/** Where changes are watched, `ensure` reads tables that often; in between it costs next to nothing. */
 const fullReadMs = 60_000
 
 const nothingDone = {
@@ -46,8 +46,8 @@ export function createNetwork(config: AgentConfig['network'], options: NetworkOp
 
 class HostNetwork implements Network {
   readonly #nft = new Nft()
-  readonly #ip = new Ip()
   readonly #tables: Tables
+  readonly #bridge: Bridge
   readonly #guard: Guard
   readonly #watch: NetlinkWatch | undefined
   /** Guests that should be on the network, as far as told. */
@@ -59,12 +59,9 @@ class HostNetwork implements Network {
   #disturbed = true
   /** Of what other programs filter nothing is known, or they changed it since. */
   #othersChanged = true
-  /** The same of the bridge. */
-  #bridgeDisturbed = true
   /** What the tables were made of, nothing having changed them since. */
   #converged: readonly GuestNetwork[] | undefined
   #readAtMs = 0
-  #bridgeReadAtMs = 0
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   #settling: NodeJS.Timeout | undefined
@@ -83,7 +80,6 @@ class HostNetwork implements Network {
       this.#noteForeignChange()
     })
     watch?.onChange('others', () => (this.#othersChanged = true))
-    watch?.onChange('links', () => (this.#bridgeDisturbed = true))
     this.#tables = new Tables(this.#nft, {
       table: config.table,
       bridge: config.bridge,
@@ -91,9 +87,17 @@ class HostNetwork implements Network {
       subnet: subnet.cidr,
       gateway: subnet.gateway,
       subnet6: config.subnet6,
+      natPorts: config.nat_ports,
       countInternal,
     })
     const { table, bridge, interface_prefix: interfacePrefix } = config
+    this.#bridge = new Bridge({
+      name: bridge,
+      subnet,
+      devices: () => [...this.#known.values()].map(({ device }) => device),
+      watch,
+      onBroken: () => this.#onForeignChange?.(),
+    })
     this.#guard = new Guard(this.#nft, { table, bridge, interfacePrefix }, () => this.#noteForeignChange())
   }
 
@@ -101,16 +105,18 @@ class HostNetwork implements Network {
     return this.#warnings
   }
 
-  async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
+  async ensure(
+    journaled: readonly GuestNetwork[],
+    natPorts: PortRange = this.config.nat_ports,
+  ): Promise<string[]> {
     const repairs = await this.#inTurn('ensure the network', async () => {
+      if (this.#tables.useNatPorts(natPorts)) this.#disturbed = true
       const settled = journaled === this.#converged && this.#isUndisturbed()
       const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)
       await this.#tables.noteFirewalls()
       await this.#readWarnings()
-      const bridge = await this.#ensureBridge()
-      const sysctls = await ensureSysctls(this.config.bridge)
-      return [...repairs, ...bridge, ...sysctls]
+      return [...repairs, ...(await this.#bridge.ensure())]
     })
     await this.#purge()
     return repairs
@@ -164,8 +170,7 @@ class HostNetwork implements Network {
     return this.#inTurn('remove the network', async () => {
       await this.#guard.close()
       await this.#tables.remove()
-      if (await this.#ip.findInterface(this.config.bridge))
-        await this.#ip.run([`link delete dev ${this.config.bridge}`])
+      await this.#bridge.remove()
       await this.#end()
     })
   }
@@ -256,21 +261,6 @@ class HostNetwork implements Network {
     }
   }
 
-  async #ensureBridge(): Promise<string[]> {
-    const now = performance.now()
-    const due = now - this.#bridgeReadAtMs >= fullReadMs
-    if (this.#watch && !this.#bridgeDisturbed && !due) return []
-    this.#bridgeDisturbed = false
-    try {
-      const repairs = await ensureBridge(this.#ip, this.config.bridge, this.subnet)
-      this.#bridgeReadAtMs = now
-      return repairs
-    } catch (cause) {
-      this.#bridgeDisturbed = true
-      throw cause
-    }
-  }
-
   async #readWarnings(): Promise<void> {
     if (!this.#othersChanged) return
     this.#othersChanged = false
@@ -294,7 +284,7 @@ class HostNetwork implements Network {
     clearTimeout(this.#purging)
     clearTimeout(this.#settling)
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
-    await Promise.all([this.#nft.close(), this.#ip.close(), this.#guard.close()])
+    await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
 
   #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {

@@ -140,6 +140,30 @@ describe('stale flows', () => {
     })
   })
 
+  it('of a range that is shifted are one, however many elements it has', () => {
+    const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
+    const to = (address: string, first: number) =>
+      new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
+    const before = to('10.64.0.2', 1000)
+    const valueOf = (id: ElementId): string | undefined => before.get(id)
+    const change = { ...noChange, remove: ids.toReversed(), add: to('10.64.0.3', 1001) }
+    const found = findStaleFlows(change, valueOf)
+    const range = { protocol: 'udp', hostIp: '', hostPort: 20_000, hostPortEnd: 59_999 } as const
+    expect(found).to.deep.equal({
+      ...none,
+      mappings: [{ ...range, target: '10.64.0.2' }],
+      newDatagrams: [{ ...range, target: '10.64.0.3' }],
+    })
+    expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
+  })
+
+  it('of rows that others continue are joined with them', () => {
+    const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
+    expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([
+      { ...single('udp', 20001), hostPortEnd: 20002 },
+    ])
+  })
+
   it('of several changes come together, each once', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }

@@ -1,18 +1,8 @@
 import { addressOf } from './element-index.js'
 import { parsePorts } from './element-ports.js'
+import { joinNeighbours, MappedFlowIndex, type MappedFlows } from './mapped-flows.js'
 import { keyOf, setOf, type Change } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
-
-export interface MappedFlows {
-  readonly protocol: 'tcp' | 'udp'
-  /** Host address it answered on; empty: every local one. */
-  readonly hostIp: string
-  readonly hostPort: number
-  /** Last of a range; `hostPort` for a single one. */
-  readonly hostPortEnd: number
-  /** Guest's address, of the family of all its flows. */
-  readonly target: string
-}
 
 /** Flows that a change of elements leaves behind. */
 export interface StaleFlows {
@@ -40,29 +30,29 @@ export function findStaleFlows(
   return {
     addresses: [...addresses],
     publicAddresses: [...new Set([...remove, ...added.map(([id]) => id)].filter(isPublic).map(keyOf))],
-    mappings: remove
-      .filter(isMapping)
-      .map((id) => flowsOf(id, valueOf(id) ?? ''))
-      .filter(({ target }) => target !== '' && !addresses.has(target)),
-    newDatagrams: added
-      .filter(([id]) => isMapping(id))
-      .map(([id, value]) => flowsOf(id, value))
-      .filter(({ protocol }) => protocol === 'udp'),
+    mappings: joinNeighbours(
+      remove
+        .filter(isMapping)
+        .map((id) => flowsOf(id, valueOf(id) ?? ''))
+        .filter(({ target }) => target !== '' && !addresses.has(target)),
+    ),
+    newDatagrams: joinNeighbours(
+      added
+        .filter(([id]) => isMapping(id))
+        .map(([id, value]) => flowsOf(id, value))
+        .filter(({ protocol }) => protocol === 'udp'),
+    ),
   }
 }
 
-/** All of several changes', each once. */
+/** All of several changes', none twice. */
 export function mergeStaleFlows(all: readonly StaleFlows[]): StaleFlows {
   return {
-    addresses: once(all.flatMap(({ addresses }) => addresses)),
-    publicAddresses: once(all.flatMap(({ publicAddresses }) => publicAddresses)),
-    mappings: once(all.flatMap(({ mappings }) => mappings)),
-    newDatagrams: once(all.flatMap(({ newDatagrams }) => newDatagrams)),
+    addresses: [...new Set(all.flatMap(({ addresses }) => addresses))],
+    publicAddresses: [...new Set(all.flatMap(({ publicAddresses }) => publicAddresses))],
+    mappings: joinNeighbours(all.flatMap(({ mappings }) => mappings)),
+    newDatagrams: joinNeighbours(all.flatMap(({ newDatagrams }) => newDatagrams)),
   }
-}
-
-function once<T>(items: readonly T[]): T[] {
-  return [...new Map(items.map((item) => [JSON.stringify(item), item])).values()]
 }
 
 const isAddress = (id: ElementId): boolean => setOf(id) === 'guests' || setOf(id) === 'guests6'
@@ -71,27 +61,25 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * May a flow to a new mapping's ports be among these, and end at another guest than the mapping's? An address that
- * lost its owner had ports that are not told.
+ * May a flow to one of these new mappings' ports be among the stale, and end at another guest than the mapping's? An
+ * address that lost its owner had ports that are not told.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,
-  mapping: MappedFlows,
+  added: readonly MappedFlows[],
 ): boolean {
-  const elsewhere = (target: string): boolean =>
-    target !== mapping.target && target.includes(':') === mapping.target.includes(':')
+  if (added.length === 0) return false
+  const index = new MappedFlowIndex(mappings)
+  const targets = [...new Set(added.map(({ target }) => target))]
   return (
-    addresses.some(elsewhere) || mappings.some((flows) => elsewhere(flows.target) && meet(flows, mapping))
+    targets.some((target) => addresses.some((address) => isElsewhere(address, target))) ||
+    added.some((mapping) => index.leadsElsewhere(mapping))
   )
 }
 
-function meet(a: MappedFlows, b: MappedFlows): boolean {
-  return (
-    a.protocol === b.protocol &&
-    (a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp) &&
-    a.hostPort <= b.hostPortEnd &&
-    b.hostPort <= a.hostPortEnd
-  )
+/** Of the same family. */
+function isElsewhere(address: string, target: string): boolean {
+  return address !== target && address.includes(':') === target.includes(':')
 }
 
 function flowsOf(id: ElementId, value: string): MappedFlows {

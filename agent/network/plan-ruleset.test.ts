@@ -9,6 +9,7 @@ describe('ruleset', () => {
     subnet: '10.65.0.0/16',
     gateway: '10.65.0.1',
     subnet6: 'fd65::/64',
+    natPorts: { start: 20_000, end: 59_999 },
     countInternal: false,
   }
   const commands = planRuleset(plan)
@@ -33,7 +34,7 @@ describe('ruleset', () => {
     )
     const own =
       /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
-    expect(hooked).to.have.lengthOf(30)
+    expect(hooked).to.have.lengthOf(33)
     for (const line of hooked) expect(line).to.match(own)
   })
 
@@ -44,9 +45,16 @@ describe('ruleset', () => {
     ]) {
       const rules = commands.filter((line) => line.startsWith(`add rule inet berth2 ${chain} `))
       const before = rules.slice(0, rules.indexOf(`add rule inet berth2 ${chain} jump ${jump}`))
-      expect(before).to.have.lengthOf.within(1, 2)
+      expect(before).to.have.lengthOf.within(1, 4)
       for (const line of before) expect(line).to.match(/drop$/)
     }
+  })
+
+  it('forwards nothing to link-local addresses, whatever a firewall accepts', () => {
+    const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
+    const decided = rules.findIndex((line) => /accept$|jump/.test(line))
+    for (const destination of ['ip daddr 169.254.0.0/16', 'ip6 daddr { fe80::/10, fd00:ec2::254 }'])
+      expect(rules.slice(0, decided)).to.include(`add rule inet berth2 from_guest ${destination} drop`)
   })
 
   it('counts what leaves the host, and what stays when told so', () => {

@@ -1,19 +1,29 @@
 import { expect } from 'chai'
-import { letsThrough, parseDroppingChains } from './plan-warnings.js'
+import { describeDropping, describeLegacy, dropsGuests, parseForwardChains } from './plan-warnings.js'
 
-const chains = (policy: string): string => `table ip filter {
+const chains = `table ip filter {
 	chain DOCKER {
 	}
 	chain FORWARD {
-		type filter hook forward priority 0; policy ${policy};
+		type filter hook forward priority 0; policy drop;
 	}
 	chain INPUT {
 		type filter hook input priority 0; policy drop;
 	}
 }
+table inet firewalld {
+	chain filter_FORWARD {
+		type filter hook forward priority 10; policy accept;
+	}
+}
 table inet berth {
 	chain forward {
-		type filter hook forward priority 0; policy drop;
+		type filter hook forward priority 0; policy accept;
+	}
+}
+table inet berth_guard {
+	chain forward {
+		type filter hook forward priority 5; policy accept;
 	}
 }
 table bridge other {
@@ -23,24 +33,88 @@ table bridge other {
 }
 `
 
+const both = ['iifname "berth0" accept', 'oifname "berth0" counter packets 3 bytes 9 accept']
+const reject = 'reject with icmpx admin-prohibited'
+
+/** As nft 1.0.6 prints what firewalld 1.3 makes, shortened. */
+const firewalld = [
+  'ct state { 0x2, 0x4 } accept',
+  'ct status 0x20 accept',
+  'iifname "lo" accept',
+  'ct state { 0x1 } drop',
+  'ip6 daddr { ::/96, ::ffff:0.0.0.0/96, 2002::/24,\n\t\t\t     2002:a00::/24 } reject with icmpv6 addr-unreachable',
+  'jump X',
+  reject,
+]
+
 describe('warnings of other programs', () => {
-  it('find chains that drop what they forward, of routed packets, but ours', () => {
-    expect(parseDroppingChains(chains('drop'), 'berth')).to.deep.equal([
+  it('find chains that forward routed packets, but ours', () => {
+    expect(parseForwardChains(chains, ['berth', 'berth_guard'])).to.deep.equal([
       { family: 'ip', table: 'filter', chain: 'FORWARD' },
+      { family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' },
     ])
-    expect(parseDroppingChains(chains('accept'), 'berth')).to.deep.equal([])
-    expect(parseDroppingChains('', 'berth')).to.deep.equal([])
+    expect(parseForwardChains('', ['berth'])).to.deep.equal([])
   })
 
-  for (const [name, rules, expected] of [
-    ['neither way', ['iifname "docker0" accept'], false],
-    ['one way', ['iifname "berth0" accept'], false],
-    ['both ways', ['iifname "berth0" accept', 'oifname "berth0" counter packets 3 bytes 9 accept'], true],
-    ['only some of it', ['iifname "berth0" tcp dport 22 accept', 'oifname "berth0" accept'], false],
-    ['another bridge', ['iifname "berth01" accept', 'oifname "berth01" accept'], false],
-  ] as [string, string[], boolean][])
-    it(`know a table that accepts guests: ${name}`, () => {
-      const text = `table ip filter {\n\tchain X {\n${rules.map((rule) => `\t\t${rule}\n`).join('')}\t}\n}\n`
-      expect(letsThrough(text, 'berth0')).to.equal(expected)
+  for (const [name, policy, rules, more, expected] of [
+    ['a policy that accepts', 'accept', [], [], false],
+    ['a policy that drops', 'drop', [], [], true],
+    ['accepts others', 'drop', ['iifname "docker0" accept'], [], true],
+    ['accepts one way', 'drop', ['iifname "berth0" accept'], [], true],
+    ['accepts both ways', 'drop', both, [], false],
+    ['accepts both ways, elsewhere', 'drop', ['counter packets 0 bytes 0 jump X'], both, false],
+    ['accepts where nothing leads to', 'drop', [], both, true],
+    ['accepts some of it', 'drop', ['iifname "berth0" tcp dport 22 accept', both[1]!], [], true],
+    ['accepts another bridge', 'drop', ['iifname "berth01" accept', both[1]!], [], true],
+    ['accepts by a prefix', 'drop', ['iifname "ber*" accept', 'oifname { "a", "berth0" } accept'], [], false],
+    ['accepts all', 'drop', ['counter packets 0 bytes 0 accept'], [], false],
+    ['accepts too late', 'accept', ['drop', ...both], [], true],
+    ['accepts before', 'accept', [...both, 'drop'], [], false],
+    ['firewalld', 'accept', firewalld, [], true],
+    ['firewalld that accepts guests', 'accept', firewalld, both, false],
+    ['rejects, noted before', 'accept', ['log prefix "x drop: " level 4 flags tcp options reject'], [], true],
+    ['rejects by iptables', 'accept', ['counter packets 0 bytes 0 xt target "REJECT"'], [], true],
+    ['rejects with a comment', 'accept', [`${reject} comment "the rest"`], [], true],
+    ['rejects elsewhere', 'accept', ['jump X'], [reject], true],
+    ['goes to who rejects', 'accept', ['iifname != "eth0" goto X'], [reject], true],
+    ['goes to who lets through', 'accept', ['goto X', 'drop'], ['iifname "eth0" drop'], false],
+    ['comes back', 'accept', ['jump X'], ['return', 'drop'], false],
+    [
+      'drops what comes from others',
+      'accept',
+      ['iifname "virbr0" drop', 'oifname "virbr0" reject'],
+      [],
+      false,
+    ],
+    ['drops what comes from all others', 'accept', ['iifname != "eth0" oifname "eth1" drop'], [], false],
+    ['drops what guests send', 'accept', ['iifname "berth0" oifname != "eth0" drop'], [], true],
+    [
+      'drops some packets',
+      'accept',
+      ['ct state 0x1 drop', 'tcp dport 25 reject', 'limit rate 1/second drop'],
+      [],
+      false,
+    ],
+  ] as [string, string, string[], string[], boolean][])
+    it(`know whether a chain drops guests' packets: ${name}`, () => {
+      const lines = (all: readonly string[]): string => all.map((line) => `\t\t${line}\n`).join('')
+      const head = `type filter hook forward priority 0; policy ${policy};`
+      const text = `table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n\n\tchain F {\n${lines([head, ...rules])}\t}\n\n\tchain X {\n${lines(more)}\t}\n}\n`
+      expect(dropsGuests(text, 'F', 'berth0')).to.equal(expected)
     })
+
+  it('say what to do', () => {
+    const text = describeDropping({ family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' }, 'berth0')
+    expect(text).to.match(
+      /inet firewalld, chain filter_FORWARD.*accept interface berth0.*DOCKER-USER.*firewalld/,
+    )
+  })
+
+  it('name tables that nft does not list', () => {
+    expect(describeLegacy('iptables', '', 'berth0')).to.deep.equal([])
+    expect(describeLegacy('ip6tables', 'filter\nnat\n', 'berth0')).to.have.lengthOf(1)
+    expect(describeLegacy('ip6tables', 'filter\nnat\n', 'berth0')[0]).to.match(
+      /^ip6tables-legacy has tables \(filter, nat\).*ip6tables-legacy -S FORWARD.*berth0/,
+    )
+  })
 })

@@ -1,12 +1,13 @@
 import { forgetFlows, type FlowFilter } from '../host/conntrack.js'
-import { leadAstray, mergeStaleFlows, type MappedFlows, type StaleFlows } from './plan-purge.js'
+import type { MappedFlows } from './mapped-flows.js'
+import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
 /** What came before there was a mapping is the host's own: what a mapping has led to a guest already stays. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
-/** Beyond this many new mappings all datagram flows to the host are forgotten: they come back with their next packet. */
+/** Beyond this many rows of new ports all datagram flows to the host are forgotten: they come back with their next packet. */
 const maxSingle = 16
 
 /** What is to be forgotten of a change's stale flows, on a host with these addresses. */
@@ -61,7 +62,7 @@ export class StaleFlowQueue {
 
   /** Would a client of one of these mappings be led to another guest by a flow that waits to be forgotten? */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
-    return [...this.#waiting].some((stale) => mappings.some((mapping) => leadAstray(stale, mapping)))
+    return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }
 
   /**

@@ -10,7 +10,7 @@ describe('parseResolvers', () => {
     ],
     [
       'leaves out loopback and link-local',
-      'nameserver 127.0.0.53\nnameserver fe80::1\nnameserver ::1',
+      'nameserver 127.0.0.53\nnameserver 169.254.169.254\nnameserver fe80::1\nnameserver ::1',
       ['9.9.9.9', '1.1.1.1'],
     ],
     [

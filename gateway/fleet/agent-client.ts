@@ -15,6 +15,9 @@ type UnaryMethod<Request, Response> = (
 /** Calls waiting for one host; what a stalled agent can pile up here. */
 const maxWaiting = 2000
 
+/** Calls that change nothing. An agent that cannot carry out another takes it back. */
+const reading = /^(?:get|find|scan)/
+
 /** One call with a deadline. @throws {BerthError} see `fromServiceError` */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
@@ -72,7 +75,8 @@ export class GrpcAgentClient implements AgentClient {
     clientOf: (connection: AgentConnection) => object,
   ): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
-      const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+      const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+      const step = reading.test(name) ? words : `${words}; what was set before stays in force`
       const call = (request: unknown): Promise<unknown> => {
         const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
         return this.#call(step, client, name, request)

@@ -1,5 +1,7 @@
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { ServiceError } from '@grpc/grpc-js'
 import { expect } from 'chai'
@@ -135,12 +137,33 @@ describe('addresses of real guests', function () {
     await waitFor(isAnswered, { timeoutMs: 5000, what: `${by} to answer at ${ipv6}` })
   }
 
+  const addressesOf = async (uuid: string): Promise<string[]> => {
+    const { publicIpv4s, ipv6Addresses } = await guest(uuid)
+    return [...publicIpv4s, ...ipv6Addresses]
+  }
+
+  /** From the segment. */
+  const isReached = (address: string): boolean =>
+    sh('nsenter', ...toolArgs(undefined, 'ask', 'tcp', address, '8081', '0', '0.3')).trim() !== ''
+
   async function serve(pid: string | undefined, name: string): Promise<void> {
-    const child = spawn('nsenter', toolArgs(pid, 'serve', name, 'tcp:8081'), {
+    const child = spawn('nsenter', toolArgs(pid, 'serve', name, 'tcp:8081', 'udp:8081'), {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     children.push(child)
     await new Promise((resolve) => child.stdout.once('data', resolve))
+  }
+
+  /** Asks without end from the segment. @returns a line for each datagram, ` 1` at its end where it was answered */
+  async function follow(address: string): Promise<string[]> {
+    const args = toolArgs(undefined, 'stream', address, '0.01', '8081')
+    const child = spawn('nsenter', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    children.push(child)
+    const lines: string[] = []
+    const source = createInterface({ input: child.stdout })
+    await once(source, 'line')
+    source.on('line', (line) => lines.push(line))
+    return lines
   }
 
   describe('a pool of 8', () => {
@@ -237,6 +260,61 @@ describe('addresses of real guests', function () {
           shown().includes(`${publicIpv4s[0]}/32`) && ask(undefined, 'tcp', ipv6, '8081') !== ''
         await waitFor(isBack, { timeoutMs: 5000, what: 'the addresses' })
       }
+    })
+
+    describe('whose bridge somebody changes', () => {
+      let closed: string
+      /** Of the guest, then of the one that is closed. */
+      let addresses: [string[], string[]]
+      let streams: string[][]
+
+      before(async () => {
+        closed = await create({ ipv4Count: 1, ipv6Count: 1 })
+        await serve(await pidOf(closed), 'closed')
+        addresses = [await addressesOf(uuid), await addressesOf(closed)]
+        await waitFor(() => addresses[1].every(isReached), { what: 'the guest to be closed' })
+        const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
+        await call(settings.setFirewall.bind(settings), { uuid: closed, firewall, ifRevision: 0 })
+        streams = await Promise.all(addresses[1].map(follow))
+      })
+      after(() => power('deleteGuest', closed))
+
+      for (const [what, change] of [
+        ['it is deleted', ['delete', `btest-${tag}`]],
+        ['it is down', ['set', `btest-${tag}`, 'down']],
+        ['it has no guests any more', undefined],
+      ] as const)
+        it(`is reached within 5 s, and one with a closed firewall never: ${what}`, async () => {
+          if (change) sh('ip', 'link', ...change)
+          else
+            for (const one of [uuid, closed])
+              sh('ip', 'link', 'set', `x${tag}${(await guest(one)).id}`, 'nomaster')
+          await waitFor(() => addresses[0].every(isReached), { timeoutMs: 5000, what: 'the addresses' })
+          expect(ask(await pidOf(uuid), 'tcp', outside, '8081')).to.contain('outside ')
+          expect(ask(await pidOf(uuid), 'tcp', outside6, '8081')).to.contain('outside ')
+          for (const lines of streams) {
+            const count = lines.length
+            await waitFor(() => lines.length > count + 100, { what: 'what was asked meanwhile' })
+            expect(lines.filter((line) => line.endsWith(' 1'))).to.deep.equal([])
+          }
+          expect(addresses[1].some(isReached)).to.equal(false)
+        })
+    })
+
+    it('leaves by no port that may be mapped, also when the range is set anew and its agent was killed', async () => {
+      const nat = (): string => sh('nft', 'list', 'chain', 'ip', `btest_${tag}`, 'postrouting')
+      expect(nat()).to.contain('masquerade to :1024-29999')
+      await setRouting({ nat4Ports: { start: 20_000, end: 30_000 } })
+      expect(nat()).to.contain('masquerade to :30001-65535').and.not.contain(':1024')
+      await agent.kill('SIGKILL')
+      close()
+      sh('nft', 'delete', 'table', 'ip', `btest_${tag}`)
+      await start()
+      const isBack = (): boolean =>
+        spawnSync('nft', ['list', 'chain', 'ip', `btest_${tag}`, 'postrouting'])
+          .stdout.toString()
+          .includes('masquerade to :30001-65535')
+      await waitFor(isBack, { timeoutMs: 5000, what: 'the rules' })
     })
 
     it('keeps the pool from losing what it has', async () => {

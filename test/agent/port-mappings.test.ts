@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
 import { call, wireMapping } from '../support/agent-calls.js'
-import { AgentProcess } from '../support/agent-process.js'
+import { agentConfig, AgentProcess } from '../support/agent-process.js'
 import { askPeer, codeOf, SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
@@ -18,7 +18,10 @@ describe('port mappings of a guest', function () {
   let gateway: string
 
   before(async () => {
-    host = await SettingsHost.open(await AgentProcess.create(tag))
+    const { network } = agentConfig('', tag) as { network: Record<string, object> }
+    const nat_ports = { ...network['nat_ports'], per_guest: 1200 }
+    const agent = await AgentProcess.create(tag, { network: { ...network, nat_ports } })
+    host = await SettingsHost.open(agent)
     running = await host.create(1, 'runs')
     stopped = await host.create(2, 'stopped', { start: false })
     const { subnet } = host.agent.config['network'] as { subnet: string }
@@ -58,13 +61,28 @@ describe('port mappings of a guest', function () {
   })
 
   it('keep ranges as one', async () => {
-    const range = { containerPort: 34000, containerPortEnd: 34999, hostPort: 34000, hostPortEnd: 34999 }
+    const range = { containerPort: 31000, containerPortEnd: 31999, hostPort: 31000, hostPortEnd: 31999 }
     const { mappings } = await host.addMapping(running, range)
     expect(mappings).to.deep.equal([wireMapping(range)])
-    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 34500 }))).to.equal(
+    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 31500 }))).to.equal(
       'port_conflict',
     )
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
+  })
+
+  it('take no more host ports than a guest may have, over all of them and both protocols', async () => {
+    const range = { containerPort: 30000, containerPortEnd: 30999 }
+    const { mappings } = await host.addMapping(running, range)
+    expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal(
+      'resource_exhausted',
+    )
+    expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
+    const longer = { containerPortEnd: 31200, hostPort: 30000, hostPortEnd: 31200 }
+    expect(await codeOf(host.updateMapping(running, 0, longer))).to.equal('resource_exhausted')
+    expect(host.guest(running).portMappings).to.deep.equal(mappings)
+    const all = { containerPortEnd: 31199, hostPort: 30000, hostPortEnd: 31199 }
+    expect(await codeOf(host.updateMapping(running, 0, all))).to.equal('accepted')
+    expect(await codeOf(host.addMapping(running, { containerPort: 22 }))).to.equal('resource_exhausted')
   })
 
   it('refuse what is taken, out of range or malformed, and change nothing then', async () => {

@@ -26,7 +26,8 @@ const scenarios: readonly Scenario[] = [
  * force, beside nft(8) by hand in the same tables. In a network namespace, with guests that are simulated.
  */
 export async function benchNetwork(count: number): Promise<Figure[]> {
-  const lab = new NetworkLab(prefix, { subnet: '10.77.0.0/16', nat_ports: { start: 20_000, end: 59_999 } })
+  const nat_ports = { start: 20_000, end: 59_999, per_guest: 4000 }
+  const lab = new NetworkLab(prefix, { subnet: '10.77.0.0/16', nat_ports })
   const remove = (): void => {
     lab.remove()
     scratchDirectory(prefix).wipe()

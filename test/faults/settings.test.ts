@@ -3,6 +3,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Firewall } from '../../proto/gen/berth/agent/v1/network.js'
 import { call } from '../support/agent-calls.js'
 import { createFaultyAgent, setFaults, type Fault } from '../support/faulty-agent.js'
 import {
@@ -102,7 +103,8 @@ describe('settings where something fails', function () {
       expect(addressesInside()).to.contain(`${prefix}7/128`)
       await host.assignIpv6(uuid, [`${prefix}8`])
       await rebootInside()
-      for (const address of ['7', '8']) expect(addressesInside()).to.contain(`${prefix}${address}/128`)
+      for (const address of ['7', '8'])
+        await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
     it('a mapping leads into the guest, and the firewall stands', async () => {
@@ -130,6 +132,22 @@ describe('settings where something fails', function () {
       await waitFor(() => limits().memoryBytes === before.memoryBytes, { what: 'the old limits' })
       expect(host.guest(uuid).limits).to.include({ ramMb: before.memoryBytes / mib, networkDownMbps: 33 })
     })
+  })
+
+  it('a firewall that the host refuses leaves the one before, in the journal and in the kernel', async () => {
+    const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
+    const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
+    await host.setFirewall(
+      uuid,
+      Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }),
+    )
+    const before = [await host.firewall(uuid), chain()]
+    faults({ attach: 'fail' })
+    const refused = codeOf(host.setFirewall(uuid, { enabled: false, defaultAction: 'ACCEPT', rules: [] }))
+    expect(await refused).to.equal('internal_error')
+    expect([await host.firewall(uuid), chain()]).to.deep.equal(before)
+    faults({})
+    await host.setFirewall(uuid, { enabled: false, defaultAction: 'ACCEPT', rules: [] })
   })
 
   describe('of two guests at once', () => {
@@ -294,8 +312,11 @@ describe('settings where something fails', function () {
   const config = (): string => readFileSync(join(instance.stateDir, 'lxc', `x${tag}-1`, 'config'), 'utf8')
   const initOf = (): string => readInits(instance).get(`x${tag}-1`) ?? ''
 
-  const addressesInside = (): string =>
-    sh('nsenter', `--net=/proc/${initOf().split(':')[0]}/ns/net`, 'ip', '-6', 'address', 'show')
+  /** Nothing of a guest that is about to boot. */
+  const addressesInside = (): string => {
+    const namespace = `--net=/proc/${initOf().split(':')[0]}/ns/net`
+    return spawnSync('nsenter', [namespace, 'ip', '-6', 'address', 'show']).stdout.toString()
+  }
 
   async function rebootInside(): Promise<void> {
     const before = initOf()

@@ -59,6 +59,17 @@ describe('settings of a guest, gateway to agent', function () {
     expect(mappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
+  it('that a host cannot carry out: the answer says that the ones before stay in force, and no more of the host', async () => {
+    const { uuid } = seen('sim-3')
+    agent.host.settings.lostAnswer = new BerthError('internal', 'internal_error', 'attach bt3: nft: died')
+    const order = { uuid, mapping, ifRevision: 0, operationId: '' }
+    const refusal = await client.settings.addPortMapping(order).catch((error: unknown) => error)
+    expect(refusal).to.be.instanceOf(BerthError).and.include({
+      code: 'agent_error',
+      message: 'the host failed: add port mapping; what was set before stays in force',
+    })
+  })
+
   it('are refused with the agent’s own codes', async () => {
     const { uuid, revision, portMappings } = seen('sim-3')
     const { settings } = client

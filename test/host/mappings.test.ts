@@ -350,5 +350,19 @@ describe('mappings and addresses', function () {
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
+    // As firewalld sets it up: the policy accepts, the last rule rejects.
+    lab.in(
+      lab.host,
+      'nft',
+      'add table inet fw; add chain inet fw forward { type filter hook forward priority 10; }; add chain inet fw zones; ' +
+        'add rule inet fw forward ct state established,related accept; add rule inet fw forward jump zones; ' +
+        'add rule inet fw forward reject with icmpx admin-prohibited',
+    )
+    expect(await warnings()).to.contain('table inet fw, chain forward')
+    expect(lab.ask(inPlain, `tcp:${clientAddress}:80`, { timeoutSeconds: 0.3 })).to.equal('')
+    const accepts = ['iifname', 'oifname'].map((way) => `add rule inet fw zones ${way} berth0 accept`)
+    lab.in(lab.host, 'nft', accepts.join('; '))
+    expect(await warnings()).to.not.contain('DOCKER-USER')
+    expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 })

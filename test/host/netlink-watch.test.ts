@@ -53,6 +53,8 @@ describe('netlink watch', () => {
     ['a class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
     ['a guest up', 'ip link set nlw1 up', 'links'],
     ['the bridge', 'ip link add nlwbr type bridge', 'links'],
+    ['a guest put on it', 'ip link set nlw1 master nlwbr', 'links'],
+    ['a guest taken off', 'ip link set nlw1 nomaster', 'links'],
     ['an address', 'ip address add 198.18.77.1/32 dev nlwpeer', 'links'],
     ['an interface that shapes', 'ip link add nlw1u type ifb', 'links'],
     ['a guest gone', 'ip link delete nlw1', 'links'],

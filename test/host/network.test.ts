@@ -494,7 +494,7 @@ describe('network', function () {
       table: 'berth_2',
       interface_prefix: 'bx',
       subnet: '10.78.0.0/24',
-      nat_ports: { start: 30000, end: 39999 },
+      nat_ports: { start: 30000, end: 39999, per_guest: 4000 },
     })
     const x = second.guest(11, [tcp(30001)])
 

@@ -87,6 +87,19 @@ describe('a guest that scans its host', function () {
     return answers
   }
 
+  // Where clouds serve a machine's user data and credentials.
+  for (const address of ['169.254.169.254', 'fd00:ec2::254'])
+    it(`reaches nothing at ${address} through the host, which does, with a firewall or without`, async () => {
+      lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
+      const [asked, open] = [`tcp:${address}:80`, { enabled: true, defaultAction: 'ACCEPT', rules: [] }]
+      expect(lab.ask(lab.host, asked)).to.match(/^client /)
+      expect(lab.ask(inside, asked)).to.equal('')
+      await agent.call('attach', { ...scanner, firewall: open })
+      expect(lab.ask(inside, asked)).to.equal('')
+      await agent.call('attach', scanner)
+      lab.in(lab.client, 'ip', 'address', 'delete', address, 'dev', 'lo')
+    })
+
   const mapped = ['tcp:20001', 'udp:20001']
 
   it('finds nothing of it at its IPv4 addresses but what is mapped', () => {

@@ -15,6 +15,7 @@ import { waitFor } from './wait.js'
 
 const dayMs = 24 * 3600 * 1000
 const agentProgram = resolve(import.meta.dirname, '../../dist/agent/main.js')
+const tsxInThreads = new URL('tsx-in-threads.mjs', import.meta.url).href
 
 /** Names of one test's agent on the host; `tag` is at most 3 letters and unique among the tests. */
 export function agentConfig(
@@ -79,7 +80,7 @@ export class AgentProcess {
     const leaf = await authority.issue({ role: 'agent', hostId: 'test-host' }, dayMs)
     await writeIdentity(join(directory, 'state', 'identity'), { ...leaf, caPem: authority.caPem })
     const config = agentConfig(directory, tag, overrides)
-    const entry = program ? ['--import', 'tsx', program] : [agentProgram]
+    const entry = program ? ['--import', 'tsx', '--import', tsxInThreads, program] : [agentProgram]
     return new AgentProcess({ directory, config, authority, gateway, entry })
   }
 

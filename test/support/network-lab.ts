@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { AgentConfig } from '../../agent/config.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { deviceName } from '../../agent/network/allocation.js'
+import type { PortRange } from '../../agent/network/ports.js'
 import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../agent/network/subnet.js'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
@@ -51,7 +52,7 @@ export class NetworkLab {
       interface_prefix: 'bt',
       subnet: '10.77.0.0/24',
       subnet6: 'fd77::/64',
-      nat_ports: { start: 20000, end: 29999 },
+      nat_ports: { start: 20000, end: 29999, per_guest: 4000 },
       resolvers: [],
       ...other,
     }
@@ -247,8 +248,8 @@ export class AgentNetwork {
     this.#answers = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
   }
 
-  async call(method: string, argument?: unknown): Promise<unknown> {
-    this.child.stdin!.write(`${JSON.stringify({ method, argument })}\n`)
+  async call(method: string, argument?: unknown, more: object = {}): Promise<unknown> {
+    this.child.stdin!.write(`${JSON.stringify({ method, argument, ...more })}\n`)
     const answer = await this.#answers.next()
     if (answer.done) throw new Error('the process ended')
     const { result, error } = JSON.parse(answer.value) as { result?: unknown; error?: string }
@@ -256,8 +257,9 @@ export class AgentNetwork {
     return result
   }
 
-  ensure(guests: readonly GuestNetwork[]): Promise<string[]> {
-    return this.call('ensure', guests) as Promise<string[]>
+  /** @param natPorts default as configured */
+  ensure(guests: readonly GuestNetwork[], natPorts?: PortRange): Promise<string[]> {
+    return this.call('ensure', guests, { natPorts }) as Promise<string[]>
   }
 
   async end(): Promise<void> {

@@ -61,7 +61,8 @@ def ask(kind, host, port, sport="0", timeout="1"):
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((any_address, int(sport)))
     try:
-        sock.connect((host, int(port)))
+        # With the scope of a link-local address, fe80::1%eth0.
+        sock.connect(socket.getaddrinfo(host, int(port), family)[0][4])
         if kind == "udp":
             sock.send(b"?")
         print(sock.recv(2048).decode())
@@ -281,9 +282,9 @@ def sniff(dev):
             data, address = sock.recvfrom(65535)
         except OSError:  # the device is gone
             return
-        marker = re.search(rb"<<([ -~]*?)>>", data)
+        marker = re.search(rb"<<([^<>\0]*)>>", data)
         if marker and address[2] != 4:  # 4: outgoing
-            print(marker[1].decode(), flush=True)
+            print(marker[1].decode(errors="replace"), flush=True)
 
 
 def flood(targets, count, size="1", *sources):

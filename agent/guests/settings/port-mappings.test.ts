@@ -55,7 +55,7 @@ describe('settings of port mappings', () => {
         log: pino({ level: 'silent' }),
         now: () => 5,
       },
-      config: { network: { nat_ports: { start: 1024, end: 65_535 } } },
+      config: { network: { nat_ports: { start: 1024, end: 65_535, per_guest: 50 } } },
       network: { attach: () => Promise.resolve(void told++) },
       deviceOf: (id: number) => `bt${id}`,
     } as unknown as GuestContext)
@@ -74,6 +74,27 @@ describe('settings of port mappings', () => {
     expect(await codeOf(mappings.update(target, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
     expect(await codeOf(mappings.update(target, 1, { protocol: 'tcp' }))).to.equal('not_found')
     expect(store.get('u1').portMappings).to.have.lengthOf(1)
+  })
+
+  it('of a guest that has too many ports may be changed and shortened, not lengthened', async () => {
+    const range = (end: number) => ({
+      hostPort: 40_000,
+      hostPortEnd: end,
+      containerPort: 1,
+      containerPortEnd: 0,
+    })
+    const { portMappings } = await mappings.add(target, { ...at(0, 'udp'), ...range(40_048) })
+    store.putMapping('u1', 7, { ...portMappings[0]!, protocol: 'tcp' })
+    for (const [change, code] of [
+      [{ description: 'mine' }, 'accepted'],
+      [range(40_049), 'resource_exhausted'],
+      [range(40_047), 'accepted'],
+      [range(40_048), 'resource_exhausted'],
+    ] as const)
+      expect(await codeOf(mappings.update(target, 0, change)), JSON.stringify(change)).to.equal(code)
+    expect(await codeOf(mappings.add(target, at(0)))).to.equal('resource_exhausted')
+    await mappings.remove(target, 1)
+    expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
   })
 
   for (const [name, change] of [

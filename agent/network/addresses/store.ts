@@ -82,12 +82,12 @@ export function replacePrefixes(db: Database, items: readonly Ipv6Prefix[]): voi
 const natPortsKey = 'nat_ports'
 
 /** Host ports of NAT mappings: as set through the API, else as configured. */
-export function readNatPorts(db: Database, configured: PortRange): PortRange {
+export function readNatPorts(db: Database, { start, end }: PortRange): PortRange {
   const value = db
     .prepare<[string], string>('SELECT value FROM settings WHERE key = ?')
     .pluck()
     .get(natPortsKey)
-  return value === undefined ? configured : (JSON.parse(value) as PortRange)
+  return value === undefined ? { start, end } : (JSON.parse(value) as PortRange)
 }
 
 export function writeNatPorts(db: Database, { start, end }: PortRange): void {

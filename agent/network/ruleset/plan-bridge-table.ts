@@ -1,17 +1,20 @@
+import { macOf } from '../subnet.js'
 import { chain, hasMark, hook, inTable, rule, set, setMark, type Item } from './plan-items.js'
 
 export interface BridgeTablePlan {
   readonly table: string
   readonly interfacePrefix: string
+  readonly gateway: string
 }
 
 /*
  * Before the bridge learns or forwards anything. `ether type` is read from the frame: `meta protocol` would
  * be that inside a VLAN tag. Tags and everything else is dropped. Guests never reach one another on layer 2.
  * Frames to the bridge group addresses skip prerouting, hence the second hook. Bridge names cannot be matched
- * on every kernel (NFT_BRIDGE_META), so guests' devices are told by prefix and digit.
+ * on every kernel (NFT_BRIDGE_META), so guests' devices are told by prefix and digit, and the bridge by its mac: on
+ * another, to which somebody moved a guest, it reaches nobody.
  */
-export function planBridgeTable({ table, interfacePrefix }: BridgeTablePlan): string[] {
+export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTablePlan): string[] {
   return inTable('bridge', table, [
     set('guests', 'type ifname . ether_addr . ipv4_addr;'),
     set('guests6', 'type ifname . ether_addr . ipv6_addr;'),
@@ -23,6 +26,10 @@ export function planBridgeTable({ table, interfacePrefix }: BridgeTablePlan): st
     chain('from_guest'),
     rule('prerouting', 'iifname @guest_devices jump from_guest'),
     rule('from_guest', setMark('bridged')),
+    rule(
+      'from_guest',
+      `ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 ether daddr != ${macOf(gateway)} drop`,
+    ),
     ...planArp(),
     ...planIpv4(),
     ...planIpv6(),

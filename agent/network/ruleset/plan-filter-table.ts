@@ -1,9 +1,11 @@
 import { gateway6 } from '../addresses/plan-host.js'
+import { guestDevices } from './plan-bridge-table.js'
 import { chain, hook, inTable, map, rule, set, setMark, type Item } from './plan-items.js'
 
 export interface FilterTablePlan {
   readonly table: string
   readonly bridge: string
+  readonly interfacePrefix: string
   readonly subnet: string
   readonly gateway: string
   /** Guests' private network where they share the host's IPv6 address (NAT66). */
@@ -33,6 +35,7 @@ const addressFamilies = [
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
     ...planSets(),
+    ...planOffBridge(plan.interfacePrefix),
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
@@ -50,6 +53,18 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     ...planToGuest(plan),
     ...planTraffic(plan),
   ])
+}
+
+/**
+ * What comes in at a guest's own interface and not at the bridge: somebody took it out, and anti-spoofing with it. Before
+ * connections are tracked. (Of bridged frames IP hooks see the bridge, whatever bridge-nf-call-iptables is.)
+ */
+export function planOffBridge(interfacePrefix: string): Item[] {
+  return [
+    guestDevices(interfacePrefix),
+    hook('prerouting', 'filter', -300),
+    rule('prerouting', 'iifname @guest_devices drop'),
+  ]
 }
 
 function planSets(): Item[] {
@@ -117,10 +132,17 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
   ]
 }
 
+/*
+ * A router forwards nothing to link-local addresses (RFC 3927, section 7; RFC 4291, section 2.5.6), the kernel does so
+ * in IPv4: on a cloud's machine 169.254.169.254 would give guests the host's user data and credentials, in its name.
+ * Amazon's answers at a unique local address as well.
+ */
 function planFromGuest({ subnet }: FilterTablePlan): Item[] {
   return [
     rule('from_guest', 'ct state invalid,untracked drop'),
     rule('from_guest', `ip saddr != ${subnet} drop`),
+    rule('from_guest', 'ip daddr 169.254.0.0/16 drop'),
+    rule('from_guest', 'ip6 daddr { fe80::/10, fd00:ec2::254 } drop'),
     rule('from_guest', 'jump firewall_from'),
     ...boundConnections('from_guest', 'outbound', { match: 'ct state new ', guest: 'ether saddr' }),
   ]

@@ -1,4 +1,5 @@
 import { guestDevices } from './plan-bridge-table.js'
+import { planOffBridge } from './plan-filter-table.js'
 import { hook, inTable, lacksMark, rule, type Item } from './plan-items.js'
 
 export interface GuardPlan {
@@ -28,6 +29,7 @@ export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): 
       rule('forward', `oifname @guest_devices ${lacksMark('hairpin')} drop`),
     ]),
     ...owned('inet', table, [
+      ...planOffBridge(interfacePrefix),
       hook('input', 'filter', 5),
       hook('forward', 'filter', 5),
       rule('input', `iifname "${bridge}" ${lacksMark('filtered')} drop`),

@@ -1,7 +1,7 @@
 import { BerthError, toBerthError } from '../../../shared/errors.js'
 import { limits } from '../../../shared/guest-rules.js'
 import { Ip } from '../../host/ip.js'
-import { parseNetDev, readKernelFile } from '../../host/proc.js'
+import { isUp, readFlags, readInterfaces } from '../../host/interfaces.js'
 import { CommandError } from '../../host/process.js'
 import type { NetlinkWatch } from '../../host/netlink-watch.js'
 import { Tc } from '../../host/tc.js'
@@ -19,7 +19,6 @@ import {
 
 /** An interface went away, or ip and tc remembered one that did: worth one more look. */
 const gone = /No such device|Cannot find device|does not exist/
-const interfaceUp = 1
 /** Where changes are watched, `ensure` compares rates that often all the same. */
 const thoroughMs = 60_000
 
@@ -227,18 +226,4 @@ function planLinkOf(guest: GuestRates): string[] {
 /** What it sends passes an interface that is down, or not there. */
 function lacksUpload({ device, upMbps }: GuestRates): boolean {
   return upMbps > 0 && !isUp(readFlags(ifbOf(device)) ?? '0')
-}
-
-function isUp(flags: string): boolean {
-  return (Number(flags) & interfaceUp) !== 0
-}
-
-/** Of one interface; undefined: it is not there. */
-function readFlags(name: string): string | undefined {
-  return readKernelFile(`/sys/class/net/${name}/flags`)
-}
-
-/** Names of all. */
-function readInterfaces(): ReadonlySet<string> {
-  return new Set(parseNetDev(readKernelFile('/proc/net/dev') ?? '').keys())
 }

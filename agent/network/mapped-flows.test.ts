@@ -1,0 +1,65 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { joinNeighbours, MappedFlowIndex, type MappedFlows } from './mapped-flows.js'
+
+const flows = (hostPort: number, hostPortEnd = hostPort, more: Partial<MappedFlows> = {}): MappedFlows => ({
+  ...{ protocol: 'udp', hostIp: '', hostPort, hostPortEnd, target: '10.64.0.2' },
+  ...more,
+})
+
+const anyFlows = fc
+  .record({
+    protocol: fc.constantFrom('tcp' as const, 'udp' as const),
+    hostIp: fc.constantFrom('', '198.18.0.1', '198.18.0.2'),
+    hostPort: fc.integer({ min: 1, max: 40 }),
+    length: fc.integer({ min: 0, max: 15 }),
+    target: fc.constantFrom('10.64.0.2', '10.64.0.3', '10.64.0.4', '2001:db8::2', '2001:db8::3'),
+  })
+  .map(({ length, ...rest }): MappedFlows => ({ ...rest, hostPortEnd: rest.hostPort + length }))
+
+describe('flows of mappings', () => {
+  for (const [name, all, joined] of [
+    ['none', [], []],
+    ['ports in a row, in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],
+    ['not across a gap', [flows(1), flows(3)], [flows(1), flows(3)]],
+    ['what is there twice, or within another', [flows(1, 9), flows(2, 3), flows(1, 9)], [flows(1, 9)]],
+    ['not of another target', [flows(1), flows(2, 2, { target: '10.64.0.3' })], undefined],
+    ['not of another protocol', [flows(1), flows(2, 2, { protocol: 'tcp' })], undefined],
+    ['not of another host address', [flows(1), flows(2, 2, { hostIp: '198.18.0.1' })], undefined],
+  ] as const)
+    it(`are joined: ${name}`, () => expect(joinNeighbours(all)).to.deep.equal(joined ?? all))
+
+  it('are of the same ports when they are joined', () => {
+    const portsIn = (all: readonly MappedFlows[]): string[] => {
+      const ports = all.flatMap(({ hostPort, hostPortEnd, protocol, hostIp, target }) =>
+        Array.from({ length: hostPortEnd - hostPort + 1 }, (_, i) =>
+          [protocol, hostIp, target, hostPort + i].join(' '),
+        ),
+      )
+      return [...new Set(ports)].sort()
+    }
+    const isJoined = (all: readonly MappedFlows[]): void => {
+      const joined = joinNeighbours(all)
+      expect(portsIn(joined)).to.deep.equal(portsIn(all))
+      expect(joinNeighbours(joined)).to.deep.equal(joined)
+    }
+    fc.assert(fc.property(fc.array(anyFlows, { maxLength: 12 }), isJoined))
+  })
+
+  it('lead elsewhere where any of them meets a mapping of another target', () => {
+    const meets = (a: MappedFlows, b: MappedFlows): boolean =>
+      a.protocol === b.protocol &&
+      a.target !== b.target &&
+      a.target.includes(':') === b.target.includes(':') &&
+      (a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp) &&
+      a.hostPort <= b.hostPortEnd &&
+      b.hostPort <= a.hostPortEnd
+    fc.assert(
+      fc.property(fc.array(anyFlows, { maxLength: 12 }), anyFlows, (all, mapping) => {
+        const expected = all.some((each) => meets(each, mapping))
+        expect(new MappedFlowIndex(all).leadsElsewhere(mapping)).to.equal(expected)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
