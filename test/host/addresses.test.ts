@@ -390,6 +390,26 @@ describe('addresses of guests', function () {
       expect(show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     })
 
+    it('status: an interface that is gone, with its prefix', async () => {
+      const before = await routing({})
+      show('link', 'add', 'gone0', 'type', 'dummy')
+      const prefix = {
+        ...{ interface: 'gone0', address: '', gateway: '' },
+        prefix: '2001:db8:99::',
+        prefixLen: 48,
+      }
+      // Beside those that guests have addresses of.
+      await routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
+      const reason = 'IPv6 prefixes belong on gone0, which is not there'
+      expect((await status()).reason).to.not.contain(reason)
+      show('link', 'delete', 'gone0')
+      expect(await status()).to.include({ available: true, reason })
+      expect(await book.call('warnings')).to.include(reason)
+      const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: ['2001:db8:99::9'] }
+      expect(await failure(book.call('choose', order))).to.contain('is of no prefix')
+      await routing({ ipv6Prefixes: before.ipv6Prefixes })
+    })
+
     it('status: a router that does not answer, no route, nothing', async () => {
       lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
       expect(await status()).to.include({ available: true, reachable: false })

@@ -90,7 +90,8 @@ export class SimulatedRouting {
   #readIpv6(configured: readonly Ipv6Prefix[] = readPrefixes(this.journal.changes.db)): Ipv6Plan {
     const { subnet6, bridge } = simulatedConfig.network
     return planIpv6({
-      ...{ configured, addresses: [ipv6Address], defaultRoute: undefined },
+      ...{ configured, addresses: [ipv6Address], interfaces: configured.map((one) => one.interface) },
+      defaultRoute: undefined,
       ...{ subnet6: parseSubnet6(subnet6), bridge },
     })
   }

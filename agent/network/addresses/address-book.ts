@@ -7,12 +7,13 @@ import { findIpv6Addresses } from '../../host/ipv6-addresses.js'
 import type { Database } from '../../state/database.js'
 import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
+import { kernelFacts } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
 import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
-import { findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
+import { availableSources, describeMissing, findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import { planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
 import { readPool, readPrefixes } from './store.js'
@@ -64,6 +65,7 @@ export class HostAddressBook implements AddressBook {
       publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
       ipv6Addresses: allocateIpv6s(db, {
         ...plan,
+        sources: availableSources(plan.sources),
         count: ipv6Count,
         addresses: ipv6Addresses,
         reserved: this.#readReserved(plan),
@@ -79,6 +81,7 @@ export class HostAddressBook implements AddressBook {
     return planIpv6({
       configured,
       addresses: findIpv6Addresses(),
+      interfaces: kernelFacts.listInterfaces(),
       defaultRoute: readDefaultRoutes().ipv6,
       subnet6: this.#subnet6,
       bridge: this.options.config.bridge,
@@ -86,7 +89,10 @@ export class HostAddressBook implements AddressBook {
   }
 
   get warnings(): readonly string[] {
-    return planPoolWarnings(readPool(this.options.db), this.#ipv4.missing, readDefaultRoutes().ipv4)
+    return [
+      ...planPoolWarnings(readPool(this.options.db), this.#ipv4.missing, readDefaultRoutes().ipv4),
+      ...describeMissing(this.readIpv6().sources),
+    ]
   }
 
   ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {

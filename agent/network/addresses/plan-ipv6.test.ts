@@ -14,6 +14,7 @@ const link = row('fe800000000000000000000000000001', '40', 'eth0', '20 80')
 const facts = (rows: string[], change: Partial<Ipv6Facts> = {}): Ipv6Facts => ({
   configured: [],
   addresses: parseIfInet6(rows.join('\n')),
+  interfaces: ['lo', 'eth0', 'eth1', 'berth0'],
   defaultRoute: { interface: 'eth0', gateway: 'fe80::ff' },
   subnet6: parseIpv6Network('fd62:6572:7468::/64')!,
   bridge: 'berth0',
@@ -87,6 +88,12 @@ describe('IPv6 of the host', () => {
       '',
     ],
     [
+      'a prefix on an interface that is gone, and one that is there',
+      facts([own64], { configured: [set('2001:db8:8::', 48, 'eth7'), set('2001:db8:9::', 48)] }),
+      ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
+      'IPv6 prefixes belong on eth7, which is not there',
+    ],
+    [
       'more than the segment',
       facts([own64], { configured: [set('2001:db8::', 32)] }),
       ['routed 2001:db8::/32'],
@@ -95,7 +102,10 @@ describe('IPv6 of the host', () => {
   ] as const)
     it(name, () => {
       const plan = planIpv6(of)
-      const shown = plan.sources.map(({ mode, prefix }) => `${mode} ${prefix.prefix}/${prefix.prefixLen}`)
+      const shown = plan.sources.map(
+        ({ mode, prefix, isMissing }) =>
+          `${isMissing ? 'missing' : mode} ${prefix.prefix}/${prefix.prefixLen}`,
+      )
       expect([shown, plan.reason]).to.deep.equal([sources, reason])
     })
 

@@ -14,6 +14,8 @@ export interface Ipv6Source {
   readonly mode: Ipv6Mode
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
+  /** The interface of a prefix that is set is not there: what guests have of it stays theirs, and none is given. */
+  readonly isMissing?: boolean
 }
 
 export interface Ipv6Facts {
@@ -21,6 +23,8 @@ export interface Ipv6Facts {
   readonly configured: readonly Ipv6Prefix[]
   /** All of the host; `undefined`: its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
+  /** Names of all the host has. */
+  readonly interfaces: readonly string[]
   readonly defaultRoute: { readonly interface: string; readonly gateway: string } | undefined
   /** Private network of guests for nat66. */
   readonly subnet6: Ipv6Network
@@ -43,8 +47,7 @@ const longestFound = 112
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
-  if (configured.length > 0)
-    return { sources: configured.map((prefix) => sourceOf(prefix, addresses)), reason: '' }
+  if (configured.length > 0) return planConfigured(configured, addresses, facts.interfaces)
   if (!addresses.some(isUsable)) return { sources: [], reason: 'the host has no global IPv6 address' }
   if (!facts.defaultRoute)
     return { sources: [], reason: 'the host has no IPv6 default route, and no prefix is set' }
@@ -54,6 +57,29 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
     sources: [natSource(facts)],
     reason: 'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
   }
+}
+
+function planConfigured(
+  configured: readonly Ipv6Prefix[],
+  addresses: readonly InterfaceIpv6[],
+  interfaces: readonly string[],
+): Ipv6Plan {
+  const sources = configured.map((prefix) => {
+    const source = sourceOf(prefix, addresses)
+    return interfaces.includes(prefix.interface) ? source : { ...source, isMissing: true }
+  })
+  return { sources, reason: describeMissing(sources).join('; ') }
+}
+
+/** One for each interface that is not there. */
+export function describeMissing(sources: readonly Ipv6Source[]): string[] {
+  const missing = new Set(sources.filter(({ isMissing }) => isMissing).map(({ prefix }) => prefix.interface))
+  return [...missing].map((device) => `IPv6 prefixes belong on ${device}, which is not there`)
+}
+
+/** Those that addresses can be given of. */
+export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
+  return sources.filter(({ isMissing }) => !isMissing)
 }
 
 /** On the segment of its interface a prefix is proxied, elsewhere someone must route it to the host. */

@@ -11,7 +11,7 @@ import { parseSubnet6 } from './ipv6.js'
 import { planIpv6 } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
-import { readPrefixes } from './store.js'
+import { readPrefixes, replacePrefixes } from './store.js'
 
 /* The journal's side of pools, on a host that is given as facts; the host's own is in test/host/addresses.test.ts. */
 
@@ -46,7 +46,7 @@ describe('routing', () => {
     apply = async () => undefined
     const readIpv6 = (configured: readonly Ipv6Prefix[] = readPrefixes(db)) =>
       planIpv6({
-        ...{ configured, addresses: [own], defaultRoute: route6 },
+        ...{ configured, addresses: [own], interfaces: facts.listInterfaces(), defaultRoute: route6 },
         ...{ subnet6: parseSubnet6(config.network.subnet6), bridge: config.network.bridge },
       })
     routing = new Routing({
@@ -121,6 +121,16 @@ describe('routing', () => {
   it('refuses gateways and the host’s own address', async () => {
     for (const address of ['198.51.100.1', '198.51.100.254'])
       expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
+  })
+
+  it('has no IPv6 where the interface of what is set is gone, and says why', async () => {
+    const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
+    replacePrefixes(db, [missing])
+    const status = await routing.getIpv6Status()
+    expect(status).to.include({ available: false, mode: '' })
+    expect(status.reason).to.contain('IPv6 prefixes belong on gone0, which is not there')
+    replacePrefixes(db, [missing, { ...prefix('2001:db8:a::'), interface: 'eth0' }])
+    expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })
 
   it('counts each port of the range once', async () => {

@@ -7,7 +7,7 @@ import { parseSubnet } from '../subnet.js'
 import type { HostAddressBook } from './address-book.js'
 import { kernelFacts, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
-import { findSource, type Ipv6Mode } from './plan-ipv6.js'
+import { availableSources, findSource, type Ipv6Mode } from './plan-ipv6.js'
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
 import type { ScannedAddress } from './plan-scan.js'
 import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
@@ -132,12 +132,13 @@ export class Routing {
   async getIpv6Status(): Promise<Ipv6Status> {
     const { sources, reason } = this.options.book.readIpv6()
     const hindrance = await this.#findHindrance()
+    const available = availableSources(sources)
     return {
-      available: sources.length > 0,
+      available: available.length > 0,
       reachable: hindrance === '',
       reason: [...new Set([reason, hindrance])].filter(Boolean).join('; '),
       prefixes: sources.map(({ prefix }) => prefix),
-      mode: sources[0]?.mode ?? '',
+      mode: available[0]?.mode ?? '',
     }
   }
 
