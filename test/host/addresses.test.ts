@@ -392,7 +392,7 @@ describe('addresses of guests', function () {
 
     it('status: an interface that is gone, with its prefix', async () => {
       const before = await routing({})
-      show('link', 'add', 'gone0', 'type', 'dummy')
+      show('link', 'add', 'gone0', 'type', 'bridge')
       const prefix = {
         ...{ interface: 'gone0', address: '', gateway: '' },
         prefix: '2001:db8:99::',
