@@ -114,8 +114,8 @@ describe('settings of a guest, gateway to agent', function () {
 
   it('come with the host’s pools', async () => {
     const items = Array.from({ length: 4096 }, (_, index) => ({
-      ...{ address: `203.0.${113 + (index >> 8)}.${index & 255}`, interface: 'enp129s0f0np0.7' },
-      ...{ prefixLen: 20, gateway: '203.0.112.254' },
+      ...{ address: `203.0.${97 + (index >> 8)}.${index & 255}`, interface: 'enp129s0f0np0.7' },
+      ...{ prefixLen: 19, gateway: '203.0.96.1' },
     }))
     await client.routing.setRouting({ ipv4Pool: { items }, ipv6Prefixes: undefined, nat4Ports: undefined })
     const routing = await client.routing.getRouting({})
