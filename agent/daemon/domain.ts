@@ -107,11 +107,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => policy.close())
   // Rules first, as in every comparison; rates have no part in it.
-  const apply = async (): Promise<void> => {
+  const applyAddresses = async (): Promise<void> => {
     await reconciler.compareRules()
     await addresses.ensure(store.list().map((record) => networkOf(record, context.deviceOf)))
   }
-  const routing = new Routing({ changes, config, book: addresses, apply, log })
+  const routing = new Routing({ changes, config, book: addresses, applyAddresses, log })
   return { changes, context, engine, guests, capacity, policy, routing, images, reconciler, sampler }
 }
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { toBerthError } from '../../shared/errors.js'
 import type { Driver, Observed, StopCause } from '../drivers/contract.js'
-import { readNatPorts } from '../network/addresses/store.js'
 import type { GuestNetwork, GuestRates } from '../network/contract.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { GuestContext } from './context.js'
@@ -161,9 +160,7 @@ export class Reconciler {
 
   /** Rules and bridge as the journal has them. @throws what the host refused */
   async compareRules(): Promise<void> {
-    const { network, store, config } = this.#context
-    const natPorts = readNatPorts(store.changes.db, config.network.nat_ports)
-    this.#noteRepairs('network', await network.ensure(this.#planNetwork().networks, natPorts))
+    this.#noteRepairs('network', await this.#context.network.ensure(this.#planNetwork().networks))
   }
 
   /**

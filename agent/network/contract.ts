@@ -1,5 +1,4 @@
 import type { Firewall } from './firewall/types.js'
-import type { PortRange } from './ports.js'
 
 /** A guest's network as decided and journaled. */
 export interface GuestNetwork {
@@ -37,11 +36,8 @@ export interface ByteCounters {
  * transaction and safe to repeat; nothing scales with the number of guests but `ensure`.
  */
 export interface Network {
-  /**
-   * Bridge, forwarding and tables with all guests' elements; repairs what differs. Returns what it repaired.
-   * @param natPorts host ports that guests may be given: they leave by others; default as configured
-   */
-  ensure(guests: readonly GuestNetwork[], natPorts?: PortRange): Promise<string[]>
+  /** Bridge, forwarding and tables with all guests' elements; repairs what differs. Returns what it repaired. */
+  ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**

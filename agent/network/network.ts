@@ -13,7 +13,6 @@ import { readWarnings } from './foreign.js'
 import { Guard } from './guard.js'
 import type { Change } from './plan-change.js'
 import type { StaleFlows } from './plan-purge.js'
-import type { PortRange } from './ports.js'
 import { StaleFlowQueue } from './purge.js'
 import { formatIpv4, parseIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
@@ -87,7 +86,6 @@ class HostNetwork implements Network {
       subnet: subnet.cidr,
       gateway: subnet.gateway,
       subnet6: config.subnet6,
-      natPorts: config.nat_ports,
       countInternal,
     })
     const { table, bridge, interface_prefix: interfacePrefix } = config
@@ -105,12 +103,8 @@ class HostNetwork implements Network {
     return this.#warnings
   }
 
-  async ensure(
-    journaled: readonly GuestNetwork[],
-    natPorts: PortRange = this.config.nat_ports,
-  ): Promise<string[]> {
+  async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
     const repairs = await this.#inTurn('ensure the network', async () => {
-      if (this.#tables.useNatPorts(natPorts)) this.#disturbed = true
       const settled = journaled === this.#converged && this.#isUndisturbed()
       const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)

@@ -9,7 +9,6 @@ describe('ruleset', () => {
     subnet: '10.65.0.0/16',
     gateway: '10.65.0.1',
     subnet6: 'fd65::/64',
-    natPorts: { start: 20_000, end: 59_999 },
     countInternal: false,
   }
   const commands = planRuleset(plan)
@@ -34,7 +33,7 @@ describe('ruleset', () => {
     )
     const own =
       /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
-    expect(hooked).to.have.lengthOf(33)
+    expect(hooked).to.have.lengthOf(31)
     for (const line of hooked) expect(line).to.match(own)
   })
 

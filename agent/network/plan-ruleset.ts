@@ -3,7 +3,7 @@ import { planBridgeTable, type BridgeTablePlan } from './ruleset/plan-bridge-tab
 import { planFilterTable, type FilterTablePlan } from './ruleset/plan-filter-table.js'
 import { planNatTables, type NatTablesPlan } from './ruleset/plan-nat-tables.js'
 
-/** What the tables depend on beside the guests. All of it is validated. */
+/** What the tables depend on beside the guests. All of it is validated configuration. */
 export type RulesetPlan = BridgeTablePlan & FilterTablePlan & NatTablesPlan
 
 /*

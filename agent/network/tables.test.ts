@@ -38,7 +38,6 @@ describe('the note of a firewall', () => {
     tables = new Tables(nft, {
       ...{ table: 'berth', bridge: 'berth0', interfacePrefix: 'bt', countInternal: false },
       ...{ subnet: '10.64.0.0/16', gateway: '10.64.0.1', subnet6: 'fd00::/64' },
-      natPorts: { start: 20_000, end: 59_999 },
     })
     await attach(guest)
     told()

@@ -7,7 +7,6 @@ import { planChange, type Change } from './plan-change.js'
 import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from './plan-purge.js'
 import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
-import type { PortRange } from './ports.js'
 
 interface Ensured {
   readonly repairs: string[]
@@ -33,16 +32,8 @@ export class Tables {
 
   constructor(
     private readonly nft: Nft,
-    private plan: RulesetPlan,
+    private readonly plan: RulesetPlan,
   ) {}
-
-  /** @returns whether the tables are other ones than `ensure` has made */
-  useNatPorts(natPorts: PortRange): boolean {
-    const { start, end } = this.plan.natPorts
-    if (natPorts.start === start && natPorts.end === end) return false
-    this.plan = { ...this.plan, natPorts }
-    return true
-  }
 
   /** Reads the tables and makes them what they should be. */
   async ensure(guests: readonly GuestNetwork[]): Promise<Ensured> {

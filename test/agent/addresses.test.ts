@@ -301,22 +301,6 @@ describe('addresses of real guests', function () {
         })
     })
 
-    it('leaves by no port that may be mapped, also when the range is set anew and its agent was killed', async () => {
-      const nat = (): string => sh('nft', 'list', 'chain', 'ip', `btest_${tag}`, 'postrouting')
-      expect(nat()).to.contain('masquerade to :1024-29999')
-      await setRouting({ nat4Ports: { start: 20_000, end: 30_000 } })
-      expect(nat()).to.contain('masquerade to :30001-65535').and.not.contain(':1024')
-      await agent.kill('SIGKILL')
-      close()
-      sh('nft', 'delete', 'table', 'ip', `btest_${tag}`)
-      await start()
-      const isBack = (): boolean =>
-        spawnSync('nft', ['list', 'chain', 'ip', `btest_${tag}`, 'postrouting'])
-          .stdout.toString()
-          .includes('masquerade to :30001-65535')
-      await waitFor(isBack, { timeoutMs: 5000, what: 'the rules' })
-    })
-
     it('keeps the pool from losing what it has', async () => {
       const refusal = await setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
       expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])

@@ -22,7 +22,6 @@ describe('tables while they are made', () => {
   const tables = new Tables(nft, {
     ...{ table, bridge: 'btest-none', interfacePrefix: 'btn', countInternal: false },
     ...{ subnet: '10.79.0.0/24', gateway: '10.79.0.1', subnet6: 'fd79::/64' },
-    natPorts: { start: 20_000, end: 59_999 },
   })
   const exists = async (): Promise<boolean> => (await nft.readTable('bridge', table)) !== undefined
 

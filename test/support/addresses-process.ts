@@ -48,7 +48,7 @@ const routing = new Routing({
   changes: new Changes(db),
   config: { network: config, listen: '127.0.0.1:7443' },
   book,
-  apply: () => book.ensure([...guests.values()]),
+  applyAddresses: () => book.ensure([...guests.values()]),
   log,
 })
 

@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url'
 import type { AgentConfig } from '../../agent/config.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { deviceName } from '../../agent/network/allocation.js'
-import type { PortRange } from '../../agent/network/ports.js'
 import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../agent/network/subnet.js'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
@@ -248,8 +247,8 @@ export class AgentNetwork {
     this.#answers = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
   }
 
-  async call(method: string, argument?: unknown, more: object = {}): Promise<unknown> {
-    this.child.stdin!.write(`${JSON.stringify({ method, argument, ...more })}\n`)
+  async call(method: string, argument?: unknown): Promise<unknown> {
+    this.child.stdin!.write(`${JSON.stringify({ method, argument })}\n`)
     const answer = await this.#answers.next()
     if (answer.done) throw new Error('the process ended')
     const { result, error } = JSON.parse(answer.value) as { result?: unknown; error?: string }
@@ -257,9 +256,8 @@ export class AgentNetwork {
     return result
   }
 
-  /** @param natPorts default as configured */
-  ensure(guests: readonly GuestNetwork[], natPorts?: PortRange): Promise<string[]> {
-    return this.call('ensure', guests, { natPorts }) as Promise<string[]>
+  ensure(guests: readonly GuestNetwork[]): Promise<string[]> {
+    return this.call('ensure', guests) as Promise<string[]>
   }
 
   async end(): Promise<void> {

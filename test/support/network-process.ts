@@ -2,14 +2,13 @@ import { createInterface } from 'node:readline'
 import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
 import { createNetwork } from '../../agent/network/network.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
-import type { PortRange } from '../../agent/network/ports.js'
 import { describeError } from '../../shared/errors.js'
 import type { LabAgentOptions } from './network-lab.js'
 
 /*
  * The network of an agent as a process of its own, so that a test can run it inside a network namespace.
- * Arguments: the configuration and the options of a lab's agent in JSON. Lines in: {method, argument, natPorts?}; lines
- * out: {result} or {error}.
+ * Arguments: the configuration and the options of a lab's agent in JSON. Lines in: {method, argument}; lines out:
+ * {result} or {error}.
  */
 
 type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
@@ -22,24 +21,21 @@ const network = createNetwork(config, { countInternal, ...(watch ? { watch } : {
 
 // Repairs by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
-const repair = (): void => void network.ensure(guests, natPorts).catch(() => undefined)
+const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {
   network.onForeignChange(repair)
   setInterval(() => guests.length > 0 && repair(), 3000).unref()
 }
 
-let natPorts: PortRange | undefined
-
 function call(method: Method, argument: never): Promise<unknown> {
   if (method === 'warnings') return Promise.resolve(network.warnings)
   if (method === 'counters') return network.readCounters().then((counters) => Object.fromEntries(counters))
-  return method === 'ensure' ? network.ensure(argument, natPorts) : network[method](argument)
+  return network[method](argument)
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const order = JSON.parse(line) as { method: Method; argument: never; natPorts?: PortRange }
-  const { method, argument } = order
-  if (method === 'ensure') [guests, natPorts] = [argument, order.natPorts]
+  const { method, argument } = JSON.parse(line) as { method: Method; argument: never }
+  if (method === 'ensure') guests = argument
   const answer = await call(method, argument).then(
     (result) => ({ result: result ?? null }),
     (error: unknown) => ({ error: describeError(error) }),

@@ -46,7 +46,7 @@ export class SimulatedRouting {
     this.#routing = new Routing({
       ...{ changes: journal.changes, config: simulatedConfig, log: silentLog, facts },
       book: { readIpv6: (configured) => this.#readIpv6(configured) },
-      apply: () => Promise.resolve(),
+      applyAddresses: () => Promise.resolve(),
     })
   }
 

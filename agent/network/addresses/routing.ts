@@ -66,8 +66,8 @@ export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
   readonly book: Pick<HostAddressBook, 'readIpv6'>
-  /** Makes the host's rules and addresses what the journal says, for all guests. */
-  readonly apply: () => Promise<unknown>
+  /** Makes the host's addresses what the journal says, for all guests. */
+  readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger
   /** Default: the kernel's. */
   readonly facts?: HostFacts
@@ -143,14 +143,16 @@ export class Routing {
   }
 
   async #set(change: RoutingChange): Promise<RoutingState> {
-    const { changes, apply } = this.options
+    const { changes, applyAddresses } = this.options
     const wanted = this.#parse(change)
     const before = changes.transaction(() => this.#replace(wanted))
+    // A range of ports changes nothing on the host: what is mapped stays.
+    if (!wanted.ipv4Pool && !wanted.ipv6Prefixes) return this.getRouting()
     try {
-      await apply()
+      await applyAddresses()
     } catch (error) {
       this.#takeBack(before)
-      await apply().catch(() => undefined) // the first failure is told; the next comparison tries again
+      await applyAddresses().catch(() => undefined) // the first failure is told; the next comparison tries again
       throw error
     }
     return this.getRouting()

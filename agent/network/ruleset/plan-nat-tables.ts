@@ -1,5 +1,3 @@
-import { networkLimits } from '../../../shared/network-rules.js'
-import type { PortRange } from '../ports.js'
 import { chain, hook, inTable, map, rule, set, setMark, type Item } from './plan-items.js'
 
 export interface NatTablesPlan {
@@ -7,12 +5,7 @@ export interface NatTablesPlan {
   readonly bridge: string
   readonly subnet: string
   readonly subnet6: string
-  /** Host ports that guests may be given. */
-  readonly natPorts: PortRange
 }
-
-/** Fewer ports are not set apart: each is one connection of all guests to one port of one address. */
-const fewestPorts = 4096
 
 /*
  * Every local address of the host serves the mappings, for others, for itself and for guests; loopback is
@@ -28,7 +21,7 @@ export function planNatTables(plan: NatTablesPlan): string[] {
   return [...planIpv4Nat(plan), ...planIpv6Nat(plan)]
 }
 
-function planIpv4Nat({ table, bridge, subnet, natPorts }: NatTablesPlan): string[] {
+function planIpv4Nat({ table, bridge, subnet }: NatTablesPlan): string[] {
   const leaving = `ip saddr ${subnet} oifname != "${bridge}"`
   return inTable('ip', table, [
     ...['public_in', 'public_out'].map((name) => map(name, 'type ipv4_addr : ipv4_addr;')),
@@ -39,41 +32,18 @@ function planIpv4Nat({ table, bridge, subnet, natPorts }: NatTablesPlan): string
     rule('output', 'ip daddr != 127.0.0.0/8 fib daddr type local jump mapped'),
     rule('postrouting', 'ip saddr . ip daddr @self masquerade'),
     rule('postrouting', `${leaving} snat ip to ip saddr map @public_out`),
-    ...planMasquerade(leaving, natPorts),
+    rule('postrouting', `${leaving} masquerade`),
   ])
 }
 
-function planIpv6Nat({ table, bridge, subnet6, natPorts }: NatTablesPlan): string[] {
+function planIpv6Nat({ table, bridge, subnet6 }: NatTablesPlan): string[] {
   return inTable('ip6', table, [
     ...planMappings('ip6', bridge),
     rule('prerouting', 'fib daddr type local jump mapped'),
     rule('output', 'ip6 daddr != ::1 fib daddr type local jump mapped'),
     rule('postrouting', 'ip6 saddr . ip6 daddr @self6 masquerade'),
-    ...planMasquerade(`ip6 saddr ${subnet6} oifname != "${bridge}"`, natPorts),
+    rule('postrouting', `ip6 saddr ${subnet6} oifname != "${bridge}" masquerade`),
   ])
-}
-
-/*
- * What is tracked comes before mappings: were a guest's packet to leave by the port that is mapped to another, what its
- * receiver sends to that port later would be taken for an answer to it (port shadowing, CVE-2021-3773). So guests leave
- * by other ports than any is given. A port that lies there already is kept.
- */
-function planMasquerade(leaving: string, natPorts: PortRange): Item[] {
-  return [
-    rule(
-      'postrouting',
-      `${leaving} meta l4proto { tcp, udp, udplite, sctp, dccp } masquerade to ${portsToLeaveBy(natPorts)}`,
-    ),
-    rule('postrouting', `${leaving} masquerade`),
-  ]
-}
-
-/** Where nearly all ports may be given to guests, a sender at least cannot choose the one it leaves by. */
-function portsToLeaveBy({ start, end }: PortRange): string {
-  const { min, max } = networkLimits.natPort
-  const [below, above] = [start - min, max - end]
-  if (Math.max(below, above) < fewestPorts) return `:${min}-${max} fully-random`
-  return below >= above ? `:${min}-${start - 1}` : `:${end + 1}-${max}`
 }
 
 function planMappings(ip: 'ip' | 'ip6', bridge: string): Item[] {
