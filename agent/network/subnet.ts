@@ -46,18 +46,6 @@ export function formatIpv4(value: number): string {
   return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.')
 }
 
-/** Network and broadcast address of a network that has them; its members cannot be either. */
-export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
-  if (prefixLength > 30 || prefixLength < 1) return []
-  const size = 2 ** (32 - prefixLength)
-  const first = Math.floor(address / size) * size
-  const of = `${formatIpv4(first)}/${prefixLength}`
-  return [
-    [formatIpv4(first), `network address of ${of}`],
-    [formatIpv4(first + size - 1), `broadcast address of ${of}`],
-  ]
-}
-
 /**
  * The MAC address of whoever has this address on the bridge: 02:be and the address. Locally administered,
  * unicast, and unique because addresses are.

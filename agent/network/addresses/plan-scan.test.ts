@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseCidrOrAddress } from '../../../shared/addresses.js'
-import { listAddresses, listToProbe, planScan, type ScanFacts } from './plan-scan.js'
-import { listEdges, parseIpv4 } from '../subnet.js'
+import { listAddresses, listEdges, listToProbe, planScan, type ScanFacts } from './plan-scan.js'
+import { parseIpv4 } from '../subnet.js'
 
 const facts: ScanFacts = {
   segment: { interface: 'eth0', prefixLen: 24, gateway: '198.51.100.254' },

@@ -77,3 +77,15 @@ function judge(address: string, facts: ScanFacts): Verdict {
   if (mac === '') return verdict('available', true, 'nobody answers for it')
   return verdict('unknown', false, facts.silence)
 }
+
+/** Network and broadcast address of a network that has them; its members cannot be either. */
+export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
+  if (prefixLength > 30 || prefixLength < 1) return []
+  const size = 2 ** (32 - prefixLength)
+  const first = Math.floor(address / size) * size
+  const of = `${formatIpv4(first)}/${prefixLength}`
+  return [
+    [formatIpv4(first), `network address of ${of}`],
+    [formatIpv4(first + size - 1), `broadcast address of ${of}`],
+  ]
+}

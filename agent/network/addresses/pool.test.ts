@@ -49,17 +49,6 @@ describe('a public IPv4 pool', () => {
     ])
   })
 
-  for (const [address, prefixLen] of [
-    ['203.0.113.0', 31],
-    ['203.0.113.1', 31],
-    ['203.0.113.0', 32],
-    ['203.0.113.255', 0],
-    ['203.0.113.0', 23],
-    ['203.0.113.1', 30],
-  ] as const)
-    it(`takes ${address}/${prefixLen}, which is neither end of its network`, () =>
-      expect(parsePool([item({ address, prefixLen })], rules)).to.have.length(1))
-
   for (const [name, items, field] of [
     ['no address', [item({ address: '203.0.113' })], 'items.0.address'],
     ['IPv6', [item({ address: '2001:db8::1' })], 'items.0.address'],
@@ -74,9 +63,6 @@ describe('a public IPv4 pool', () => {
       [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
       'items.1.address',
     ],
-    ['a network address', [item({}), item({ address: '203.0.113.0', prefixLen: 24 })], 'items.1.address'],
-    ['a broadcast address', [item({ address: '203.0.113.255', prefixLen: 24 })], 'items.0.address'],
-    ['a broadcast address of four', [item({ address: '203.0.113.7', prefixLen: 30 })], 'items.0.address'],
     ["of the guests' network", [item({ address: '10.64.255.255' })], 'items.0.address'],
     ['twice', [item({}), item({})], 'items.1.address'],
     ['another interface', [item({ interface: 'eth9' })], 'items.0.interface'],

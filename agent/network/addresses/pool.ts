@@ -1,5 +1,5 @@
 import { BerthError, invalidField } from '../../../shared/errors.js'
-import { formatIpv4, listEdges, parseIpv4 } from '../subnet.js'
+import { formatIpv4, parseIpv4 } from '../subnet.js'
 import { formatIpv6, holds, overlaps, parseIpv6, parseIpv6Network, type Ipv6Network } from './ipv6.js'
 
 /** A public IPv4 address that guests may be given. */
@@ -65,29 +65,20 @@ function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): 
 }
 
 function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): PoolAddress {
-  const prefixLen = parseLength(item.prefixLen || 32, `${at}.prefix_len`, { min: 1, max: 32 })
-  const address = parsePublicIpv4({ address: item.address, prefixLen }, `${at}.address`, rules)
+  const value = parseIpv4(item.address)
+  if (value === undefined || !isUnicast(value)) throw bad(`${at}.address`, 'must be a unicast IPv4 address')
+  const address = formatIpv4(value)
+  if (rules.ownAddresses.has(address)) throw bad(`${at}.address`, `${address} is the host's own`)
+  if (value >= rules.subnet.first - 2 && value <= rules.subnet.last + 1)
+    throw bad(`${at}.address`, `${address} is of the guests' private network`)
   if (item.gateway !== '' && parseIpv4(item.gateway) === undefined)
     throw bad(`${at}.gateway`, 'must be an IPv4 address')
-  return { address, interface: parseInterface(item.interface, at, rules), prefixLen, gateway: item.gateway }
-}
-
-type AddressInNetwork = Pick<PoolAddress, 'address' | 'prefixLen'>
-
-function parsePublicIpv4(
-  { address: text, prefixLen }: AddressInNetwork,
-  field: string,
-  rules: PoolRules,
-): string {
-  const value = parseIpv4(text)
-  if (value === undefined || !isUnicast(value)) throw bad(field, 'must be a unicast IPv4 address')
-  const address = formatIpv4(value)
-  if (rules.ownAddresses.has(address)) throw bad(field, `${address} is the host's own`)
-  if (value >= rules.subnet.first - 2 && value <= rules.subnet.last + 1)
-    throw bad(field, `${address} is of the guests' private network`)
-  const [, edge] = listEdges(value, prefixLen).find(([taken]) => taken === address) ?? []
-  if (edge !== undefined) throw bad(field, `${address} is the ${edge}`)
-  return address
+  return {
+    address,
+    interface: parseInterface(item.interface, at, rules),
+    prefixLen: parseLength(item.prefixLen || 32, `${at}.prefix_len`, { min: 1, max: 32 }),
+    gateway: item.gateway,
+  }
 }
 
 /** Not of this network, loopback, link-local, multicast or reserved (RFC 6890). */

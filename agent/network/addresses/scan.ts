@@ -1,9 +1,16 @@
 import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import type { DefaultRoute, InterfaceIpv4 } from '../../host/addresses.js'
-import { listEdges, parseIpv4 } from '../subnet.js'
+import { parseIpv4 } from '../subnet.js'
 import type { HostFacts } from './host-facts.js'
-import { listAddresses, listToProbe, planScan, type ScanFacts, type ScannedAddress } from './plan-scan.js'
+import {
+  listAddresses,
+  listEdges,
+  listToProbe,
+  planScan,
+  type ScanFacts,
+  type ScannedAddress,
+} from './plan-scan.js'
 
 export interface ScanRequest {
   /** An address or a network of /24 or smaller. */
