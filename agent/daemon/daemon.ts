@@ -23,7 +23,7 @@ import { lockState } from '../state/lock.js'
 import { readCapacity } from '../storage/pool.js'
 import { Closers } from './closers.js'
 import { openDomain, type Domain } from './domain.js'
-import { openHost, type Host } from './host.js'
+import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { readMetrics } from './metrics.js'
 import { startUpkeep, type UpkeepParts } from './upkeep.js'
 
@@ -41,6 +41,7 @@ export interface DaemonOptions {
  * @returns how to end it; guests go on
  */
 export async function startDaemon(options: DaemonOptions): Promise<() => Promise<void>> {
+  checkInterfacePrefix(options.config.network)
   const closers = new Closers()
   try {
     await open(options, closers)

@@ -1,8 +1,11 @@
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
+import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
 import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
+import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
 import type { Network } from '../network/contract.js'
 import { createNetwork } from '../network/network.js'
@@ -66,6 +69,19 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     ipv4Total: subnet.last - subnet.first + 1,
     resolvers: await readResolvers(config),
   }
+}
+
+/**
+ * What comes in at interfaces of guests' names is dropped unless it is by way of the bridge.
+ * @throws {BerthError} `invalid_field` where the prefix is that of the bridge or of a device of the host
+ */
+export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {
+  const pattern = new RegExp(`^${prefix}\\d`)
+  const others = [...readInterfaces()].filter((name) => existsSync(`/sys/class/net/${name}/device`))
+  const taken = [bridge, ...others].find((name) => pattern.test(name))
+  if (taken === undefined) return
+  const message = `network.interface_prefix: ${taken} would be taken for a guest's interface`
+  throw invalidField('network.interface_prefix', message)
 }
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {

@@ -25,14 +25,15 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // The bridge before all rules: guests that still run, or cannot be stopped, are then on no network.
+    // Without the bridge guests are on no network, as long as the rules stand that drop what comes past it.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
-    await attempt(failures, 'network', () => removeNetwork(config))
-    await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
-    if (await attempt(failures, 'guests', () => removeGuests(config, log)))
+    if (await attempt(failures, 'guests', () => removeGuests(config, log))) {
+      await attempt(failures, 'network', () => removeNetwork(config))
       await attempt(failures, 'pool', () => removePool(config.storage, log))
+    }
+    await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
   } finally {
     unlock()
   }

@@ -1,4 +1,4 @@
-import { BerthError } from '../../shared/errors.js'
+import { BerthError, describeError } from '../../shared/errors.js'
 import { isUp, readFlags, readInterfaces, readPorts } from '../host/interfaces.js'
 import type { Ip } from '../host/ip.js'
 import { changeSysctl } from '../host/sysctl-change.js'
@@ -19,23 +19,22 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 
 /**
  * Puts guests' interfaces back on the bridge that somebody took off, or that lost it; returns what was wrong. LXC sets
- * nothing of a port but its bridge, so that is all.
- * @throws the first failure, once all were tried
+ * nothing of a port but its bridge, so that is all. One that will not go back, as out of Open vSwitch, reaches nobody
+ * meanwhile, and keeps nothing from the others.
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
   const strays = findStrays(bridge, devices)
   if (strays.length === 0) return []
   await ip.close() // it may remember other interfaces by these names
   const repairs: string[] = []
-  const failures: unknown[] = []
   for (const device of strays)
     try {
       await ip.run([`link set dev ${device} master ${bridge}`])
       repairs.push(`${device} put back on ${bridge}`)
     } catch (cause) {
-      if (readFlags(device) !== undefined) failures.push(cause) // else its guest has ended
+      if (readFlags(device) === undefined) continue // its guest has ended
+      repairs.push(`${device} could not be put back on ${bridge}: ${describeError(cause)}`)
     }
-  if (failures.length > 0) throw failures[0]
   return repairs
 }
 

@@ -44,7 +44,7 @@ describe('ruleset', () => {
     ]) {
       const rules = commands.filter((line) => line.startsWith(`add rule inet berth2 ${chain} `))
       const before = rules.slice(0, rules.indexOf(`add rule inet berth2 ${chain} jump ${jump}`))
-      expect(before).to.have.lengthOf.within(1, 4)
+      expect(before).to.have.lengthOf.within(1, 5)
       for (const line of before) expect(line).to.match(/drop$/)
     }
   })
@@ -52,7 +52,11 @@ describe('ruleset', () => {
   it('forwards nothing to link-local addresses, whatever a firewall accepts', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump/.test(line))
-    for (const destination of ['ip daddr 169.254.0.0/16', 'ip6 daddr { fe80::/10, fd00:ec2::254 }'])
+    for (const destination of [
+      'ip daddr 169.254.0.0/16 meta l4proto != { tcp, udp }',
+      'ip daddr 169.254.0.0/16 ct direction original th dport != 53',
+      'ip6 daddr { fe80::/10, fd00:ec2::254 }',
+    ])
       expect(rules.slice(0, decided)).to.include(`add rule inet berth2 from_guest ${destination} drop`)
   })
 

@@ -9,8 +9,8 @@ describe('parseResolvers', () => {
       ['192.0.2.1', '2001:db8::1'],
     ],
     [
-      'leaves out loopback and link-local',
-      'nameserver 127.0.0.53\nnameserver 169.254.169.254\nnameserver fe80::1\nnameserver ::1',
+      'leaves out loopback and link-local ones of IPv6',
+      'nameserver 127.0.0.53\nnameserver fe80::1\nnameserver ::1',
       ['9.9.9.9', '1.1.1.1'],
     ],
     [
@@ -18,6 +18,7 @@ describe('parseResolvers', () => {
       'nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\nnameserver 192.0.2.4',
       ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
     ],
+    ["takes a cloud's own", 'nameserver 169.254.169.254', ['169.254.169.254']],
     ['falls back', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
   ] as const)
     it(name, () => expect(parseResolvers(text)).to.deep.equal(servers))

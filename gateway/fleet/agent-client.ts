@@ -15,8 +15,8 @@ type UnaryMethod<Request, Response> = (
 /** Calls waiting for one host; what a stalled agent can pile up here. */
 const maxWaiting = 2000
 
-/** Calls that change nothing. An agent that cannot carry out another takes it back. */
-const reading = /^(?:get|find|scan)/
+/** Calls that an agent takes back when its host does not carry them out. */
+const takenBack = /^(?!get)\w+(?:PortMapping|Firewall|Limits|Ipv6)$/
 
 /** One call with a deadline. @throws {BerthError} see `fromServiceError` */
 export function callAgent<Request, Response>(
@@ -76,7 +76,7 @@ export class GrpcAgentClient implements AgentClient {
   ): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
       const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
-      const step = reading.test(name) ? words : `${words}; what was set before stays in force`
+      const step = takenBack.test(name) ? `${words}; what was set before stays in force` : words
       const call = (request: unknown): Promise<unknown> => {
         const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
         return this.#call(step, client, name, request)

@@ -62,7 +62,7 @@ describe('a guest that scans its host', function () {
       'udp:123',
       'udp:5353',
     )
-    await lab.serve(lab.client, 'client', 'tcp:80')
+    await lab.serve(lab.client, 'client', 'tcp:53', 'tcp:80')
     for (const address of [clientAddress, clientAddress6])
       await waitFor(() => lab.ask(inside, `tcp:${address}:80`), { what: `the way out to ${address}` })
     const shown = lab.in(lab.host, 'ip', '-6', 'address', 'show', 'dev', 'up0', 'scope', 'link')
@@ -97,6 +97,9 @@ describe('a guest that scans its host', function () {
       await agent.call('attach', { ...scanner, firewall: open })
       expect(lab.ask(inside, asked)).to.equal('')
       await agent.call('attach', scanner)
+      expect(lab.probe(inside, [`icmp,${address}`])).to.deep.equal([false])
+      // A cloud's name server.
+      if (address.includes('.')) expect(lab.ask(inside, `tcp:${address}:53`)).to.match(/^client /)
       lab.in(lab.client, 'ip', 'address', 'delete', address, 'dev', 'lo')
     })
 

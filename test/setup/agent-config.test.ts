@@ -23,6 +23,15 @@ describe('berth-agent', () => {
     expect(JSON.parse(stdout)).to.include({ listen: '127.0.0.1:7999', state_dir: '/var/lib/berth/agent' })
   })
 
+  it('serve refuses a prefix of guests’ interfaces that is its bridge’s', () => {
+    const dirs = `state_dir: ${directory}/state\nrun_dir: ${directory}/run\nstorage: { pool: ${directory}/pool }\n`
+    const { status, stderr } = run('serve', `${dirs}network: { bridge: br0, interface_prefix: br }`)
+    expect([status, stderr]).to.deep.equal([
+      1,
+      "berth-agent: network.interface_prefix: br0 would be taken for a guest's interface\n",
+    ])
+  })
+
   for (const command of ['check-config', 'serve'])
     for (const [name, yaml, told] of [
       ['an unknown key', 'network: { brigde: x }', 'network.brigde: '],

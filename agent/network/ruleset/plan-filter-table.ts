@@ -135,13 +135,15 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
 /*
  * A router forwards nothing to link-local addresses (RFC 3927, section 7; RFC 4291, section 2.5.6), the kernel does so
  * in IPv4: on a cloud's machine 169.254.169.254 would give guests the host's user data and credentials, in its name.
- * Amazon's answers at a unique local address as well.
+ * Amazon's answers at a unique local address as well. Clouds' name servers are there, too, and are spared: the host's
+ * are its guests'.
  */
 function planFromGuest({ subnet }: FilterTablePlan): Item[] {
   return [
     rule('from_guest', 'ct state invalid,untracked drop'),
     rule('from_guest', `ip saddr != ${subnet} drop`),
-    rule('from_guest', 'ip daddr 169.254.0.0/16 drop'),
+    rule('from_guest', 'ip daddr 169.254.0.0/16 meta l4proto != { tcp, udp } drop'),
+    rule('from_guest', 'ip daddr 169.254.0.0/16 ct direction original th dport != 53 drop'),
     rule('from_guest', 'ip6 daddr { fe80::/10, fd00:ec2::254 } drop'),
     rule('from_guest', 'jump firewall_from'),
     ...boundConnections('from_guest', 'outbound', { match: 'ct state new ', guest: 'ether saddr' }),
