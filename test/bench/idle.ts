@@ -7,8 +7,8 @@ const measureMs = 60_000
 const ticksPerSecond = 100
 
 /**
- * Resident memory and processor time of the daemons while nobody asks for anything. With the agent's go those of the
- * tools it keeps, where pages that several share are counted once (PSS).
+ * Resident memory and processor time of the daemons while nobody asks for anything, with those of the tools they keep;
+ * of memory that several share a part is counted for each (PSS).
  */
 export async function benchIdle(
   pidFiles: { agent: string; gateway: string },
@@ -23,7 +23,8 @@ export async function benchIdle(
   await delay(measureMs)
   for (const [i, [name, pid]] of pids.entries()) {
     const percent = ((familyTicks(pid) - (before[i] ?? 0)) / ticksPerSecond / (measureMs / 1000)) * 100
-    figures.push(figure(`${name}, ${guests} guests: resident memory`, 'MB', { Berth: familyRssMb(pid) }))
+    figures.push(figure(`${name}, ${guests} guests: resident memory`, 'MB', { Berth: rssMb(pid) }))
+    figures.push(figure('the same with its tools', 'MB', { Berth: rssMb(pid) + toolsMb(pid) }))
     figures.push(figure(`${name}, ${guests} guests: processor`, '% of one', { Berth: percent }))
   }
   return figures
@@ -41,10 +42,14 @@ function ticks(pid: number): number {
   return [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0)
 }
 
-/** With what it started and keeps: the agent's launcher and tools on pipes, the gateway's Redis. */
-function familyRssMb(pid: number): number {
+function rssMb(pid: number): number {
+  return readKb(`/proc/${pid}/status`, 'VmRSS') / 1024
+}
+
+/** What it started and keeps: the agent's launcher and tools on pipes, the gateway's Redis. */
+function toolsMb(pid: number): number {
   const tools = readChildren(pid).map((child) => readKb(`/proc/${child}/smaps_rollup`, 'Pss'))
-  return tools.reduce((sum, kb) => sum + kb, readKb(`/proc/${pid}/status`, 'VmRSS')) / 1024
+  return tools.reduce((sum, kb) => sum + kb, 0) / 1024
 }
 
 function readChildren(pid: number): number[] {
