@@ -17,7 +17,8 @@ import { restoreKernelSettings } from './kernel-record.js'
 
 /**
  * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, journal. Needs
- * no journal, and works on what a crash left; what fails does not keep the rest, only files stay while guests might.
+ * no journal, and works on what a crash left; what fails does not keep the rest, but rules, pool and files
+ * stay while guests might.
  * @throws {BerthError} `already_running` while the agent runs
  * @throws {AggregateError} of everything that failed
  */

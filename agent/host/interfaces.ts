@@ -1,4 +1,4 @@
-import { listDirectory, parseNetDev, readKernelFile } from './proc.js'
+import { listDirectory, readKernelFile } from './proc.js'
 
 /* Interfaces of the network namespace, as the kernel shows them, without a process. */
 
@@ -6,7 +6,7 @@ const interfaceUp = 1
 
 /** Names of all. */
 export function readInterfaces(): ReadonlySet<string> {
-  return new Set(parseNetDev(readKernelFile('/proc/net/dev') ?? '').keys())
+  return new Set(listDirectory('/sys/class/net'))
 }
 
 /** Names of a bridge's ports; empty: it has none, or is not there. */

@@ -96,7 +96,7 @@ sub report {
 }
 
 sub evaluate {
-  my ($id, $program) = (shift, shift);
+  my ($id, $program) = @_;
   open my $output, '>', \my $text or return refuse($id, "output: $!");
   my $usual = select $output;
   my $done = eval "package Brief; $program; 1";

@@ -1,5 +1,5 @@
 import { BerthError, describeError } from '../../shared/errors.js'
-import { isUp, readFlags, readInterfaces, readPorts } from '../host/interfaces.js'
+import { isUp, readFlags, readPorts } from '../host/interfaces.js'
 import type { Ip } from '../host/ip.js'
 import { changeSysctl } from '../host/sysctl-change.js'
 import { findSysctl } from '../host/sysctl.js'
@@ -45,10 +45,8 @@ export function isBroken(bridge: string, devices: readonly string[]): boolean {
 
 /** One that is down carries nothing: LXC is about to put it on the bridge itself, and fails where it is there. */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
-  const [interfaces, ports] = [readInterfaces(), readPorts(bridge)]
-  return devices.filter(
-    (device) => interfaces.has(device) && !ports.has(device) && isUp(readFlags(device) ?? '0'),
-  )
+  const ports = readPorts(bridge)
+  return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
 }
 
 /** Sets what differs of the kernel's settings; returns what was wrong. */

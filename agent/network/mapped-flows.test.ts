@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { joinNeighbours, MappedFlowIndex, type MappedFlows } from './mapped-flows.js'
+import { joinNeighbours, type MappedFlows } from './mapped-flows.js'
 
 const flows = (hostPort: number, hostPortEnd = hostPort, more: Partial<MappedFlows> = {}): MappedFlows => ({
   ...{ protocol: 'udp', hostIp: '', hostPort, hostPortEnd, target: '10.64.0.2' },
@@ -44,22 +44,5 @@ describe('flows of mappings', () => {
       expect(joinNeighbours(joined)).to.deep.equal(joined)
     }
     fc.assert(fc.property(fc.array(anyFlows, { maxLength: 12 }), isJoined))
-  })
-
-  it('lead elsewhere where any of them meets a mapping of another target', () => {
-    const meets = (a: MappedFlows, b: MappedFlows): boolean =>
-      a.protocol === b.protocol &&
-      a.target !== b.target &&
-      a.target.includes(':') === b.target.includes(':') &&
-      (a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp) &&
-      a.hostPort <= b.hostPortEnd &&
-      b.hostPort <= a.hostPortEnd
-    fc.assert(
-      fc.property(fc.array(anyFlows, { maxLength: 12 }), anyFlows, (all, mapping) => {
-        const expected = all.some((each) => meets(each, mapping))
-        expect(new MappedFlowIndex(all).leadsElsewhere(mapping)).to.equal(expected)
-      }),
-      { numRuns: 2000 },
-    )
   })
 })

@@ -12,7 +12,13 @@ export interface MappedFlows {
 
 /** Ports in a row that lead to one address become one: a range that is shifted is an element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
-  const alike = groupBy(all, ({ protocol, hostIp, target }) => [`${protocol} ${hostIp} ${target}`])
+  const alike = new Map<string, MappedFlows[]>()
+  for (const flows of all) {
+    const key = `${flows.protocol} ${flows.hostIp} ${flows.target}`
+    const row = alike.get(key)
+    if (row) row.push(flows)
+    else alike.set(key, [flows])
+  }
   return [...alike.values()].flatMap(joinRows)
 }
 
@@ -27,69 +33,18 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** Up to and with one that begins at `first`: which reaches furthest, and how far one of another target does. */
-interface Reach {
-  readonly first: number
-  readonly target: string
-  readonly last: number
-  readonly otherLast: number
+/** May a flow be of both, and end at another guest of the same family? */
+export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
+  return (
+    isElsewhere(flows.target, mapping.target) &&
+    flows.protocol === mapping.protocol &&
+    (flows.hostIp === '' || mapping.hostIp === '' || flows.hostIp === mapping.hostIp) &&
+    flows.hostPort <= mapping.hostPortEnd &&
+    mapping.hostPort <= flows.hostPortEnd
+  )
 }
 
-/** Finds flows that end at another guest than a mapping's, however many there are of either. */
-export class MappedFlowIndex {
-  /** By protocol, family and host address, and those of all addresses together. */
-  readonly #reaches: ReadonlyMap<string, readonly Reach[]>
-
-  constructor(all: readonly MappedFlows[]) {
-    const byPlace = groupBy(all, (flows) => [keyOf(flows, flows.hostIp), keyOf(flows, 'any')])
-    this.#reaches = new Map([...byPlace].map(([key, flows]) => [key, reachesOf(flows)]))
-  }
-
-  /** Are there any at the mapping's ports, of its family? */
-  leadsElsewhere(mapping: MappedFlows): boolean {
-    const places = mapping.hostIp === '' ? ['any'] : ['', mapping.hostIp]
-    return places.some((place) => {
-      const reach = findLast(this.#reaches.get(keyOf(mapping, place)) ?? [], mapping.hostPortEnd)
-      if (!reach) return false
-      return (reach.target === mapping.target ? reach.otherLast : reach.last) >= mapping.hostPort
-    })
-  }
-}
-
-function keyOf({ protocol, target }: MappedFlows, place: string): string {
-  return `${protocol} ${target.includes(':') ? 'ipv6' : 'ipv4'} ${place}`
-}
-
-function reachesOf(flows: readonly MappedFlows[]): Reach[] {
-  const reaches: Reach[] = []
-  let [target, last, otherLast] = ['', 0, 0]
-  for (const next of flows.toSorted((a, b) => a.hostPort - b.hostPort)) {
-    const isOther = next.target !== target
-    if (isOther) otherLast = Math.max(otherLast, Math.min(last, next.hostPortEnd))
-    if (next.hostPortEnd > last) [target, last] = [next.target, next.hostPortEnd]
-    reaches.push({ first: next.hostPort, target, last, otherLast })
-  }
-  return reaches
-}
-
-/** The last that begins at or before a port. */
-function findLast(reaches: readonly Reach[], port: number): Reach | undefined {
-  let [from, to] = [0, reaches.length]
-  while (from < to) {
-    const middle = (from + to) >>> 1
-    if (reaches[middle]!.first <= port) from = middle + 1
-    else to = middle
-  }
-  return reaches[from - 1]
-}
-
-function groupBy<T>(items: readonly T[], keysOf: (item: T) => readonly string[]): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const item of items)
-    for (const key of keysOf(item)) {
-      const group = groups.get(key)
-      if (group) group.push(item)
-      else groups.set(key, [item])
-    }
-  return groups
+/** Another address of the same family. */
+export function isElsewhere(address: string, target: string): boolean {
+  return address !== target && address.includes(':') === target.includes(':')
 }

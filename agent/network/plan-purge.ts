@@ -1,6 +1,6 @@
 import { addressOf } from './element-index.js'
 import { parsePorts } from './element-ports.js'
-import { joinNeighbours, MappedFlowIndex, type MappedFlows } from './mapped-flows.js'
+import { isElsewhere, joinNeighbours, leadsElsewhere, type MappedFlows } from './mapped-flows.js'
 import { keyOf, setOf, type Change } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 
@@ -68,18 +68,11 @@ export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,
   added: readonly MappedFlows[],
 ): boolean {
-  if (added.length === 0) return false
-  const index = new MappedFlowIndex(mappings)
-  const targets = [...new Set(added.map(({ target }) => target))]
-  return (
-    targets.some((target) => addresses.some((address) => isElsewhere(address, target))) ||
-    added.some((mapping) => index.leadsElsewhere(mapping))
+  return added.some(
+    (mapping) =>
+      addresses.some((address) => isElsewhere(address, mapping.target)) ||
+      mappings.some((flows) => leadsElsewhere(flows, mapping)),
   )
-}
-
-/** Of the same family. */
-function isElsewhere(address: string, target: string): boolean {
-  return address !== target && address.includes(':') === target.includes(':')
 }
 
 function flowsOf(id: ElementId, value: string): MappedFlows {

@@ -23,8 +23,8 @@ export interface FreePortsQuery {
 
 interface Place {
   readonly record: GuestRecord
-  /** In its list, of one that changes. */
-  readonly index?: number
+  /** Of its mappings the one that changes. */
+  readonly replaced?: PortMapping
   readonly position: number
   readonly listening: ReadonlySet<string>
 }
@@ -74,7 +74,10 @@ export class PortMappings {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
       store.removeMapping(record.uuid, position) // its own ports are free for it
-      this.#put({ record, index, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
+      this.#put(
+        { record, replaced: old, position, listening },
+        checkPortMapping(changePortMapping(old, wanted)),
+      )
       return freeing(position, old)
     }
     return this.#change(target, write, prepare)
@@ -118,9 +121,8 @@ export class PortMappings {
     })
   }
 
-  #put({ record, index = -1, position, listening }: Place, wanted: CheckedMapping): void {
+  #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
     const hasIpv6 = record.ipv6Addresses.length > 0
-    const replaced = record.portMappings[index]
     const others = record.portMappings.filter((mapping) => mapping !== replaced)
     const order = { wanted: [wanted], listening, hasIpv6, others, ...(replaced && { replaced }) }
     const [mapping] = reserveMappings(this.context, order)

@@ -91,7 +91,7 @@ export class HostAddressBook implements AddressBook {
   get warnings(): readonly string[] {
     return [
       ...planPoolWarnings(readPool(this.options.db), this.#ipv4.missing, readDefaultRoutes().ipv4),
-      ...describeMissing(this.readIpv6().sources),
+      ...describeMissing(readPrefixes(this.options.db), kernelFacts.listInterfaces()),
     ]
   }
 

@@ -4,7 +4,7 @@ import {
   type DefaultRoute,
   type InterfaceIpv4,
 } from '../../host/addresses.js'
-import { listDirectory } from '../../host/proc.js'
+import { readInterfaces } from '../../host/interfaces.js'
 import { probeNeighbours } from './neighbour-probe.js'
 
 /** What pools and scans go by of the host itself, as it is at the moment. */
@@ -19,7 +19,7 @@ export interface HostFacts {
 
 /** Those of the agent's network namespace. */
 export const kernelFacts: HostFacts = {
-  listInterfaces: () => listDirectory('/sys/class/net'),
+  listInterfaces: () => [...readInterfaces()],
   listIpv4: listIpv4Addresses,
   readDefaultRoutes,
   probe: probeNeighbours,

@@ -68,13 +68,14 @@ function planConfigured(
     const source = sourceOf(prefix, addresses)
     return interfaces.includes(prefix.interface) ? source : { ...source, isMissing: true }
   })
-  return { sources, reason: describeMissing(sources).join('; ') }
+  return { sources, reason: describeMissing(configured, interfaces).join('; ') }
 }
 
-/** One for each interface that is not there. */
-export function describeMissing(sources: readonly Ipv6Source[]): string[] {
-  const missing = new Set(sources.filter(({ isMissing }) => isMissing).map(({ prefix }) => prefix.interface))
-  return [...missing].map((device) => `IPv6 prefixes belong on ${device}, which is not there`)
+/** One for each interface of prefixes that is not there. */
+export function describeMissing(prefixes: readonly Ipv6Prefix[], interfaces: readonly string[]): string[] {
+  const named = new Set(prefixes.map((prefix) => prefix.interface))
+  const missing = [...named].filter((device) => !interfaces.includes(device))
+  return missing.map((device) => `IPv6 prefixes belong on ${device}, which is not there`)
 }
 
 /** Those that addresses can be given of. */
