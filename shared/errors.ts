@@ -22,6 +22,8 @@ export interface ErrorOptions {
 export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
+  /** What was asked has been taken back: what was before is in force. */
+  undone = false
 
   constructor(
     readonly kind: ErrorKind,

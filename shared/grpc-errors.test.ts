@@ -31,6 +31,15 @@ describe('errors over gRPC', () => {
       ])
     })
 
+  it('of the host’s failure nothing comes out but that what was asked was taken back', () => {
+    const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
+    const { code, message } = fromServiceError(toServiceError(failure), 'set firewall')
+    expect([code, message]).to.deep.equal([
+      'agent_error',
+      'the host failed: set firewall; what was set before stays in force',
+    ])
+  })
+
   it('what is no BerthError tells nothing of its insides', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])

@@ -3,7 +3,7 @@ import { BerthError, toBerthError, type ErrorKind } from './errors.js'
 
 /*
  * BerthError as a gRPC status and back. The stable code travels as `berth-code`, the offending field as
- * `berth-field`; causes stay on the side where they happened.
+ * `berth-field`, that it was taken back as `berth-undone`; causes stay on the side where they happened.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {
@@ -43,6 +43,7 @@ export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   const metadata = new Metadata()
   metadata.set('berth-code', known.code)
   if (known.field !== undefined) metadata.set('berth-field', known.field)
+  if (known.undone) metadata.set('berth-undone', '1')
   const code = known.code === 'operation_conflict' ? status.ABORTED : statusOfKind[known.kind]
   return { code, details: known.message.slice(0, maxDetails), metadata }
 }
@@ -70,7 +71,8 @@ export function fromServiceError(error: unknown, step: string): BerthError {
     return new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause: error })
   if (error.code === status.DEADLINE_EXCEEDED)
     return new BerthError('timeout', 'agent_timeout', 'the host did not answer in time', { cause: error })
-  return new BerthError('internal', 'agent_error', `the host failed: ${step}`, { cause: error })
+  const undone = readText(error, 'berth-undone', /^1$/) ? '; what was set before stays in force' : ''
+  return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
 }
 
 function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthError {

@@ -15,9 +15,6 @@ type UnaryMethod<Request, Response> = (
 /** Calls waiting for one host; what a stalled agent can pile up here. */
 const maxWaiting = 2000
 
-/** Calls that an agent takes back when its host does not carry them out. */
-const takenBack = /^(?!get)\w+(?:PortMapping|Firewall|Limits|Ipv6)$/
-
 /** One call with a deadline. @throws {BerthError} see `fromServiceError` */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
@@ -75,8 +72,7 @@ export class GrpcAgentClient implements AgentClient {
     clientOf: (connection: AgentConnection) => object,
   ): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
-      const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
-      const step = takenBack.test(name) ? `${words}; what was set before stays in force` : words
+      const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
       const call = (request: unknown): Promise<unknown> => {
         const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
         return this.#call(step, client, name, request)

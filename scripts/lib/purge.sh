@@ -105,8 +105,8 @@ instance_processes() {
   done
 }
 
-# The bridge first: guests are cut off before the rules go. Then what is on the host's own interfaces, nft tables of
-# every family, guests' interfaces with the devices of their rates (<prefix><id>u).
+# The bridge first, then guests' interfaces with the devices of their rates (<prefix><id>u), and nft tables of every
+# family last: a guest that would not end is on no network before the rules go.
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table berth)
@@ -114,12 +114,12 @@ purge_network() {
   prefix=$(agent_get network.interface_prefix bt)
   purge_addresses "$table" "$bridge"
   ip link delete "$bridge" 2>/dev/null || true
-  while read -r _ family name; do
-    if [ "$name" = "$table" ]; then nft delete table "$family" "$name"; fi
-  done < <(nft list tables 2>/dev/null)
   while read -r name; do ip link delete "$name" 2>/dev/null || true; done < <(
     ip -o link show 2>/dev/null | sed -nE "s/^[0-9]+: (${prefix}[0-9]+u?)[:@].*/\1/p"
   )
+  while read -r _ family name; do
+    if [ "$name" = "$table" ]; then nft delete table "$family" "$name"; fi
+  done < <(nft list tables 2>/dev/null)
 }
 
 # Public addresses, proxy entries and routes of guests. The agent marks them by a digest of its table's name

@@ -143,11 +143,11 @@ describe('settings where something fails', function () {
     )
     const before = [await host.firewall(uuid), chain()]
     faults({ attach: 'fail' })
-    const refused = codeOf(host.setFirewall(uuid, { enabled: false, defaultAction: 'ACCEPT', rules: [] }))
-    expect(await refused).to.equal('internal_error')
+    const open = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
+    expect(await codeOf(host.setFirewall(uuid, open))).to.equal('internal_error')
     expect([await host.firewall(uuid), chain()]).to.deep.equal(before)
     faults({})
-    await host.setFirewall(uuid, { enabled: false, defaultAction: 'ACCEPT', rules: [] })
+    await host.setFirewall(uuid, open)
   })
 
   describe('of two guests at once', () => {

@@ -61,7 +61,8 @@ describe('settings of a guest, gateway to agent', function () {
 
   it('that a host cannot carry out: the answer says that the ones before stay in force, and no more of the host', async () => {
     const { uuid } = seen('sim-3')
-    agent.host.settings.lostAnswer = new BerthError('internal', 'internal_error', 'attach bt3: nft: died')
+    const failure = new BerthError('internal', 'internal_error', 'attach bt3: nft: died')
+    agent.host.settings.lostAnswer = Object.assign(failure, { undone: true })
     const order = { uuid, mapping, ifRevision: 0, operationId: '' }
     const refusal = await client.settings.addPortMapping(order).catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({

@@ -1,13 +1,12 @@
 import { expect } from 'chai'
 import { pino } from 'pino'
-import { conflict } from '../../../shared/errors.js'
+import { conflict, type BerthError } from '../../../shared/errors.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
-import type { GuestContext } from '../context.js'
 import { openFirewall, unlimitedTraffic, type GuestRecord } from '../record.js'
 import { GuestStore } from '../store.js'
 import { Turns } from '../turns.js'
-import { changeGuest, type Change } from './change.js'
+import { changeGuest, type Change, type ChangeContext } from './change.js'
 import { pruneDone } from './done.js'
 
 const limits = {
@@ -17,7 +16,7 @@ const limits = {
 
 describe('a setting', () => {
   let store: GuestStore
-  let context: GuestContext
+  let context: ChangeContext
   /** What the host was told, in order. */
   let told: string[]
 
@@ -35,7 +34,7 @@ describe('a setting', () => {
       turns: new Turns(),
       log: pino({ level: 'silent' }),
       now: () => 5,
-    } as unknown as GuestContext
+    }
     told = []
   })
   afterEach(() => store.changes.db.close())
@@ -90,6 +89,18 @@ describe('a setting', () => {
       Promise.reject(conflict(record.statusReason === '' ? 'second' : 'first', 'no'))
     expect(await change(0, setReason('b', refusing))).to.equal('first')
     expect(store.get('u1').statusReason).to.equal('')
+  })
+
+  it('says of a failure whether it went back', async () => {
+    const undone = async (what: Change): Promise<unknown> =>
+      changeGuest(context, { uuid: 'u1', ifRevision: 0 }, what).catch((error: BerthError) => error.undone)
+    const refuse = (): Promise<void> => Promise.reject(new Error('nft died'))
+    const once = (record: GuestRecord): Promise<void> =>
+      record.statusReason === 'b' ? refuse() : Promise.resolve()
+    expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([
+      true,
+      false,
+    ])
   })
 
   it('is refused where another revision is expected, also where it changes while it waits', async () => {

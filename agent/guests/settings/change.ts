@@ -1,4 +1,4 @@
-import { conflict } from '../../../shared/errors.js'
+import { conflict, toBerthError } from '../../../shared/errors.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import { forgetDone, isDone, noteDone } from './done.js'
@@ -60,8 +60,9 @@ async function carryOut(context: ChangeContext, target: Target, change: Change):
   const changed = store.get(target.uuid)
   try {
     await change.apply?.(changed)
-  } catch (error) {
-    await restore(context, target.uuid, { takeBack, apply: change.apply })
+  } catch (cause) {
+    const error = toBerthError(cause, 'carry out a setting')
+    error.undone = await restore(context, target.uuid, { takeBack, apply: change.apply })
     throw error
   }
   return store.renew(changed)
@@ -97,17 +98,22 @@ interface Undo {
   readonly apply: Change['apply']
 }
 
-/** What fails here is logged only: the caller is told of the first failure, and the next comparison repairs. */
+/**
+ * What fails here is logged only: the caller is told of the first failure, and the next comparison repairs.
+ * @returns whether what was before is in force
+ */
 async function restore(
   { store, log }: ChangeContext,
   uuid: string,
   { takeBack, apply }: Undo,
-): Promise<void> {
+): Promise<boolean> {
   try {
     store.changes.transaction(takeBack)
     const record = store.find(uuid)
     if (record && record.status !== 'deleting') await apply?.(record)
+    return true
   } catch (err) {
     log.error({ err, guest: uuid }, 'take back a setting')
+    return false
   }
 }
