@@ -15,13 +15,19 @@ export interface ProcessStat {
   readonly startTime: number
 }
 
-/** Text of a small kernel file, `undefined` when it, or the process it is about, is gone. */
+/** EINVAL is what sysfs says of an interface that is being deleted. */
+const goneCodes = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'ENOTDIR', 'EINVAL'])
+
+function isGone(error: unknown): boolean {
+  return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
+}
+
+/** Text of a small kernel file, `undefined` when it, or the process or interface it is about, is gone. */
 export function readKernelFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1')
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ESRCH' || code === 'ENODEV' || code === 'ENOTDIR') return undefined
+    if (isGone(error)) return undefined
     throw error
   }
 }
@@ -148,8 +154,7 @@ export function listDirectory(path: string): string[] {
   try {
     return readdirSync(path)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ESRCH' || code === 'ENODEV' || code === 'ENOTDIR') return []
+    if (isGone(error)) return []
     throw error
   }
 }
