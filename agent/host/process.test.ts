@@ -87,7 +87,9 @@ describe('the launcher', () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
-    const survivor = failureOf(run('sleep', ['31.0171'], { survives: true })).finally(() => (survives = false))
+    const survivor = failureOf(run('sleep', ['31.0171'], { survives: true })).finally(
+      () => (survives = false),
+    )
     await bothBegin('31.17', '31.0171')
     process.kill(findLauncher(), 'SIGKILL')
     expect((await killed).code).to.equal(null)
