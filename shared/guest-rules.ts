@@ -11,8 +11,8 @@ export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
 /** Ids become part of interface names, which the kernel bounds: ten digits at most. */
 export const maxGuestId = 9_999_999_999
-/** Printable text on one line. */
-export const descriptionPattern = '^[^\\u0000-\\u001f\\u007f\\u2028\\u2029]{0,200}$'
+/** Printable text on one line, for a regular expression with the flag `u`. */
+export const descriptionPattern = '^[^\\p{Cc}\\u2028\\u2029]{0,200}$'
 
 export const limits = {
   vcpuMilli: { min: 50, max: 256_000 },
@@ -22,6 +22,12 @@ export const limits = {
   ioMbps: { min: 0, max: 100_000 },
   portMappings: { min: 0, max: 1000 },
 } as const
+
+const description = new RegExp(descriptionPattern, 'u')
+
+export function isDescription(text: string): boolean {
+  return description.test(text)
+}
 
 /** @throws {BerthError} `invalid_field` */
 export function checkGuestName(name: string): void {
@@ -67,9 +73,7 @@ const keyTypes = [
  */
 export function parseSshPublicKey(line: string): string {
   const bad = (why: string): BerthError => invalidField('ssh_public_key', `ssh_public_key: ${why}`)
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused
-  if (line.length > 16_384 || /[\x00-\x1f\x7f\u0080-\u009f\u2028\u2029]/.test(line.trim()))
-    throw bad('must be one line')
+  if (line.length > 16_384 || /[\p{Cc}\u2028\u2029]/u.test(line.trim())) throw bad('must be one line')
   const [type = '', blob = '', ...comment] = line.trim().split(/ +/)
   if (!keyTypes.includes(type)) throw bad(`must begin with one of ${keyTypes.join(', ')}`)
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(blob)) throw bad('is not base64')

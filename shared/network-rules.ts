@@ -1,6 +1,6 @@
 import { parseAddress, parseAddressRange } from './addresses.js'
 import { invalidField } from './errors.js'
-import { descriptionPattern, limits } from './guest-rules.js'
+import { isDescription, limits } from './guest-rules.js'
 
 /*
  * Rules for what is set of a guest's network, checked by the gateway and again by the agent. What passes is
@@ -54,7 +54,7 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
   const { description } = wanted
   const protocol = oneOf(`${at}protocol`, wanted.protocol, ['tcp', 'udp'])
   const hostIp = checkHostIp(`${at}host_ip`, wanted.hostIp)
-  if (!new RegExp(descriptionPattern).test(description)) throw badDescription(`${at}description`)
+  if (!isDescription(description)) throw badDescription(`${at}description`)
   const length = checkLengths(wanted, at)
   const { hostPort, containerPort } = wanted
   const hostPortEnd = endOf(`${at}host_port`, hostPort, length)
@@ -193,7 +193,7 @@ function checkRule(wanted: WantedRule, index: number): CheckedRule {
   const protocol = oneOf(at('protocol'), wanted.protocol, ruleProtocols)
   const network = oneOf(at('network'), wanted.network, networks)
   if (!/^[A-Za-z0-9_-]{0,64}$/.test(wanted.id)) throw invalidField(at('id'), `${at('id')}: malformed`)
-  if (!new RegExp(descriptionPattern).test(wanted.description)) throw badDescription(at('description'))
+  if (!isDescription(wanted.description)) throw badDescription(at('description'))
   return {
     id: wanted.id,
     direction: oneOf(at('direction'), wanted.direction, directions),

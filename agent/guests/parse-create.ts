@@ -2,7 +2,7 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import {
   checkGuestName,
   checkSshPassword,
-  descriptionPattern,
+  isDescription,
   limits as ranges,
   maxGuestId,
   parseSshPublicKey,
@@ -81,8 +81,7 @@ export function parseUuid(field: string, value: string): string {
 
 /** Who asked, for the task list: one printable line. */
 export function parseRequester(value: string): string {
-  if (!new RegExp(descriptionPattern).test(value))
-    throw invalidField('requested_by', 'requested_by: must be one line')
+  if (!isDescription(value)) throw invalidField('requested_by', 'requested_by: must be one line')
   return value
 }
 

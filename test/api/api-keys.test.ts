@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { scopeCatalogue } from '../../gateway/access/scopes.js'
-import { startTestGateway, type Envelope, type TestGateway } from '../support/test-gateway.js'
+import type { Body } from '../support/body.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
 const uuids = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'] as const
@@ -24,7 +25,7 @@ describe('API keys over HTTP', () => {
     expect(reply.status, reply.text).to.equal(201)
     return reply.body.data as Made
   }
-  const find = async (id: number): Promise<Envelope> =>
+  const find = async (id: number): Promise<Body> =>
     ((await gateway.request('GET', '/api-keys')).body.data as { id: number }[]).find((row) => row.id === id)
   const answerTo = async (
     ...request: Parameters<TestGateway['request']>

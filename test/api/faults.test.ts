@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
 import { createLogger } from '../../shared/logging.js'
-import { until } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 const timeouts = { headersMs: 400, requestMs: 800, keepAliveMs: 5000, checkEveryMs: 100 }
@@ -65,10 +65,9 @@ describe('HTTP under faults', function () {
     const pid = await gateway.redis.pid()
     process.kill(pid, 'SIGSTOP')
     try {
-      await until(
-        async () => (await gateway.request('GET', '/dashboard')).status === 503,
-        'the loss is noticed',
-      )
+      await waitFor(async () => (await gateway.request('GET', '/dashboard')).status === 503, {
+        what: 'the loss is noticed',
+      })
       for (const [method, path] of [
         ['GET', '/containers'],
         ['POST', '/containers/audited/start'],
@@ -86,7 +85,9 @@ describe('HTTP under faults', function () {
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    await until(async () => (await gateway.request('GET', '/dashboard')).status === 200, 'it is back')
+    await waitFor(async () => (await gateway.request('GET', '/dashboard')).status === 200, {
+      what: 'it is back',
+    })
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
   })
 
@@ -152,7 +153,7 @@ describe('shutdown', () => {
     gateway.fleet.reached = () => held
     gateway.fleet.addGuest({ name: 'in-flight' })
     const answer = gateway.request('POST', '/containers/in-flight/start')
-    await until(() => gateway.fleet.operations().length > 0, 'the request is at work')
+    await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request is at work' })
     const closed = gateway.closeServer(10_000)
     const refused = await connects(gateway)
     release()
@@ -167,7 +168,7 @@ describe('shutdown', () => {
     gateway.fleet.reached = () => new Promise(() => undefined)
     gateway.fleet.addGuest({ name: 'for-ever' })
     const answer = gateway.request('POST', '/containers/for-ever/start').catch(() => 'cut off')
-    await until(() => gateway.fleet.operations().length > 0, 'the request is at work')
+    await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request is at work' })
     const started = performance.now()
     await gateway.closeServer(200)
     expect(performance.now() - started).to.be.lessThan(5000)

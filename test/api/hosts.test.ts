@@ -10,15 +10,13 @@ import { validateConfig } from '../../shared/config.js'
 import { parseJoinToken } from '../../shared/join-token.js'
 import { freePort } from '../support/test-fleet.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
+import type { Body } from '../support/body.js'
 import { silentLog } from '../support/redis.js'
 import { SimulatedAgent } from '../support/simulated-agent.js'
 import { SimulatedHost } from '../support/simulated-host.js'
 import { waitFor } from '../support/wait.js'
 
 /* The whole gateway, as berth-gateway starts it, and an agent that joins it over the API alone. */
-
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
-type Body = any
 
 describe('/hosts', function () {
   this.timeout(30_000)

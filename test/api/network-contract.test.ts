@@ -1,7 +1,8 @@
 import { expect } from 'chai'
 import type { Dispatcher } from 'undici'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { startTestGateway, type Envelope, type TestGateway } from '../support/test-gateway.js'
+import type { Body } from '../support/body.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 /*
  * What clients read of the network's endpoints, field by field with its type, and how clients in the field ask.
@@ -128,8 +129,7 @@ function compare(value: unknown, type: Type | Fields, at: string): void {
     return
   }
   expect(value, at).to.be.an('object')
-  for (const [field, inner] of Object.entries(type))
-    compare((value as Envelope)[field], inner, `${at}.${field}`)
+  for (const [field, inner] of Object.entries(type)) compare((value as Body)[field], inner, `${at}.${field}`)
 }
 
 describe('the network’s endpoints, as clients know them', () => {
@@ -165,7 +165,7 @@ describe('the network’s endpoints, as clients know them', () => {
     })
 
   it('reset_date is a month, quantities of pools are numbers in text or a word', async () => {
-    const read = async (path: string): Promise<Envelope> => (await gateway.request('GET', path)).body.data
+    const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
     expect((await read(`/containers/${guest.id}/traffic`)).reset_date).to.match(/^\d{4}-\d{2}$/)
     const { nat4, ipv4, ipv6 } = await read('/routing')
     for (const { remaining, total } of [nat4, ipv4]) expect([remaining, total].join()).to.match(/^\d+,\d+$/)

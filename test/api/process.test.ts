@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { until } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
 
 /** The program as it is started, with a private Redis and no host. */
 describe('berth-gateway', function () {
@@ -81,9 +81,11 @@ describe('berth-gateway', function () {
       const { child, output, ended } = run('serve', '--config', join(directory, 'gateway.yaml'))
       const get = (path: string, headers = {}) =>
         fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: 'close', ...headers } })
-      await until(async () => (await get('/readyz').catch(() => undefined))?.status === 200, 'ready')
+      await waitFor(async () => (await get('/readyz').catch(() => undefined))?.status === 200, {
+        what: 'ready',
+      })
       const answers = () => get('/api/v1/api-keys', { 'x-api-key': key })
-      await until(async () => (await answers()).status === 200, 'the admin key works')
+      await waitFor(async () => (await answers()).status === 200, { what: 'the admin key works' })
       expect(await (await answers()).json()).to.have.nested.property('data[0].name', 'admin')
       child.kill('SIGTERM')
       expect(await ended, output()).to.equal(0)

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
-import { startTestGateway, type Envelope, type TestGateway } from '../support/test-gateway.js'
+import type { Body } from '../support/body.js'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 const address = (last: number) => ({
   ...{ address: `203.0.113.${last}`, interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' },
@@ -21,9 +22,9 @@ describe('routing and addresses over HTTP', () => {
   })
   afterEach(() => gateway.close())
 
-  const routing = async (query = ''): Promise<Envelope> => {
+  const routing = async (query = ''): Promise<Body> => {
     const { body } = await gateway.request('GET', `/routing${query}`)
-    return (body as { data: Envelope }).data
+    return (body as { data: Body }).data
   }
   const put = (body: unknown, query = '') => gateway.request('PUT', `/routing${query}`, { body })
   const create = (body: object) =>

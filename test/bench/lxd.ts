@@ -10,6 +10,8 @@ import { waitFor } from '../support/wait.js'
 const run = promisify(execFile)
 const socketPath = '/var/lib/lxd/unix.socket'
 const image = 'berth-bench'
+/** LXD's; it stays, empty, when its last network goes. */
+const table = ['inet', 'lxd']
 
 const preseed = `
 storage_pools: [{ name: berthbench, driver: btrfs, config: { size: 20GiB } }]
@@ -33,6 +35,7 @@ interface Operation {
 export class Lxd {
   readonly #http = new Agent({ connect: { socketPath }, connections: 32, headersTimeout: 0, bodyTimeout: 0 })
   #daemon: ChildProcess | undefined
+  #hadTable = true
 
   /** Undefined where LXD is not installed. */
   static async open(configDirectory = '/etc/berth-bench'): Promise<Lxd | undefined> {
@@ -89,10 +92,12 @@ export class Lxd {
     if (!this.#daemon) return
     await run('lxd', ['shutdown', '--timeout', '60']).catch(() => undefined)
     this.#daemon.kill()
+    if (!this.#hadTable) await run('nft', ['delete', 'table', ...table]).catch(() => undefined)
   }
 
   async #start(): Promise<void> {
     if (!(await this.#answers())) {
+      this.#hadTable = await hasTable()
       this.#daemon = spawn('lxd', ['--group', 'root'], { stdio: 'ignore' })
       await waitFor(() => this.#answers(), { timeoutMs: 60_000, intervalMs: 200, what: 'lxd' })
     }
@@ -157,4 +162,11 @@ export class Lxd {
     })
     return (await answer.body.json()) as Operation
   }
+}
+
+function hasTable(): Promise<boolean> {
+  return run('nft', ['list', 'table', ...table]).then(
+    () => true,
+    () => false,
+  )
 }

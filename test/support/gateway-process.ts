@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
+import type { Body } from './body.js'
 import { freePort } from './ports.js'
 import { processes } from './inventory.js'
 import { silentLog } from './redis.js'
@@ -12,9 +13,7 @@ const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
 export interface GatewayReply {
   readonly status: number
-  /** Loose on purpose: tests look into it. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
-  readonly body: any
+  readonly body: Body
 }
 
 export interface GatewayRequestOptions {

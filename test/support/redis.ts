@@ -97,8 +97,3 @@ async function readDirectoryText(directory: string): Promise<string> {
   const texts = await Promise.all(names.map((name) => readFile(join(directory, name), 'latin1')))
   return texts.join('')
 }
-
-/** `waitFor` with the condition's name second. */
-export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  await waitFor(condition, { what })
-}

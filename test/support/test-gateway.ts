@@ -12,20 +12,18 @@ import { Store } from '../../gateway/store/store.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import { createTimeFormat } from '../../shared/time.js'
 import { createResponseCheck } from './openapi-check.js'
-import { silentLog, startTestRedis, until, type TestRedis } from './redis.js'
+import type { Body } from './body.js'
+import { silentLog, startTestRedis, type TestRedis } from './redis.js'
 import { SimulatedFleet } from './simulated-fleet.js'
+import { waitFor } from './wait.js'
 
 export interface Reply {
   readonly status: number
   readonly headers: Record<string, string>
   readonly text: string
   /** The parsed body; `undefined` when it is no JSON. */
-  readonly body: Envelope
+  readonly body: Body
 }
-
-/** Loose on purpose: tests look into it, the document says what it must be. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a test reads any field of any answer
-export type Envelope = any
 
 export interface RequestOptions {
   /** Default: the administrator's. "" sends none. */
@@ -87,7 +85,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   const server = await startHttpServer(api.app, { host: '127.0.0.1', port: 0 }, log, options.timeouts)
   const client = createClient(server, api, adminKey)
-  await until(async () => (await client.request('GET', '/dashboard')).status === 200, 'the admin key works')
+  await waitFor(async () => (await client.request('GET', '/dashboard')).status === 200, {
+    what: 'the admin key works',
+  })
   return {
     ...{ fleet, api, access, store, redis, url: server.url, adminKey },
     request: (...given) => client.request(...given),

@@ -178,7 +178,6 @@ function integer(what: string, value: number, low: number, high: number): number
 }
 
 function refuseControlCharacters(line: string): void {
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused
-  if (/[\x00-\x1f\x7f\u2028\u2029]/.test(line))
+  if (/[\p{Cc}\u2028\u2029]/u.test(line))
     throw new Error(`control character in ${JSON.stringify(line)}`)
 }

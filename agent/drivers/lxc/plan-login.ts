@@ -12,11 +12,9 @@ type Named = Pick<Machine, 'hostname' | 'resolvers'>
 const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
   resolver: /^[0-9A-Fa-f.:]{2,45}$/,
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused
-  password: /^[^\x00-\x1f\x7f\u0080-\u009f\u2028\u2029]{1,250}$/,
+  password: /^[^\p{Cc}\u2028\u2029]{1,250}$/u,
   passwordHash: /^\$6\$[./0-9A-Za-z]{1,16}\$[./0-9A-Za-z]{86}$/,
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused
-  publicKey: /^[^\x00-\x1f\x7f\u0080-\u009f\u2028\u2029]{1,16384}$/,
+  publicKey: /^[^\p{Cc}\u2028\u2029]{1,16384}$/u,
 } as const
 
 /** Host name, hosts, resolv.conf and root's login, in the guest's root. @throws before anything is done */
