@@ -1,6 +1,6 @@
 import { parseAddress } from '../../shared/addresses.js'
 import { conflict, invalidField } from '../../shared/errors.js'
-import type { CheckedMapping } from '../../shared/network-rules.js'
+import type { CheckedMapping } from '../../shared/port-mapping-rules.js'
 import { readHostIpv4 } from '../host/addresses.js'
 import { findIpv6Addresses } from '../host/ipv6-addresses.js'
 import { readNatPorts } from '../network/addresses/store.js'

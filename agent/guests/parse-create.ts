@@ -15,7 +15,8 @@ import {
   type CreateGuestRequest,
   type GuestSpec as WireSpec,
 } from '../../proto/gen/berth/agent/v1/guest.js'
-import { checkPortMapping, networkLimits, type CheckedMapping } from '../../shared/network-rules.js'
+import { networkLimits } from '../../shared/network-limits.js'
+import { checkPortMapping, type CheckedMapping } from '../../shared/port-mapping-rules.js'
 import { parseAddresses, parseTime, parseTrafficLimit } from './settings/parse.js'
 import { checkLimits, parseInteger } from './limits.js'
 import type { GuestLimits, TrafficLimit } from './record.js'

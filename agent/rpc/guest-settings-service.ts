@@ -5,7 +5,7 @@ import type {
 } from '../../proto/gen/berth/agent/v1/network.js'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { limits } from '../../shared/guest-rules.js'
-import { networkLimits } from '../../shared/network-rules.js'
+import { networkLimits } from '../../shared/network-limits.js'
 import type { ProcessorsAndMemory } from '../guests/capacity.js'
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import { parseInteger } from '../guests/limits.js'

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
 import { limits } from '../../shared/guest-rules.js'
-import { checkPortMapping } from '../../shared/network-rules.js'
+import { checkPortMapping } from '../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
 import type { MappingBodySchema, MappingChangeSchema } from './setting-schemas.js'

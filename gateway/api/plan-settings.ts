@@ -1,6 +1,6 @@
 import { parseAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
-import { checkTrafficLimit } from '../../shared/network-rules.js'
+import { checkTrafficLimit } from '../../shared/network-limits.js'
 import { TrafficAction, TrafficMode, type GuestLimits } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { SetTrafficLimitRequest } from '../../proto/gen/berth/agent/v1/network.js'
 

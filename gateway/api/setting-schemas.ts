@@ -1,6 +1,6 @@
 import { Type, type TInteger, type TOptional } from 'typebox'
 import { descriptionPattern, limits } from '../../shared/guest-rules.js'
-import { networkLimits } from '../../shared/network-rules.js'
+import { networkLimits } from '../../shared/network-limits.js'
 import { oneOf } from './schema.js'
 
 /*

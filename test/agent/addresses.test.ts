@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -17,6 +17,7 @@ import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/watched-host.js'
+import { sh } from '../support/sh.js'
 
 /*
  * Public addresses and IPv6 of real guests, from the order to the packet; the public segment is a veth pair into
@@ -32,9 +33,6 @@ const guestPrefix = '2001:db8:7:1::'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
-
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
 
 describe('addresses of real guests', function () {
   this.timeout(120_000)

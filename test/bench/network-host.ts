@@ -15,7 +15,7 @@ import { createNetwork } from '../../agent/network/network.js'
 import { formatIpv4, macOf, parseSubnet } from '../../agent/network/subnet.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
-import { checkFirewall } from '../../shared/network-rules.js'
+import { checkFirewall } from '../../shared/firewall-rules.js'
 import { createLogger } from '../../shared/logging.js'
 import { firewallOf, mappingAt, type Scenario } from './network-plan.js'
 

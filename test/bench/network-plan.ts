@@ -1,5 +1,6 @@
 import { figure, median, type Figure } from './figures.js'
-import type { WantedFirewall, WantedMapping } from '../../shared/network-rules.js'
+import type { WantedFirewall } from '../../shared/firewall-rules.js'
+import type { WantedMapping } from '../../shared/port-mapping-rules.js'
 
 /** What is on a simulated host when it is measured. */
 export interface Scenario {

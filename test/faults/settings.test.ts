@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -15,6 +15,7 @@ import {
 } from '../support/inventory.js'
 import { codeOf, SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 const tag = 'sf'
 const prefix = '2001:db8:5f:1::'
@@ -326,6 +327,3 @@ describe('settings where something fails', function () {
 })
 
 const removeUplink = (): void => void spawnSync('ip', ['link', 'delete', uplink])
-
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import {
   existsSync,
   mkdirSync,
@@ -14,9 +14,7 @@ import {
 import { expect } from 'chai'
 import type { Login, Machine } from '../../agent/drivers/contract.js'
 import { openLxcHost, type LxcHost } from '../support/lxc-host.js'
-
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+import { sh } from '../support/sh.js'
 
 const login: Login = {
   password: `a$'"\\\`:b ä1`,

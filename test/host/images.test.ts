@@ -13,13 +13,11 @@ import { cacheTestImage } from '../support/debian-image.js'
 import { HandmadeGuest } from '../support/handmade-guest.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 const log = pino({ level: 'silent' })
 const never = new AbortController().signal
 const publicMirror = 'http://deb.debian.org/debian'
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
-
 describe('images', function () {
   this.timeout(600_000)
   const scratch = scratchDirectory('btest-images')

@@ -1,14 +1,12 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 const prefix = 'btg'
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
-
 describe('a guest of the lxc driver', function () {
   this.timeout(120_000)
   const lab = useLxcHost({ name: 'btest-lxc-guest', prefix, subnet: '10.214.6', lxcfs: true })

@@ -1,14 +1,11 @@
-import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { openLxcHost } from '../support/lxc-host.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 const prefix = 'btw'
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
-
 describe('what the lxc driver takes for its own', function () {
   this.timeout(120_000)
   const lab = useLxcHost({ name: 'btest-lxc-own', prefix, subnet: '10.214.5' })

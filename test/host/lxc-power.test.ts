@@ -1,14 +1,12 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import type { Machine, StopCause } from '../../agent/drivers/contract.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 const prefix = 'btl'
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
-
 describe('power of lxc guests', function () {
   this.timeout(120_000)
   const lab = useLxcHost({ name: 'btest-lxc-power', prefix, subnet: '10.214.8' })

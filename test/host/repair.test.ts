@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { NetworkLab, type AgentNetwork } from '../support/network-lab.js'
 import { firewallOf } from '../bench/network-plan.js'
-import { checkFirewall } from '../../shared/network-rules.js'
+import { checkFirewall } from '../../shared/firewall-rules.js'
 
 /* What another program flushed is there again within seconds, on a host that is full. */
 

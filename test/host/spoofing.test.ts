@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,6 +11,7 @@ import { AgentProcess } from '../support/agent-process.js'
 import { forgeries, right, type Scene, type Station } from '../support/forged-frames.js'
 import { SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 /*
  * What root of a real guest sends in the name of others, by the thousand: none of it reaches a neighbour, the host or
@@ -30,9 +31,6 @@ const [own6, neighbour6] = ['2001:db8:9:1::11', '2001:db8:9:1::12']
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
 const program = readFileSync(packets, 'utf8')
-
-const sh = (name: string, ...args: string[]): string =>
-  execFileSync(name, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
 
 describe('a guest that sends in the name of others', function () {
   this.timeout(60_000)

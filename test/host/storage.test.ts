@@ -20,13 +20,11 @@ import { removePool } from '../../agent/storage/remove.js'
 import { Trash } from '../../agent/storage/trash.js'
 import { waitFor } from '../support/wait.js'
 import { loopsBelow, mountsBelow, scratchDirectory, testStorage } from '../support/scratch.js'
+import { sh } from '../support/sh.js'
 
 const log = pino({ level: 'silent' })
 const mib = 1024 ** 2
 const gib = 1024 ** 3
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
-
 async function refusal(work: Promise<unknown>): Promise<string> {
   return work.then(
     () => expect.fail('was not refused'),

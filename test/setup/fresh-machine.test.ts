@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { expect } from 'chai'
@@ -7,6 +7,7 @@ import { readmeResults, readmeShell } from '../support/readme.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { keepSystemdRoot } from '../support/systemd-root.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 /*
  * A fresh Debian 12 that systemd runs, as a privileged container: nothing of what Berth needs is installed,
@@ -16,7 +17,6 @@ import { waitFor } from '../support/wait.js'
 const { path: scratch, wipe } = scratchDirectory('btest-fresh')
 const root = join(scratch, 'root')
 const veth = 'btest-fr0'
-const sh = (program: string, ...args: string[]): string => execFileSync(program, args, { encoding: 'utf8' })
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 const forwardedBefore = readFileSync(forwarding, 'utf8')
 

@@ -1,9 +1,10 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { markOf } from '../../agent/network/addresses/mark.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 const name = 'btestx'
 const directories = ['/etc', '/var/lib', '/run', '/var/log', '/opt'].map((base) => `${base}/berth-${name}`)
@@ -15,8 +16,6 @@ const loopFile = `${state}/pool.img`
 const uplink = 'btestxup'
 const mark = markOf('btestx')
 const others = markOf('btesty')
-
-const sh = (program: string, ...args: string[]): string => execFileSync(program, args, { encoding: 'utf8' })
 
 function purge(): { code: number | null; output: string } {
   const { status, stdout, stderr } = spawnSync('scripts/down', ['--instance', name, '--purge'], {

@@ -1,9 +1,10 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { parse } from 'yaml'
 import { readmeResults, readmeShell } from '../support/readme.js'
 import { waitFor } from '../support/wait.js'
+import { sh } from '../support/sh.js'
 
 /*
  * The set-up scripts as an operator uses them, on an instance of its own: every line of the README that talks
@@ -13,8 +14,6 @@ import { waitFor } from '../support/wait.js'
 const name = 'btestu'
 const etc = `/etc/berth-${name}`
 const run = `/run/berth-${name}`
-const sh = (program: string, ...args: string[]): string => execFileSync(program, args, { encoding: 'utf8' })
-
 function script(path: string, ...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(path, ['--instance', name, ...args], { encoding: 'utf8' })
   expect(status, stdout + stderr).to.equal(0)

@@ -1,9 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import type { Pool } from '../../agent/storage/pool.js'
-
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
+import { sh } from './sh.js'
 
 /** An unprivileged container of a clone of debian-12, by lxc's tools alone. */
 export class HandmadeGuest {

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { pino } from 'pino'
@@ -9,11 +9,9 @@ import { unpackTestImage } from './debian-image.js'
 import { startLxcfs } from './lxcfs.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
+import { sh } from './sh.js'
 
 const mib = 1024 ** 2
-const sh = (program: string, ...args: string[]): string =>
-  execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }).toString()
-
 /** A pool, a bridge and a driver of a test's own, with Debian as the only template. */
 export interface LxcHost {
   readonly path: string

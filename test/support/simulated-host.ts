@@ -13,7 +13,7 @@ import {
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
-import { checkPortMapping } from '../../shared/network-rules.js'
+import { checkPortMapping } from '../../shared/port-mapping-rules.js'
 import { SimulatedSettings } from './simulated-settings.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 

@@ -6,14 +6,9 @@ import { checkHostIp, openChoice, reserveMappings, type HostAddresses } from '..
 import { parseTime } from '../../agent/guests/settings/parse.js'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { limits as ranges } from '../../shared/guest-rules.js'
-import {
-  changePortMapping,
-  checkFirewall,
-  checkPortMapping,
-  checkTrafficLimit,
-  networkLimits,
-  type WantedMapping,
-} from '../../shared/network-rules.js'
+import { checkFirewall } from '../../shared/firewall-rules.js'
+import { checkTrafficLimit, networkLimits } from '../../shared/network-limits.js'
+import { changePortMapping, checkPortMapping, type WantedMapping } from '../../shared/port-mapping-rules.js'
 import {
   GuestLimits,
   GuestStatus,

@@ -178,6 +178,5 @@ function integer(what: string, value: number, low: number, high: number): number
 }
 
 function refuseControlCharacters(line: string): void {
-  if (/[\p{Cc}\u2028\u2029]/u.test(line))
-    throw new Error(`control character in ${JSON.stringify(line)}`)
+  if (/[\p{Cc}\u2028\u2029]/u.test(line)) throw new Error(`control character in ${JSON.stringify(line)}`)
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { checkFirewall, type WantedFirewall } from '../../../shared/network-rules.js'
+import { checkFirewall, type WantedFirewall } from '../../../shared/firewall-rules.js'
 import type { Firewall } from '../../network/firewall/types.js'
 import type { GuestContext } from '../context.js'
 import { networkOf, type GuestRecord } from '../record.js'

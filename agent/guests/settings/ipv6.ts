@@ -1,5 +1,5 @@
 import { conflict } from '../../../shared/errors.js'
-import { networkLimits } from '../../../shared/network-rules.js'
+import { networkLimits } from '../../../shared/network-limits.js'
 import type { AddressBook } from '../../network/contract.js'
 import type { GuestContext } from '../context.js'
 import { networkOf, type GuestRecord } from '../record.js'

@@ -1,6 +1,6 @@
 import { parseAddress, type AddressFamily } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
-import { checkTrafficLimit, networkLimits } from '../../../shared/network-rules.js'
+import { checkTrafficLimit, networkLimits } from '../../../shared/network-limits.js'
 import {
   TrafficAction as WireAction,
   TrafficMode as WireMode,

@@ -6,7 +6,7 @@ import {
   type CheckedMapping,
   type MappingProtocol,
   type WantedMapping,
-} from '../../../shared/network-rules.js'
+} from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { GuestContext } from '../context.js'
 import { checkHostIp, openChoice, reserveMappings, spanOf } from '../mappings.js'

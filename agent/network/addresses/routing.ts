@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { checkPortRange } from '../../../shared/network-rules.js'
+import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import type { AgentConfig } from '../../config.js'
 import type { Changes } from '../../state/changes.js'
 import { countPorts, type PortRange } from '../ports.js'

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
-import { checkFirewall, firewallWords, networkLimits } from '../../../shared/network-rules.js'
+import { checkFirewall, firewallWords } from '../../../shared/firewall-rules.js'
+import { networkLimits } from '../../../shared/network-limits.js'
 import { Firewall, type FirewallRule } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { revisionEtag } from '../if-match.js'

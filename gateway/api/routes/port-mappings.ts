@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { checkHostIp } from '../../../shared/network-rules.js'
+import { checkHostIp } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { PortMappingSchema, portMappingRow, type PortMappingRow } from '../guest-row.js'

@@ -1,0 +1,27 @@
+import { invalidField } from './errors.js'
+import { isDescription } from './guest-rules.js'
+
+/* Checks of one field each. @throws {BerthError} `invalid_field` naming it in the API's spelling */
+
+export interface Range {
+  readonly min: number
+  readonly max: number
+}
+
+export function checkInteger(field: string, value: number, { min, max }: Range): number {
+  if (!Number.isSafeInteger(value) || value < min || value > max)
+    throw invalidField(field, `${field}: must be an integer from ${min} to ${max}`)
+  return value
+}
+
+export function oneOf<const Word extends string>(field: string, value: string, words: readonly Word[]): Word {
+  const word = words.find((known) => known === value)
+  if (word === undefined) throw invalidField(field, `${field}: must be one of ${words.join(', ')}`)
+  return word
+}
+
+export function checkDescription(field: string, text: string): string {
+  if (!isDescription(text))
+    throw invalidField(field, `${field}: at most 200 printable characters on one line`)
+  return text
+}

@@ -1,0 +1,40 @@
+import { checkInteger, type Range } from './field-checks.js'
+import { limits } from './guest-rules.js'
+
+/* Bounds of what is set of a guest's network, checked by the gateway and again by the agent. */
+
+export const networkLimits = {
+  port: { min: 1, max: 65_535 },
+  /** Host ports that guests may be given; those below are the host's. */
+  natPort: { min: 1024, max: 65_535 },
+  firewallRules: 200,
+  /** Ports and ranges in one rule. */
+  rulePorts: 50,
+  /** GB of 10^9 bytes a month. */
+  trafficGb: { min: 0, max: 1_000_000_000 },
+  /** Day of the month; 0 is the host's. Later ones are not in every month. */
+  resetDay: { min: 0, max: 28 },
+  /** Addresses of one family that one guest may have. */
+  addresses: { min: 0, max: 256 },
+} as const
+
+/** Numbers of a traffic limit that are sent; the others are absent. */
+export interface WantedTraffic {
+  readonly monthlyGb?: number | undefined
+  readonly inGb?: number | undefined
+  readonly outGb?: number | undefined
+  readonly throttleMbps?: number | undefined
+  readonly resetDay?: number | undefined
+}
+
+/** @throws {BerthError} `invalid_field` naming the field in the API's spelling */
+export function checkTrafficLimit(wanted: WantedTraffic): void {
+  const check = (field: string, value: number | undefined, range: Range): void => {
+    if (value !== undefined) checkInteger(field, value, range)
+  }
+  check('monthly_traffic_gb', wanted.monthlyGb, networkLimits.trafficGb)
+  check('traffic_in_gb', wanted.inGb, networkLimits.trafficGb)
+  check('traffic_out_gb', wanted.outGb, networkLimits.trafficGb)
+  check('traffic_throttle_mbps', wanted.throttleMbps, limits.networkMbps)
+  check('traffic_reset_day', wanted.resetDay, networkLimits.resetDay)
+}

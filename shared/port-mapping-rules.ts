@@ -1,0 +1,116 @@
+import { parseAddress } from './addresses.js'
+import { invalidField } from './errors.js'
+import { checkDescription, checkInteger, oneOf } from './field-checks.js'
+import { networkLimits } from './network-limits.js'
+
+/* Rules of port mappings, checked by the gateway and again by the agent. What passes is canonical. */
+
+export type MappingProtocol = 'tcp' | 'udp'
+
+/** A port mapping as the wire has it. */
+export interface WantedMapping {
+  readonly protocol: string
+  /** Empty: every local address. */
+  readonly hostIp: string
+  /** 0: to be picked. */
+  readonly hostPort: number
+  /** Last port of a range; 0: follows from the other range, else a single port. */
+  readonly hostPortEnd: number
+  /** 0: the same as the host port. */
+  readonly containerPort: number
+  readonly containerPortEnd: number
+  readonly description: string
+}
+
+/** A mapping that passed; ends are 0 exactly where their first port is. */
+export interface CheckedMapping extends WantedMapping {
+  readonly protocol: MappingProtocol
+  /** Ports it holds, 1 or more. */
+  readonly length: number
+}
+
+/**
+ * @param at what stands before the field's name in messages, as `nat_port_mappings.0.`
+ * @throws {BerthError} `invalid_field` naming the field in the API's spelling
+ */
+export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping {
+  const protocol = oneOf(`${at}protocol`, wanted.protocol, ['tcp', 'udp'])
+  const hostIp = checkHostIp(`${at}host_ip`, wanted.hostIp)
+  const description = checkDescription(`${at}description`, wanted.description)
+  const length = checkLengths(wanted, at)
+  const { hostPort, containerPort } = wanted
+  const hostPortEnd = endOf(`${at}host_port`, hostPort, length)
+  const containerPortEnd = endOf(`${at}container_port`, containerPort, length)
+  return { protocol, hostIp, description, hostPort, hostPortEnd, containerPort, containerPortEnd, length }
+}
+
+type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
+
+/**
+ * A mapping with some fields changed: what is not sent stays. First ports that are sent without ends move their
+ * ranges, which stay as long as they are; an end without the other side's makes both ranges longer or shorter.
+ */
+export function changePortMapping(
+  stored: WantedMapping,
+  change: { readonly [Field in keyof WantedMapping]?: WantedMapping[Field] | undefined },
+): WantedMapping {
+  const sent = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  const touched = (...fields: (keyof MappingPorts)[]): boolean => fields.some((field) => field in sent)
+  if (touched('hostPort') && touched('containerPort') && !touched('hostPortEnd', 'containerPortEnd'))
+    return moveRanges(stored, { ...stored, ...sent })
+  const hostPortEnd = touched('hostPort', 'containerPortEnd') ? 0 : stored.hostPortEnd
+  const containerPortEnd = touched('containerPort', 'hostPortEnd') ? 0 : stored.containerPortEnd
+  return { ...stored, hostPortEnd, containerPortEnd, ...sent }
+}
+
+/** Neither side's end is left to tell the length; a first port that is to be picked has none. */
+function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
+  const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
+  const endAfter = (first: number): number => (first === 0 ? 0 : first + further)
+  const { hostPort, containerPort } = moved
+  return { ...moved, hostPortEnd: endAfter(hostPort), containerPortEnd: endAfter(containerPort) }
+}
+
+/** @returns canonical; empty: every local address. @throws {BerthError} `invalid_field` */
+export function checkHostIp(field: string, text: string): string {
+  if (text === '') return ''
+  const address = parseAddress(text)
+  if (!address) throw invalidField(field, `${field}: not an IP address`)
+  return address.text
+}
+
+/** Of the two ranges; one that has no end follows the other. */
+function checkLengths(ports: MappingPorts, at: string): number {
+  const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
+  const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)
+  if (host !== undefined && container !== undefined && host !== container)
+    throw invalidField(`${at}host_port_end`, `${at}host_port_end: both ranges must be equally long`)
+  return host ?? container ?? 1
+}
+
+function lengthOf(field: string, first: number, end: number): number | undefined {
+  if (first !== 0) checkPort(field, first)
+  if (end === 0) return undefined
+  checkPort(`${field}_end`, end)
+  if (first === 0) throw invalidField(field, `${field}: is needed with ${field}_end`)
+  if (end < first) throw invalidField(`${field}_end`, `${field}_end: may not be below ${field}`)
+  return end - first + 1
+}
+
+function endOf(field: string, first: number, length: number): number {
+  return first === 0 ? 0 : checkPort(`${field}_end`, first + length - 1)
+}
+
+function checkPort(field: string, port: number): number {
+  return checkInteger(field, port, networkLimits.port)
+}
+
+/**
+ * The range that host ports of mappings are of.
+ * @throws {BerthError} `invalid_field` naming `field.start` or `field.end`
+ */
+export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {
+  checkInteger(`${field}.start`, start, networkLimits.natPort)
+  checkInteger(`${field}.end`, end, networkLimits.natPort)
+  if (end < start) throw invalidField(`${field}.end`, `${field}.end: may not be below ${field}.start`)
+}

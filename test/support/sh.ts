@@ -1,0 +1,6 @@
+import { execFileSync } from 'node:child_process'
+
+/** Standard output of a program. @throws what it says on standard error, where it fails */
+export function sh(program: string, ...args: string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+}
