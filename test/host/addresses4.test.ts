@@ -1,0 +1,137 @@
+import { expect } from 'chai'
+import { AddressedPair, failure, poolItem } from '../support/addressed-pair.js'
+import { clientAddress, hostAddress } from '../support/network-lab.js'
+import { waitFor } from '../support/wait.js'
+
+/* Public IPv4 seen from a namespace on the same segment as the host: real ARP and packets. */
+
+const [publicA, publicB, routedA] = ['198.51.100.10', '198.51.100.11', '203.0.113.9']
+
+describe('public IPv4 of guests', function () {
+  this.timeout(60_000)
+  const pair = new AddressedPair('btestadr4')
+  const { lab } = pair
+
+  before(() => pair.open())
+  after(() => lab.remove())
+
+  before(async () => {
+    await pair.routing({ ipv4Pool: [publicA, publicB, routedA].map(poolItem) })
+    lab.in(lab.client, 'ip', 'route', 'add', `${routedA}/32`, 'via', hostAddress)
+    // Who had the address before is still known to others.
+    lab.in(
+      lab.client,
+      'ip',
+      'neigh',
+      'replace',
+      publicA,
+      'lladdr',
+      '02:00:00:00:00:99',
+      'dev',
+      'eth0',
+      'nud',
+      'stale',
+    )
+    pair.a = { ...pair.a, publicIpv4s: [publicA, routedA] }
+    pair.b = { ...pair.b, publicIpv4s: [publicB] }
+    await pair.attach(pair.a)
+    await pair.attach(pair.b)
+  })
+
+  it('is announced, so that nobody goes on with who had it before', async () => {
+    const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
+    const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
+    await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
+  })
+
+  it('leads each to its guest, who sees the client', () => {
+    expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
+    expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
+  })
+
+  it('is what the guest leaves with, the first of several', () => {
+    expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
+    expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
+  })
+
+  it('leaves the host its own', () => {
+    expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
+    expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+  })
+
+  it('is repaired, and what nobody has is taken away', async () => {
+    expect(await pair.repairs()).to.deep.equal([])
+    const [, metric = ''] =
+      /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
+    pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')
+    pair.show('address', 'add', '203.0.113.77/32', 'dev', 'up0', 'metric', metric)
+    pair.show('address', 'add', '203.0.113.78/32', 'dev', 'up0')
+    lab.in(lab.client, 'ip', 'neigh', 'delete', publicA, 'dev', 'eth0')
+    expect(lab.ask(lab.client, `tcp:${publicA}:22`, { timeoutSeconds: 0.3 })).to.equal('')
+    expect(await pair.repairs()).to.deep.equal([
+      'ip address delete 203.0.113.77/32 dev up0',
+      `ip address replace ${publicA}/32 dev up0 metric ${metric}`,
+    ])
+    expect(await pair.repairs()).to.deep.equal([])
+    await waitFor(() => lab.ask(lab.client, `tcp:${publicA}:22`) === `bt11 ${clientAddress}`)
+    expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
+  })
+
+  it('stays the operator’s where he configured it himself', async () => {
+    pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
+    pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
+    expect(await pair.repairs()).to.deep.equal([])
+    expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
+    await pair.book.call('detach', pair.b)
+    expect(pair.show('address', 'show', 'dev', 'up0')).to.contain(`${publicB}/24`)
+    pair.show('address', 'delete', `${publicB}/24`, 'dev', 'up0')
+    await pair.attach(pair.b)
+    expect(pair.show('address', 'show', 'dev', 'up0')).to.contain(`${publicB}/32`)
+  })
+
+  it('goes with its guest', async () => {
+    const c = { ...lab.guest(13), publicIpv4s: ['198.51.100.12'] }
+    await pair.routing({ ipv4Pool: [publicA, publicB, routedA, '198.51.100.12'].map(poolItem) })
+    await pair.book.call('attach', c)
+    expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('198.51.100.12/32')
+    await pair.book.call('detach', c)
+    expect(pair.show('address', 'show', 'dev', 'up0')).to.not.contain('198.51.100.12')
+    expect(await pair.repairs(), 'deleted, but still journaled').to.deep.equal([])
+    await pair.book.call('remove', c.uuid)
+  })
+
+  it('is not taken out of the pool while a guest has it', async () => {
+    expect(await failure(pair.routing({ ipv4Pool: [poolItem(publicB), poolItem(routedA)] }))).to.contain(
+      publicA,
+    )
+    expect(await failure(pair.routing({ ipv4Pool: [poolItem(hostAddress)] }))).to.contain("host's own")
+    const { ipv4Pool, ipv4Assignments } = await pair.readRouting()
+    expect(ipv4Pool.map(({ address }) => address)).to.deep.equal([publicA, publicB, '198.51.100.12', routedA])
+    expect(ipv4Assignments).to.deep.include({ ...poolItem(publicB), guestUuid: pair.b.uuid })
+  })
+
+  it('is given to exactly as many as there are', async () => {
+    const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
+    expect(await failure(pair.book.call('choose', order))).to.contain(
+      '2 public IPv4 addresses asked for, 1 left',
+    )
+    expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({
+      publicIpv4s: ['198.51.100.12'],
+      ipv6Addresses: [],
+    })
+  })
+
+  it('a purge takes off what the agent put on, without its journal, and nothing else', async () => {
+    await pair.attach({ ...pair.a, ipv6Addresses: ['2001:db8:51::a:1'] })
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain('2001:db8:51::a:1')
+    await pair.book.call('purge')
+    const left = pair.show('address', 'show', 'dev', 'up0')
+    for (const address of [publicA, publicB, routedA]) expect(left).to.not.contain(`${address}/`)
+    expect(left).to.contain('203.0.113.78/32').and.contain(`${hostAddress}/24`)
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.equal('')
+    await pair.book.end()
+    await pair.network.end()
+  })
+})

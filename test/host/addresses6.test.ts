@@ -1,0 +1,188 @@
+import { expect } from 'chai'
+import { AddressedPair, failure, prefixItem } from '../support/addressed-pair.js'
+import { clientAddress6, hostAddress6 } from '../support/network-lab.js'
+import { waitFor } from '../support/wait.js'
+
+/* IPv6 seen from a namespace on the same segment as the host: real neighbour discovery and packets. */
+
+describe('IPv6 of guests', function () {
+  this.timeout(60_000)
+  const pair = new AddressedPair('btestadr6')
+  const { lab } = pair
+
+  before(() => pair.open())
+  after(() => lab.remove())
+
+  const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
+
+  it('is found where the host has a prefix, with what it says of the router', async () => {
+    const { reason, ...found } = await pair.ipv6Status()
+    expect(found).to.deep.equal({
+      available: true,
+      reachable: true,
+      prefixes: [
+        {
+          interface: 'up0',
+          address: hostAddress6,
+          prefix: '2001:db8:51::',
+          prefixLen: 64,
+          gateway: clientAddress6,
+        },
+      ],
+      mode: 'proxied',
+    })
+    expect(reason).to.equal('prefix found on up0')
+  })
+
+  it('of a prefix on the segment: the host answers for the guest, on a running one at once', async () => {
+    // As of a host that has not forwarded before, and learns its routes from a router.
+    lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
+    pair.a = { ...pair.a, ipv6Addresses: [proxied] }
+    await pair.attach(pair.a)
+    expect(lab.in(lab.host, 'sysctl', '-n', 'net.ipv6.conf.up0.accept_ra').trim()).to.equal('2')
+    expect(lab.in(pair.inA, 'ip', '-6', 'address', 'show', 'dev', 'eth0')).to.contain(`${proxied}/128`)
+    await waitFor(() => lab.ask(lab.client, `tcp:${proxied}:22`))
+    expect(lab.ask(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
+    expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
+  })
+
+  it('is not given up for a prefix that is set where this one was found', async () => {
+    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(
+      proxied,
+    )
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
+    expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })
+  })
+
+  it('of a prefix that is routed to the host', async () => {
+    await pair.routing({
+      ipv6Prefixes: [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)],
+    })
+    const prefixes = (await pair.readRouting()).ipv6Prefixes.map(({ prefix }) => prefix)
+    expect(prefixes).to.deep.equal(['2001:db8:51::a:0', '2001:db8:77::'])
+    pair.b = { ...pair.b, ipv6Addresses: [routed] }
+    await pair.attach(pair.b)
+    expect(lab.ask(lab.client, `tcp:${routed}:22`)).to.equal(`bt12 ${clientAddress6}`)
+    expect(lab.ask(pair.inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${routed}`)
+    expect(pair.show('-6', 'neigh', 'show', 'proxy'))
+      .to.contain(proxied)
+      .and.not.contain(routed)
+  })
+
+  it('guests reach one another by way of the host', () => {
+    expect(lab.ask(pair.inA, `tcp:${routed}:22`)).to.equal(`bt12 ${proxied}`)
+    expect(lab.ask(pair.inB, `tcp:${proxied}:22`)).to.equal(`bt11 ${routed}`)
+  })
+
+  for (const [prefix, prefixLen, client] of [
+    ['2001:db8:100::', 48, '2001:db8:100::'],
+    ['2001:db8:51:0:b::', 80, ''],
+    ['2001:db8:51::c0', 124, ''],
+  ] as const)
+    it(`of a /${prefixLen}, ${client === '' ? 'on the segment' : 'routed'}`, async () => {
+      if (client) lab.in(lab.client, 'ip', 'route', 'add', `${prefix}/${prefixLen}`, 'via', hostAddress6)
+      const kept = [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)]
+      await pair.routing({ ipv6Prefixes: [prefixItem(prefix, prefixLen), ...kept] })
+      const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 1, ipv6Addresses: [] }
+      const { ipv6Addresses } = (await pair.book.call('choose', order)) as { ipv6Addresses: string[] }
+      const before = pair.b
+      await pair.attach({ ...pair.b, ipv6Addresses: [...pair.b.ipv6Addresses, ...ipv6Addresses] })
+      const ask = (): string => lab.ask(lab.client, `tcp:${ipv6Addresses[0]}:22`)
+      await waitFor(() => ask() === `bt12 ${clientAddress6}`, { what: `${ipv6Addresses[0]} to answer` })
+      await pair.attach(before)
+      expect(lab.in(pair.inB, 'ip', '-6', 'address', 'show')).to.not.contain(ipv6Addresses[0])
+      expect(pair.show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(ipv6Addresses[0])
+      await pair.routing({ ipv6Prefixes: kept })
+    })
+
+  it('is repaired', async () => {
+    expect(await pair.repairs()).to.deep.equal([])
+    pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
+    pair.show('-6', 'route', 'delete', `${routed}/128`, 'dev', 'berth0')
+    pair.show('-6', 'neigh', 'replace', proxied, 'lladdr', pair.b.mac, 'dev', 'berth0', 'nud', 'permanent')
+    pair.show('address', 'delete', 'fe80::1/64', 'dev', 'berth0')
+    lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.up0.proxy_ndp=0', 'net.ipv6.conf.all.forwarding=0')
+    expect(await pair.repairs()).to.have.length(6)
+    expect(await pair.repairs()).to.deep.equal([])
+    await waitFor(() => lab.ask(lab.client, `tcp:${proxied}:22`))
+    await waitFor(() => lab.ask(lab.client, `tcp:${routed}:22`))
+  })
+
+  it('is not given up with the prefix it is of', async () => {
+    expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(
+      proxied,
+    )
+    expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is a container')
+    const { ipv6Assignments } = await pair.readRouting()
+    expect(ipv6Assignments.map(({ address, prefixLen }) => [address, prefixLen])).to.deep.equal([
+      [proxied, 112],
+      [routed, 64],
+    ])
+  })
+
+  it('is served as before after a change that the host refused, though another guest fails all the while', async () => {
+    const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
+    pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
+    await pair.book.call('store', failing)
+    await pair.attach(pair.a) // comes after the one that fails
+    const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
+    expect(
+      await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] })),
+    ).to.contain('none')
+    const { ipv6Prefixes } = await pair.readRouting()
+    expect(ipv6Prefixes.map((one) => one.interface)).to.deep.equal(['up0', 'up0'])
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(`${proxied} dev up0`)
+    expect(lab.ask(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
+    await pair.book.call('remove', failing.uuid)
+    pair.show('link', 'delete', 'up1')
+    await pair.repairs()
+    expect(await pair.repairs()).to.deep.equal([])
+  })
+
+  it('goes with its guest', async () => {
+    await pair.book.call('detach', pair.a)
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.equal('')
+    expect(pair.show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
+    expect(pair.show('-6', 'neigh', 'show', 'dev', 'berth0')).to.not.contain(proxied)
+    await pair.attach(pair.a)
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
+  })
+
+  it('goes with its guest also where some of it is gone already', async () => {
+    pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
+    pair.show('-6', 'neigh', 'delete', proxied, 'dev', 'berth0')
+    await pair.book.call('detach', pair.a)
+    expect(pair.show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
+    await pair.attach(pair.a)
+    expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
+  })
+
+  it('status: an interface that is gone, with its prefix', async () => {
+    const before = await pair.routing({})
+    pair.show('link', 'add', 'gone0', 'type', 'bridge')
+    const prefix = {
+      ...{ interface: 'gone0', address: '', gateway: '' },
+      prefix: '2001:db8:99::',
+      prefixLen: 48,
+    }
+    // Beside those that guests have addresses of.
+    await pair.routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
+    const reason = 'IPv6 prefixes belong on gone0, which is not there'
+    expect((await pair.ipv6Status()).reason).to.not.contain(reason)
+    pair.show('link', 'delete', 'gone0')
+    expect(await pair.ipv6Status()).to.include({ available: true, reason })
+    expect(await pair.book.call('warnings')).to.include(reason)
+    const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: ['2001:db8:99::9'] }
+    expect(await failure(pair.book.call('choose', order))).to.contain('is of no prefix')
+    await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
+  })
+
+  it('status: a router that does not answer, no route, nothing', async () => {
+    lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
+    expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
+    expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)
+    pair.show('-6', 'route', 'delete', 'default')
+    expect((await pair.ipv6Status()).reason).to.equal('the host has no IPv6 default route')
+    expect(await pair.ipv6Status()).to.include({ available: true, reachable: false, mode: 'proxied' })
+  })
+})
