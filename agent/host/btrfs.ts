@@ -57,9 +57,18 @@ export async function setLimit(path: string, bytes: number): Promise<void> {
   await run('btrfs', ['qgroup', 'limit', String(bytes), path])
 }
 
-/** Removes the qgroups of subvolumes that are no more; kernels before 6.11 leave them. */
-export async function clearStaleQgroups(path: string): Promise<void> {
-  await run('btrfs', ['qgroup', 'clear-stale', path], { okCodes: [0, 1] }) // 1: the cleaner still uses some
+export interface StaleQgroups {
+  /** The kernel is still taking deleted subvolumes apart; their qgroups cannot go before. */
+  readonly unfinished: boolean
+  /** What is said of those that cannot go, as others share what is theirs; empty: none is left. */
+  readonly busy: string
+}
+
+/** Removes the qgroups of subvolumes that are no more: kernels before 6.11 leave them, later ones some. */
+export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
+  const deleted = await run('btrfs', ['subvolume', 'list', '-d', path], { maxOutputBytes: 64 * 1024 * 1024 })
+  const cleared = await run('btrfs', ['qgroup', 'clear-stale', path], { okCodes: [0, 1] })
+  return { unfinished: deleted.stdout !== '', busy: cleared.stderr } // the exit code tells of the last one alone
 }
 
 export async function enableClassicQuotas(path: string): Promise<void> {

@@ -24,7 +24,10 @@ export class Trash {
   /** Moved here and not deleted yet. */
   readonly #waiting: string[] = []
   #emptying: Promise<void> | undefined
-  #staleQgroups = true
+  #deletions = 1
+  /** Deletions of which all qgroups are gone that can go. */
+  #cleared = 0
+  #busyQgroups = ''
 
   constructor(pool: Pool, log: Logger) {
     this.#pool = pool
@@ -66,9 +69,15 @@ export class Trash {
     // At once, before anything is awaited: another sweep meanwhile leaves them to this one.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
-    if (!this.#staleQgroups) return
-    this.#staleQgroups = false
-    await clearStaleQgroups(this.#pool.path)
+    if (this.#cleared !== this.#deletions) await this.#clearQgroups()
+  }
+
+  /** Those that stay busy are an image's, until the last guest made of it is deleted. */
+  async #clearQgroups(): Promise<void> {
+    const deletions = this.#deletions
+    const { unfinished, busy } = await clearStaleQgroups(this.#pool.path)
+    if (!unfinished && (busy === '' || busy === this.#busyQgroups)) this.#cleared = deletions
+    this.#busyQgroups = busy
   }
 
   /** @param name in work; no longer when this returns */
@@ -78,7 +87,7 @@ export class Trash {
     } catch (error) {
       this.#log.warn({ err: error, subvolume: name }, 'subvolume left in the trash')
     } finally {
-      this.#staleQgroups = true
+      this.#deletions++
       this.#inWork.delete(name)
     }
   }

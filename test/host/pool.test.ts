@@ -1,0 +1,159 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { openPool, readCapacity, type Pool } from '../../agent/storage/pool.js'
+import { removePool } from '../../agent/storage/remove.js'
+import { refusal } from '../support/refusal.js'
+import { loopsBelow, mountsBelow, scratchDirectory, testStorage } from '../support/scratch.js'
+import { sh } from '../support/sh.js'
+import { waitFor } from '../support/wait.js'
+
+const log = pino({ level: 'silent' })
+const mib = 1024 ** 2
+const gib = 1024 ** 3
+
+describe('storage pool', function () {
+  this.timeout(60_000)
+  const scratch = scratchDirectory('btest-pool')
+  const config = testStorage(scratch.path)
+  const { pool: poolPath, loop_file: loopFile } = config
+
+  after(() => scratch.wipe())
+  afterEach(() => removePool(config, log))
+
+  function expectPool(pool: Pool): void {
+    expect(mountsBelow(scratch.path)).to.deep.equal([poolPath])
+    expect(loopsBelow(scratch.path)).to.have.length(1)
+    expect(readdirSync(poolPath).sort()).to.deep.equal(['guests', 'images', 'trash'])
+    for (const folder of [pool.guests, pool.images, pool.trash])
+      expect(statSync(folder).mode & 0o777).to.equal(0o700)
+  }
+
+  it('is made from nothing, again changes nothing, and goes without a trace', async () => {
+    expectPool(await openPool(config))
+    const { ino } = statSync(loopFile)
+    const pool = await openPool(config)
+    expectPool(pool)
+    expect(statSync(loopFile).ino).to.equal(ino)
+    expect(statSync(loopFile).blocks * 512).to.be.below(100 * mib)
+    expect(await pool.view.quotaMode()).to.not.equal('off')
+    await removePool(config, log)
+    await removePool(config, log)
+    expect(readdirSync(scratch.path)).to.deep.equal([])
+    expect([...mountsBelow(scratch.path), ...loopsBelow(scratch.path)]).to.deep.equal([])
+  })
+
+  it('comes back after a reboot with what was in it', async () => {
+    const pool = await openPool(config)
+    writeFileSync(`${pool.path}/mark`, 'kept')
+    sh('umount', poolPath)
+    // Whoever has a copy of this mount, as new namespaces do for a moment, delays it.
+    await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'the kernel detaches the loop' })
+    rmSync(poolPath, { recursive: true })
+    await openPool(config)
+    expect(readdirSync(poolPath)).to.include('mark')
+  })
+
+  for (const [name, prepare] of [
+    ['an unfinished loop file lies there', () => writeFileSync(`${loopFile}.new`, 'half')],
+    ['the loop file is not formatted', () => (writeFileSync(loopFile, ''), truncateSync(loopFile, 4 * gib))],
+    [
+      'it is formatted but not mounted',
+      () => (writeFileSync(loopFile, ''), truncateSync(loopFile, 4 * gib), sh('mkfs.btrfs', '-q', loopFile)),
+    ],
+    [
+      'a loop device is attached but not mounted',
+      () => (
+        writeFileSync(loopFile, ''),
+        truncateSync(loopFile, 4 * gib),
+        sh('mkfs.btrfs', '-q', loopFile),
+        sh('losetup', '--find', loopFile)
+      ),
+    ],
+    [
+      'it is mounted, without quotas and folders',
+      () => (
+        writeFileSync(loopFile, ''),
+        truncateSync(loopFile, 4 * gib),
+        sh('mkfs.btrfs', '-q', loopFile),
+        mkdirSync(poolPath),
+        sh('mount', '-o', 'loop', loopFile, poolPath)
+      ),
+    ],
+  ] as const)
+    it(`is finished when ${name}`, async () => {
+      prepare()
+      const pool = await openPool(config)
+      expectPool(pool)
+      expect(await pool.view.quotaMode()).to.not.equal('off')
+    })
+
+  it('survives a kill at any moment of its making', async () => {
+    const script = `import { openPool } from '${process.cwd()}/agent/storage/pool.ts'
+      console.log('begin'); await openPool(${JSON.stringify(config)})`
+    for (const delayMs of [0, 15, 30, 50, 80, 120]) {
+      const child = spawn('node', ['--import=tsx', '--input-type=module', '-e', script], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      })
+      const ended = new Promise((resolve) => child.once('exit', resolve))
+      await new Promise((resolve) => child.stdout.once('data', resolve))
+      await sleep(delayMs)
+      child.kill('SIGKILL')
+      await ended
+      expectPool(await openPool(config))
+      await removePool(config, log)
+      expect(loopsBelow(scratch.path)).to.deep.equal([])
+    }
+  })
+
+  it('refuses data of others, and leaves it as it is', async () => {
+    writeFileSync(loopFile, '')
+    truncateSync(loopFile, 64 * mib)
+    sh('mkfs.ext4', '-q', loopFile)
+    expect(await refusal(openPool(config))).to.match(/storage_unusable.*ext4/)
+    expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
+  })
+
+  it('refuses a foreign mount and a used directory', async () => {
+    mkdirSync(poolPath)
+    sh('mount', '-t', 'tmpfs', 'btest', poolPath)
+    expect(await refusal(openPool(config))).to.match(/tmpfs/)
+    sh('umount', poolPath)
+    writeFileSync(`${poolPath}/theirs`, '')
+    expect(await refusal(openPool(config))).to.match(/not empty/)
+    expect(existsSync(loopFile)).to.equal(false)
+    rmSync(poolPath, { recursive: true })
+  })
+
+  it('formats a blank device, and purges only its own folders there', async () => {
+    const file = `${scratch.path}/disk`
+    writeFileSync(file, '')
+    truncateSync(file, 2 * gib)
+    const device = sh('losetup', '--find', '--show', file).trim()
+    const onDevice = { ...config, device }
+    const pool = await openPool(onDevice)
+    expect((await openPool(onDevice)).path).to.equal(poolPath)
+    sh('btrfs', '-q', 'subvolume', 'create', `${pool.images}/t`)
+    writeFileSync(`${pool.path}/theirs`, '')
+    await removePool(onDevice, log)
+    expect(mountsBelow(scratch.path)).to.deep.equal([])
+    mkdirSync(poolPath, { recursive: true })
+    sh('mount', device, poolPath)
+    expect(readdirSync(poolPath)).to.deep.equal(['theirs'])
+    sh('umount', poolPath)
+    sh('losetup', '--detach', device)
+    rmSync(file)
+    rmSync(poolPath, { recursive: true })
+  })
+
+  it('takes nine tenths of what is free by default, sparse', async () => {
+    const pool = await openPool({ ...config, loop_size_gb: 0 })
+    const { totalBytes, usedBytes } = await readCapacity(pool, config)
+    expect(statSync(loopFile).size).to.be.above(gib)
+    expect(statSync(loopFile).blocks * 512).to.be.below(100 * mib)
+    expect(totalBytes).to.equal(statSync(loopFile).size)
+    expect(usedBytes).to.be.within(0, totalBytes / 10)
+  })
+})
