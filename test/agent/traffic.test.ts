@@ -1,140 +1,16 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { pino } from 'pino'
-import { AgentConfigSchema } from '../../agent/config.js'
 import { ratesOf } from '../../agent/guests/policy.js'
-import {
-  openFirewall,
-  unlimitedTraffic,
-  type GuestRecord,
-  type TrafficLimit,
-} from '../../agent/guests/record.js'
-import { PolicySettings } from '../../agent/guests/settings/policy.js'
-import { GuestStore } from '../../agent/guests/store.js'
-import { Turns } from '../../agent/guests/turns.js'
-import type { GuestRates } from '../../agent/network/contract.js'
-import { Changes } from '../../agent/state/changes.js'
-import { openDatabase } from '../../agent/state/database.js'
-import { TrafficKeeper } from '../../agent/traffic/keeper.js'
-import { validateConfig } from '../../shared/config.js'
-import { createTimeFormat } from '../../shared/time.js'
+import { unlimitedTraffic } from '../../agent/guests/record.js'
+import { at, config, deviceOf, time, TrafficHost } from '../support/traffic-host.js'
 
 /* The keeper with a journal on disk; the host's counters, its clock and the guests' interfaces are set by hand. */
 
 const gb = 1e9
-const time = createTimeFormat('UTC')
-const at = (text: string): number => time.parseField('at', text)
-const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
-const deviceOf = (id: number): string => `bt${id}`
-
-/** A host as far as the keeper sees it; it outlives keepers. */
-class Host {
-  readonly #directory = mkdtempSync(join(tmpdir(), 'btest-traffic-'))
-  readonly counters = new Map<string, { rxBytes: number; txBytes: number }>()
-  readonly stopped: string[] = []
-  rates: GuestRates[] = []
-  nowMs = at('2026-11-21 12:00:00')
-  boot = 1
-  countersFail = false
-  busy = false
-  store!: GuestStore
-  keeper!: TrafficKeeper
-  settings!: PolicySettings
-
-  constructor() {
-    this.open()
-  }
-
-  open(): void {
-    this.store = new GuestStore(new Changes(openDatabase(join(this.#directory, 'journal.db'))))
-    const { store } = this
-    const readCounters = (): Promise<ReadonlyMap<string, { rxBytes: number; txBytes: number }>> =>
-      this.countersFail
-        ? Promise.reject(new Error('nft died'))
-        : Promise.resolve(structuredClone(this.counters))
-    const apply = (rates: GuestRates): Promise<void> => Promise.resolve(void this.rates.push(rates))
-    const context = {
-      ...{ config, store, turns: new Turns(), deviceOf },
-      ...{ log: pino({ level: 'silent' }), now: () => this.nowMs },
-      network: { readCounters },
-      shaper: { apply },
-    }
-    this.keeper = new TrafficKeeper({
-      context,
-      busy: () => this.busy,
-      stop: (uuid) => {
-        this.stopped.push(uuid)
-        store.update(uuid, { status: 'stopped', wanted: 'stopped' })
-      },
-      bootId: `boot-${this.boot}`,
-    })
-    this.settings = new PolicySettings(context, this.keeper)
-  }
-
-  /** A new agent on the same journal, without the old one's ending. */
-  crash(): void {
-    this.store.changes.db.close()
-    this.open()
-  }
-
-  reboot(): void {
-    this.boot += 1
-    this.counters.clear()
-    this.crash()
-  }
-
-  destroy(): void {
-    this.store.changes.db.close()
-    rmSync(this.#directory, { recursive: true })
-  }
-
-  guest(id: number, given: Partial<GuestRecord> = {}): string {
-    const uuid = `guest-${id}`
-    const limits = {
-      ...{ vcpuMilli: 1000, ramMb: 512, diskGb: 1, networkDownMbps: 100, networkUpMbps: 5 },
-      ...{ ioReadMbps: 0, ioWriteMbps: 0 },
-    }
-    this.store.insert({
-      ...{ uuid, id, name: `g${id}`, spec: { virtualization: 'lxc', templateId: 't', limits } },
-      ...{ status: 'running', wanted: 'running', idmapSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
-      ...{ login: null, hasPassword: false, portMappings: [], publicIpv4s: [], ipv6Addresses: [] },
-      ...{ firewall: openFirewall, traffic: unlimitedTraffic, expiresAtMs: 0 },
-      createdAtMs: at('2026-01-01 00:00:00'),
-      ...given,
-    })
-    return uuid
-  }
-
-  receive(uuid: string, rxBytes: number, txBytes = 0): void {
-    const have = this.counters.get(uuid) ?? { rxBytes: 0, txBytes: 0 }
-    this.counters.set(uuid, { rxBytes: have.rxBytes + rxBytes, txBytes: have.txBytes + txBytes })
-  }
-
-  used(uuid: string): [number, number] {
-    const { rxBytes, txBytes } = this.keeper.readUse(this.store.get(uuid))
-    return [rxBytes, txBytes]
-  }
-
-  limit(uuid: string, limit: Partial<TrafficLimit>): Promise<void> {
-    this.store.update(uuid, { traffic: { ...this.store.get(uuid).traffic, ...limit } })
-    return this.keeper.judge(uuid)
-  }
-
-  reset(uuid: string): Promise<GuestRecord> {
-    return this.settings.resetTraffic({ uuid, ifRevision: 0 })
-  }
-
-  policy(uuid: string): GuestRecord['policy'] {
-    return this.store.get(uuid).policy
-  }
-}
 
 describe('traffic', () => {
-  let host: Host
-  beforeEach(() => (host = new Host()))
+  let host: TrafficHost
+  beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())
 
   it('counts each guest’s bytes by direction, across crashes, restarts and reboots', async () => {
@@ -163,7 +39,7 @@ describe('traffic', () => {
     )
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-        const own = new Host()
+        const own = new TrafficHost()
         try {
           const uuid = own.guest(1)
           const [counted, pending] = [

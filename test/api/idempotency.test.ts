@@ -7,6 +7,7 @@ import { IdempotencyStore } from '../../gateway/access/idempotency.js'
 import type { IdempotentRequest } from '../../gateway/api/pipeline.js'
 import type { Caller } from '../../gateway/api/route.js'
 import { GatewayInstance } from '../../gateway/store/instance.js'
+import { BerthError } from '../../shared/errors.js'
 import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
@@ -98,6 +99,55 @@ describe('Idempotency-Key over HTTP', () => {
       expect(aof).not.to.contain(key)
       expect(aof).not.to.contain(key.slice(15))
     }
+  })
+
+  const create = (name: string, key: string) =>
+    gateway.request('POST', '/containers', {
+      body: { name, template_id: 'debian-12' },
+      headers: { 'idempotency-key': key },
+    })
+
+  it('replays the first answer, password included, and refuses another body', async () => {
+    const first = await create('idem-1', 'order-4711')
+    const again = await create('idem-1', 'order-4711')
+    expect([again.status, again.text]).to.deep.equal([202, first.text])
+    expect(again.headers['idempotency-replayed']).to.equal('true')
+    const other = await create('idem-2', 'order-4711')
+    expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
+    expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
+  })
+
+  it('makes one of many at once', async () => {
+    const replies = await Promise.all(Array.from({ length: 20 }, () => create('idem-many', 'order-4712')))
+    const ids = replies
+      .filter((r) => r.status === 202)
+      .map((r) => (r.body as { data: { id: number } }).data.id)
+    expect(new Set(ids).size).to.equal(1)
+    for (const reply of replies) expect([202, 409]).to.include(reply.status)
+  })
+
+  it('runs again, as the same operation, after a failure that may pass', async () => {
+    gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
+    expect((await create('idem-3', 'order-4713')).status).to.equal(504)
+    gateway.fleet.agentFailure = undefined
+    expect((await create('idem-3', 'order-4713')).status).to.equal(202)
+  })
+
+  it('is taken by the list by POST too, which leaves no audit entry', async () => {
+    const headers = { 'idempotency-key': 'listing' }
+    const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
+    const first = await ask({})
+    gateway.fleet.addGuest({ name: 'after-the-list' })
+    const again = await ask({})
+    expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
+    expect((await ask({ other: 1 })).status).to.equal(422)
+    const { text } = await gateway.request('GET', '/audit-logs')
+    expect(text).not.to.contain('list')
+  })
+
+  it('refuses a key that is none', async () => {
+    for (const key of ['x'.repeat(256), 'has blank'])
+      expect((await create('idem-4', key)).body.details.field).to.equal('Idempotency-Key')
   })
 })
 

@@ -1,9 +1,5 @@
 import { connect } from 'node:net'
 import { expect } from 'chai'
-import { BerthError } from '../../shared/errors.js'
-import { createApp } from '../../gateway/api/app.js'
-import { route, type Route } from '../../gateway/api/route.js'
-import { silentLog } from '../support/redis.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 const maxBodyBytes = 4096
@@ -186,57 +182,6 @@ describe('the HTTP protocol', () => {
     expect(({} as Record<string, unknown>)['polluted']).to.equal(undefined)
   })
 
-  describe('Idempotency-Key', () => {
-    const post = (name: string, key: string) =>
-      gateway.request('POST', '/containers', {
-        body: { ...create, name },
-        headers: { 'idempotency-key': key },
-      })
-
-    it('replays the first answer, password included, and refuses another body', async () => {
-      const first = await post('idem-1', 'order-4711')
-      const again = await post('idem-1', 'order-4711')
-      expect([again.status, again.text]).to.deep.equal([202, first.text])
-      expect(again.headers['idempotency-replayed']).to.equal('true')
-      const other = await post('idem-2', 'order-4711')
-      expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
-      expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
-    })
-
-    it('makes one of many at once', async () => {
-      const replies = await Promise.all(Array.from({ length: 20 }, () => post('idem-many', 'order-4712')))
-      const ids = replies
-        .filter((r) => r.status === 202)
-        .map((r) => (r.body as { data: { id: number } }).data.id)
-      expect(new Set(ids).size).to.equal(1)
-      for (const reply of replies) expect([202, 409]).to.include(reply.status)
-    })
-
-    it('runs again, as the same operation, after a failure that may pass', async () => {
-      gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
-      expect((await post('idem-3', 'order-4713')).status).to.equal(504)
-      gateway.fleet.agentFailure = undefined
-      expect((await post('idem-3', 'order-4713')).status).to.equal(202)
-    })
-
-    it('is taken by the list by POST too, which leaves no audit entry', async () => {
-      const headers = { 'idempotency-key': 'listing' }
-      const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
-      const first = await ask({})
-      gateway.fleet.addGuest({ name: 'after-the-list' })
-      const again = await ask({})
-      expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
-      expect((await ask({ other: 1 })).status).to.equal(422)
-      const { text } = await gateway.request('GET', '/audit-logs')
-      expect(text).not.to.contain('list')
-    })
-
-    it('refuses a key that is none', async () => {
-      for (const key of ['x'.repeat(256), 'has blank'])
-        expect((await post('idem-4', key)).body.details.field).to.equal('Idempotency-Key')
-    })
-  })
-
   describe('raw requests', () => {
     for (const [name, line] of [
       ['a path that climbs', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
@@ -314,42 +259,6 @@ describe('the HTTP protocol', () => {
       expect((await gateway.request('GET', path, { key: '' })).status, path).to.equal(200)
     expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
   })
-})
-
-describe('the table', () => {
-  const handle = () => ({})
-  const good = {
-    method: 'POST',
-    path: '/things',
-    scope: 'thing:make',
-    audit: 'thing.make',
-    summary: '',
-    tag: '',
-    handle,
-  }
-  for (const [name, change] of [
-    ['no scope', { scope: undefined }],
-    ['an empty scope', { scope: '' }],
-    ['no audit action', { audit: undefined }],
-    ['an empty audit action', { audit: '' }],
-    ['a bad path', { path: 'things' }],
-  ] as const)
-    it(`does not start with a route that has ${name}`, () => {
-      const broken = { ...good, ...change } as unknown as Route
-      const start = (routes: Route[]) => () =>
-        createApp({
-          routes,
-          pages: [],
-          access: {},
-          maxBodyBytes: 1,
-          trustedProxies: [],
-          metrics: {},
-          log: silentLog,
-        } as never)
-      expect(start([route(good as never)])).not.to.throw()
-      expect(start([broken])).to.throw(/route POST/)
-      expect(start([route(good as never), route({ ...good, path: '/things' } as never)])).to.throw(/twice/)
-    })
 })
 
 /** Sends bytes as they are; resolves with all that comes back. */

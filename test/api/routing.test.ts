@@ -1,40 +1,22 @@
 import { expect } from 'chai'
-import type { Body } from '../support/body.js'
+import { poolAddress as address, poolPrefix as prefix, RoutingCalls } from '../support/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
-const address = (last: number) => ({
-  ...{ address: `203.0.113.${last}`, interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' },
-})
-const prefix = {
-  ...{
-    interface: 'eth0',
-    address: '2001:db8:1::1',
-    prefix: '2001:db8:1::',
-    prefix_len: 64,
-    gateway: 'fe80::1',
-  },
-}
-
-describe('routing and addresses over HTTP', () => {
+describe('routing over HTTP', () => {
   let gateway: TestGateway
+  let routing: RoutingCalls
   beforeEach(async () => {
     gateway = await startTestGateway()
+    routing = new RoutingCalls(gateway)
   })
   afterEach(() => gateway.close())
 
-  const routing = async (query = ''): Promise<Body> => {
-    const { body } = await gateway.request('GET', `/routing${query}`)
-    return (body as { data: Body }).data
-  }
-  const put = (body: unknown, query = '') => gateway.request('PUT', `/routing${query}`, { body })
-  const create = (body: object) =>
-    gateway.request('POST', '/containers', { body: { template_id: 'debian-12', ...body } })
-
   it('shows pools as counts in text, and who has what', async () => {
-    await put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
+    await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const name = 'holder'
-    const { data } = (await create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true })).body
-    const shown = await routing()
+    const { data } = (await routing.create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true }))
+      .body
+    const shown = await routing.get()
     const holder = { container_id: data.id as number, container_name: name }
     expect(shown).to.deep.include({
       host_id: 'host-a',
@@ -63,32 +45,32 @@ describe('routing and addresses over HTTP', () => {
 
   it('counts the addresses of a small prefix', async () => {
     const small = { ...prefix, address: '2001:db8::2', prefix: '2001:db8::', prefix_len: 120 }
-    await put({ ipv6_prefixes: [small] })
+    await routing.put({ ipv6_prefixes: [small] })
     // 256 without the network's own and the host's.
-    expect((await routing()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
+    expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 
   it('replaces the lists sent and leaves the others', async () => {
-    const first = await put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
+    const first = await routing.put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
     expect(first.status).to.equal(200)
     expect(first.body.data).to.deep.include({
       ipv4: { used: 0, remaining: '1', total: '1' },
       public_ipv4_addresses: [address(10)],
       ipv6_prefixes: [prefix],
     })
-    const second = await put({ nat4_port_range: { start: 30_000, end: 39_999 } })
+    const second = await routing.put({ nat4_port_range: { start: 30_000, end: 39_999 } })
     expect(second.body.data).to.deep.include({
       nat4: { used: 0, remaining: '10000', total: '10000' },
       public_ipv4_addresses: [address(10)],
       ipv6_prefixes: [prefix],
     })
-    const third = await put({ items: [] })
+    const third = await routing.put({ items: [] })
     expect(third.body.data.public_ipv4_addresses).to.deep.equal([])
-    expect((await put([])).status).to.equal(200)
+    expect((await routing.put([])).status).to.equal(200)
   })
 
   it('takes a prefix with its length behind it, and fills in what may be left out', async () => {
-    const { body } = await put({
+    const { body } = await routing.put({
       items: [{ address: '203.0.113.9' }],
       ipv6_prefixes: [{ prefix: '2001:db8::/56' }],
     })
@@ -106,7 +88,7 @@ describe('routing and addresses over HTTP', () => {
       { prefix: '2001:db8::0', prefix_len: 64 },
       { prefix: '2001:db8::/64', prefix_len: 64 },
     ]) {
-      const { body } = await put({ ipv6_prefixes: [item] })
+      const { body } = await routing.put({ ipv6_prefixes: [item] })
       expect(body.data.ipv6_prefixes[0]).to.include({ prefix: '2001:db8::', prefix_len: 64 })
     }
   })
@@ -115,8 +97,8 @@ describe('routing and addresses over HTTP', () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
     const body = { name: 'shares', port_mapping_count: 0, nat_port_mappings: mappings }
-    const { data } = (await create(body)).body
-    expect((await routing()).nat4).to.deep.equal({ used: 15, remaining: '39985', total: '40000' })
+    const { data } = (await routing.create(body)).body
+    expect((await routing.get()).nat4).to.deep.equal({ used: 15, remaining: '39985', total: '40000' })
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [data.uuid as string] })
     const shown = (await gateway.request('GET', '/routing', { key })).body.data
     expect(shown.nat4).to.deep.equal({ used: 15, remaining: '0', total: '15' })
@@ -133,26 +115,28 @@ describe('routing and addresses over HTTP', () => {
       [30_051, 30_100],
       [30_000, 30_049],
     ] as const) {
-      const { status, body } = await put({ nat4_port_range: { start, end } })
+      const { status, body } = await routing.put({ nat4_port_range: { start, end } })
       expect([status, body.code], `${start}`).to.deep.equal([409, 'port_conflict'])
     }
-    expect((await routing()).nat4_port_range).to.deep.equal({ start: 20_000, end: 59_999 })
-    expect((await put({ nat4_port_range: { start: 30_050, end: 30_050 } })).status).to.equal(200)
+    expect((await routing.get()).nat4_port_range).to.deep.equal({ start: 20_000, end: 59_999 })
+    expect((await routing.put({ nat4_port_range: { start: 30_050, end: 30_050 } })).status).to.equal(200)
     expect([(await map(30_050)).status, (await map(30_051)).body.code]).to.deep.equal([200, 'port_conflict'])
     const none = await map(0)
     expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
   it('answers 409 to a prefix that goes while a container has an address of it', async () => {
-    await put({ ipv6_prefixes: [prefix] })
-    const { ipv6 } = (await create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
+    await routing.put({ ipv6_prefixes: [prefix] })
+    const { ipv6 } = (await routing.create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
     expect(ipv6).to.equal(undefined)
     const own = (await gateway.request('GET', '/containers/six')).body.data.ipv6 as string
     for (const prefixes of [[], [{ prefix: '2001:db8:2::/64' }], [{ ...prefix, gateway: own }]]) {
-      const { status, body } = await put({ ipv6_prefixes: prefixes })
+      const { status, body } = await routing.put({ ipv6_prefixes: prefixes })
       expect([status, body.code], JSON.stringify(prefixes)).to.deep.equal([409, 'address_in_use'])
     }
-    expect((await put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
+    expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(
+      200,
+    )
   })
 
   it('has an address of the host either for mappings or for a container of its own', async () => {
@@ -161,10 +145,10 @@ describe('routing and addresses over HTTP', () => {
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
     const second = '192.0.2.11'
     expect((await map(second)).status).to.equal(200)
-    const pooled = await put({ items: [{ address: second }] })
+    const pooled = await routing.put({ items: [{ address: second }] })
     expect([pooled.status, pooled.body.code]).to.deep.equal([409, 'address_in_use'])
     await gateway.request('DELETE', `/containers/${id}/port-mappings/1`)
-    expect((await put({ items: [{ address: second }] })).status).to.equal(200)
+    expect((await routing.put({ items: [{ address: second }] })).status).to.equal(200)
     const mapped = await map(second)
     expect([mapped.status, mapped.body.code]).to.deep.equal([409, 'address_in_use'])
     const asked = await gateway.request('GET', `/containers/${id}/random-port?host_ip=${second}`)
@@ -174,11 +158,11 @@ describe('routing and addresses over HTTP', () => {
   })
 
   it('answers 409 when an assigned address would go', async () => {
-    await put({ items: [address(10), address(11)] })
-    await create({ name: 'keeps', public_ipv4s: ['203.0.113.11'] })
-    const refused = await put({ items: [address(10)] })
+    await routing.put({ items: [address(10), address(11)] })
+    await routing.create({ name: 'keeps', public_ipv4s: ['203.0.113.11'] })
+    const refused = await routing.put({ items: [address(10)] })
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'address_in_use'])
-    expect((await routing()).public_ipv4_addresses).to.have.length(2)
+    expect((await routing.get()).public_ipv4_addresses).to.have.length(2)
   })
 
   for (const [name, body, field] of [
@@ -251,91 +235,15 @@ describe('routing and addresses over HTTP', () => {
     ['half a range', { nat4_port_range: { start: 30_009 } }, 'nat4_port_range.end'],
   ] as const)
     it(`refuses ${name}`, async () => {
-      const { status, body: answer } = await put(body)
+      const { status, body: answer } = await routing.put(body)
       expect([status, answer.details?.field]).to.deep.equal([400, field])
     })
 
-  it('gives 8 addresses to 8 of 40 creates at once, and 409 to the others, with nothing left of them', async () => {
-    await put({ items: Array.from({ length: 8 }, (_, index) => address(10 + index)) })
-    const replies = await Promise.all(
-      Array.from({ length: 40 }, (_, index) => create({ name: `pool-${index}`, assign_ipv4: true })),
-    )
-    const codes = replies.map(({ status, body }) => (status === 202 ? 'created' : (body.code as string)))
-    expect(codes.filter((code) => code === 'created')).to.have.length(8)
-    expect(codes.filter((code) => code === 'resource_exhausted')).to.have.length(32)
-    expect(replies.filter(({ status }) => status === 409)).to.have.length(32)
-    expect((await routing()).ipv4).to.deep.equal({ used: 8, remaining: '0', total: '8' })
-    expect((await gateway.request('GET', '/containers')).body.data).to.have.length(8)
-  })
-
-  it('scans a segment', async () => {
-    await put({ items: [address(10)] })
-    const scan = (body: object) => gateway.request('POST', '/routing/ipv4-scan', { body })
-    const { status, body } = await scan({ cidr: '203.0.113.5/28', gateway: '203.0.113.1' })
-    expect(status).to.equal(200)
-    const rows = body.data as { address: string; status: string; usable: boolean }[]
-    expect(rows).to.have.length(16)
-    expect(Object.keys(rows[0]!)).to.have.members([
-      'address',
-      'interface',
-      'prefix_len',
-      'gateway',
-      'status',
-      'usable',
-      'reason',
-    ])
-    const statusOf = (last: number) => rows.find((row) => row.address === `203.0.113.${last}`)?.status
-    expect([statusOf(1), statusOf(10), statusOf(11)]).to.deep.equal(['gateway', 'pool', 'available'])
-    const quick = await scan({ cidr: '203.0.113.0/28', verify: false, limit: 3 })
-    expect((quick.body.data as object[]).length).to.equal(3)
-    for (const cidr of ['203.0.113.0/23', '2001:db8::/120', 'x', '', '203.0.113.0/24; reboot'])
-      expect((await scan({ cidr })).body.details?.field, cidr).to.equal('cidr')
-    expect((await scan({})).body.code).to.equal('missing_field')
-  })
-
-  it('says whether there is IPv6, and why not', async () => {
-    const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
-    expect(await status()).to.deep.equal({
-      ...{ host_id: 'host-a', available: false, reachable: false, prefixes: [], mode: '' },
-      reason: 'the host has no IPv6 default route, and no prefix is set; the host has no IPv6 default route',
-    })
-    await put({ ipv6_prefixes: [prefix] })
-    expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
-  })
-
-  it('assigns IPv6: one, some, or those that are named', async () => {
-    const { id, name } = gateway.fleet.addGuest()
-    const assign = (body?: unknown) =>
-      gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })
-    const none = await assign()
-    expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
-    await put({ ipv6_prefixes: [prefix] })
-    const one = (await assign([])).body.data
-    expect(one).to.deep.equal({ id, name, ipv6: one.ipv6 as string, ipv6_addresses: [one.ipv6] })
-    expect(one.ipv6).to.match(/^2001:db8:1:0?:/)
-    expect((await assign()).body.data, 'it has one').to.deep.equal(one)
-    const more = (await assign({ ipv6_count: 2, ipv6_addresses: ['2001:DB8:1:0::ff'] })).body.data
-    expect(more.ipv6).to.equal(one.ipv6)
-    expect(more.ipv6_addresses).to.have.length(4).and.to.include('2001:db8:1::ff')
-    const taken = await assign({ ipv6_addresses: ['2001:db8:1::ff'] })
-    expect([taken.status, taken.body.code]).to.deep.equal([409, 'address_in_use'])
-    const bad = await assign({ ipv6_addresses: ['::1', '10.0.0.1'] })
-    expect([bad.status, bad.body.details?.field]).to.deep.equal([400, 'ipv6_addresses.1'])
-    // Of no prefix; the network's own address; the host's; the router's.
-    await put({ ipv6_prefixes: [{ ...prefix, gateway: '2001:db8:1::fe' }] })
-    for (const last of ['2001:db8:2::5', '2001:db8:1::', '2001:db8:1::1', '2001:db8:1::fe']) {
-      const { status, body } = await assign({ ipv6_addresses: [last] })
-      expect([status, body.details?.field], last).to.deep.equal([400, 'ipv6_addresses'])
-    }
-    const many = await assign({ ipv6_count: 253 })
-    expect([many.status, many.body.code], 'more than 256').to.deep.equal([409, 'resource_exhausted'])
-  })
-
   it('is about the host that is named, each with its own pools', async () => {
-    await put({ items: [address(10)] }, '?host_id=host-b')
-    expect((await routing()).public_ipv4_addresses).to.deep.equal([])
-    expect(await routing('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
-    expect((await routing('?host_id=host-b')).public_ipv4_addresses).to.have.length(1)
+    await routing.put({ items: [address(10)] }, '?host_id=host-b')
+    expect((await routing.get()).public_ipv4_addresses).to.deep.equal([])
+    expect(await routing.get('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
+    expect((await routing.get('?host_id=host-b')).public_ipv4_addresses).to.have.length(1)
     for (const [method, path] of [
       ['GET', '/routing'],
       ['PUT', '/routing'],
@@ -353,8 +261,8 @@ describe('routing and addresses over HTTP', () => {
   })
 
   it('shows a key that is bound to containers what these hold, and nothing else', async () => {
-    await put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
-    const mine = (await create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
+    await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
+    const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
     const ask = async () =>
       (await gateway.request('GET', '/routing', { key })).body.data as Record<string, object[]>
@@ -368,7 +276,7 @@ describe('routing and addresses over HTTP', () => {
       expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal([
         'mine',
       ])
-    await create({ name: 'theirs', ipv4_count: 2, ipv6_count: 3, port_mapping_count: 5 })
+    await routing.create({ name: 'theirs', ipv4_count: 2, ipv6_count: 3, port_mapping_count: 5 })
     expect(await ask()).to.deep.equal(before)
     for (const [method, path, body] of [
       ['PUT', '/routing', { items: [] }],

@@ -1,0 +1,40 @@
+import { expect } from 'chai'
+import { createApp } from '../../gateway/api/app.js'
+import { route, type Route } from '../../gateway/api/route.js'
+import { silentLog } from '../support/redis.js'
+
+describe('the table', () => {
+  const handle = () => ({})
+  const good = {
+    method: 'POST',
+    path: '/things',
+    scope: 'thing:make',
+    audit: 'thing.make',
+    summary: '',
+    tag: '',
+    handle,
+  }
+  for (const [name, change] of [
+    ['no scope', { scope: undefined }],
+    ['an empty scope', { scope: '' }],
+    ['no audit action', { audit: undefined }],
+    ['an empty audit action', { audit: '' }],
+    ['a bad path', { path: 'things' }],
+  ] as const)
+    it(`does not start with a route that has ${name}`, () => {
+      const broken = { ...good, ...change } as unknown as Route
+      const start = (routes: Route[]) => () =>
+        createApp({
+          routes,
+          pages: [],
+          access: {},
+          maxBodyBytes: 1,
+          trustedProxies: [],
+          metrics: {},
+          log: silentLog,
+        } as never)
+      expect(start([route(good as never)])).not.to.throw()
+      expect(start([broken])).to.throw(/route POST/)
+      expect(start([route(good as never), route({ ...good, path: '/things' } as never)])).to.throw(/twice/)
+    })
+})
