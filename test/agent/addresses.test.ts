@@ -1,4 +1,4 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -17,6 +17,7 @@ import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/watched-host.js'
+import { PublicSegment } from '../support/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
@@ -25,10 +26,12 @@ import { sh } from '../support/sh.js'
  */
 
 const tag = 'ad'
-const segment = 'btestpub'
-const uplink = 'btestpub0'
 const [hostAddress, outside] = ['198.18.7.1', '198.18.7.2']
 const [hostAddress6, outside6] = ['2001:db8:7::1', '2001:db8:7::2']
+const segment = new PublicSegment('btestpub', {
+  ...{ host: hostAddress, outside, host6: hostAddress6, outside6 },
+})
+const { uplink } = segment
 const guestPrefix = '2001:db8:7:1::'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
@@ -48,7 +51,8 @@ describe('addresses of real guests', function () {
 
   before(async () => {
     forwardedBefore = sh('sysctl', '-n', forwarding).trim()
-    makeSegment()
+    segment.make()
+    segment.ip('route', 'add', `${guestPrefix}/64`, 'via', hostAddress6)
     agent = await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } })
     await agent.start()
     await agent.ready()
@@ -62,7 +66,7 @@ describe('addresses of real guests', function () {
     for (const child of children) child.kill('SIGKILL')
     close()
     await agent?.destroy()
-    removeSegment()
+    segment.remove()
     sh('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
   })
 
@@ -121,7 +125,7 @@ describe('addresses of real guests', function () {
 
   /** A tool of packets.py in the guest's network, or, without, in the segment. */
   const toolArgs = (pid: string | undefined, ...args: string[]): string[] => [
-    pid === undefined ? `--net=/run/netns/${segment}` : `--net=/proc/${pid}/ns/net`,
+    pid === undefined ? `--net=/run/netns/${segment.name}` : `--net=/proc/${pid}/ns/net`,
     '/usr/bin/python3',
     packets,
     ...args,
@@ -305,28 +309,4 @@ describe('addresses of real guests', function () {
       expect((await readRouting()).ipv4Pool).to.have.length(8)
     })
   })
-
-  function makeSegment(): void {
-    removeSegment()
-    sh('ip', 'netns', 'add', segment)
-    sh('ip', 'link', 'add', uplink, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', segment)
-    const inside = (...args: string[]): string => sh('ip', '-n', segment, ...args)
-    sh('ip', 'address', 'add', `${hostAddress}/24`, 'dev', uplink)
-    sh('ip', 'address', 'add', `${hostAddress6}/64`, 'dev', uplink, 'nodad')
-    sh('ip', 'link', 'set', uplink, 'up')
-    inside('address', 'add', `${outside}/24`, 'dev', 'eth0')
-    inside('address', 'add', `${outside6}/64`, 'dev', 'eth0', 'nodad')
-    inside('link', 'set', 'eth0', 'up')
-    inside('route', 'add', `${guestPrefix}/64`, 'via', hostAddress6)
-  }
-
-  function removeSegment(): void {
-    for (const pid of spawnSync('ip', ['netns', 'pids', segment])
-      .stdout.toString()
-      .split('\n')
-      .filter(Boolean))
-      process.kill(Number(pid), 'SIGKILL')
-    spawnSync('ip', ['netns', 'delete', segment])
-    spawnSync('ip', ['link', 'delete', uplink])
-  }
 })

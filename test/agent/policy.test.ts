@@ -2,7 +2,6 @@ import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { GuestStatus, TrafficAction, TrafficMode, type Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -11,6 +10,7 @@ import { AgentProcess } from '../support/agent-process.js'
 import { expectMore, expectRate, Flow, serveFlows, type FlowOptions, type Way } from '../support/flow.js'
 import { readInits, type Instance } from '../support/inventory.js'
 import { SettingsHost } from '../support/settings-host.js'
+import { PublicSegment } from '../support/public-segment.js'
 import { waitFor } from '../support/wait.js'
 
 /*
@@ -18,10 +18,9 @@ import { waitFor } from '../support/wait.js'
  * and what becomes of a guest that has used its quota or its time.
  */
 
-const outside = 'btest-pol-client'
-const hostAddress = '198.18.8.1'
 const clientAddress = '198.18.8.2'
-const atClient = ['ip', 'netns', 'exec', outside]
+const segment = new PublicSegment('btestpol', { host: '198.18.8.1', outside: clientAddress })
+const atClient = ['ip', 'netns', 'exec', segment.name]
 const flowPort = 5201
 const exec = promisify(execFile)
 const dayMs = 86_400_000
@@ -61,8 +60,7 @@ describe('traffic, quota and expiry of a guest', function () {
   const servers: ChildProcess[] = []
 
   before(async () => {
-    removeClient()
-    makeClient()
+    segment.make()
     const traffic = { interval_seconds: 1, throttle_mbps: 5 }
     const config = { traffic, lxc: { stop_timeout_seconds: 2 } }
     host = await SettingsHost.open(await AgentProcess.create('pol', config))
@@ -73,7 +71,7 @@ describe('traffic, quota and expiry of a guest', function () {
   after(async () => {
     for (const server of servers) server.kill('SIGKILL')
     await host?.destroy()
-    removeClient()
+    segment.remove()
   })
 
   it('a known number of bytes is what is counted, over kill -9 and a restart of the guest', async () => {
@@ -303,28 +301,6 @@ describe('traffic, quota and expiry of a guest', function () {
 function instanceOf({ directory }: AgentProcess): Instance {
   const [stateDir, pool] = [join(directory, 'state'), join(directory, 'pool')]
   return { stateDir, pool, table: 'btest_pol', interfacePrefix: 'xpol' }
-}
-
-function makeClient(): void {
-  for (const command of [
-    `netns add ${outside}`,
-    `link add btestpol0 type veth peer name eth0 netns ${outside}`,
-    `address add ${hostAddress}/24 dev btestpol0`,
-    'link set btestpol0 up',
-    `-n ${outside} link set lo up`,
-    `-n ${outside} address add ${clientAddress}/24 dev eth0`,
-    `-n ${outside} link set eth0 up`,
-  ])
-    execFileSync('ip', command.split(' '))
-}
-
-/** The interface goes with its peer. */
-function removeClient(): void {
-  if (!existsSync(`/run/netns/${outside}`)) return
-  const pids = execFileSync('ip', ['netns', 'pids', outside]).toString().split('\n').filter(Boolean)
-  for (const pid of pids) process.kill(Number(pid), 'SIGKILL')
-  if (existsSync('/sys/class/net/btestpol0')) execFileSync('ip', ['link', 'delete', 'btestpol0'])
-  execFileSync('ip', ['netns', 'delete', outside])
 }
 
 function daysToNextMonth(): number {

@@ -11,6 +11,7 @@ import { AgentProcess } from '../support/agent-process.js'
 import { forgeries, right, type Scene, type Station } from '../support/forged-frames.js'
 import { SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
+import { PublicSegment } from '../support/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
@@ -20,13 +21,14 @@ import { sh } from '../support/sh.js'
 
 const tag = 'spo'
 const bridge = `btest-${tag}`
-const segment = 'btestspo'
-const uplink = 'btestspo0'
 const ofKind = 1000
 /** A right one follows that many forged ones. */
 const rightAfter = 50
 const [hostAddress, outside] = ['198.18.9.1', '198.18.9.2']
 const [hostAddress6, outside6] = ['2001:db8:9::1', '2001:db8:9::2']
+const segment = new PublicSegment('btestspo', {
+  ...{ host: hostAddress, outside, host6: hostAddress6, outside6 },
+})
 const [own6, neighbour6] = ['2001:db8:9:1::11', '2001:db8:9:1::12']
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
@@ -42,7 +44,7 @@ describe('a guest that sends in the name of others', function () {
 
   before(async () => {
     forwardedBefore = sh('sysctl', '-n', forwarding).trim()
-    makeSegment()
+    segment.make()
     host = await SettingsHost.open(await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } }))
     await setPrefix()
     attacker = await host.create(11, 'attacker', { ipv6Addresses: [own6] })
@@ -51,7 +53,7 @@ describe('a guest that sends in the name of others', function () {
     seen = {
       host: await sniff([], bridge),
       neighbour: await sniff(['nsenter', `--net=/proc/${pidOf(neighbour)}/ns/net`], 'eth0'),
-      outside: await sniff(['ip', 'netns', 'exec', segment], 'eth0'),
+      outside: await sniff(['ip', 'netns', 'exec', segment.name], 'eth0'),
     }
     await findWay()
   })
@@ -59,7 +61,7 @@ describe('a guest that sends in the name of others', function () {
   after(async () => {
     for (const child of children) child.kill('SIGKILL')
     await host?.destroy()
-    removeSegment()
+    segment.remove()
     sh('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
   })
 
@@ -169,26 +171,14 @@ describe('a guest that sends in the name of others', function () {
 
   async function setPrefix(): Promise<void> {
     const routing = host.agent.routing()
-    const prefix = { interface: uplink, address: '', prefix: '2001:db8:9:1::', prefixLen: 64, gateway: '' }
+    const prefix = {
+      interface: segment.uplink,
+      address: '',
+      prefix: '2001:db8:9:1::',
+      prefixLen: 64,
+      gateway: '',
+    }
     const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [prefix] }, nat4Ports: undefined }
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
-  }
-
-  function makeSegment(): void {
-    removeSegment()
-    sh('ip', 'netns', 'add', segment)
-    sh('ip', 'link', 'add', uplink, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', segment)
-    const inside = (...args: string[]): string => sh('ip', '-n', segment, ...args)
-    sh('ip', 'address', 'add', `${hostAddress}/24`, 'dev', uplink)
-    sh('ip', 'address', 'add', `${hostAddress6}/64`, 'dev', uplink, 'nodad')
-    sh('ip', 'link', 'set', uplink, 'up')
-    inside('address', 'add', `${outside}/24`, 'dev', 'eth0')
-    inside('address', 'add', `${outside6}/64`, 'dev', 'eth0', 'nodad')
-    inside('link', 'set', 'eth0', 'up')
-  }
-
-  function removeSegment(): void {
-    spawnSync('ip', ['netns', 'delete', segment])
-    spawnSync('ip', ['link', 'delete', uplink])
   }
 })
