@@ -2,6 +2,16 @@ import { expect } from 'chai'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import type { Firewall, FirewallRule } from '../../agent/network/firewall/types.js'
 import {
+  families,
+  firewall,
+  firstPort,
+  isAllowed,
+  lastPort,
+  rulesByPort,
+  sources,
+  type Probe,
+} from '../support/firewall-model.js'
+import {
   clientAddress,
   clientAddress6,
   guestPrefix6,
@@ -14,59 +24,12 @@ import { waitFor } from '../support/wait.js'
 /* Real packets through guests' firewalls, judged beside by a model of what the rules say. */
 
 const publicAddress = '198.51.100.77'
-const firstPort = 4000
-const lastPort = 4799
 const ssh: NatMapping = {
   protocol: 'tcp',
   hostIp: '',
   hostPort: 20001,
   hostPortEnd: 20001,
   containerPort: 4000,
-}
-
-const sources = {
-  ipv4: [clientAddress, '198.51.100.0/29', '198.51.100.1-198.51.100.3', '203.0.113.0/24'],
-  ipv6: [clientAddress6, '2001:db8:51::/64', '2001:db8:51::1-2001:db8:51::3', '2001:db8:99::/48'],
-} as const
-const families = ['ipv4', 'ipv6'] as const
-type Family = (typeof families)[number]
-
-const noRule: FirewallRule = {
-  id: 'r',
-  direction: 'in',
-  protocol: 'all',
-  action: 'ACCEPT',
-  network: 'all',
-  sourceIp: '',
-  port: '',
-  description: '',
-}
-const firewall = (
-  rules: readonly Partial<FirewallRule>[],
-  defaultAction: Firewall['defaultAction'] = 'DROP',
-): Firewall => ({ enabled: true, defaultAction, rules: rules.map((rule) => ({ ...noRule, ...rule })) })
-
-interface Probe {
-  readonly protocol: 'tcp' | 'udp' | 'icmp'
-  readonly family: Family
-  readonly port: number
-}
-
-/** What the rules say of a flow with the client, written without a thought of nft. */
-function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 'out', probe: Probe): boolean {
-  const first = rules.find((rule) => {
-    const { protocol, network, sourceIp, port } = rule
-    const family = sourceIp === '' ? network : sourceIp.includes(':') ? 'ipv6' : 'ipv4'
-    const ports = port === '' ? [] : port.split(',').map((part) => part.split('-').map(Number))
-    return (
-      rule.direction === direction &&
-      (protocol === 'all' || protocol === probe.protocol) &&
-      (family === 'all' || family === probe.family) &&
-      !['203.0.113.0/24', '2001:db8:99::/48'].includes(sourceIp) &&
-      (port === '' || ports.some(([from = 0, to = from]) => from <= probe.port && probe.port <= to))
-    )
-  })
-  return (first?.action ?? defaultAction) === 'ACCEPT'
 }
 
 const icmpv6Program = `
@@ -76,22 +39,6 @@ sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 255)
 for kind in sys.argv[2:]:
     sock.sendto(bytes([int(kind), 0, 0, 0]) + bytes(20) + b"<<type %s>>" % kind.encode(), (sys.argv[1], 0))
 `
-
-/** Every port form × source form × family for one protocol, each in ten ports of its own. */
-function rulesByPort(base: Partial<FirewallRule>): Partial<FirewallRule>[] {
-  const wanted = families.flatMap((network) =>
-    ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })),
-  )
-  const all = [{ network: 'all', sourceIp: '' } as const, ...wanted]
-  const forms = [
-    (port: number) => `${port}`,
-    (port: number) => `${port},${port + 2}`,
-    (port: number) => `${port}-${port + 2}`,
-  ]
-  return all.flatMap((rule, i) =>
-    forms.map((form, j) => ({ ...base, ...rule, port: form(firstPort + 10 * (i * forms.length + j)) })),
-  )
-}
 
 describe('firewall', function () {
   this.timeout(120_000)

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { ByteCounters, NatMapping } from '../../agent/network/contract.js'
+import type { NatMapping } from '../../agent/network/contract.js'
 import {
   clientAddress,
   clientAddress6,
@@ -11,7 +11,7 @@ import {
 } from '../support/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Ranges, host addresses, public addresses, IPv6 and counters: real packets through real tables. */
+/* Ranges, host addresses, public addresses and IPv6: real packets through real tables. */
 
 const secondAddress = '198.51.100.3'
 const [publicA, publicA2, publicB] = ['198.51.100.71', '198.51.100.72', '198.51.100.73']
@@ -195,137 +195,6 @@ describe('mappings and addresses', function () {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
-    })
-  })
-
-  describe('counters', () => {
-    const read = async (): Promise<Record<string, ByteCounters>> =>
-      (await agent.call('counters')) as Record<string, ByteCounters>
-    const grown = async (work: () => unknown, uuid = a.uuid): Promise<ByteCounters> => {
-      const before = (await read())[uuid]!
-      await work()
-      const after = (await read())[uuid]!
-      return { rxBytes: after.rxBytes - before.rxBytes, txBytes: after.txBytes - before.txBytes }
-    }
-    const ping = (from: string, to: string, bytes: number): unknown =>
-      lab.in(from, 'ping', '-q', '-c4', '-i0.01', '-W1', '-s', String(bytes), to)
-
-    before(async () => {
-      for (const at of [lab.client, inA]) await lab.follow(at, 'sink', '5300')
-    })
-
-    it('are IP bytes, headers included, of each way and family', async () => {
-      expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
-        rxBytes: 4000,
-        txBytes: 4000,
-      })
-      expect(await grown(() => ping(lab.client, `${guestPrefix6}11`, 952))).to.deep.equal({
-        rxBytes: 4000,
-        txBytes: 4000,
-      })
-      const sent = await grown(() => lab.tool(inA, 'flood', clientAddress, '100'))
-      expect(sent.txBytes).to.equal(100 * 29)
-    })
-
-    for (const [name, segments, least] of [
-      ['in single packets', 1, 1.03],
-      ['in pieces to be segmented later', 65_535, 1],
-    ] as const)
-      for (const [from, to, way] of [
-        [inA, clientAddress, 'txBytes'],
-        [lab.client, publicA, 'rxBytes'],
-      ] as const)
-        it(`are the payload of a TCP connection and its headers: sent ${name}, ${way}`, async () => {
-          const payload = 20e6
-          const handshake = 1000
-          lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
-          const counted = await grown(() =>
-            expect(lab.tool(from, 'upload', to, '5300', String(payload))).to.equal(String(payload)),
-          )
-          expect(counted[way]).to.be.within(payload * least, payload * 1.04 + handshake)
-          expect(counted.rxBytes + counted.txBytes, 'acknowledged').to.be.below(payload * 1.08)
-        })
-
-    it('leave out what stays on the host, and what is dropped', async () => {
-      expect(await grown(() => lab.ask(inB, `tcp:${publicA}:22`))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
-      expect(await grown(() => lab.ask(lab.host, `tcp:${publicA}:22`))).to.deep.equal({
-        rxBytes: 0,
-        txBytes: 0,
-      })
-      const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
-      await agent.call('attach', { ...a, firewall })
-      expect(
-        await grown(() => lab.ask(lab.client, `udp:${publicA}:3005`, { timeoutSeconds: 0.3 })),
-      ).to.deep.equal({ rxBytes: 0, txBytes: 0 })
-      await agent.call('attach', a)
-    })
-
-    it('hold what guests of the host send one another where that is wanted', async () => {
-      await agent.end()
-      agent = lab.agent({ countInternal: true })
-      await agent.ensure(all)
-      const exchanged = { rxBytes: 4000, txBytes: 4000 }
-      for (const { uuid } of [a, b])
-        expect(await grown(() => ping(inB, publicA, 972), uuid)).to.deep.equal(exchanged)
-      expect(await grown(() => ping(inB, `${guestPrefix6}11`, 952), b.uuid)).to.deep.equal(exchanged)
-      await agent.end()
-      agent = lab.agent()
-      await agent.ensure(all)
-      expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
-    })
-
-    it('go on over changes, another process, and repair of all that was flushed', async () => {
-      ping(lab.client, publicA, 972)
-      const before = await read()
-      await agent.call('attach', { ...a, portMappings: [] })
-      await agent.call('attach', a)
-      expect(await read()).to.deep.equal(before)
-      const fresh = lab.agent()
-      await fresh.ensure(all)
-      expect(await fresh.call('counters')).to.deep.equal(before)
-      await fresh.end()
-      lab.in(lab.host, 'nft', 'flush', 'ruleset')
-      expect(await read()).to.deep.equal({})
-      expect(await agent.ensure(all)).to.deep.equal(['nft tables made'])
-      expect(await read()).to.deep.equal(before)
-      expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
-        rxBytes: 4000,
-        txBytes: 4000,
-      })
-    })
-
-    it('are the same when addresses come and go', async () => {
-      ping(lab.client, `${guestPrefix6}1:11`, 952)
-      ping(inA, clientAddress6, 952)
-      const { [a.uuid]: before } = await read()
-      await agent.call('attach', { ...a, ipv6Addresses: [`${guestPrefix6}11`] })
-      expect((await read())[a.uuid]).to.deep.equal(before)
-      await agent.call('attach', { ...a, ipv6Addresses: [] })
-      expect((await read())[a.uuid]).to.deep.equal(before)
-      await agent.call('attach', a)
-      expect((await read())[a.uuid]).to.deep.equal(before)
-    })
-
-    for (const [name, leave] of [
-      ['went', () => agent.call('detach', plain)],
-      ['was forgotten', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
-    ] as const)
-      it(`begin anew for the next owner of an address whose guest ${name} while there were no tables`, async () => {
-        lab.ask(inPlain, `udp:${clientAddress}:53`)
-        expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
-        lab.in(lab.host, 'nft', 'flush', 'ruleset')
-        await leave()
-        await agent.call('attach', { ...plain, uuid: 'another' })
-        expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })
-        await agent.call('detach', { ...plain, uuid: 'another' })
-        await agent.call('attach', plain)
-      })
-
-    it("begin anew for an address's next owner", async () => {
-      await agent.call('detach', plain)
-      await agent.call('attach', { ...plain, uuid: 'another' })
-      expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })
-      await agent.call('attach', plain)
     })
   })
 
