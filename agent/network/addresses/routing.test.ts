@@ -13,7 +13,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
 import { readPrefixes, replacePrefixes } from './store.js'
 
-/* The journal's side of pools, on a host that is given as facts; the host's own is in test/host/addresses.test.ts. */
+/* The journal's side of pools, on a host that is given as facts; for the host's own see test/host/addresses*.test.ts. */
 
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }
