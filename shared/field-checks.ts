@@ -1,7 +1,7 @@
 import { invalidField } from './errors.js'
 import { isDescription } from './guest-rules.js'
 
-/* Checks of one field each. @throws {BerthError} `invalid_field` naming it in the API's spelling */
+/* Checks of one field each; they return the value. @throws {BerthError} `invalid_field` naming it in the API's spelling */
 
 export interface Range {
   readonly min: number

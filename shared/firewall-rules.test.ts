@@ -29,6 +29,7 @@ describe('rules of a firewall', () => {
     ['blanks for nothing', { sourceIp: ' ', port: ' ' }, { sourceIp: '', port: '' }],
     ['icmp', { protocol: 'icmp', direction: 'out', action: 'DROP', network: 'ipv6' }, { protocol: 'icmp' }],
     ['an id', { id: 'r-1_A' }, { id: 'r-1_A' }],
+    ['200 characters', { description: '😀'.repeat(200) }, { description: '😀'.repeat(200) }],
   ] as const)
     it(`take ${name}`, () => expect(checkRule(change)).to.deep.include(checked))
 
@@ -52,7 +53,8 @@ describe('rules of a firewall', () => {
     [{ sourceIp: 'example.org' }, 'source_ip'],
     [{ sourceIp: '10.0.0.1, 10.0.0.2' }, 'source_ip'],
     [{ description: 'a\u2028b' }, 'description'],
-    [{ description: 'x'.repeat(201) }, 'description'],
+    [{ description: 'a\u0085b' }, 'description'],
+    [{ description: '😀'.repeat(201) }, 'description'],
     [{ id: 'a b' }, 'id'],
   ] as const)
     it(`refuse ${JSON.stringify(change).slice(0, 60)}`, () =>

@@ -1,4 +1,5 @@
 import { BerthError, invalidField } from '../../shared/errors.js'
+import { checkInteger } from '../../shared/field-checks.js'
 import {
   checkGuestName,
   checkSshPassword,
@@ -18,7 +19,7 @@ import {
 import { networkLimits } from '../../shared/network-limits.js'
 import { checkPortMapping, type CheckedMapping } from '../../shared/port-mapping-rules.js'
 import { parseAddresses, parseTime, parseTrafficLimit } from './settings/parse.js'
-import { checkLimits, parseInteger } from './limits.js'
+import { checkLimits } from './limits.js'
 import type { GuestLimits, TrafficLimit } from './record.js'
 
 /** A create request that passed every rule; host ports 0 are still to be picked. */
@@ -55,7 +56,7 @@ export function parseCreate(request: CreateGuestRequest): CreateOrder {
   checkTemplateId(spec.templateId)
   return {
     operationId: parseUuid('operation_id', request.operationId),
-    id: parseInteger('id', request.id, { min: 1, max: maxGuestId }),
+    id: checkInteger('id', request.id, { min: 1, max: maxGuestId }),
     uuid: parseUuid('uuid', request.uuid),
     name: request.name,
     requestedBy: parseRequester(request.requestedBy),
@@ -63,9 +64,9 @@ export function parseCreate(request: CreateGuestRequest): CreateOrder {
     templateId: spec.templateId,
     limits: checkLimits(spec.limits),
     portMappings: parseMappings(spec),
-    ipv4Count: parseInteger('ipv4_count', spec.ipv4Count, networkLimits.addresses),
+    ipv4Count: checkInteger('ipv4_count', spec.ipv4Count, networkLimits.addresses),
     publicIpv4s: parseAddresses('public_ipv4s', spec.publicIpv4s, 'ipv4'),
-    ipv6Count: parseInteger('ipv6_count', spec.ipv6Count, networkLimits.addresses),
+    ipv6Count: checkInteger('ipv6_count', spec.ipv6Count, networkLimits.addresses),
     ipv6Addresses: parseAddresses('ipv6_addresses', spec.ipv6Addresses, 'ipv6'),
     traffic: parseTrafficLimit(spec.traffic),
     expiresAtMs: parseTime('expires_at', spec.expiresAtMs),

@@ -60,15 +60,17 @@ export async function setLimit(path: string, bytes: number): Promise<void> {
 export interface StaleQgroups {
   /** The kernel is still taking deleted subvolumes apart; their qgroups cannot go before. */
   readonly unfinished: boolean
-  /** What is said of those that cannot go, as others share what is theirs; empty: none is left. */
-  readonly busy: string
+  /** What is said of those that do not go; empty: none is left. */
+  readonly errors: string
 }
 
 /** Removes the qgroups of subvolumes that are no more: kernels before 6.11 leave them, later ones some. */
 export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
-  const deleted = await run('btrfs', ['subvolume', 'list', '-d', path], { maxOutputBytes: 64 * 1024 * 1024 })
-  const cleared = await run('btrfs', ['qgroup', 'clear-stale', path], { okCodes: [0, 1] })
-  return { unfinished: deleted.stdout !== '', busy: cleared.stderr } // the exit code tells of the last one alone
+  const maxOutputBytes = 64 * 1024 * 1024
+  const deleted = await run('btrfs', ['subvolume', 'list', '-d', path], { maxOutputBytes })
+  const clear = ['--quiet', 'qgroup', 'clear-stale', path]
+  const { stderr } = await run('btrfs', clear, { maxOutputBytes, okCodes: [0, 1] }) // of the last one alone
+  return { unfinished: deleted.stdout !== '', errors: stderr }
 }
 
 export async function enableClassicQuotas(path: string): Promise<void> {

@@ -6,7 +6,9 @@ const interfaceUp = 1
 
 /** Names of all. */
 export function readInterfaces(): ReadonlySet<string> {
-  return new Set(listDirectory('/sys/class/net'))
+  const names = new Set(listDirectory('/sys/class/net'))
+  names.delete('bonding_masters') // a file of the bonding module
+  return names
 }
 
 /** Names of a bridge's ports; empty: it has none, or is not there. */
@@ -16,7 +18,22 @@ export function readPorts(bridge: string): ReadonlySet<string> {
 
 /** Of one interface; undefined: it is not there. */
 export function readFlags(name: string): string | undefined {
-  return readKernelFile(`/sys/class/net/${name}/flags`)
+  return readAttribute(name, 'flags')
+}
+
+/** Its number in this network namespace; undefined: it is not there. */
+export function readIndex(name: string): number | undefined {
+  const text = readAttribute(name, 'ifindex')
+  return text === undefined ? undefined : Number(text)
+}
+
+function readAttribute(name: string, attribute: string): string | undefined {
+  try {
+    return readKernelFile(`/sys/class/net/${name}/${attribute}`)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EINVAL') return undefined // it is being deleted
+    throw error
+  }
 }
 
 /** @param flags as `readFlags` returns them */

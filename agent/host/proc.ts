@@ -15,14 +15,13 @@ export interface ProcessStat {
   readonly startTime: number
 }
 
-/** EINVAL is what sysfs says of an interface that is being deleted. */
-const goneCodes = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'ENOTDIR', 'EINVAL'])
+const goneCodes = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'ENOTDIR'])
 
 function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Text of a small kernel file, `undefined` when it, or the process or interface it is about, is gone. */
+/** Text of a small kernel file, `undefined` when it, or the process it is about, is gone. */
 export function readKernelFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1')

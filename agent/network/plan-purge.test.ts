@@ -122,7 +122,8 @@ describe('stale flows', () => {
       ['where it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       ['on one address as on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
       ['not where it leads to the same guest', single('udp', 3000), false],
-      ['not from other ports', single('udp', 4000, '10.64.0.3'), false],
+      ['not from ports above', single('udp', 4000, '10.64.0.3'), false],
+      ['not from ports below', single('udp', 2999, '10.64.0.3'), false],
       ['not from another protocol', single('tcp', 3000, '10.64.0.3'), false],
       ['not from another family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
@@ -131,6 +132,14 @@ describe('stale flows', () => {
         queue.add({ ...none, mappings: [waiting] })
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
+
+    it('not from another address of the host', () => {
+      const queue = new StaleFlowQueue(() => [])
+      queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
+      expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(
+        false,
+      )
+    })
 
     it('where an address lost its owner, whatever was mapped to it', () => {
       const queue = new StaleFlowQueue(() => [])

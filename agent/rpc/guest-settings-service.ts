@@ -5,10 +5,10 @@ import type {
 } from '../../proto/gen/berth/agent/v1/network.js'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { limits } from '../../shared/guest-rules.js'
+import { checkInteger } from '../../shared/field-checks.js'
 import { networkLimits } from '../../shared/network-limits.js'
 import type { ProcessorsAndMemory } from '../guests/capacity.js'
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
-import { parseInteger } from '../guests/limits.js'
 import { parseUuid } from '../guests/parse-create.js'
 import type { GuestRecord } from '../guests/record.js'
 import type { Target } from '../guests/settings/change.js'
@@ -61,7 +61,7 @@ function portMethods({
         throw invalidField('protocol', 'protocol: must be tcp or udp')
       const most = { min: 1, max: limits.portMappings.max }
       return {
-        ports: await mappings.findFree({ protocol, hostIp, count: parseInteger('count', count, most) }),
+        ports: await mappings.findFree({ protocol, hostIp, count: checkInteger('count', count, most) }),
       }
     }),
   }
@@ -91,7 +91,7 @@ function networkMethods({
     }),
     assignIpv6: unary(log, 'assign IPv6', async (request) => {
       const order = {
-        count: parseInteger('ipv6_count', request.count, networkLimits.addresses),
+        count: checkInteger('ipv6_count', request.count, networkLimits.addresses),
         addresses: parseAddresses('ipv6_addresses', request.addresses, 'ipv6'),
       }
       const { ipv6Addresses, revision } = await assignIpv6(context, targetOf(request), order)

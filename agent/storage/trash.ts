@@ -27,7 +27,9 @@ export class Trash {
   #deletions = 1
   /** Deletions of which all qgroups are gone that can go. */
   #cleared = 0
-  #busyQgroups = ''
+  #clearing: Promise<void> | undefined
+  /** Of the last attempt since the last deletion. */
+  #qgroupErrors = ''
 
   constructor(pool: Pool, log: Logger) {
     this.#pool = pool
@@ -69,15 +71,20 @@ export class Trash {
     // At once, before anything is awaited: another sweep meanwhile leaves them to this one.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
-    if (this.#cleared !== this.#deletions) await this.#clearQgroups()
+    if (this.#cleared === this.#deletions) return
+    this.#clearing ??= this.#clearQgroups().finally(() => (this.#clearing = undefined))
+    await this.#clearing
   }
 
-  /** Those that stay busy are an image's, until the last guest made of it is deleted. */
+  /** Those that go on failing are an image's, which others share until the last guest made of it is deleted. */
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
-    const { unfinished, busy } = await clearStaleQgroups(this.#pool.path)
-    if (!unfinished && (busy === '' || busy === this.#busyQgroups)) this.#cleared = deletions
-    this.#busyQgroups = busy
+    const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
+    const settled = !unfinished && errors === this.#qgroupErrors
+    this.#qgroupErrors = errors
+    if (!settled || deletions !== this.#deletions) return
+    this.#cleared = deletions
+    if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'quota groups stay')
   }
 
   /** @param name in work; no longer when this returns */
@@ -88,6 +95,7 @@ export class Trash {
       this.#log.warn({ err: error, subvolume: name }, 'subvolume left in the trash')
     } finally {
       this.#deletions++
+      this.#qgroupErrors = ''
       this.#inWork.delete(name)
     }
   }

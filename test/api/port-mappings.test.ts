@@ -63,10 +63,11 @@ describe('port mappings over HTTP', () => {
   })
 
   it('changes only the fields sent', async () => {
-    await add({ container_port: 80, host_port: 26_000, description: 'web' })
+    const description = '😀'.repeat(200)
+    await add({ container_port: 80, host_port: 26_000, description })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     expect((await put({ container_port: 8080 })).body.data[1]).to.deep.equal({
-      ...{ container_port: 8080, host_port: 26_000, protocol: 'tcp', description: 'web' },
+      ...{ container_port: 8080, host_port: 26_000, protocol: 'tcp', description },
     })
     expect((await put({ host_port: 26_001, description: '' })).body.data[1]).to.deep.equal({
       ...{ container_port: 8080, host_port: 26_001, protocol: 'tcp', description: '' },
@@ -105,6 +106,8 @@ describe('port mappings over HTTP', () => {
         'host_port_end',
       ],
       [{ container_port: 80, description: 'a\nb' }, 'invalid_field', 'description'],
+      [{ container_port: 80, description: 'a\u0085b' }, 'invalid_field', 'description'],
+      [{ container_port: 80, description: '😀'.repeat(201) }, 'invalid_field', 'description'],
     ] as const) {
       const reply = await add(body)
       const { code: got, details } = reply.body

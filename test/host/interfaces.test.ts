@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { readFlags, readInterfaces } from '../../agent/host/interfaces.js'
 
 describe('interfaces as the kernel shows them', () => {
-  const pairs = Array.from({ length: 50 }, (_, id) => [`btifa${id}`, `btifb${id}`] as const)
+  const pairs = Array.from({ length: 50 }, (_, id) => [`btestia${id}`, `btestib${id}`] as const)
   const names = pairs.flat()
   const batch = (lines: readonly string[]): void => {
     execFileSync('ip', ['-force', '-batch', '-'], { input: lines.join('\n'), stdio: 'pipe' })

@@ -9,6 +9,7 @@ import type { Store } from '../../gateway/store/store.js'
 import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { validateConfig } from '../../shared/config.js'
 import { BerthError } from '../../shared/errors.js'
+import { freePort } from './ports.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
 import { SimulatedAgent, type SimulatedAgentOptions } from './simulated-agent.js'
 import { SimulatedHost } from './simulated-host.js'
@@ -83,19 +84,6 @@ export async function startTestFleet(overrides: Record<string, unknown> = {}): P
       await rm(directory, { recursive: true, force: true })
     },
   }
-}
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const { createServer } = await import('node:net')
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
 }
 
 /** Of a guest with that name, under an operation id of its own. */

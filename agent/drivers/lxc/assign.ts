@@ -1,6 +1,7 @@
 import { runInNetwork } from '../../host/network-namespace.js'
 import { hasIpv6Addresses } from '../../host/ipv6-addresses.js'
-import { isSameProcess, readKernelFile, type ProcessStat } from '../../host/proc.js'
+import { readIndex } from '../../host/interfaces.js'
+import { isSameProcess, type ProcessStat } from '../../host/proc.js'
 import type { MachineNic } from '../contract.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
@@ -19,8 +20,8 @@ export async function assignAddresses(
   gone: readonly string[],
 ): Promise<boolean> {
   if (gone.length === 0 && hasIpv6Addresses(init.pid, ipv6Addresses)) return false
-  const hostIndex = Number(readKernelFile(`/sys/class/net/${device}/ifindex`))
-  if (!hostIndex || !isSameProcess(init.pid, init.startTime)) return false
+  const hostIndex = readIndex(device)
+  if (hostIndex === undefined || !isSameProcess(init.pid, init.startTime)) return false
   const shown = JSON.parse(await runInNetwork(init.pid, ['-json', 'address', 'show'])) as GuestInterface[]
   const commands = planAssign(shown, { hostIndex, ipv6Addresses, gone, gateway6 })
   if (commands.length > 0)
