@@ -80,9 +80,10 @@ export class Trash {
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
     const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
+    if (deletions !== this.#deletions) return
     const settled = !unfinished && errors === this.#qgroupErrors
     this.#qgroupErrors = errors
-    if (!settled || deletions !== this.#deletions) return
+    if (!settled) return
     this.#cleared = deletions
     if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'quota groups stay')
   }
