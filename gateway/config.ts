@@ -46,6 +46,8 @@ export const GatewayConfigSchema = Type.Object(
         call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
         /** No sign of life for this long: the host is offline. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
+        /** How long a broken connection may take to come back before the host is offline. */
+        reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },
       object,
     ),

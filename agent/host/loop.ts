@@ -28,8 +28,12 @@ export async function useDirectIo(device: string): Promise<boolean> {
   }
 }
 
-/** Already detached: does nothing. */
+/** Already detached: does nothing; one that a mount had is detached by the kernel at any moment. */
 export async function detachLoop(device: string): Promise<void> {
   if ((await readBackingFile(device)) === undefined) return
-  await run('losetup', ['--detach', device])
+  try {
+    await run('losetup', ['--detach', device])
+  } catch (error) {
+    if ((await readBackingFile(device)) !== undefined) throw error
+  }
 }

@@ -45,6 +45,8 @@ export class GuestSampler {
   #diskAtMs = 0
   #timer: NodeJS.Timeout | undefined
   #sampling = false
+  /** There were new ones meanwhile. */
+  #again = false
 
   constructor(private readonly context: GuestContext) {}
 
@@ -63,7 +65,9 @@ export class GuestSampler {
     )
     this.#pids = new Map(running)
     for (const uuid of this.#last.keys()) if (!this.#pids.has(uuid)) this.#last.delete(uuid)
-    if (running.some(([uuid]) => !this.#last.has(uuid))) void this.sample()
+    if (!running.some(([uuid, pid]) => this.#last.get(uuid)?.pid !== pid)) return
+    if (this.#sampling) this.#again = true
+    else void this.sample()
   }
 
   usage(uuid: string): GuestUsage {
@@ -86,6 +90,9 @@ export class GuestSampler {
     } finally {
       this.#sampling = false
     }
+    if (!this.#again) return
+    this.#again = false
+    await this.sample()
   }
 
   async #sampleDisks(): Promise<void> {

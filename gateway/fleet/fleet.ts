@@ -172,6 +172,7 @@ export class GatewayFleet implements Fleet {
   #createWatcher(host: HostState): HostWatcher {
     return new HostWatcher({
       ...{ host, view: this.view, log: this.options.log },
+      reconnectMs: this.options.config.agents.reconnect_ms,
       connect: () => this.#connect(host),
       checkOwners: (_host, guests) => this.#checkOwners(host, guests),
       guestsGone: (_host, uuids) => this.#releaseGone(host, uuids),

@@ -6,14 +6,14 @@ import type { HostState } from './host-state.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-/** How long a broken stream may take to come back before its guests show as unknown. */
-const offlineGraceMs = 1000
 const retryMs = { first: 100, max: 2000 }
 
 export interface WatcherOptions {
   readonly view: FleetState
   readonly host: HostState
   readonly log: Logger
+  /** How long a broken stream may take to come back before its guests show as unknown. */
+  readonly reconnectMs: number
   /** A new connection with the certificates and address of now. */
   connect(): AgentConnection
   /** Before a state becomes visible: who owns its guests. Failing changes nothing. */
@@ -147,7 +147,7 @@ export class HostWatcher {
     if (this.#stopped) return
     this.#settled = true
     this.#note(reason)
-    if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), offlineGraceMs)
+    if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), this.options.reconnectMs)
     // A failed replacement is tried again by whoever wanted it.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }

@@ -24,7 +24,7 @@ export interface StoreOptions {
 type InvalidationListener = (key: string | null) => void
 
 const pingEveryMs = 400
-const pingTimeoutMs = 1400
+const pingTimeoutMs = 1200
 const retryMaxMs = 1000
 const transactionAttempts = 25
 

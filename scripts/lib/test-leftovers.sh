@@ -38,7 +38,7 @@ sweep_network() {
     ip link delete "$name" 2>/dev/null || true
   done
   while read -r _ family table; do
-    [[ $table == btest* ]] && nft delete table "$family" "$table"
+    if [[ $table == btest* ]]; then nft delete table "$family" "$table" || true; fi
   done < <(nft list tables 2>/dev/null)
   return 0
 }
@@ -49,7 +49,7 @@ sweep_mounts() {
   awk '$2 ~ "^/(tmp|var/tmp|run|var/lib)/btest" { print $2 }' /proc/self/mounts | sort -r |
     while read -r mount; do umount -l "$(printf '%b' "$mount")" 2>/dev/null || true; done
   losetup -l -n -O NAME,BACK-FILE | while read -r device file _; do
-    [[ $file =~ ^/(tmp|var/tmp|run|var/lib)/btest ]] && losetup -d "$device"
+    if [[ $file =~ ^/(tmp|var/tmp|run|var/lib)/(btest|berth-btest) ]]; then losetup -d "$device" || true; fi
   done
   return 0
 }

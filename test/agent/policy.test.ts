@@ -157,7 +157,9 @@ describe('traffic, quota and expiry of a guest', function () {
   it('at its expiry a guest is stopped and blocked, not deleted; clearing it unblocks', async () => {
     await setExpiry(Date.now() + 3000)
     expect(guest().policyBlocked).to.equal(false)
-    await waitFor(() => guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+    const isEnded = (): boolean =>
+      guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED
+    await waitFor(isEnded, { timeoutMs: 30_000, what: 'its end' })
     expect(guest().policyReason).to.equal('expired')
     expect(await host.power('startGuest', uuid)).to.equal('policy_blocked')
     await setExpiry(Date.now() + dayMs)
@@ -241,7 +243,7 @@ describe('traffic, quota and expiry of a guest', function () {
   async function expectUse(exchanges: number): Promise<void> {
     const wanted = [exchanges * answeredBytes, exchanges * sentBytes]
     let last: number[] = []
-    await waitFor(async () => Number((last = await use())[1]) >= Number(wanted[1]), {
+    await waitFor(async () => (last = await use()).every((bytes, way) => bytes >= wanted[way]!), {
       what: () => `${wanted.join(' ')} counted, ${last.join(' ')}`,
     })
     expect(await use()).to.deep.equal(wanted)

@@ -33,11 +33,11 @@ describe('port mappings of a guest', function () {
   it('are added, changed and removed, and watchers see what was answered', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.mappings
-    expect(web!.hostPort).to.be.within(30000, 39999)
-    const two = await host.addMapping(stopped, { containerPort: 53, hostPort: 35053, protocol: 'udp' })
+    expect(web!.hostPort).to.be.within(20000, 29999)
+    const two = await host.addMapping(stopped, { containerPort: 53, hostPort: 25053, protocol: 'udp' })
     expect(two.mappings).to.deep.equal([
       web,
-      wireMapping({ containerPort: 53, hostPort: 35053, protocol: 'udp' }),
+      wireMapping({ containerPort: 53, hostPort: 25053, protocol: 'udp' }),
     ])
     expect((await host.seen(stopped, two.revision)).portMappings).to.deep.equal(two.mappings)
     const changed = await host.updateMapping(stopped, 0, { containerPort: 8080 })
@@ -61,38 +61,38 @@ describe('port mappings of a guest', function () {
   })
 
   it('keep ranges as one', async () => {
-    const range = { containerPort: 31000, containerPortEnd: 31999, hostPort: 31000, hostPortEnd: 31999 }
+    const range = { containerPort: 21000, containerPortEnd: 21999, hostPort: 21000, hostPortEnd: 21999 }
     const { mappings } = await host.addMapping(running, range)
     expect(mappings).to.deep.equal([wireMapping(range)])
-    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 31500 }))).to.equal(
+    expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 21500 }))).to.equal(
       'port_conflict',
     )
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
   it('take no more host ports than a guest may have, over all of them and both protocols', async () => {
-    const range = { containerPort: 30000, containerPortEnd: 30999 }
+    const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal(
       'resource_exhausted',
     )
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
-    const longer = { containerPortEnd: 31200, hostPort: 30000, hostPortEnd: 31200 }
+    const longer = { containerPortEnd: 21200, hostPort: 20000, hostPortEnd: 21200 }
     expect(await codeOf(host.updateMapping(running, 0, longer))).to.equal('resource_exhausted')
     expect(host.guest(running).portMappings).to.deep.equal(mappings)
-    const all = { containerPortEnd: 31199, hostPort: 30000, hostPortEnd: 31199 }
+    const all = { containerPortEnd: 21199, hostPort: 20000, hostPortEnd: 21199 }
     expect(await codeOf(host.updateMapping(running, 0, all))).to.equal('accepted')
     expect(await codeOf(host.addMapping(running, { containerPort: 22 }))).to.equal('resource_exhausted')
   })
 
   it('refuse what is taken, out of range or malformed, and change nothing then', async () => {
-    const { mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 35022 })
-    const server = await listen(35555)
+    const { mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 25022 })
+    const server = await listen(25555)
     try {
       for (const [fields, code] of [
-        [{ containerPort: 22, hostPort: 35022 }, 'port_conflict'],
-        [{ containerPort: 22, hostPort: 35555 }, 'port_conflict'],
-        [{ containerPort: 22, hostPort: 29999 }, 'port_conflict'],
+        [{ containerPort: 22, hostPort: 25022 }, 'port_conflict'],
+        [{ containerPort: 22, hostPort: 25555 }, 'port_conflict'],
+        [{ containerPort: 22, hostPort: 30000 }, 'port_conflict'],
         [{ containerPort: 22, hostPort: 70000 }, 'invalid_field'],
         [{ containerPort: 22, protocol: 'icmp' }, 'invalid_field'],
         [{ containerPort: 22, hostIp: '198.51.100.77' }, 'invalid_field'],
@@ -103,18 +103,18 @@ describe('port mappings of a guest', function () {
     } finally {
       server.close()
     }
-    expect(await codeOf(host.updateMapping(running, 1, { hostPort: 35023 }))).to.equal('not_found')
+    expect(await codeOf(host.updateMapping(running, 1, { hostPort: 25023 }))).to.equal('not_found')
     expect(await codeOf(host.addMapping(randomUUID(), { containerPort: 22 }))).to.equal('not_found')
     expect(host.guest(running).portMappings).to.deep.equal(mappings)
     expect(host.guest(stopped).portMappings).to.deep.equal([])
   })
 
   it('keep their ports though a program of the host waits there since', async () => {
-    await host.addMapping(stopped, { containerPort: 22, hostPort: 35556 })
-    const server = await listen(35556)
+    await host.addMapping(stopped, { containerPort: 22, hostPort: 25556 })
+    const server = await listen(25556)
     try {
       const { mappings } = await host.updateMapping(stopped, 0, { description: 'mine' })
-      expect(mappings[0]).to.include({ hostPort: 35556, description: 'mine' })
+      expect(mappings[0]).to.include({ hostPort: 25556, description: 'mine' })
       expect(await codeOf(host.updateMapping(stopped, 0, { protocol: 'udp' }))).to.equal('accepted')
       expect(await codeOf(host.updateMapping(stopped, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
     } finally {
@@ -123,7 +123,7 @@ describe('port mappings of a guest', function () {
   })
 
   it('lose none where two remove the first at once, and one of two that expect the same revision', async () => {
-    const ports = [35001, 35002, 35003, 35004]
+    const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports)
       ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -131,7 +131,7 @@ describe('port mappings of a guest', function () {
     revision = await waitFor(() =>
       host.guest(running).portMappings.length === 2 ? host.guest(running).revision : undefined,
     )
-    expect(host.guest(running).portMappings.map((m) => m.hostPort)).to.deep.equal([35003, 35004])
+    expect(host.guest(running).portMappings.map((m) => m.hostPort)).to.deep.equal([25003, 25004])
     const codes = await Promise.all([1, 2].map(() => codeOf(host.removeMapping(running, 0, revision))))
     expect(codes.toSorted()).to.deep.equal(['accepted', 'precondition_failed'])
     expect((await host.removeMapping(running, 0)).mappings).to.deep.equal([])
@@ -139,7 +139,7 @@ describe('port mappings of a guest', function () {
 
   it('give one port to one of twenty that want it', async () => {
     const wanted = Array.from({ length: 20 }, (_, n) =>
-      codeOf(host.addMapping(n % 2 ? running : stopped, { containerPort: 1, hostPort: 36000 })),
+      codeOf(host.addMapping(n % 2 ? running : stopped, { containerPort: 1, hostPort: 26000 })),
     )
     const codes = await Promise.all(wanted)
     expect(codes.filter((code) => code === 'accepted')).to.have.lengthOf(1)

@@ -171,7 +171,7 @@ describe('settings of a guest', function () {
   })
 
   it('are there again after a kill of the agent', async () => {
-    await host.addMapping(running, { containerPort: 22, hostPort: 37022 })
+    await host.addMapping(running, { containerPort: 22, hostPort: 27022 })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     const { revision } = await host.setFirewall(running, firewall)
     const before = await host.seen(running, revision)

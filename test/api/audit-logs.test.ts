@@ -144,7 +144,7 @@ describe('audit log over HTTP', () => {
       expect(performance.now() - begun).to.be.lessThan(2500)
       const again = performance.now()
       expect((await gateway.request('GET', '/api-keys')).status).to.equal(503)
-      expect(performance.now() - again).to.be.lessThan(100)
+      expect(performance.now() - again).to.be.lessThan(1000)
     } finally {
       process.kill(await gateway.redis.pid(), 'SIGCONT')
     }

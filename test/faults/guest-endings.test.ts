@@ -9,6 +9,8 @@ import { call, createGuest, createRequest, operationDone } from '../support/agen
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { processes, readExpected, readInits, readInventory, type Instance } from '../support/inventory.js'
+import { unmount } from '../../agent/host/mount.js'
+import { killIfThere } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/watched-host.js'
 
@@ -86,7 +88,7 @@ describe('guests that end without an order', function () {
 
   it('the host rebooted: what ran runs again, with its rules before it', async () => {
     await agent.kill('SIGKILL')
-    hostGoesDown(instance)
+    await hostGoesDown(instance)
     await agent.start()
     await agent.ready()
     watched.close()
@@ -107,7 +109,7 @@ describe('guests that end without an order', function () {
     await waitFor(
       async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
       {
-        timeoutMs: 3000,
+        timeoutMs: 8000, // before the next at the interval
         what: 'usage',
       },
     )
@@ -139,12 +141,12 @@ describe('guests that end without an order', function () {
 })
 
 /** What a reboot takes: processes, interfaces, rules, mounts and what lies in /run. */
-function hostGoesDown(instance: Instance): void {
+async function hostGoesDown(instance: Instance): Promise<void> {
   for (const { pid, command } of processes())
-    if (command.startsWith(`[lxc monitor] ${join(instance.stateDir, 'lxc')} `)) process.kill(pid, 'SIGKILL')
+    if (command.startsWith(`[lxc monitor] ${join(instance.stateDir, 'lxc')} `)) killIfThere(pid)
   for (const family of ['ip', 'inet', 'bridge'])
     execFileSync('nft', ['delete', 'table', family, instance.table])
   execFileSync('ip', ['link', 'delete', 'btest-e'])
   rmSync(join(instance.stateDir, '../run'), { recursive: true })
-  execFileSync('umount', [instance.pool])
+  await unmount(instance.pool)
 }

@@ -110,9 +110,9 @@ describe('settings where something fails', function () {
 
     it('a mapping leads into the guest, and the firewall stands', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
-      const mapping = { containerPort: 80, hostPort: 35_080 }
+      const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)
-      expect(sh('nft', 'list', 'map', 'ip', instance.table, 'ports')).to.contain('35080')
+      expect(sh('nft', 'list', 'map', 'ip', instance.table, 'ports')).to.contain('25080')
       const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
       const hasFirewall = async (): Promise<boolean> => (await host.firewall(uuid)).enabled
       await killedAt('attach', () => host.setFirewall(uuid, firewall), hasFirewall)
@@ -169,38 +169,38 @@ describe('settings where something fails', function () {
     })
 
     it('a port that one has left is nobody’s until the host has followed, and its own again where it refuses', async () => {
-      const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 35_001 })
+      const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
-      const changed = codeOf(host.updateMapping(uuid, 0, { hostPort: 35_002 }))
-      await waitFor(() => ports(uuid)[0] === 35_002, { what: 'the journal' })
-      for (const hostPort of [35_001, 35_002])
+      const changed = codeOf(host.updateMapping(uuid, 0, { hostPort: 25_002 }))
+      await waitFor(() => ports(uuid)[0] === 25_002, { what: 'the journal' })
+      for (const hostPort of [25_001, 25_002])
         expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort }))).to.equal('port_conflict')
       faults({ attach: 'fail' })
       expect(await changed).not.to.be.oneOf(['accepted', 'port_conflict'])
       faults({})
-      await waitFor(() => ports(uuid)[0] === 35_001, { what: 'the journal to go back' })
+      await waitFor(() => ports(uuid)[0] === 25_001, { what: 'the journal to go back' })
       await expectConsistent()
       const { revision: removed } = await host.removeMapping(uuid, 0)
       await host.seen(uuid, removed)
-      expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 35_001 }))).to.equal(
+      expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 25_001 }))).to.equal(
         'accepted',
       )
     })
 
     it('both refused at the same moment go back, each to its own', async () => {
-      await host.addMapping(uuid, { containerPort: 22, hostPort: 35_001 })
-      await host.addMapping(other, { containerPort: 22, hostPort: 35_011 })
+      await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
+      await host.addMapping(other, { containerPort: 22, hostPort: 25_011 })
       faults({ attach: 'hold', 'attach 2': 'hold' })
       const changed = [
-        codeOf(host.updateMapping(uuid, 0, { hostPort: 35_003 })),
+        codeOf(host.updateMapping(uuid, 0, { hostPort: 25_003 })),
         codeOf(host.removeMapping(other, 0)),
       ]
-      await waitFor(() => ports(uuid)[0] === 35_003 && ports(other).length === 0, { what: 'the journal' })
+      await waitFor(() => ports(uuid)[0] === 25_003 && ports(other).length === 0, { what: 'the journal' })
       faults({ attach: 'fail', 'attach 2': 'fail' })
       expect(await Promise.all(changed)).not.to.include('accepted')
       faults({})
-      await waitFor(() => ports(uuid)[0] === 35_001 && ports(other)[0] === 35_011, { what: 'the journal' })
+      await waitFor(() => ports(uuid)[0] === 25_001 && ports(other)[0] === 25_011, { what: 'the journal' })
       await expectConsistent()
     })
 

@@ -1,7 +1,6 @@
 import { expect } from 'chai'
-import { readFileSync } from 'node:fs'
-import { findProcess, readChildren } from '../../agent/host/proc.js'
 import { macOf } from '../../agent/network/subnet.js'
+import { killChildren } from '../support/kill.js'
 import { clientAddress, hostAddress } from '../support/network-lab.js'
 import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
 import { waitFor } from '../support/wait.js'
@@ -96,7 +95,7 @@ describe('damage to the network', function () {
   })
 
   it('goes on when nft is killed', async () => {
-    for (const pid of childrenOf(pair.agent.child.pid!, 'nft')) process.kill(pid, 'SIGKILL')
+    killChildren(pair.agent.child.pid!, 'nft')
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
@@ -128,8 +127,7 @@ describe('damage to the network', function () {
   it('guards anew, at once, when the owner of the guard was killed', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
-    for (const pid of readChildren(pair.agent.child.pid!))
-      if (findProcess(pid)?.command === 'nft') process.kill(pid, 'SIGKILL')
+    killChildren(pair.agent.child.pid!, 'nft')
     const tables = (): string => sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     await waitFor(() => tables() !== right, { what: 'the guard gone' })
     await waitFor(() => tables() === right, { timeoutMs: 5000, what: 'the guard' })
@@ -159,10 +157,4 @@ function sorted(ruleset: string): string[] {
     .split('\n')
     .map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
   return lines.filter((line) => line !== '' && !line.includes('fingerprint') && !fleeting.test(line)).sort()
-}
-
-function childrenOf(pid: number, name: string): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  const pids = text.split(' ').filter(Boolean).map(Number)
-  return pids.filter((child) => readFileSync(`/proc/${child}/comm`, 'utf8').trim() === name)
 }

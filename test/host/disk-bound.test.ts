@@ -7,7 +7,6 @@ import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { ensureTestImage } from '../support/debian-image.js'
 import { HandmadeGuest } from '../support/handmade-guest.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
-import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const createSubvolume = '0x5000940e'
@@ -37,10 +36,10 @@ describe('disk of a guest', function () {
     ])
     execFileSync('btrfs', ['qgroup', 'limit', String(64 * mib), guest.root])
     guest.start()
-    await waitFor(() => guest.isUp(), { what: 'systemd to answer' })
+    await guest.up()
   })
   after(() => {
-    guest.remove()
+    guest?.remove()
     scratch.wipe()
   })
 

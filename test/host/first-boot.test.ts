@@ -29,7 +29,7 @@ describe('first boot of an lxc guest', function () {
   before(async () => {
     host = await openLxcHost({ name: 'btest-first-boot', prefix: 'btf', subnet: '10.214.9' })
   })
-  after(() => host.close())
+  after(() => host?.close())
   afterEach(async () => {
     for (const machine of machines.splice(0)) {
       await host.driver.kill(machine)

@@ -228,7 +228,7 @@ describe('images', function () {
       try {
         for (const guest of guests) guest.start()
         for (const guest of guests) {
-          await waitFor(() => guest.isUp(), { what: 'systemd to answer' })
+          await guest.up()
           expect(guest.attach('systemctl', 'is-system-running', '--wait').trim()).to.equal('running')
           expect(guest.attach('systemctl', '--failed', '--no-legend').trim()).to.equal('')
         }

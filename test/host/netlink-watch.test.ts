@@ -5,7 +5,7 @@ import { Ip } from '../../agent/host/ip.js'
 import { NetlinkWatch, type NetlinkTopic } from '../../agent/host/netlink-watch.js'
 import { Nft } from '../../agent/host/nft.js'
 import { Tc } from '../../agent/host/tc.js'
-import { readChildren, findProcess } from '../../agent/host/proc.js'
+import { killChildren } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 
 const run = promisify(execFile)
@@ -68,11 +68,7 @@ describe('netlink watch', () => {
 
   it('tells of everything when it was ended, and goes on', async () => {
     told.length = 0
-    const [pid] = readChildren(process.pid).filter(
-      (child) => findProcess(child)?.command === 'berth-netlink-w',
-    )
-    expect(pid).to.be.a('number')
-    process.kill(pid!, 'SIGKILL')
+    expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {
       what: 'its end and its new beginning are told',
     })

@@ -7,6 +7,7 @@ import { readCountedElements } from '../../agent/host/counted-elements.js'
 import { Ip } from '../../agent/host/ip.js'
 import { isToolPid } from '../../agent/host/pipe.js'
 import { CommandError } from '../../agent/host/process.js'
+import { killChildren } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 
 /* In the host's own namespace, in a table of its own that no packet meets. */
@@ -131,12 +132,12 @@ describe('nft and ip on a pipe', () => {
   })
 
   it('starts again when killed, before a command and during one', async () => {
-    killNft()
+    expect(killChildren(process.pid, 'nft')).to.equal(1)
     await failure(nft.apply([`add chain ip ${table} again`]))
     await nft.apply([`add chain ip ${table} again`])
     const during = failure(nft.apply([`add chain ip ${table} during`]))
     await Promise.resolve()
-    killNft()
+    expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
     // Its death may be noticed only now.
     await failure(nft.apply([`add chain ip ${table} during`]))
@@ -172,11 +173,3 @@ describe('nft and ip on a pipe', () => {
     expect((refused as Error).message).to.contain('planned text')
   })
 })
-
-/** The one that this process started. */
-function killNft(): void {
-  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean)
-  const nft = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'nft')
-  expect(nft).to.have.length(1)
-  process.kill(Number(nft[0]), 'SIGKILL')
-}

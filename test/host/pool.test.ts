@@ -42,7 +42,8 @@ describe('storage pool', function () {
     await removePool(config, log)
     await removePool(config, log)
     expect(readdirSync(scratch.path)).to.deep.equal([])
-    expect([...mountsBelow(scratch.path), ...loopsBelow(scratch.path)]).to.deep.equal([])
+    expect(mountsBelow(scratch.path)).to.deep.equal([])
+    await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'no loop' })
   })
 
   it('comes back after a reboot with what was in it', async () => {
@@ -104,7 +105,7 @@ describe('storage pool', function () {
       await ended
       expectPool(await openPool(config))
       await removePool(config, log)
-      expect(loopsBelow(scratch.path)).to.deep.equal([])
+      await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'no loop' })
     }
   })
 

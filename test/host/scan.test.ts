@@ -69,10 +69,7 @@ describe('a guest that scans its host', function () {
     linkLocal = /inet6 (fe80::[0-9a-f:]+)\//.exec(shown)?.[1] ?? ''
   })
 
-  after(async () => {
-    await agent.end()
-    lab.remove()
-  })
+  after(() => lab.remove())
 
   /** By target, those that answered. */
   function knock(...targets: string[]): Record<string, string[]> {

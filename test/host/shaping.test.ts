@@ -21,7 +21,7 @@ const shaperProcess = fileURLToPath(new URL('../support/shaper-process.ts', impo
 const port = 5201
 
 describe('rates', function () {
-  this.timeout(120_000)
+  this.timeout(300_000)
   const lab = new NetworkLab('btestrate', { subnet: '10.78.0.0/24', interface_prefix: 'btr' })
   const a = lab.guest(11)
   const b = lab.guest(12)

@@ -85,14 +85,16 @@ function guestLimits(): string {
 const newKey = { name: 'kept', scopes: ['host:read'] }
 
 /** Runs it, then expects the same guest processes, the host online, and the guest in its hands. */
-async function expectGuestsToOutlive(deed: () => void): Promise<void> {
+async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<void> {
   const before = guestInits()
   expect(before).to.have.length(1)
-  deed()
+  await deed()
   expect(guestInits()).to.deep.equal(before)
-  await waitForHost('online')
+  await waitFor(() => hostStatus() === 'online' && guestStatus() === 'running', {
+    timeoutMs: 60_000,
+    what: 'the host online, its guest in its hands',
+  })
   expect(guestInits()).to.deep.equal(before)
-  expect(guestStatus()).to.equal('running')
 }
 
 describe('the units, run by systemd', function () {
@@ -175,9 +177,11 @@ describe('the units, run by systemd', function () {
   for (const [name, command] of deeds)
     it(`${name}: the guest’s processes are the same, the agent comes back`, async () => {
       const before = mainPid('berth-agent')
-      await expectGuestsToOutlive(() => void run('systemctl', ...command))
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
-      await waitFor(changed, { what: 'another agent' })
+      await expectGuestsToOutlive(async () => {
+        run('systemctl', ...command)
+        await waitFor(changed, { timeoutMs: 30_000, what: 'another agent' })
+      })
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 

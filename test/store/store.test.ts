@@ -15,7 +15,7 @@ describe('store', () => {
     await waitFor(() => store.reason().includes('ENOENT'))
     const begun = performance.now()
     const failure = await store.run('read', (client) => client.get('a')).catch((error: unknown) => error)
-    expect(performance.now() - begun).to.be.lessThan(50)
+    expect(performance.now() - begun).to.be.lessThan(1000)
     expect(codeOf(failure)).to.equal('unavailable store_unavailable')
     await store.close()
   })

@@ -33,7 +33,7 @@ export function agentConfig(
       table: `btest_${tag}`,
       interface_prefix: `x${tag}`,
       subnet: `10.${octet}.0.0/20`,
-      nat_ports: { start: 30000, end: 39999 },
+      nat_ports: { start: 20000, end: 29999 }, // below those of outgoing connections
     },
     storage: { pool: join(directory, 'pool'), loop_file: join(directory, 'pool.img'), loop_size_gb: 8 },
     reconcile_interval_seconds: 2,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 /** What is sold is reached within this. */
 const tolerance = 0.05
-const timeoutMs = 20_000
+const timeoutMs = 60_000
 
 /** So many of the last windows. */
 interface Windows {

@@ -6,6 +6,7 @@ import { RedisProcess } from '../../gateway/store/redis-process.js'
 import type { Body } from './body.js'
 import { freePort } from './ports.js'
 import { processes } from './inventory.js'
+import { killIfThere } from './kill.js'
 import { silentLog } from './redis.js'
 import { waitFor } from './wait.js'
 
@@ -112,8 +113,7 @@ export async function endLeftGateway(directory: string): Promise<void> {
 /** Kills Node processes of ours that have `path` among their arguments. */
 export function endProcesses(path: string): void {
   for (const { pid, command } of processes())
-    if (command.startsWith(process.execPath) && command.split(' ').includes(path))
-      process.kill(pid, 'SIGKILL')
+    if (command.startsWith(process.execPath) && command.split(' ').includes(path)) killIfThere(pid)
 }
 
 async function stopRedis(directory: string): Promise<void> {

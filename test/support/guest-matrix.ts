@@ -159,4 +159,4 @@ async function submit(
   return guests[action]({ operationId, uuid: guestUuid, requestedBy: 'test', force: true })
 }
 
-const mapping = wireMapping({ containerPort: 22, hostPort: 33_022, description: 'ssh' })
+const mapping = wireMapping({ containerPort: 22, hostPort: 23_022, description: 'ssh' })

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import type { Pool } from '../../agent/storage/pool.js'
 import { sh } from './sh.js'
+import { waitFor } from './wait.js'
 
 /** An unprivileged container of a clone of debian-12, by lxc's tools alone. */
 export class HandmadeGuest {
@@ -45,8 +46,17 @@ export class HandmadeGuest {
     return sh('lxc-attach', '-P', this.#lxcPath, '-n', this.name, '--clear-env', '--', ...command)
   }
 
-  isUp(): boolean {
-    return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes || echo no').trim() === 'yes'
+  /** Resolves once its systemd answers. */
+  async up(): Promise<void> {
+    await waitFor(() => this.#isUp(), { timeoutMs: 60_000, what: 'systemd to answer' })
+  }
+
+  #isUp(): boolean {
+    try {
+      return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes').trim() === 'yes'
+    } catch {
+      return false // not there yet, or cannot be entered yet
+    }
   }
 
   pid(): string {

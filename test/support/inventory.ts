@@ -149,12 +149,21 @@ function readIdmaps({ stateDir }: Instance): string[] {
   if (!existsSync(root)) return []
   return readdirSync(root)
     .map((name) => {
-      const file = join(root, name, 'config')
-      const config = existsSync(file) ? readFileSync(file, 'utf8') : ''
+      const config = readIfThere(join(root, name, 'config'))
       const [, base = 'unknown'] = /^lxc\.idmap = u 0 (\d+) 65536$/m.exec(config) ?? []
       return `${name.split('-').at(-1)} ${base}`
     })
     .sort()
+}
+
+/** Empty where it is not: its guest may be deleted at any moment. */
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return ''
+  }
 }
 
 function readElements(instance: Instance, family: string, set: string): string[] {

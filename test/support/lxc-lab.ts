@@ -37,7 +37,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     host = await openLxcHost(options)
     host.driver.onStopped((uuid, cause) => ends.push({ uuid, cause }))
   })
-  after(() => host.close())
+  after(() => host?.close())
   beforeEach(() => ends.splice(0))
   afterEach(async () => {
     for (const machine of machines.splice(0)) {

@@ -6,6 +6,7 @@ import type { AgentConfig } from '../../agent/config.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { deviceName } from '../../agent/network/allocation.js'
 import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../agent/network/subnet.js'
+import { removeNamespace } from './kill.js'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.url))
@@ -95,9 +96,7 @@ export class NetworkLab {
     const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
     for (const name of names) {
       if (!name.startsWith(`${this.prefix}-`)) continue
-      for (const pid of execFileSync('ip', ['netns', 'pids', name]).toString().split('\n').filter(Boolean))
-        process.kill(Number(pid), 'SIGKILL')
-      execFileSync('ip', ['netns', 'delete', name])
+      removeNamespace(name)
     }
   }
 
@@ -158,10 +157,8 @@ export class NetworkLab {
 
   unplug(guest: GuestNetwork): void {
     const name = this.namespaceOf(guest)
-    for (const pid of execFileSync('ip', ['netns', 'pids', name]).toString().split('\n').filter(Boolean))
-      process.kill(Number(pid), 'SIGKILL')
     this.in(this.host, 'ip', 'link', 'delete', guest.device)
-    execFileSync('ip', ['netns', 'delete', name])
+    removeNamespace(name)
   }
 
   /** Output of a command inside a namespace. */

@@ -97,6 +97,7 @@ def probe(*targets):
             sel.unregister(key.fileobj)
             try:
                 answered[key.data] = 1 if key.fileobj.recv(2048) else 0
+                end = time.time() + 1  # a second without any
             except OSError:
                 pass
     for index, ping in pings:
@@ -112,6 +113,18 @@ def stream(host, interval, *ports):
     sel = selectors.DefaultSelector()
     sel.register(sock, selectors.EVENT_READ)
     waiting = {}
+
+    def drain():
+        while True:
+            try:
+                answered = int(sock.recv(2048).split()[-1])
+            except BlockingIOError:
+                return
+            except OSError:
+                continue
+            if answered in waiting:
+                print(*waiting.pop(answered), 1, flush=True)
+
     print("ready", flush=True)
     number = 0
     while True:
@@ -122,17 +135,14 @@ def stream(host, interval, *ports):
             sock.sendto(str(number).encode(), (host, port))
         except OSError:
             pass
+        if time.time() - waiting[number][1] > 0.05:  # nobody knows when it was sent
+            del waiting[number]
         until = time.time() + float(interval)
-        while (left := until - time.time()) > 0:
-            if not sel.select(left):
-                break
-            try:
-                answered = int(sock.recv(2048).split()[-1])
-            except OSError:
-                continue
-            if answered in waiting:
-                print(*waiting.pop(answered), 1, flush=True)
-        for key in [key for key, (_, sent) in waiting.items() if time.time() - sent > 0.5]:
+        while (left := until - time.time()) > 0 and sel.select(left):
+            drain()
+        now = time.time()
+        drain()  # what came while the processor was elsewhere
+        for key in [key for key, (_, sent) in waiting.items() if now - sent > 0.5]:
             print(*waiting.pop(key), 0, flush=True)
 
 

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { removeNamespace } from './kill.js'
 import { sh } from './sh.js'
 
 export interface SegmentAddresses {
@@ -35,10 +36,8 @@ export class PublicSegment {
   /** With every process in it. */
   remove(): void {
     if (!existsSync(`/run/netns/${this.name}`)) return
-    for (const pid of sh('ip', 'netns', 'pids', this.name).split('\n').filter(Boolean))
-      process.kill(Number(pid), 'SIGKILL')
     if (existsSync(`/sys/class/net/${this.uplink}`)) sh('ip', 'link', 'delete', this.uplink)
-    sh('ip', 'netns', 'delete', this.name)
+    removeNamespace(this.name)
   }
 
   /** ip(8) outside. */

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import type { StorageConfig } from '../../agent/storage/pool.js'
+import { sh } from './sh.js'
 
 /**
  * An empty directory for a test. What an earlier run left mounted or attached below it is taken down first;
@@ -10,15 +11,27 @@ import type { StorageConfig } from '../../agent/storage/pool.js'
 export function scratchDirectory(name: string): { path: string; wipe: () => void } {
   const path = `/var/tmp/${name}`
   const wipe = (): void => {
-    for (const { lxcPath, name } of containersBelow(path))
-      execFileSync('lxc-stop', ['-k', '-P', lxcPath, '-n', name])
-    for (const target of mountsBelow(path)) execFileSync('umount', ['--', target])
-    for (const device of loopsBelow(path)) execFileSync('losetup', ['--detach', device])
+    clear(containersBelow, path, ({ lxcPath, name }) => sh('lxc-stop', '-k', '-P', lxcPath, '-n', name))
+    clear(mountsBelow, path, (target) => sh('umount', '--', target))
+    clear(loopsBelow, path, (device) => sh('losetup', '--detach', device))
     rmSync(path, { recursive: true, force: true })
   }
   wipe()
   mkdirSync(path, { recursive: true, mode: 0o755 })
   return { path, wipe }
+}
+
+/** What guests that just ended still hold goes by itself in a moment, and some of what is there, too. */
+function clear<T>(find: (path: string) => T[], path: string, remove: (found: T) => unknown): void {
+  for (const deadline = performance.now() + 10_000; ;) {
+    try {
+      for (const found of find(path)) remove(found)
+      return
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+      execFileSync('sleep', ['0.05'])
+    }
+  }
 }
 
 /** A loop-backed pool in a scratch directory. */

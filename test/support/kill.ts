@@ -1,0 +1,24 @@
+import { findProcess, readChildren } from '../../agent/host/proc.js'
+import { sh } from './sh.js'
+
+/** SIGKILL to a process that may have ended by itself. */
+export function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/** SIGKILL to what a process runs of a command. @returns how many there were */
+export function killChildren(pid: number, command: string): number {
+  const children = readChildren(pid).filter((child) => findProcess(child)?.command === command)
+  children.forEach(killIfThere)
+  return children.length
+}
+
+/** Removes a network namespace with every process in it. */
+export function removeNamespace(name: string): void {
+  for (const pid of sh('ip', 'netns', 'pids', name).split('\n').filter(Boolean)) killIfThere(Number(pid))
+  sh('ip', 'netns', 'delete', name)
+}
