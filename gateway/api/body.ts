@@ -59,8 +59,9 @@ function isJson(contentType: string | undefined): boolean {
 function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch (cause) {
-    throw new BerthError('invalid', 'invalid_json', 'the body is not valid JSON in UTF-8', { cause })
+  } catch {
+    // Without its cause, which quotes the body: secrets among it would be in the log.
+    throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
   }
 }
 

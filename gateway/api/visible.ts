@@ -11,6 +11,11 @@ export function isBound(caller: Caller): boolean {
   return caller.containerUuids.size > 0
 }
 
+/** Warnings of a host or its agent may name any container. */
+export function visibleWarnings(caller: Caller, warnings: readonly string[]): string[] {
+  return isBound(caller) ? [] : [...new Set(warnings)]
+}
+
 /** In the order of their ids. */
 export function visibleGuests(view: FleetView, caller: Caller): GuestView[] {
   if (!isBound(caller)) return sortedById(view.guests())

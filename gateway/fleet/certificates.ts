@@ -17,7 +17,7 @@ export interface CertificateOptions {
   readonly updateRecord: (hostId: string, change: (record: HostRecord) => HostRecord) => Promise<void>
 }
 
-/** Earlier serial numbers that stay good while connections move to a new certificate. */
+/** Serial numbers that are good while connections move to a new certificate. */
 const keptSerials = 3
 
 /**
@@ -86,9 +86,10 @@ export class CertificateKeeper {
     const { csrPem } = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     // Host and role are of the connection's own certificate: an agent renews for itself only.
     const issued = await authority.signRequest(csrPem, { role: 'agent', hostId }, leafLifetimeMs)
+    const inUse = connection.peer()?.serial
     await updateRecord(hostId, (record) => ({
       ...record,
-      serials: [...record.serials, issued.serial].slice(-keptSerials),
+      serials: addSerial(record.serials, issued.serial, inUse),
     }))
     const { certificatePem, notAfterMs } = issued
     await callAgent(certificates.installCertificate.bind(certificates), { certificatePem }, options)
@@ -108,6 +109,13 @@ export class CertificateKeeper {
       log.warn({ host: host.record.id, error }, 'earlier certificates not forgotten yet')
     }
   }
+}
+
+/** The one in use stays, however many were issued that the agent could not install. */
+export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
+  const others = serials.filter((serial) => serial !== inUse)
+  const kept = serials.filter((serial) => serial === inUse)
+  return [...kept, ...others.slice(kept.length + 1 - keptSerials), issued]
 }
 
 /** Whether a connection's certificate still speaks for the host: checked for every call. */

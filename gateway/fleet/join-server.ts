@@ -144,8 +144,8 @@ function parseRequest(body: string): JoinRequest {
   let parsed: Partial<Record<keyof JoinRequest, unknown>> | null
   try {
     parsed = JSON.parse(body) as Partial<Record<keyof JoinRequest, unknown>> | null
-  } catch (cause) {
-    throw new BerthError('invalid', 'invalid_json', 'the request is no JSON', { cause })
+  } catch {
+    throw new BerthError('invalid', 'invalid_json', 'the request is no JSON') // the cause would quote the token
   }
   const { token, csr } = parsed ?? {}
   if (typeof token !== 'string' || typeof csr !== 'string')

@@ -86,6 +86,8 @@ describe('audit log over HTTP', () => {
     expect(await targets('?to=2020-01-01')).to.deep.equal([])
     expect(await targets('?from=2100-01-01')).to.deep.equal([])
     const now = new Date().toISOString()
+    const today = now.slice(0, 10)
+    expect(await targets(`?from=${today}&to=${today}`), 'the whole day').to.have.length(6)
     expect(await targets(`?from=2020-01-01&to=${now}`)).to.have.length(6)
     for (const [query, total] of [
       ['?page_size=2', '6'],

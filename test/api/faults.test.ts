@@ -124,7 +124,8 @@ describe('HTTP under faults', function () {
       key: '',
       headers: { authorization: `Bearer ${key}x` },
     })
-    expect(logged).to.include('"path":"/api/v1/containers"')
+    await gateway.request('POST', '/containers', { body: '{"ssh_password":Topsecret4711}' })
+    expect(logged).to.include('"path":"/api/v1/containers"').and.include('invalid_json')
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Body } from '../support/body.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 describe('overview, templates and tasks over HTTP', () => {
@@ -52,6 +53,20 @@ describe('overview, templates and tasks over HTTP', () => {
       summary: { status: 'offline', warnings: 0 },
     })
     gateway.fleet.setHostState('host-a', 'online')
+  })
+
+  it('shows no warnings to a key that is bound to containers: they may name others', async () => {
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [gateway.fleet.addGuest().uuid] })
+    gateway.fleet.warn('host-a', 'guest theirs clashes with another')
+    for (const [path, of] of [
+      ['/host-report', (body: Body) => body.data],
+      ['/hosts/host-a', (body: Body) => body.data],
+      ['/hosts', (body: Body) => body.data[0]],
+    ] as const) {
+      expect(of((await gateway.request('GET', path)).body).warnings, path).to.have.length(1)
+      expect(of((await gateway.request('GET', path, { key })).body).warnings, path).to.deep.equal([])
+    }
+    gateway.fleet.warn('host-a')
   })
 
   it('lists a template once, whichever hosts have it', async () => {

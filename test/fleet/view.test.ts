@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
+import { SimulatedHost } from '../support/simulated-host.js'
 import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
@@ -99,7 +100,6 @@ describe('what the gateway shows of its hosts', function () {
     expect(test.fleet.view.findGuest(first[1]!)?.guest.statusReason).to.equal('changed while away')
     again.stop()
     await waitFor(() => test.fleet.view.findHost(hostId)?.state === 'offline')
-    const { SimulatedHost } = await import('../support/simulated-host.js')
     const other = new SimulatedHost(hostId)
     other.seed(2, 100)
     const { SimulatedAgent: Agent } = await import('../support/simulated-agent.js')
@@ -141,6 +141,20 @@ describe('what the gateway shows of its hosts', function () {
     agent.stop()
     const next = await test.startGateway()
     expect(next.view.findGuest('just-now')).to.include({ online: false })
+  })
+
+  it('a guest whose host went away before its watch told of it is shown, and known to the next gateway', async () => {
+    const tellNothing = (host: SimulatedHost): void => {
+      host.changes.onChange = () => () => undefined
+    }
+    const { agent } = await test.addHost('one', { prepare: tellNothing })
+    const { response } = await test.fleet.createGuest(creationRequest('untold'))
+    agent.stop()
+    expect(test.fleet.view.findGuest('untold')?.guest.uuid).to.equal(response.guest!.uuid)
+    expect(test.fleet.view.findOperation(response.operation!.id)).to.not.equal(undefined)
+    await test.fleet.close()
+    const next = await test.startGateway()
+    expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
   it('a start resolves with the fleet as it is', async () => {

@@ -28,6 +28,7 @@ import { refuseBlocked, SimulatedSettings, type SimulatedGuests } from './simula
 const capacity = { cpuCores: 8, ramTotalMb: 32_768, diskTotalGb: 500 }
 
 interface SimulatedHost {
+  warnings?: readonly string[]
   id: string
   state: HostState
 }
@@ -94,6 +95,11 @@ export class SimulatedFleet implements Fleet {
 
   setHostState(id: string, state: HostState): void {
     this.#hosts.set(id, { id, state })
+  }
+
+  /** Exactly these. */
+  warn(id: string, ...warnings: string[]): void {
+    this.#hosts.set(id, { ...this.#hosts.get(id)!, warnings })
     this.guestsVersion++
   }
 
@@ -302,7 +308,7 @@ function template(): Template {
   })
 }
 
-function hostView({ id, state }: SimulatedHost): HostView {
+function hostView({ id, state, warnings = [] }: SimulatedHost): HostView {
   return {
     id,
     name: id,
@@ -312,7 +318,7 @@ function hostView({ id, state }: SimulatedHost): HostView {
     createdAtMs: Date.UTC(2026, 10, 1),
     lastSeenMs: Date.now(),
     certificateNotAfterMs: Date.UTC(2027, 10, 1),
-    warnings: [],
+    warnings,
     description: HostDescription.create({
       hostId: id,
       hostname: id,

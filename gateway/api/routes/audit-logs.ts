@@ -56,11 +56,12 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
   ]
 }
 
+/** Elsewhere the end of that day; as a beginning its first second. */
+const bareDate = /^\d{4}-\d{2}-\d{2}$/
+
 function parseFilter(query: Query, time: TimeFormat) {
-  const ms = (field: 'from' | 'to') => {
-    const text = query[field]
-    return text === undefined ? undefined : time.parseField(field, text)
-  }
+  const ms = (field: 'from' | 'to', text = query[field]) =>
+    text === undefined ? undefined : time.parseField(field, text)
   const { action, user, target, success } = query
   const toMs = ms('to')
   // Times are shown in whole seconds; the one that is named counts to its end.
@@ -69,7 +70,7 @@ function parseFilter(query: Query, time: TimeFormat) {
     user,
     target,
     success,
-    fromMs: ms('from'),
+    fromMs: ms('from', query.from?.replace(bareDate, '$& 00:00:00')),
     toMs: toMs === undefined ? undefined : toMs + 999,
   }
 }

@@ -6,7 +6,7 @@ import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract
 import { listAnswer, listQuery } from '../list.js'
 import { route, type Answer, type Caller, type RequestContext, type Route } from '../route.js'
 import { oneOf, TimeSchema } from '../schema.js'
-import { isBound, refuseBound, visibleGuests } from '../visible.js'
+import { isBound, refuseBound, visibleGuests, visibleWarnings } from '../visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -81,7 +81,9 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       data: Type.Array(HostRowSchema),
       handle: ({ caller, query }) => {
         const guests = countGuests(view, caller)
-        const rows = view.hosts().map((host) => hostRow(host, guests.get(host.id) ?? 0, time))
+        const rows = view
+          .hosts()
+          .map((host) => hostRow(host, { caller, containers: guests.get(host.id) ?? 0, time }))
         return listAnswer(rows, query, {
           sortable: ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'],
           filters: ['status', 'name'],
@@ -120,7 +122,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
         const host = await fleet.hosts.createHost(body)
         context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}` })
         const token = await fleet.hosts.createJoinToken(host.id)
-        const data = { host: hostRow(host, 0, time), ...tokenRow(token, time) }
+        const data = { host: hostRow(host, { caller, containers: 0, time }), ...tokenRow(token, time) }
         return { status: 201, message: 'host added', data }
       },
     }),
@@ -213,7 +215,7 @@ function getRow(
 ): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
-  return hostRow(host, countGuests(view, caller).get(hostId) ?? 0, time)
+  return hostRow(host, { caller, containers: countGuests(view, caller).get(hostId) ?? 0, time })
 }
 
 /** Containers by host, as far as the caller may know of them. */
@@ -228,7 +230,13 @@ function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) 
   return { join_token: token, expires_at: time.format(expiresAtMs), command }
 }
 
-function hostRow(host: HostView, containers: number, time: TimeFormat): HostRow {
+interface RowParts {
+  readonly caller: Caller
+  readonly containers: number
+  readonly time: TimeFormat
+}
+
+function hostRow(host: HostView, { caller, containers, time }: RowParts): HostRow {
   const description = host.description ?? HostDescription.create()
   const capabilities = description.capabilities ?? Capabilities.create()
   const capacity = description.capacity ?? Capacity.create()
@@ -253,6 +261,6 @@ function hostRow(host: HostView, containers: number, time: TimeFormat): HostRow 
     cpu_cores: capacity.cpuCores,
     ram_total_mb: capacity.ramTotalMb,
     disk_total_gb: capacity.diskTotalGb,
-    warnings: [...host.warnings],
+    warnings: visibleWarnings(caller, host.warnings),
   }
 }

@@ -7,7 +7,7 @@ import { HostQuerySchema, chooseHost, getNamedHost } from '../host-choice.js'
 import { statusOf } from '../guest-row.js'
 import { route, type Caller, type Route } from '../route.js'
 import { oneOf, TimeSchema } from '../schema.js'
-import { visibleGuests } from '../visible.js'
+import { visibleGuests, visibleWarnings } from '../visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 
@@ -77,7 +77,9 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       query: HostQuerySchema,
       data: HostReportSchema,
       errors: ['host_offline'],
-      handle: ({ query }) => ({ data: hostReport(chooseHost(view, query.host_id), time.format(Date.now())) }),
+      handle: ({ caller, query }) => ({
+        data: hostReport(chooseHost(view, query.host_id), caller, time.format(Date.now())),
+      }),
     }),
   ]
 }
@@ -131,10 +133,10 @@ function hostInfo(host: HostView): Static<typeof HostInfoSchema> {
 }
 
 /** @throws {BerthError} `host_offline` for a host that never reported */
-function hostReport(host: HostView, now: string): Static<typeof HostReportSchema> {
+function hostReport(host: HostView, caller: Caller, now: string): Static<typeof HostReportSchema> {
   const { description, metrics } = host
   if (description === undefined) throw neverReported()
-  const warnings = [...new Set([...host.warnings, ...(metrics?.warnings ?? [])])]
+  const warnings = visibleWarnings(caller, [...host.warnings, ...(metrics?.warnings ?? [])])
   const capacity = description.capacity ?? noCapacity
   return {
     generated_at: now,
