@@ -87,6 +87,7 @@ export class Reconciler {
       this.#runningGuests.forget(key)
     })
     this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
+    this.#context.shaper.onLinks(() => void this.#guard('rates', () => this.#compareRates()))
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
         if (this.#engine.busy(uuid)) return // the operation knows
@@ -190,6 +191,10 @@ export class Reconciler {
       return []
     })
     if (failures.length > 0) throw toBerthError(failures[0], 'addresses and rates')
+  }
+
+  async #compareRates(): Promise<void> {
+    this.#noteRepairs('network', await this.#context.shaper.ensure(this.#planNetwork().rates))
   }
 
   #planNetwork(): NetworkWanted {

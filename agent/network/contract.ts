@@ -97,4 +97,6 @@ export interface Shaper {
   /** No such device: the guest does not run, nothing is done. */
   apply(rates: GuestRates): Promise<void>
   remove(device: string): Promise<void>
+  /** Interfaces came or went, as when a guest reboots by itself: its new one has no rates yet. */
+  onLinks(listener: () => void): void
 }

@@ -278,6 +278,7 @@ class HostNetwork implements Network {
     clearTimeout(this.#purging)
     clearTimeout(this.#settling)
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
+    await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
 

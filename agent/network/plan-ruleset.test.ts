@@ -33,7 +33,7 @@ describe('ruleset', () => {
     )
     const own =
       /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
-    expect(hooked).to.have.lengthOf(31)
+    expect(hooked).to.have.lengthOf(34)
     for (const line of hooked) expect(line).to.match(own)
   })
 

@@ -41,9 +41,12 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Since the counters were read. */
   #ticks = 0
   readonly #judging = new Map<string, Promise<void>>()
+  /** Guests that were on at the last look, or when an earlier agent ended. */
+  #on: ReadonlySet<string>
 
   constructor(private readonly parts: KeeperParts) {
     this.#counts = new TrafficStore(parts.context.store.changes)
+    this.#on = onOf(parts.context.store.list())
     this.#time = createTimeFormat(parts.context.config.time_zone)
   }
 
@@ -172,13 +175,18 @@ export class TrafficKeeper implements PolicyKeeper {
   /** @returns guests of whom something else is true now, or who run although they may not */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
-    return this.parts.context.store.list().flatMap((record) => {
-      const have = counts.get(record.uuid)
-      const count = planCount(have, this.#resetDayOf(record), look.of(record.uuid))
-      if (!have || !sameCount(have, count)) this.#counts.put(record.uuid, count)
+    const records = this.parts.context.store.list()
+    const [before, now] = [this.#on, onOf(records)]
+    if (look.counted) this.#on = now
+    return records.flatMap((record) => {
+      const { uuid } = record
+      const have = counts.get(uuid)
+      const off = !before.has(uuid) && !now.has(uuid)
+      const count = planCount(have, this.#resetDayOf(record), { ...look.of(uuid), off })
+      if (!have || !sameCount(have, count)) this.#counts.put(uuid, count)
       const { expired, overQuota } = policyOf(record, count, look.nowMs)
       const same = expired === record.policy.expired && overQuota === record.policy.overQuota
-      return (same && !this.#mustStop(record)) || !isJudged(record) ? [] : [record.uuid]
+      return (same && !this.#mustStop(record)) || !isJudged(record) ? [] : [uuid]
     })
   }
 
@@ -200,7 +208,8 @@ export class TrafficKeeper implements PolicyKeeper {
       return start
     }
     const epoch = this.parts.bootId
-    return { nowMs, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
+    const counted = counters !== undefined
+    return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
   /** Its owner's wish becomes that it is stopped: what unblocks it later does not start it. */
@@ -224,7 +233,13 @@ export class TrafficKeeper implements PolicyKeeper {
 /** One reading of clock and counters. */
 interface Look {
   readonly nowMs: number
+  readonly counted: boolean
   readonly of: (uuid: string) => CountLook
+}
+
+/** What is sent to a guest that is off comes to the host, passes its rules and reaches nobody. */
+function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
+  return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
 /** One that is broken or about to go is left alone. */

@@ -17,6 +17,8 @@ export interface CountLook {
   readonly epoch: string
   /** Undefined: not counted at the moment. */
   readonly counters: ByteCounters | undefined
+  /** What came is for nobody: the counters are noted and the count stays. */
+  readonly off?: boolean
   /** First day of the present period by reset day. */
   readonly startOf: (resetDay: number) => string
 }
@@ -26,7 +28,7 @@ export function planCount(have: TrafficCount | undefined, resetDay: number, look
   const { reset, ...period } = advancePeriod(have, resetDay, look.startOf)
   const { rxBytes, txBytes } = have && !reset ? have : noBytes
   const counters = planCounters(have, look)
-  const last = have?.counterEpoch === counters.counterEpoch ? have : noCounters
+  const last = look.off ? counters : have?.counterEpoch === counters.counterEpoch ? have : noCounters
   return {
     ...counters,
     ...period,

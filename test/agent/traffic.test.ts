@@ -122,6 +122,24 @@ describe('traffic', () => {
     ])
   })
 
+  it('what is sent to a guest that is stopped is not its use, what came until it stopped is', async () => {
+    const uuid = host.guest(1)
+    await host.keeper.look()
+    host.receive(uuid, 1000)
+    host.store.update(uuid, { status: 'stopped' })
+    await host.keeper.look()
+    for (const crash of [false, true]) {
+      if (crash) host.crash()
+      host.receive(uuid, 500)
+      await host.keeper.look()
+      expect(host.used(uuid)).to.deep.equal([1000, 0])
+    }
+    host.store.update(uuid, { status: 'running' })
+    host.receive(uuid, 7)
+    await host.keeper.look()
+    expect(host.used(uuid)).to.deep.equal([1007, 0])
+  })
+
   it('a host without a clock of its own, at 1971 after each boot, gives no month back', async () => {
     const uuid = host.guest(1)
     for (const day of ['2026-11-21', '1971-01-01', '2026-11-22', '1971-01-01', '2026-11-23']) {

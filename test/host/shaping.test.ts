@@ -191,6 +191,16 @@ describe('rates', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
+  it('so is one that came without the agent, as when a guest reboots by itself, at once', async () => {
+    shaper.child.kill('SIGKILL')
+    shaper = startShaper('follow')
+    await shaper.call('ensure', [rates(a, 20, 20)])
+    lab.unplug(a)
+    lab.plug(a)
+    await waitFor(() => qdiscsOf(a.device).includes('htb'), { timeoutMs: 2000, what: 'its rates' })
+    await expectBoth(20)
+  })
+
   it('nothing is left of a guest whose interface is gone', async () => {
     await shaper.call('ensure', [rates(a, 20, 20), rates(b, 20, 20)])
     lab.unplug(a)
@@ -234,7 +244,7 @@ describe('rates', function () {
     return ((await shaper.call('ensure', all)) as string[]).length
   }
 
-  function startShaper(...watch: 'watch'[]): AgentNetwork {
+  function startShaper(...watch: ('watch' | 'follow')[]): AgentNetwork {
     const command = [process.execPath, '--import', 'tsx', shaperProcess, 'btr', ...watch]
     const argv = ['netns', 'exec', lab.host, ...command]
     return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))

@@ -6,7 +6,7 @@ import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolR
 
 const rules: PoolRules = {
   interfaces: new Set(['eth0', 'eth1.100']),
-  defaultInterface: 'eth0',
+  defaultInterfaces: { ipv4: 'eth0', ipv6: 'eth1.100' },
   ownAddresses: new Set(['198.51.100.1']),
   gateway: '198.51.100.254',
   subnet: parseSubnet('10.64.0.0/16'),
@@ -74,6 +74,14 @@ describe('a public IPv4 pool', () => {
 })
 
 describe('IPv6 prefixes', () => {
+  it('belong where the host leaves by IPv6, unless they say', () => {
+    const [first, second] = parsePrefixes(
+      [prefix({ interface: '' }), prefix({ prefix: '2001:db8:2::' })],
+      rules,
+    )
+    expect([first!.interface, second!.interface]).to.deep.equal(['eth1.100', 'eth0'])
+  })
+
   it('become canonical', () => {
     const sent = prefix({ prefix: '2001:DB8:1:0::', address: '2001:0db8:1::2', gateway: 'FE80::1' })
     expect(parsePrefixes([sent], rules)).to.deep.equal([

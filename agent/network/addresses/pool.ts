@@ -28,8 +28,8 @@ export interface Ipv6Prefix {
 export interface PoolRules {
   /** Interfaces a pool may name. */
   readonly interfaces: ReadonlySet<string>
-  /** Where an item that names none belongs; empty: the host has no way out. */
-  readonly defaultInterface: string
+  /** Where an item that names none belongs, of each family; empty: the host has no way out. */
+  readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
   /** Addresses the host itself is reached at: to give one away would lock its operator out. */
   readonly ownAddresses: ReadonlySet<string>
   /** The host's own way out; empty: none. */
@@ -75,7 +75,7 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
     throw bad(`${at}.gateway`, 'must be an IPv4 address')
   return {
     address,
-    interface: parseInterface(item.interface, at, rules),
+    interface: parseInterface(item.interface || rules.defaultInterfaces.ipv4, at, rules),
     prefixLen: parseLength(item.prefixLen || 32, `${at}.prefix_len`, { min: 1, max: 32 }),
     gateway: item.gateway,
   }
@@ -110,7 +110,7 @@ function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix
   if (!isRoutable(network.first)) throw bad(`${at}.prefix`, 'must be of a routable network')
   if (overlaps(network, rules.subnet6)) throw bad(`${at}.prefix`, "is of the guests' private network")
   return {
-    interface: parseInterface(item.interface, at, rules),
+    interface: parseInterface(item.interface || rules.defaultInterfaces.ipv6, at, rules),
     address: parseWithin(item.address, `${at}.address`, network),
     prefix: network.prefix,
     prefixLen,
@@ -136,8 +136,7 @@ function parseOne(text: string, at: string): string {
   return formatIpv6(value)
 }
 
-function parseInterface(name: string, at: string, rules: PoolRules): string {
-  const chosen = name || rules.defaultInterface
+function parseInterface(chosen: string, at: string, rules: PoolRules): string {
   if (chosen === '') throw bad(`${at}.interface`, 'is needed: the host has no default route')
   if (!rules.interfaces.has(chosen)) throw bad(`${at}.interface`, 'the host has no such interface')
   return chosen

@@ -229,7 +229,10 @@ export class Routing {
     const { ipv4, ipv6 } = this.#facts.readDefaultRoutes()
     return {
       interfaces: this.#readInterfaces(),
-      defaultInterface: (ipv4 ?? ipv6)?.interface ?? '',
+      defaultInterfaces: {
+        ipv4: (ipv4 ?? ipv6)?.interface ?? '',
+        ipv6: (ipv6 ?? ipv4)?.interface ?? '',
+      },
       ownAddresses: this.#readOwnAddresses(),
       gateway: ipv4?.gateway ?? '',
       subnet: parseSubnet(network.subnet),

@@ -36,6 +36,7 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
     ...planSets(),
     ...planOffBridge(plan.interfacePrefix),
+    ...planForged(plan),
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
@@ -64,6 +65,20 @@ export function planOffBridge(interfacePrefix: string): Item[] {
     guestDevices(interfacePrefix),
     hook('prerouting', 'filter', -300),
     rule('prerouting', 'iifname @guest_devices drop'),
+  ]
+}
+
+/**
+ * What comes from outside in a guest's name: the answers would open that guest's firewall. IPv6 has no filter of its own
+ * for this, IPv4's (rp_filter) is off on many hosts. Guests have no other way in than the bridge; a guest's IPv6 address
+ * is a route to there. Its public IPv4 addresses are the host's own, which the kernel never takes for a source.
+ */
+function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
+  const outside = `iifname != { "${bridge}", "lo" }`
+  return [
+    rule('prerouting', `${outside} ip saddr ${subnet} drop`),
+    rule('prerouting', `${outside} ip6 saddr ${subnet6} drop`),
+    rule('prerouting', `${outside} meta nfproto ipv6 fib saddr oifname "${bridge}" drop`),
   ]
 }
 

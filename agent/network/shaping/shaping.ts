@@ -22,6 +22,9 @@ const gone = /No such device|Cannot find device|does not exist/
 /** Where changes are watched, `ensure` compares rates that often all the same. */
 const thoroughMs = 60_000
 
+/** Notices of one interface come together. */
+const settleMs = 50
+
 /** Rates on the host's interfaces. An interface comes and goes with the run of its guest, and its rates with it. */
 export interface HostShaper extends Shaper {
   /** What there is of every guest's, without knowing them; interfaces of guests that run keep their download rate. */
@@ -48,6 +51,8 @@ class TcShaper implements HostShaper {
   #disturbed = true
   /** Guests whose rates were right last, no interface having come or gone since. */
   #settled: readonly GuestRates[] | undefined
+  #onLinks: (() => void) | undefined
+  #settling: NodeJS.Timeout | undefined
   #queue: Promise<unknown> = Promise.resolve()
 
   constructor(
@@ -55,7 +60,7 @@ class TcShaper implements HostShaper {
     private readonly watch: NetlinkWatch | undefined,
   ) {
     watch?.onChange('rates', () => (this.#disturbed = true))
-    watch?.onChange('links', () => (this.#settled = undefined))
+    watch?.onChange('links', () => this.#noteLinks())
     this.#ifbs = ifbPattern(interfacePrefix)
     this.#devices = new RegExp(`^${interfacePrefix}\\d{1,10}$`)
   }
@@ -95,7 +100,21 @@ class TcShaper implements HostShaper {
     return this.#inTurn('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), [])))
   }
 
+  onLinks(listener: () => void): void {
+    this.#onLinks = listener
+  }
+
+  #noteLinks(): void {
+    this.#settled = undefined
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined
+      this.#onLinks?.()
+    }, settleMs).unref()
+  }
+
   async close(): Promise<void> {
+    clearTimeout(this.#settling)
+    this.#onLinks = undefined
     await this.#queue
     await Promise.all([this.#tc.close(), this.#ip.close()])
   }
