@@ -79,13 +79,28 @@ export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void>
   await deleteFlows(stale)
 }
 
-/** Addresses of an IPv4 network that are in any flow. */
-export async function readTrackedAddresses(first: string, last: string): Promise<Set<string>> {
+/** A flow, with its addresses in their canonical text. */
+export interface TrackedFlow extends Readonly<Record<FlowPlace, string>> {
+  /** Undefined: another. */
+  readonly protocol: 'tcp' | 'udp' | undefined
+  readonly askedPort: number
+}
+
+/** All that have an address of an IPv4 network somewhere, or one of the others. */
+export async function readTrackedFlows(
+  { first, last }: { readonly first: string; readonly last: string },
+  others: readonly string[],
+): Promise<TrackedFlow[]> {
   const [from, to] = [bytesOf(first), bytesOf(last)]
   const differing = from.findIndex((byte, at) => byte !== to[at])
-  const flows = await readFlows([from.subarray(0, differing < 0 ? from.length : differing)])
-  const addresses = new Set(flows.flatMap(({ places }) => Object.values(places)))
-  return new Set([...addresses].map((bytes) => [...Buffer.from(bytes, 'latin1')].join('.')))
+  const network = from.subarray(0, differing < 0 ? from.length : differing)
+  const flows = await readFlows([network, ...others.map(bytesOf)])
+  return flows.map(({ places, protocol, askedPort }) => ({
+    ...{ opener: textOf(places.opener), asked: textOf(places.asked) },
+    ...{ answerer: textOf(places.answerer), answered: textOf(places.answered) },
+    protocol: protocol === protocolNumbers.tcp ? 'tcp' : protocol === protocolNumbers.udp ? 'udp' : undefined,
+    askedPort,
+  }))
 }
 
 async function readFlows(containing: readonly Buffer[]): Promise<Flow[]> {
@@ -162,4 +177,10 @@ function matches({ protocol, places, askedPort }: Flow, filter: FlowFilter): boo
 function bytesOf(address: string): Buffer {
   const { first, family } = parseAddress(address)!
   return Buffer.from(first.toString(16).padStart(family === 'ipv4' ? 8 : 32, '0'), 'hex')
+}
+
+function textOf(latin1: string): string {
+  const bytes = Buffer.from(latin1, 'latin1')
+  if (bytes.length === 4) return [...bytes].join('.')
+  return parseAddress(bytes.toString('hex').replace(/.{4}(?!$)/g, '$&:'))?.text ?? ''
 }

@@ -2,7 +2,7 @@ import { describeError, toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { readHostIpv4 } from '../host/addresses.js'
 import { findIpv6Addresses } from '../host/ipv6-addresses.js'
-import { readTrackedAddresses } from '../host/conntrack.js'
+import { readTrackedFlows } from '../host/conntrack.js'
 import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
 import { Bridge } from './bridge.js'
@@ -12,9 +12,9 @@ import type { ElementIndex } from './element-index.js'
 import { readWarnings } from './foreign.js'
 import { Guard } from './guard.js'
 import type { Change } from './plan-change.js'
-import type { StaleFlows } from './plan-purge.js'
+import { findAbandoned, type StaleFlows } from './plan-purge.js'
 import { StaleFlowQueue } from './purge.js'
-import { formatIpv4, parseIpv4, parseSubnet, type Subnet } from './subnet.js'
+import { formatIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables.js'
 
 /** Whoever changes tables changes several: they are looked at once that long after the first. */
@@ -203,13 +203,9 @@ class HostNetwork implements Network {
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
-    const owned = new Set(guests.map(({ ipv4 }) => ipv4))
-    const inFlows = await readTrackedAddresses(formatIpv4(first), formatIpv4(last))
-    const tracked = [...inFlows].filter((address) => {
-      const value = parseIpv4(address) ?? 0
-      return value >= first && value <= last && !owned.has(address)
-    })
-    this.#stale.add({ addresses: tracked, publicAddresses: [], mappings: [], newDatagrams: [] })
+    const others = guests.flatMap(({ ipv6Addresses }) => ipv6Addresses)
+    const flows = await readTrackedFlows({ first: formatIpv4(first), last: formatIpv4(last) }, others)
+    this.#stale.add(findAbandoned(flows, guests, this.subnet))
     this.#flowsChecked = true
   }
 

@@ -1,8 +1,11 @@
+import type { TrackedFlow } from '../host/conntrack.js'
+import type { GuestNetwork, NatMapping } from './contract.js'
 import { addressOf } from './element-index.js'
 import { parsePorts } from './element-ports.js'
 import { isElsewhere, joinNeighbours, leadsElsewhere, type MappedFlows } from './mapped-flows.js'
 import { keyOf, setOf, type Change } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
+import { parseIpv4, type Subnet } from './subnet.js'
 
 /** Flows that a change of elements leaves behind. */
 export interface StaleFlows {
@@ -43,6 +46,49 @@ export function findStaleFlows(
         .filter(({ protocol }) => protocol === 'udp'),
     ),
   }
+}
+
+/** Flows that no rule would lead any more: an earlier agent ended between a guest's elements and what they had led. */
+export function findAbandoned(
+  flows: readonly TrackedFlow[],
+  guests: readonly GuestNetwork[],
+  { first, last }: Subnet,
+): StaleFlows {
+  const owners = new Map(
+    guests.flatMap((guest) =>
+      [guest.ipv4, ...guest.ipv6Addresses].map((address) => [address, guest] as const),
+    ),
+  )
+  const isPrivate = (address: string): boolean => {
+    const value = parseIpv4(address) ?? 0
+    return value >= first && value <= last
+  }
+  const inFlows = flows.flatMap(({ opener, asked, answerer, answered }) => [
+    opener,
+    asked,
+    answerer,
+    answered,
+  ])
+  return {
+    addresses: [...new Set(inFlows)].filter((address) => isPrivate(address) && !owners.has(address)),
+    publicAddresses: [],
+    mappings: joinNeighbours(flows.flatMap((flow) => unmapped(flow, owners.get(flow.answerer)))),
+    newDatagrams: [],
+  }
+}
+
+function unmapped(
+  { protocol, asked, answerer, askedPort }: TrackedFlow,
+  owner?: GuestNetwork,
+): MappedFlows[] {
+  if (!owner || !protocol || asked === answerer || owner.publicIpv4s.includes(asked)) return []
+  const leads = (mapping: NatMapping): boolean =>
+    mapping.protocol === protocol &&
+    (mapping.hostIp === '' || mapping.hostIp === asked) &&
+    mapping.hostPort <= askedPort &&
+    askedPort <= mapping.hostPortEnd
+  if (owner.portMappings.some(leads)) return []
+  return [{ protocol, hostIp: asked, hostPort: askedPort, hostPortEnd: askedPort, target: answerer }]
 }
 
 /** All of several changes', none twice. */
