@@ -27,6 +27,9 @@ import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { readMetrics } from './metrics.js'
 import { startUpkeep, type UpkeepParts } from './upkeep.js'
 
+/** The gateway repeats an order within a day of its last attempt (Idempotency-Key). */
+const rememberedDays = 2
+
 export interface DaemonOptions {
   config: AgentConfig
   log: Logger
@@ -87,8 +90,8 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
 function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
   return {
     operations: () => engine.prune(config.operations.keep_days),
-    // The gateway repeats an order within a day (Idempotency-Key).
-    settings: async () => pruneDone(changes.db, Date.now() - 2 * 86_400_000),
+    removed: async () => engine.forgetRemoved(rememberedDays),
+    settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000),
   }
 }
 

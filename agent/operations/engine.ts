@@ -62,14 +62,14 @@ export class OperationEngine {
 
   /**
    * Journals an operation and queues it; durable when this returns. The same id with the same request returns
-   * the operation recorded, whatever became of it.
+   * the operation recorded, whatever became of it; also where it was removed since (`forgetRemoved`).
    * @throws {BerthError} `operation_conflict` for the id of another request; `host_offline` before recover()
    * and after close(); what `reserve` throws
    */
   submit(order: Submission): OperationRecord {
     this.#refuseUnlessOpen()
     const requestHash = hashRequest(order.action, order.guestUuid, order.hashOf ?? order.input)
-    const known = this.store.findJournaled(order.id)
+    const known = this.store.findSubmitted(order.id)
     if (known) return repeated(known, requestHash)
     const forwardOnly = this.#definitions.get(order.action)?.forwardOnly ?? false
     const { record, superseded } = this.#journal(order, requestHash, forwardOnly)
@@ -100,25 +100,31 @@ export class OperationEngine {
   }
 
   /**
-   * Removes an ended operation from the journal.
+   * Removes an ended operation from the journal; its id stays known.
    * @throws {BerthError} `not_found`; `task_running` and `invalid_state` when it has not ended
    */
   remove(id: string): void {
     const { status } = this.store.get(id)
     if (status === 'running') throw conflict('task_running', 'the task is running')
     if (status === 'pending') throw conflict('invalid_state', 'the task has not ended')
-    this.store.remove(id)
+    this.store.remove(id, this.#clock.now())
   }
 
   /** Removes those that ended more than `keepDays` ago, a few at a time. @returns how many */
   async prune(keepDays: number): Promise<number> {
-    const before = this.#clock.now() - keepDays * dayMs
+    const nowMs = this.#clock.now()
+    const ended = { endedBeforeMs: nowMs - keepDays * dayMs, limit: prunedAtOnce, nowMs }
     for (let total = 0; ;) {
-      const removed = this.#shutdown.signal.aborted ? 0 : this.store.prune(before, prunedAtOnce)
+      const removed = this.#shutdown.signal.aborted ? 0 : this.store.prune(ended)
       total += removed
       if (removed < prunedAtOnce) return total
       await nextTurn()
     }
+  }
+
+  /** Those removed more than `days` ago would run again. @returns how many */
+  forgetRemoved(days: number): number {
+    return this.store.removed.forget(this.#clock.now() - days * dayMs)
   }
 
   /**

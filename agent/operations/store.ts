@@ -1,6 +1,7 @@
 import type { Statement } from 'better-sqlite3'
 import { describeError, notFound } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
+import { RemovedOperations, type SubmittedOperation } from './removed.js'
 import type { OperationRecord, OperationStatus } from './types.js'
 
 interface OperationRow {
@@ -40,9 +41,7 @@ export interface OperationInsert {
 }
 
 /** What running it needs beyond what is shown. */
-export interface JournaledOperation {
-  record: OperationRecord
-  requestHash: string
+export interface JournaledOperation extends SubmittedOperation {
   /** `{}` where it cannot be read. */
   input: unknown
   /** Why the input cannot be read; such an operation can only be ended. */
@@ -77,6 +76,7 @@ const none: OperationError = { code: '', message: '' }
 
 /** The journal of operations. Every write is durable when it returns and seen by watchers. */
 export class OperationStore {
+  readonly removed: RemovedOperations
   readonly #byId: Statement<[string], OperationRow>
   readonly #since: Statement<[number], OperationRow>
   readonly #open: Statement<[], { id: string; action: string; guest_uuid: string; status: OperationStatus }>
@@ -89,6 +89,7 @@ export class OperationStore {
 
   constructor(readonly changes: Changes) {
     const { db } = changes
+    this.removed = new RemovedOperations(db)
     this.#byId = db.prepare('SELECT * FROM operations WHERE id = ?')
     // rowid is the order of submission; clocks can go back.
     this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
@@ -150,6 +151,11 @@ export class OperationStore {
     )
   }
 
+  /** Also one that was removed, while its id is known. */
+  findSubmitted(id: string): SubmittedOperation | undefined {
+    return this.findJournaled(id) ?? this.removed.find(id)
+  }
+
   /** Newest first; those that changed after a revision. */
   list(sinceRevision = -1): OperationRecord[] {
     return this.#since.all(sinceRevision).map(toRecord)
@@ -188,17 +194,22 @@ export class OperationStore {
     this.#write(id, this.#end, { status, nowMs, ...error })
   }
 
-  remove(id: string): void {
+  /** Its id stays known, see `RemovedOperations`. */
+  remove(id: string, nowMs: number): void {
     this.changes.transaction(() => {
-      if (this.#delete.run(id).changes > 0) this.changes.record('operation', id, true)
+      const row = this.#byId.get(id)
+      if (!row) return
+      this.removed.note({ record: toRecord(row), requestHash: row.request_hash }, nowMs)
+      this.#delete.run(id)
+      this.changes.record('operation', id, true)
     })
   }
 
   /** Removes at most `limit` that ended before. @returns how many */
-  prune(endedBeforeMs: number, limit: number): number {
+  prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {
     return this.changes.transaction(() => {
       const rows = this.#ended.all(endedBeforeMs, limit)
-      for (const { id } of rows) this.remove(id)
+      for (const { id } of rows) this.remove(id, nowMs)
       return rows.length
     })
   }

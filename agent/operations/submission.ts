@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { conflict } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
-import type { JournaledOperation } from './store.js'
+import type { SubmittedOperation } from './removed.js'
 import type { Clock, OperationDefinition, OperationRecord, RetryPolicy, StepObserver } from './types.js'
 
 export interface EngineOptions {
@@ -42,7 +42,7 @@ export interface EngineStats {
 }
 
 /** @throws {BerthError} `operation_conflict` */
-export function repeated(known: JournaledOperation, requestHash: string): OperationRecord {
+export function repeated(known: SubmittedOperation, requestHash: string): OperationRecord {
   if (known.requestHash === requestHash) return known.record
   throw conflict('operation_conflict', 'this operation id belongs to another request')
 }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import { listedOperations } from '../../shared/operation-limits.js'
 import type { GuestRecord } from '../guests/record.js'
 import type { GuestStore } from '../guests/store.js'
 import type { ImageStore } from '../images/store.js'
@@ -19,9 +20,6 @@ export interface WatchParts {
   log: Logger
 }
 
-/** Ended operations a watcher gets that starts over; older ones stay in the journal. */
-const shownOperations = 2000
-
 /** What watchers see, read from the journal's stores. */
 export function createWatchSource(parts: WatchParts): WatchSource {
   const { changes, guests, operations, images } = parts
@@ -35,7 +33,7 @@ export function createWatchSource(parts: WatchParts): WatchSource {
         case 'operation':
           return operations
             .list(since)
-            .filter((r, i) => since >= 0 || i < shownOperations || r.finishedAtMs === 0)
+            .filter((r, i) => since >= 0 || i < listedOperations || r.finishedAtMs === 0)
             .map((r) => ({
               revision: r.revision,
               event: { $case: 'operation', value: encodeOperation(r) } as const,

@@ -135,6 +135,13 @@ const migrations: readonly string[] = [
      done_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
   `ALTER TABLE traffic ADD COLUMN period_left TEXT NOT NULL DEFAULT ''; -- see traffic/period.ts`,
+  `CREATE TABLE removed_operations (
+     id TEXT PRIMARY KEY,
+     request_hash TEXT NOT NULL,
+     record TEXT NOT NULL,            -- JSON, see operations/removed.ts
+     removed_at_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX removed_operations_age ON removed_operations (removed_at_ms);`,
 ]
 
 export type { Database } from 'better-sqlite3'

@@ -1,5 +1,5 @@
 import { BerthError, notFound } from '../../shared/errors.js'
-import type { FleetView, GuestView, OperationView } from '../fleet/contract.js'
+import type { Fleet, FleetView, GuestView, OperationView } from '../fleet/contract.js'
 import { sortedById } from './guest-pages.js'
 import type { Caller } from './route.js'
 
@@ -38,9 +38,12 @@ export function visibleOperations(view: FleetView, caller: Caller): OperationVie
   return isBound(caller) ? all.filter(({ operation }) => mayActOn(caller, operation.guestUuid)) : all
 }
 
-/** @throws {BerthError} `not_found` */
-export function getVisibleOperation(view: FleetView, caller: Caller, id: string): OperationView {
-  const found = view.findOperation(id)
+/**
+ * Also one that is too old for the list.
+ * @throws {BerthError} `not_found`
+ */
+export async function getVisibleOperation(fleet: Fleet, caller: Caller, id: string): Promise<OperationView> {
+  const found = await fleet.findOperation(id)
   if (found === undefined || !mayActOn(caller, found.operation.guestUuid)) throw notFound('task')
   return found
 }

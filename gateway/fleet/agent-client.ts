@@ -15,6 +15,9 @@ type UnaryMethod<Request, Response> = (
 /** Calls waiting for one host; what a stalled agent can pile up here. */
 const maxWaiting = 2000
 
+/** What may be on any host, so that a caller waits for the slowest. */
+const lookupTimeoutMs = 2000
+
 /** One call with a deadline. @throws {BerthError} see `fromServiceError` */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
@@ -56,6 +59,15 @@ export class GrpcAgentClient implements AgentClient {
   getGuestUsage: AgentClient['getGuestUsage'] = (uuid) =>
     this.#call('read usage', this.connection.guests, 'getGuestUsage', { uuid })
 
+  getOperation: AgentClient['getOperation'] = (id) =>
+    this.#call(
+      'read operation',
+      this.connection.operations,
+      'getOperation',
+      { id },
+      Math.min(lookupTimeoutMs, this.timeoutMs),
+    )
+
   cancelOperation: AgentClient['cancelOperation'] = (id) =>
     this.#call('cancel operation', this.connection.operations, 'cancelOperation', { id })
 
@@ -85,14 +97,14 @@ export class GrpcAgentClient implements AgentClient {
   async #call<Name extends string, Request, Response>(
     step: string,
     client: Record<Name, UnaryMethod<Request, Response>>,
-    ...[name, request]: [Name, Request]
+    ...[name, request, timeoutMs = this.timeoutMs]: [Name, Request, number?]
   ): Promise<Response> {
     if (this.#waiting >= maxWaiting)
       throw new BerthError('unavailable', 'host_offline', 'the host has too many calls waiting')
     this.#waiting++
     try {
       const method = client[name].bind(client) as UnaryMethod<Request, Response>
-      return await callAgent(method, request, { step, timeoutMs: this.timeoutMs })
+      return await callAgent(method, request, { step, timeoutMs })
     } finally {
       this.#waiting--
     }

@@ -19,7 +19,11 @@ import type {
   GuestSettingsServiceService,
   RoutingServiceService,
 } from '../../proto/gen/berth/agent/v1/network.js'
-import type { CancelOperationResponse, Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type {
+  CancelOperationResponse,
+  GetOperationResponse,
+  Operation,
+} from '../../proto/gen/berth/agent/v1/operation.js'
 
 /** A guest as an agent reported it, and where it lives. */
 export interface GuestView {
@@ -68,7 +72,7 @@ export interface FleetView {
   guests(): Iterable<GuestView>
   /** By numeric id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
-  /** Newest first. */
+  /** Newest first; of one host at most `listedOperations`. */
   operations(): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
@@ -97,6 +101,8 @@ export interface AgentClient {
   restartGuest(request: RestartGuestRequest): Promise<RestartGuestResponse>
   deleteGuest(request: DeleteGuestRequest): Promise<DeleteGuestResponse>
   getGuestUsage(uuid: string): Promise<GetGuestUsageResponse>
+  /** Waits for a short time only. */
+  getOperation(id: string): Promise<GetOperationResponse>
   cancelOperation(id: string): Promise<CancelOperationResponse>
   removeOperation(id: string): Promise<{ revision: number }>
   readonly settings: SettingsCalls
@@ -154,6 +160,8 @@ export interface Fleet {
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
+  /** Of the view, or of an agent's journal where it is too old for the view. */
+  findOperation(id: string): Promise<OperationView | undefined>
   /** Read your own writes: resolves when the view has reached the host's revision, or after the call timeout. */
   reached(hostId: string, revision: number): Promise<void>
 }

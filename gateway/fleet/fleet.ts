@@ -8,7 +8,7 @@ import type { Store } from '../store/store.js'
 import { GrpcAgentClient } from './agent-client.js'
 import { connectAgent, type AgentConnection } from './agent-connection.js'
 import { CertificateKeeper, isConnectionGood } from './certificates.js'
-import type { AgentClient, Fleet, GuestCreation, GuestCreationRequest } from './contract.js'
+import type { AgentClient, Fleet, GuestCreation, GuestCreationRequest, OperationView } from './contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestCreator } from './creation.js'
 import { GuestRegistry } from './guest-registry.js'
@@ -19,6 +19,7 @@ import { HostWatcher } from './host-watcher.js'
 import { JoinServer } from './join-server.js'
 import { JoinTokens } from './join-tokens.js'
 import type { Claim } from './plan-claims.js'
+import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
 import { Waiters } from './waiters.js'
 import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
@@ -49,6 +50,7 @@ export class GatewayFleet implements Fleet {
   readonly #keeper: CertificateKeeper
   readonly #clients = new WeakMap<AgentConnection, GrpcAgentClient>()
   readonly #waiters = new Waiters()
+  readonly #unlisted: UnlistedOperations
   readonly #timers: NodeJS.Timeout[] = []
   #joinServer: JoinServer | undefined
 
@@ -86,6 +88,7 @@ export class GatewayFleet implements Fleet {
       agent: (hostId) => this.agent(hostId),
       reached: (hostId, revision) => this.reached(hostId, revision),
     })
+    this.#unlisted = new UnlistedOperations({ view: this.view, log, hosts: () => this.#connectedHosts() })
     this.#keeper = new CertificateKeeper({
       ...{ authority, leaf, leafLifetimeMs, log, callTimeoutMs: config.agents.call_timeout_ms },
       hosts: () => this.#watched.entries(),
@@ -145,9 +148,15 @@ export class GatewayFleet implements Fleet {
   agent(hostId: string): AgentClient {
     const host = this.view.findState(hostId)
     if (!host) throw notFound('host')
-    const connection = this.#watched.findWatcher(hostId)?.connection
-    if (!connection || !isConnectionGood(host, connection))
+    const client = this.#findClient(host)
+    if (!client)
       throw new BerthError('unavailable', 'host_offline', `host ${host.record.name} is not connected`)
+    return client
+  }
+
+  #findClient(host: HostState): AgentClient | undefined {
+    const connection = this.#watched.findWatcher(host.record.id)?.connection
+    if (!connection || !isConnectionGood(host, connection)) return undefined
     let client = this.#clients.get(connection)
     if (!client) {
       client = new GrpcAgentClient(connection, this.options.config.agents.call_timeout_ms)
@@ -170,6 +179,17 @@ export class GatewayFleet implements Fleet {
     if (!host || host.revision >= revision) return
     if (guest) this.view.apply(host, { $case: 'guest', value: guest })
     if (operation) this.view.apply(host, { $case: 'operation', value: operation })
+  }
+
+  async findOperation(id: string): Promise<OperationView | undefined> {
+    return this.view.findOperation(id) ?? (await this.#unlisted.find(id))
+  }
+
+  #connectedHosts(): ConnectedHost[] {
+    return [...this.view.states()].flatMap((host) => {
+      const agent = this.#findClient(host)
+      return agent ? [{ host, agent }] : []
+    })
   }
 
   async reached(hostId: string, revision: number): Promise<void> {

@@ -3,6 +3,7 @@ import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import { listedOperations } from '../../shared/operation-limits.js'
 import type { FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import { GuestIndex } from './guest-index.js'
 import type { HostRecord } from './host-record.js'
@@ -11,7 +12,7 @@ import { OperationList } from './operation-list.js'
 import { parseDescription, parseGuest, parseMetrics, parseOperation, parseTemplate } from './parse-events.js'
 
 /** What one host may fill the gateway's memory with. */
-const hostLimits = { guests: 10_000, operations: 5000, templates: 1000, mappings: 2 * 65_535 } as const
+const hostLimits = { guests: 10_000, templates: 1000, mappings: 2 * 65_535 } as const
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
@@ -105,6 +106,16 @@ export class FleetState implements FleetView {
     if (event.$case === 'templateRemoved') return void host.templates.delete(event.value.id)
   }
 
+  /** What a host says of an operation, within bounds; undefined, and a warning of the host, when it is not its own. */
+  checkOperation(host: HostState, raw: Operation): OperationView | undefined {
+    const operation = parseOperation(raw)
+    if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
+    const other = this.#operations.find(operation.id)
+    if (other && other.hostId !== host.record.id)
+      return void (host.refused = `operation ${operation.id} is of host ${other.hostId}`)
+    return { hostId: host.record.id, operation }
+  }
+
   /** Makes a whole snapshot visible at once; what it does not know is gone. */
   replace(host: HostState, snapshot: Snapshot): void {
     for (const uuid of [...host.guests.keys(), ...host.conflicts.keys()])
@@ -149,15 +160,11 @@ export class FleetState implements FleetView {
   }
 
   #setOperation(host: HostState, raw: Operation): void {
-    const operation = parseOperation(raw)
-    if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
-    const other = this.#operations.find(operation.id)
-    if (other && other.hostId !== host.record.id)
-      return void (host.refused = `operation ${operation.id} is of host ${other.hostId}`)
-    const view = { hostId: host.record.id, operation }
-    host.operations.set(operation.id, view)
+    const view = this.checkOperation(host, raw)
+    if (!view) return
+    host.operations.set(view.operation.id, view)
     this.#operations.set(view)
-    if (host.operations.size > hostLimits.operations) this.#dropOldestOperation(host)
+    if (host.operations.size > listedOperations) this.#dropOldestOperation(host)
   }
 
   #deleteOperation(host: HostState, id: string): void {

@@ -52,10 +52,13 @@ describe('upkeep', function () {
       await agent.kill('SIGTERM')
       const journal = join(agent.directory, 'state', 'journal.db')
       addEnded(journal, { old: 2 * dayMs + 60_000, young: 2 * dayMs - 60_000 })
+      addRemoved(journal, { forgotten: 2 * dayMs + 60_000, known: 2 * dayMs - 60_000 })
       await agent.start()
       await agent.ready()
       await waitFor(() => listOperations(journal).length === 1, { what: 'the old one to go' })
       expect(listOperations(journal)).to.deep.equal(['young'])
+      await waitFor(() => listOperations(journal, 'removed_operations').length === 2, { what: 'forgetting' })
+      expect(listOperations(journal, 'removed_operations')).to.deep.equal(['known', 'old'])
     } finally {
       await agent.destroy()
     }
@@ -73,9 +76,16 @@ function addEnded(journal: string, ages: Record<string, number>): void {
   db.close()
 }
 
-function listOperations(journal: string): string[] {
+function addRemoved(journal: string, ages: Record<string, number>): void {
+  const db = new Database(journal)
+  for (const [id, ageMs] of Object.entries(ages))
+    db.prepare("INSERT INTO removed_operations VALUES (?, '', '{}', ?)").run(id, Date.now() - ageMs)
+  db.close()
+}
+
+function listOperations(journal: string, table = 'operations'): string[] {
   const db = new Database(journal, { readonly: true })
-  const rows = db.prepare<[], { id: string }>('SELECT id FROM operations').all()
+  const rows = db.prepare<[], { id: string }>(`SELECT id FROM ${table} ORDER BY id`).all()
   db.close()
   return rows.map(({ id }) => id)
 }

@@ -118,6 +118,17 @@ describe('overview, templates and tasks over HTTP', () => {
     expect((await gateway.request('DELETE', `/tasks/${id}`)).status).to.equal(404)
   })
 
+  it('finds, cancels and removes a task that is too old for the list', async () => {
+    const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
+    gateway.fleet.unlistOperation(id)
+    expect(((await data('/tasks')) as { task_id: string }[]).map((task) => task.task_id)).not.to.include(id)
+    expect(await data(`/tasks/${id}`)).to.include({ task_id: id, status: 'pending', container_name: 'runs' })
+    expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({ message: 'task canceled' })
+    expect(await data(`/tasks/${id}`)).to.include({ status: 'canceled' })
+    expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({ message: 'task removed' })
+    expect((await gateway.request('GET', `/tasks/${id}`)).status).to.equal(404)
+  })
+
   it('says so when there is no host at all', async () => {
     const other = await startTestGateway()
     other.fleet.removeHosts()

@@ -40,6 +40,8 @@ export interface SimulatedAgentOptions {
   readonly metricsEveryMs?: number
   /** Called first for every creation; may throw what the agent should answer. */
   readonly onCreate?: (request: CreateGuestRequest) => void | Promise<void>
+  /** Instead of the journal's answer, for agents that misbehave. */
+  readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** Instead of the agent's own Watch, for agents that misbehave. */
   readonly watch?: WatchServiceServer
 }
@@ -138,7 +140,9 @@ export class SimulatedAgent {
       return operation
     }
     return {
-      getOperation: unary(silentLog, 'operation', ({ id }) => ({ operation: get(id) })),
+      getOperation: unary(silentLog, 'operation', async ({ id }) => ({
+        operation: await (this.options.onGetOperation ?? get)(id),
+      })),
       cancelOperation: unary(silentLog, 'cancel', ({ id }) => {
         if (get(id).status !== OperationStatus.OPERATION_STATUS_PENDING)
           throw conflict('task_running', 'the task is not pending')

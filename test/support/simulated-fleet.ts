@@ -43,6 +43,8 @@ export class SimulatedFleet implements Fleet {
   readonly #hosts = new Map<string, SimulatedHost>()
   readonly #guests = new Map<string, { hostId: string; guest: Guest }>()
   readonly #operations = new Map<string, OperationView>()
+  /** Those that only the agents have. */
+  readonly #unlisted = new Set<string>()
   readonly #passwords = new Map<string, string>()
   readonly #settings = new Map<string, SimulatedSettings>()
   #revision = 1
@@ -123,11 +125,21 @@ export class SimulatedFleet implements Fleet {
   }
 
   operations(): OperationView[] {
-    return [...this.#operations.values()].toReversed()
+    const all = [...this.#operations.values()].toReversed()
+    return all.filter(({ operation }) => !this.#unlisted.has(operation.id))
   }
 
-  findOperation(id: string): OperationView | undefined {
+  async findOperation(id: string): Promise<OperationView | undefined> {
     return this.#operations.get(id)
+  }
+
+  findListedOperation(id: string): OperationView | undefined {
+    return this.#unlisted.has(id) ? undefined : this.#operations.get(id)
+  }
+
+  /** The view has no room for it any more. */
+  unlistOperation(id: string): void {
+    this.#unlisted.add(id)
   }
 
   templates(): TemplateView[] {
@@ -204,6 +216,7 @@ export class SimulatedFleet implements Fleet {
         this.endOperation(id, OperationStatus.OPERATION_STATUS_CANCELED)
         return { operation: this.#operations.get(id)?.operation, revision: this.#revision }
       },
+      getOperation: async (id) => ({ operation: this.#operations.get(id)?.operation }),
       removeOperation: async (id) => {
         if (!this.#operations.delete(id)) throw notFound('task')
         return { revision: this.#revision }
@@ -287,7 +300,7 @@ function viewOf(fleet: SimulatedFleet): FleetView {
     guests: () => fleet.guests(),
     findGuest: (ref) => fleet.findGuest(ref),
     operations: () => fleet.operations(),
-    findOperation: (id) => fleet.findOperation(id),
+    findOperation: (id) => fleet.findListedOperation(id),
     templates: () => fleet.templates(),
     hosts: () => fleet.hostViews(),
     findHost: (id) => fleet.findHost(id),

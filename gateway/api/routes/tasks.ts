@@ -5,6 +5,7 @@ import { OperationStatus } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Fleet, OperationView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../list.js'
 import { route, type Answer, type RequestContext, type Route } from '../route.js'
+import { listedOperations } from '../../../shared/operation-limits.js'
 import { taskRow, TaskRowSchema, TaskStatusSchema } from '../task-row.js'
 import { getVisibleOperation, visibleOperations } from '../visible.js'
 
@@ -27,7 +28,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       path: '/tasks',
       scope: 'task:read',
       tag: 'Tasks',
-      summary: 'Tasks, newest first',
+      summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
       query: TaskListQuery,
       data: Type.Array(TaskRowSchema),
       handle: ({ caller, query }) =>
@@ -48,8 +49,8 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       summary: 'One task',
       params: TaskPathSchema,
       data: TaskRowSchema,
-      handle: ({ caller, params }) => ({
-        data: taskRow(getVisibleOperation(fleet.view, caller, params.task_id), time),
+      handle: async ({ caller, params }) => ({
+        data: taskRow(await getVisibleOperation(fleet, caller, params.task_id), time),
       }),
     }),
     route({
@@ -70,7 +71,7 @@ async function endTask(
   fleet: Fleet,
   context: RequestContext<{ task_id: string }, unknown, unknown>,
 ): Promise<Answer<never>> {
-  const found = getVisibleOperation(fleet.view, context.caller, context.params.task_id)
+  const found = await getVisibleOperation(fleet, context.caller, context.params.task_id)
   const { action, guestName, guestUuid } = found.operation
   context.audit({ detail: `${action} ${guestName}`.trim(), containerUuid: guestUuid })
   switch (found.operation.status) {

@@ -1,7 +1,9 @@
 import { expect } from 'chai'
 import { OperationEngine } from '../../../agent/operations/engine.js'
+import { systemClock } from '../../../agent/operations/retry.js'
+import type { Clock } from '../../../agent/operations/types.js'
 import { conflict } from '../../../shared/errors.js'
-import { define, expectRefused, log, order, step, useEngines } from '../../support/operation-lab.js'
+import { define, expectRefused, fail, log, order, step, useEngines } from '../../support/operation-lab.js'
 
 describe('the submission of operations', () => {
   const lab = useEngines()
@@ -43,6 +45,68 @@ describe('the submission of operations', () => {
       engine.submit(order('1', 'a', 'g'))
       expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), ...change }), 'operation_conflict')
     })
+
+  describe('of one that was removed', () => {
+    const dayMs = 86_400_000
+    let nowMs: number
+    let runs: number
+    const clock: Clock = { ...systemClock, now: () => nowMs }
+    const definition = define('a', [step('one', () => void (runs += 1))])
+    const start = (): OperationEngine => lab.start([definition, define('b', [])], { clock })
+
+    beforeEach(() => ([nowMs, runs] = [100 * dayMs, 0]))
+
+    for (const [how, remove] of [
+      ['by request', async (engine) => engine.remove('1')],
+      [
+        'for its age',
+        async (engine) => {
+          nowMs += dayMs + 1
+          expect(await engine.prune(1)).to.equal(1)
+        },
+      ],
+    ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
+      it(`answers as it did and does not run again, also in another engine: removed ${how}`, async () => {
+        const engine = start()
+        engine.submit(order('1', 'a', 'g'))
+        const ended = await engine.wait('1')
+        await remove(engine)
+        const again = { ...order('1', 'a', 'g'), reserve: () => fail('must not reserve') }
+        expect(engine.submit(again)).to.deep.equal(ended)
+        await engine.close()
+        const next = start()
+        expect(next.submit(again)).to.deep.equal(ended)
+        expect([runs, next.busy('g'), next.store.list()]).to.deep.equal([1, false, []])
+        expectRefused(() => void next.get('1'), 'not_found')
+        expectRefused(() => next.remove('1'), 'not_found')
+        expectRefused(() => next.cancel('1'), 'not_found')
+      })
+
+    it('refuses its id for another request', async () => {
+      const engine = start()
+      engine.submit(order('1', 'a', 'g'))
+      await engine.wait('1')
+      engine.remove('1')
+      expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
+      expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
+    })
+
+    it('is forgotten after some days, and may be removed again then', async () => {
+      const engine = start()
+      const run = async (): Promise<void> => {
+        engine.submit(order('1', 'a', 'g'))
+        await engine.wait('1')
+        engine.remove('1')
+      }
+      await run()
+      nowMs += 2 * dayMs
+      expect(engine.forgetRemoved(2)).to.equal(0)
+      nowMs += 1
+      expect(engine.forgetRemoved(2)).to.equal(1)
+      await run()
+      expect(runs).to.equal(2)
+    })
+  })
 
   it('leaves nothing of what is refused by its reserve', async () => {
     const engine = lab.start([define('a', [])])

@@ -1,0 +1,41 @@
+import type { Statement } from 'better-sqlite3'
+import type { Database } from '../state/database.js'
+import type { OperationRecord } from './types.js'
+
+/** What tells a repeated submission from another request, and what answers to it. */
+export interface SubmittedOperation {
+  record: OperationRecord
+  requestHash: string
+}
+
+/**
+ * What operations were that are no longer in the journal's list. Their order may come again, since its answer was
+ * lost: it must not run a second time.
+ */
+export class RemovedOperations {
+  readonly #find: Statement<[string], { request_hash: string; record: string }>
+  readonly #note: Statement<[string, string, string, number]>
+  readonly #forget: Statement<[number]>
+
+  constructor(db: Database) {
+    this.#find = db.prepare('SELECT request_hash, record FROM removed_operations WHERE id = ?')
+    this.#note = db.prepare(
+      'INSERT INTO removed_operations (id, request_hash, record, removed_at_ms) VALUES (?, ?, ?, ?)',
+    )
+    this.#forget = db.prepare('DELETE FROM removed_operations WHERE removed_at_ms < ?')
+  }
+
+  find(id: string): SubmittedOperation | undefined {
+    const row = this.#find.get(id)
+    return row && { record: JSON.parse(row.record) as OperationRecord, requestHash: row.request_hash }
+  }
+
+  note({ record, requestHash }: SubmittedOperation, nowMs: number): void {
+    this.#note.run(record.id, requestHash, JSON.stringify(record), nowMs)
+  }
+
+  /** @returns how many */
+  forget(removedBeforeMs: number): number {
+    return this.#forget.run(removedBeforeMs).changes
+  }
+}

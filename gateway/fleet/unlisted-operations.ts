@@ -1,0 +1,69 @@
+import type { Logger } from 'pino'
+import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError } from '../../shared/errors.js'
+import { uuidPattern } from '../../shared/guest-rules.js'
+import type { AgentClient, OperationView } from './contract.js'
+import type { HostState } from './host-state.js'
+import type { FleetState } from './view.js'
+
+export interface ConnectedHost {
+  readonly host: HostState
+  readonly agent: AgentClient
+}
+
+interface UnlistedParts {
+  readonly view: FleetState
+  readonly log: Logger
+  /** Those that can be asked now. */
+  hosts(): readonly ConnectedHost[]
+}
+
+const operationId = new RegExp(uuidPattern)
+
+/** Operations that journals have and the view has no room for: found by asking the agents. */
+export class UnlistedOperations {
+  constructor(private readonly parts: UnlistedParts) {}
+
+  /**
+   * All hosts are asked at once. None that could answer has it: undefined, though a host that is away may. Asking
+   * tells every agent the id, so that one that lies can claim it: what two claim is neither's.
+   */
+  async find(id: string): Promise<OperationView | undefined> {
+    // Gateways and agents make no others, and an id is not worth asking all hosts for what cannot be.
+    if (!operationId.test(id)) return undefined
+    const answers = await Promise.all(this.parts.hosts().map((asked) => this.#ask(asked, id)))
+    const found = answers.flatMap((answer) => answer ?? [])
+    if (found.length > 1) this.#refuseAll(found, id)
+    // A change of it may have come meanwhile.
+    return this.parts.view.findOperation(id) ?? (found.length === 1 ? found[0] : undefined)
+  }
+
+  async #ask({ host, agent }: ConnectedHost, id: string): Promise<OperationView | undefined> {
+    try {
+      const { operation } = await agent.getOperation(id)
+      return operation && this.#check(host, operation, id)
+    } catch (error) {
+      if (!(error instanceof BerthError && error.code === 'not_found'))
+        this.parts.log.debug(
+          { host: host.record.id, operation: id, error },
+          'host not asked for an operation',
+        )
+      return undefined
+    }
+  }
+
+  #check(host: HostState, operation: Operation, id: string): OperationView | undefined {
+    if (operation.id === id) return this.parts.view.checkOperation(host, operation)
+    host.refused = 'the agent answered with another operation than it was asked for'
+    return undefined
+  }
+
+  #refuseAll(found: readonly OperationView[], id: string): void {
+    const hosts = found.map(({ hostId }) => hostId)
+    this.parts.log.warn({ operation: id, hosts }, 'several hosts claim an operation')
+    for (const hostId of hosts) {
+      const host = this.parts.view.findState(hostId)
+      if (host) host.refused = `operation ${id} is claimed by the hosts ${hosts.slice(0, 20).join(', ')}`
+    }
+  }
+}

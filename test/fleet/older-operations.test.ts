@@ -1,0 +1,143 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
+import { GuestStore } from '../../agent/guests/store.js'
+import { OperationStore } from '../../agent/operations/store.js'
+import { createWatchSource, type WatchParts } from '../../agent/rpc/watch-source.js'
+import { Changes } from '../../agent/state/changes.js'
+import { openDatabase } from '../../agent/state/database.js'
+import { Snapshot } from '../../gateway/fleet/host-state.js'
+import { FleetState } from '../../gateway/fleet/view.js'
+import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { listedOperations } from '../../shared/operation-limits.js'
+import type { SimulatedHost } from '../support/simulated-host.js'
+import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+const older = 3
+const record = {
+  ...{ id: 'a', version: 1, name: 'a', address: '127.0.0.1:1', draining: false, createdAtMs: 1 },
+  ...{ serials: ['s'], certificateNotAfterMs: 1 },
+}
+
+describe('operations that the gateway does not list', function () {
+  this.timeout(30_000)
+  let test: TestFleet
+  beforeEach(async () => (test = await startTestFleet()))
+  afterEach(() => test.close())
+
+  it('are older than those of one host that an agent sends, which are all listed', () => {
+    const { source, ids } = journalOf(listedOperations + older)
+    const sent = source.list('operation', -1)
+    expect(sent).to.have.length(listedOperations)
+    const view = new FleetState()
+    const snapshot = new Snapshot()
+    for (const { event } of sent)
+      if (event.$case === 'operation') snapshot.operations.set(event.value.id, event.value)
+    view.replace(view.setHost(record), snapshot)
+    expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
+  })
+
+  it('are found and removed all the same, after a restart of the gateway too', async () => {
+    let ids: string[] = []
+    await test.addHost('other')
+    const { hostId } = await test.addHost('one', {
+      prepare: (host) => (ids = endOperations(host, listedOperations + older)),
+    })
+    const next = await test.startGateway()
+    for (const fleet of [test.fleet, next]) {
+      expect(fleet.view.operations()).to.have.length(listedOperations)
+      expect(ids.filter((id) => !fleet.view.findOperation(id))).to.deep.equal(ids.slice(0, older))
+      expect(await fleet.findOperation(ids[0]!)).to.deep.include({ hostId })
+      expect((await fleet.findOperation(ids[0]!))?.operation.guestName).to.equal('old')
+      expect(await fleet.findOperation(ids.at(-1)!)).to.equal(fleet.view.findOperation(ids.at(-1)!))
+      expect(await fleet.findOperation(randomUUID())).to.equal(undefined)
+      expect(fleet.view.operations(), 'not listed for that').to.have.length(listedOperations)
+    }
+    const { revision } = await next.agent(hostId).removeOperation(ids[0]!)
+    await next.reached(hostId, revision)
+    for (const fleet of [test.fleet, next]) {
+      expect(await fleet.findOperation(ids[0]!)).to.equal(undefined)
+      expect(await fleet.findOperation(ids[1]!)).to.deep.include({ hostId })
+    }
+  })
+
+  it('are not found while their host is away or does not answer, and keep nobody waiting for long', async () => {
+    const id = randomUUID()
+    const never = new Promise<Operation>(() => undefined)
+    await test.addHost('stalled', { onGetOperation: () => never })
+    const good = await test.addHost('good', { onGetOperation: (asked) => made(asked) })
+    const begun = Date.now()
+    expect(await test.fleet.findOperation(id)).to.deep.include({ hostId: good.hostId })
+    expect(Date.now() - begun).to.be.lessThan(5000)
+    good.agent.stop()
+    await waitFor(() => test.fleet.view.findHost(good.hostId)?.state === 'offline')
+    expect(await test.fleet.findOperation(id)).to.equal(undefined)
+  })
+
+  it('are taken from an agent as what it says by itself is', async () => {
+    const id = randomUUID()
+    let answer = (): Partial<Operation> => ({})
+    const asked: string[] = []
+    const { hostId } = await test.addHost('bad', {
+      onGetOperation: (one) => {
+        asked.push(one)
+        return { ...made(one), ...answer() }
+      },
+    })
+    const long = 'x'.repeat(100_000)
+    answer = () => ({ error: long, stage: long, progress: 1000, createdAtMs: -1 })
+    const found = await test.fleet.findOperation(id)
+    expect(found?.operation).to.include({ progress: 100, createdAtMs: 0 })
+    expect([found?.operation.error.length, found?.operation.stage.length]).to.deep.equal([1000, 1000])
+    for (const lie of [randomUUID(), '', 'a b']) {
+      answer = () => ({ id: lie })
+      expect(await test.fleet.findOperation(id), lie).to.equal(undefined)
+    }
+    expect(test.fleet.view.findHost(hostId)?.warnings).not.to.deep.equal([])
+    expect(await test.fleet.findOperation('no-uuid')).to.equal(undefined)
+    expect(new Set(asked)).to.deep.equal(new Set([id]))
+  })
+
+  it('are nobody’s where two hosts claim one, and both are told of', async () => {
+    let ids: string[] = []
+    const good = await test.addHost('good', {
+      prepare: (host) => (ids = endOperations(host, listedOperations + older)),
+    })
+    const bad = await test.addHost('bad', { onGetOperation: (id) => made(id) })
+    expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
+    for (const { hostId } of [good, bad])
+      expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
+    // What is listed is not asked for.
+    expect(await test.fleet.findOperation(ids.at(-1)!)).to.include({ hostId: good.hostId })
+  })
+})
+
+function made(id: string): Operation {
+  return Operation.fromPartial({ id, action: 'stop', status: OperationStatus.OPERATION_STATUS_DONE })
+}
+
+/** @returns their ids, oldest first */
+function endOperations(host: SimulatedHost, count: number): string[] {
+  const ids = Array.from({ length: count }, () => randomUUID())
+  host.changes.transaction(() =>
+    ids.forEach((id, index) => host.setOperation({ ...made(id), guestName: 'old', createdAtMs: index + 1 })),
+  )
+  return ids
+}
+
+/** An agent's journal of so many ended operations. */
+function journalOf(count: number) {
+  const changes = new Changes(openDatabase(':memory:'))
+  const operations = new OperationStore(changes)
+  const ids = Array.from({ length: count }, () => randomUUID())
+  const given = { action: 'stop', guestUuid: '', guestId: 0, guestName: '', requestHash: '', input: null }
+  changes.transaction(() =>
+    ids.forEach((id, index) => {
+      operations.insert({ ...given, id, requestedBy: 'test', createdAtMs: index + 1 })
+      operations.end(id, 'done', index + 2)
+    }),
+  )
+  const parts = { changes, operations, guests: new GuestStore(changes), log: pino({ level: 'silent' }) }
+  return { ids, source: createWatchSource(parts as unknown as WatchParts) }
+}
