@@ -56,7 +56,7 @@ export function createAccess(options: AccessOptions): Access {
   return {
     authenticator: new KeyAuthenticator({ store, cache, usage, failures, limit }),
     authorize,
-    audit: new AuditStore(store, auditKeep),
+    audit: new AuditStore(store, auditKeep, log),
     idempotency: new IdempotencyStore(store, instance, secret),
     keys,
     health: { ping: () => store.ping() },

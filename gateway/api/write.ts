@@ -81,7 +81,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, requestId, target })
   const handled = await handle()
-  // The begun entry is durable; the answer may carry the only copy of a password and is not held back.
+  // The begun entry is durable, and the log tries again itself; the answer may carry the only copy of a
+  // password and is not held back.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }
