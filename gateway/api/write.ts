@@ -63,6 +63,7 @@ async function runClaimed(
 ): Promise<Handled> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
+    // An answer that could not be kept is made again by a repeat: what a handler does, an operation does once.
     await settle(access.idempotency, claim, handled.reply).catch(report)
     return handled
   } catch (error) {
