@@ -46,7 +46,7 @@ export function createAccess(options: AccessOptions): Access {
   const cache = new KeyCache(store)
   const usage = new KeyUsage(store)
   const instance = new GatewayInstance(store)
-  const keys = new ApiKeys(store, cache, usage)
+  const keys = new ApiKeys({ store, cache, usage, secret })
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
   keys.onRemoved(importKey)
@@ -56,7 +56,7 @@ export function createAccess(options: AccessOptions): Access {
   return {
     authenticator: new KeyAuthenticator({ store, cache, usage, failures, limit }),
     authorize,
-    audit: new AuditStore(store, auditKeep),
+    audit: new AuditStore(store, auditKeep, log),
     idempotency: new IdempotencyStore(store, instance, secret),
     keys,
     health: { ping: () => store.ping() },

@@ -1,10 +1,11 @@
-import { notFound } from '../../shared/errors.js'
+import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { KeyCache } from './key-cache.js'
-import { effectiveRights, encodeRecord, type KeyRecord } from './key-record.js'
+import { decodeRecord, effectiveRights, encodeRecord, type KeyRecord } from './key-record.js'
 import { createKeySecret, digestKey, shownPrefix } from './key-secret.js'
 import { insertKey, keyNames, readAllKeys, readChain, type KeyNames } from './key-store.js'
 import type { KeyUsage, KeyUse } from './key-usage.js'
+import { MadeKeys } from './made-keys.js'
 import {
   checkChainLength,
   mayManage,
@@ -23,17 +24,29 @@ export interface ListedKey {
   readonly use: KeyUse | undefined
 }
 
+export interface CreatedKey {
+  readonly record: KeyRecord
+  /** The key itself, which nobody else is told. */
+  readonly key: string
+}
+
+export interface ApiKeysOptions {
+  readonly store: Store
+  readonly cache: KeyCache
+  readonly usage: KeyUsage
+  /** 32 bytes, see AccessOptions. */
+  readonly secret: Buffer
+}
+
 /** The API keys, on behalf of a calling key. Every method throws BerthError `store_unavailable`. */
 export class ApiKeys {
   private readonly names: KeyNames
+  private readonly made: MadeKeys
   private readonly removedListeners = new Set<() => Promise<void>>()
 
-  constructor(
-    private readonly store: Store,
-    private readonly cache: KeyCache,
-    private readonly usage: KeyUsage,
-  ) {
-    this.names = keyNames(store)
+  constructor(private readonly options: ApiKeysOptions) {
+    this.names = keyNames(options.store)
+    this.made = new MadeKeys(this.names, options.secret)
   }
 
   /** Runs after keys were removed. */
@@ -43,53 +56,65 @@ export class ApiKeys {
 
   /** In the order they were made. A caller bound to containers sees the keys it may manage. */
   async list(callerId: number): Promise<ListedKey[]> {
-    const [keys, uses] = await Promise.all([this.readAll(), this.usage.readAll()])
+    const [keys, uses] = await Promise.all([this.readAll(), this.options.usage.readAll()])
     return [...keys.values()]
       .filter((record) => isVisible(keys, callerId, record))
       .map((record) => ({ record, use: uses.get(record.id) }))
   }
 
   /**
-   * @returns the record, and the key itself, which is nowhere else
+   * @param operationId of a request that may be repeated: the same operation again gets the same key
    * @throws {BerthError} `insufficient_scope`, `invalid_state`
    */
   async create(
     callerId: number,
     fields: KeyFields & { name: string },
-  ): Promise<{ record: KeyRecord; key: string }> {
-    const key = createKeySecret()
-    const record = await this.store.transact('make an API key', async (client) => {
-      // Its maker may be deleted, or lose rights, meanwhile.
+    operationId?: string,
+  ): Promise<CreatedKey> {
+    return this.options.store.transact('make an API key', async (client) => {
+      // Its maker may be deleted, or lose rights, and another attempt may make it, meanwhile.
       await client.watch(this.names.version)
-      const maker = await readChain(client, this.names, callerId)
-      if (!maker) throw notFound('API key')
-      checkChainLength(maker)
-      const grant = planNewKey(fields, effectiveRights(maker))
-      const id = await client.incr(this.names.nextId)
-      const made: KeyRecord = {
-        ...grant,
-        id,
-        name: fields.name,
-        digest: digestKey(key),
-        prefix: shownPrefix(key),
-        createdAtMs: Date.now(),
-        parentId: callerId,
-      }
-      await insertKey(client, this.names, made)
-      return made
+      const made = operationId === undefined ? undefined : await this.made.find(client, operationId)
+      if (made) return this.readMade(client, made)
+      const record = await this.planRecord(client, callerId, fields)
+      const key = createKeySecret()
+      const complete = { ...record, digest: digestKey(key), prefix: shownPrefix(key) }
+      const marker = operationId === undefined ? undefined : this.made.marker(operationId, record.id, key)
+      await insertKey(client, this.names, complete, marker)
+      return { record: complete, key }
     })
-    return { record, key }
+  }
+
+  private async planRecord(
+    client: StoreClient,
+    callerId: number,
+    fields: KeyFields & { name: string },
+  ): Promise<Omit<KeyRecord, 'digest' | 'prefix'>> {
+    const maker = await readChain(client, this.names, callerId)
+    if (!maker) throw notFound('API key')
+    checkChainLength(maker)
+    const grant = planNewKey(fields, effectiveRights(maker))
+    const id = await client.incr(this.names.nextId)
+    return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }
+  }
+
+  /** A deleted key does not come back: it was deleted because somebody else may hold it. */
+  private async readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
+    await client.unwatch()
+    const text = await client.get(this.names.record(id))
+    if (text === null) throw conflict('invalid_state', `key ${id}, which this request made, was deleted`)
+    return { record: decodeRecord(text), key }
   }
 
   /** @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state` */
   async update(callerId: number, id: number, fields: KeyFields): Promise<KeyRecord> {
-    const changed = await this.store.transact('change an API key', async (client) => {
+    const changed = await this.options.store.transact('change an API key', async (client) => {
       const keys = await this.watchAll(client)
       const record = planChange(situationOf(keys, callerId, id), fields)
       await client.multi().set(this.names.record(id), encodeRecord(record)).incr(this.names.version).exec()
       return record
     })
-    this.cache.forget(id)
+    this.options.cache.forget(id)
     return changed
   }
 
@@ -98,7 +123,7 @@ export class ApiKeys {
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {
-    const { removed, adopted } = await this.store.transact('remove an API key', async (client) => {
+    const { removed, adopted } = await this.options.store.transact('remove an API key', async (client) => {
       const keys = await this.watchAll(client)
       const plan = planRemoval(situationOf(keys, callerId, id))
       const multi = client.multi().incr(this.names.version)
@@ -111,14 +136,14 @@ export class ApiKeys {
       await multi.exec()
       return plan
     })
-    for (const key of [...removed, ...adopted]) this.cache.forget(key.id)
-    for (const key of removed) this.usage.forget(key.id)
+    for (const key of [...removed, ...adopted]) this.options.cache.forget(key.id)
+    for (const key of removed) this.options.usage.forget(key.id)
     for (const listener of this.removedListeners) await listener()
     return removed
   }
 
   private async readAll(): Promise<Map<number, KeyRecord>> {
-    return this.store.run('read the API keys', (client) => readAllKeys(client, this.names))
+    return this.options.store.run('read the API keys', (client) => readAllKeys(client, this.names))
   }
 
   private async watchAll(client: StoreClient): Promise<Keys> {

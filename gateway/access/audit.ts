@@ -1,6 +1,8 @@
+import type { Logger } from 'pino'
 import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from '../api/pipeline.js'
 import type { Store } from '../store/store.js'
 import { parseEntry, type AuditRecord } from './audit-record.js'
+import { LateOutcomes } from './late-outcomes.js'
 
 /** Which entries are wanted; what is absent is not asked for. */
 export interface AuditFilter {
@@ -26,7 +28,7 @@ export interface AuditPage {
 const maxChunk = 1000
 /** Late outcomes of entries that are gone must not push out those of entries that are kept. */
 const spareOutcomes = 1000
-/** An outcome is written this long after its entry at most; no handler runs longer. */
+/** An outcome is written this long after its entry at most, or is a late one; no handler runs longer. */
 const outcomeDelayMs = 3_600_000
 
 /** Characters of what comes from requests: an entry does not grow with them. */
@@ -41,13 +43,20 @@ interface Message {
 
 /**
  * Two streams: what was begun, and how it ended. Both only grow at the end and are cut to `keep`, so that an
- * entry costs one durable command before the action and one after it.
+ * entry costs one durable command before the action and one after it. A third, nearly always empty, holds
+ * the outcomes that the store could take only later.
  */
 export class AuditStore implements AuditLog {
+  private readonly late: LateOutcomes<Fields>
+
   constructor(
     private readonly store: Store,
     private readonly keep: number,
-  ) {}
+    log: Logger,
+  ) {
+    this.late = new LateOutcomes((fields) => this.append('audit-late', keep, fields), log)
+    store.on('up', () => void this.late.flush())
+  }
 
   async begin(start: AuditStart): Promise<AuditEntry> {
     const { action, caller, requestId } = start
@@ -61,7 +70,13 @@ export class AuditStore implements AuditLog {
     const target = shorten(outcome.target, longest.target)
     const detail = shorten(outcome.detail, longest.detail)
     const fields = { of: entry.id, success: success ? '1' : '0', target, detail, container: containerUuid }
-    await this.append('audit-outcome', this.keep + spareOutcomes, fields)
+    try {
+      await this.append('audit-outcome', this.keep + spareOutcomes, fields)
+    } catch (cause) {
+      this.late.add(fields)
+      throw cause
+    }
+    void this.late.flush()
   }
 
   /**
@@ -96,7 +111,7 @@ export class AuditStore implements AuditLog {
 
   /** Entries of the filter's time span, newest first, each with its outcome. */
   private async *scan({ fromMs, toMs }: AuditFilter, chunk: number): AsyncGenerator<AuditRecord[]> {
-    const outcomes = new Map<string, Fields>()
+    const outcomes = await this.readLateOutcomes(fromMs)
     const latestMs = toMs === undefined ? undefined : toMs + outcomeDelayMs
     const outcomePages = this.pages('audit-outcome', chunk, fromMs, latestMs)
     let oldestOutcome = latestMs === undefined ? Infinity : latestMs
@@ -114,6 +129,14 @@ export class AuditStore implements AuditLog {
         return record
       })
     }
+  }
+
+  /** By entry id. They may be any time younger than their entries. */
+  private async readLateOutcomes(fromMs?: number): Promise<Map<string, Fields>> {
+    const outcomes = new Map<string, Fields>()
+    for await (const messages of this.pages('audit-late', maxChunk, fromMs))
+      for (const { fields } of messages) if (fields['of']) outcomes.set(fields['of'], fields)
+    return outcomes
   }
 
   private async *pages(

@@ -8,6 +8,8 @@ export function keyNames(store: Store) {
     record: (id: number) => store.key('apikey', id),
     /** String: digest → id. */
     digest: (digest: string) => store.key('apikey-digest', digest),
+    /** String: what an operation made, see MadeKeys. */
+    operation: (operationId: string) => store.key('apikey-operation', operationId),
     /** Set of ids. */
     ids: store.key('apikey-ids'),
     nextId: store.key('apikey-next'),
@@ -19,6 +21,14 @@ export function keyNames(store: Store) {
 }
 
 export type KeyNames = ReturnType<typeof keyNames>
+
+/** Says that something happened that must happen once. */
+export interface KeyMarker {
+  readonly key: string
+  readonly value: string
+  /** Default: for ever. */
+  readonly keepMs?: number
+}
 
 /** All keys by id, in the order they were made. */
 export async function readAllKeys(client: StoreClient, names: KeyNames): Promise<Map<number, KeyRecord>> {
@@ -54,13 +64,13 @@ export async function readChain(
 
 /**
  * Makes a key durable: record, digest and index together or not at all. Who watches `version` hears of it.
- * @param marker a key that is set in the same transaction, for what must happen once
+ * @param marker set in the same transaction
  */
 export async function insertKey(
   client: StoreClient,
   names: KeyNames,
   record: KeyRecord,
-  marker?: { key: string; value: string },
+  marker?: KeyMarker,
 ): Promise<void> {
   const multi = client
     .multi()
@@ -68,6 +78,8 @@ export async function insertKey(
     .set(names.digest(record.digest), String(record.id))
     .sAdd(names.ids, String(record.id))
     .incr(names.version)
-  if (marker) multi.set(marker.key, marker.value)
+  const { keepMs } = marker ?? {}
+  const expiry = keepMs === undefined ? {} : ({ expiration: { type: 'PX', value: keepMs } } as const)
+  if (marker) multi.set(marker.key, marker.value, expiry)
   await multi.exec()
 }

@@ -44,7 +44,10 @@ export interface AuditEntry {
 export interface AuditLog {
   /** Durable when it resolves. @throws {BerthError} `store_unavailable`: then nothing is done */
   begin(start: AuditStart): Promise<AuditEntry>
-  /** Durable when it resolves; awaited before the client is answered. */
+  /**
+   * Durable when it resolves; awaited before the client is answered.
+   * @throws {BerthError} `store_unavailable`: it is written once the store is back, unless the process ends before
+   */
   finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void>
 }
 

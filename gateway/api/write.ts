@@ -63,6 +63,7 @@ async function runClaimed(
 ): Promise<Handled> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
+    // An answer that could not be kept is made again by a repeat: what a handler does, an operation does once.
     await settle(access.idempotency, claim, handled.reply).catch(report)
     return handled
   } catch (error) {
@@ -81,7 +82,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, requestId, target })
   const handled = await handle()
-  // The begun entry is durable; the answer may carry the only copy of a password and is not held back.
+  // The begun entry is durable, and the log tries again itself; the answer may carry the only copy of a
+  // password and is not held back.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }

@@ -134,8 +134,11 @@ export interface JoinToken {
 
 /** Changes to the fleet's hosts; each throws `not_found` for an unknown host, `store_unavailable` without Redis. */
 export interface HostAdmin {
-  /** @throws {BerthError} `invalid_field`, `name_conflict` */
-  createHost(host: { name: string; address: string }): Promise<HostView>
+  /**
+   * @param operationId a uuid; the same operation again: the same host. Default: one of its own
+   * @throws {BerthError} `invalid_field`, `name_conflict`; `invalid_state` when the operation's host was removed
+   */
+  createHost(host: { name: string; address: string }, operationId?: string): Promise<HostView>
   /** One-time; an earlier unused token of the host is void. */
   createJoinToken(hostId: string): Promise<JoinToken>
   /** @throws {BerthError} `invalid_field`, `name_conflict` */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { conflict, invalidField, notFound } from '../../shared/errors.js'
 import { isHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
@@ -30,14 +30,16 @@ const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 export class StoredHostAdmin implements HostAdmin {
   constructor(private readonly options: HostAdminOptions) {}
 
-  async createHost(host: { name: string; address: string }): Promise<HostView> {
+  async createHost(
+    host: { name: string; address: string },
+    operationId: string = randomUUID(),
+  ): Promise<HostView> {
     checkHost(host)
     const record: HostRecord = {
-      ...{ id: `h-${randomBytes(5).toString('hex')}`, version: 1, name: host.name, address: host.address },
+      ...{ id: hostIdOf(operationId), version: 1, name: host.name, address: host.address },
       ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
     }
-    await this.options.store.create(record)
-    return this.#adopt(record)
+    return this.#adopt(await this.options.store.create(record))
   }
 
   async createJoinToken(hostId: string): Promise<JoinToken> {
@@ -98,6 +100,11 @@ export class StoredHostAdmin implements HostAdmin {
     if (!host) throw notFound('host')
     return host
   }
+}
+
+/** A repeat finds its host by this; all ten digits are random (RFC 9562, version 4). */
+function hostIdOf(operationId: string): string {
+  return `h-${operationId.replaceAll('-', '').slice(0, 10)}`
 }
 
 function checkHost({ name, address }: { name?: string; address?: string }): void {

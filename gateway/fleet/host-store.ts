@@ -47,22 +47,34 @@ export class HostStore {
     })
   }
 
-  /** @throws {BerthError} `name_conflict` */
-  async create(record: HostRecord): Promise<void> {
-    await this.#change('create host', (hosts) => {
+  /**
+   * @returns the record that is in the store: an earlier one of the same id stays as it is
+   * @throws {BerthError} `name_conflict`; `invalid_state` where a host of this id was removed
+   */
+  async create(record: HostRecord): Promise<HostRecord> {
+    return this.store.transact('create host', async (client) => {
+      const hosts = await this.#watch(client)
+      const earlier = hosts.get(record.id)
+      if (earlier) {
+        await client.unwatch()
+        return earlier
+      }
+      if ((await client.hExists(this.#removed, record.id)) === 1)
+        throw conflict('invalid_state', 'the host that this request added was removed')
       checkName(hosts, record)
-      return record
+      return this.#write(client, record)
     })
   }
 
   /** @throws {BerthError} `not_found`, `name_conflict` */
   async update(hostId: string, change: (record: HostRecord) => HostRecord): Promise<HostRecord> {
-    return this.#change('change host', (hosts) => {
+    return this.store.transact('change host', async (client) => {
+      const hosts = await this.#watch(client)
       const before = hosts.get(hostId)
       if (!before) throw notFound('host')
       const after = { ...change(before), version: before.version + 1 }
       checkName(hosts, after)
-      return after
+      return this.#write(client, after)
     })
   }
 
@@ -73,17 +85,15 @@ export class HostStore {
     )
   }
 
-  async #change(
-    step: string,
-    change: (hosts: ReadonlyMap<string, HostRecord>) => HostRecord,
-  ): Promise<HostRecord> {
-    return this.store.transact(step, async (client: StoreClient) => {
-      await client.watch(this.#hosts)
-      const all = (await client.hVals(this.#hosts)).map((text) => JSON.parse(text) as HostRecord)
-      const record = change(new Map(all.map((host) => [host.id, host])))
-      await client.multi().hSet(this.#hosts, record.id, JSON.stringify(record)).exec()
-      return record
-    })
+  async #watch(client: StoreClient): Promise<ReadonlyMap<string, HostRecord>> {
+    await client.watch(this.#hosts)
+    const all = (await client.hVals(this.#hosts)).map((text) => JSON.parse(text) as HostRecord)
+    return new Map(all.map((host) => [host.id, host]))
+  }
+
+  async #write(client: StoreClient, record: HostRecord): Promise<HostRecord> {
+    await client.multi().hSet(this.#hosts, record.id, JSON.stringify(record)).exec()
+    return record
   }
 
   get #hosts(): string {

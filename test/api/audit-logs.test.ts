@@ -1,8 +1,11 @@
 import { expect } from 'chai'
 import { AuditStore } from '../../gateway/access/audit.js'
 import type { Caller } from '../../gateway/api/route.js'
-import { startTestRedis, type TestRedis } from '../support/redis.js'
+import type { Store } from '../../gateway/store/store.js'
+import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { codeOf } from '../support/test-fleet.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
 
 interface Row {
   time: string
@@ -152,6 +155,19 @@ describe('audit log over HTTP', () => {
     }
     expect(gateway.fleet.view.operations()).to.deep.equal([])
   })
+
+  it('holds how it ended, and of which container, even when the store died in between', async () => {
+    const guest = gateway.fleet.addGuest({ name: 'struck' })
+    gateway.fleet.reached = () => killUnder(gateway.store, gateway.redis)
+    expect((await gateway.request('POST', `/containers/${guest.name}/stop`)).status).to.equal(202)
+    await waitFor(() => gateway.store.ready(), { what: 'the store is back' })
+    const entry = await waitFor(async () => (await read('?success=true')).at(0), {
+      what: 'the outcome is written',
+    })
+    expect(entry).to.include({ action: 'container.stop', target: 'struck' })
+    const key = await gateway.makeKey({ scopes: ['audit:read'], container_uuids: [guest.uuid] })
+    expect(await read('', key)).to.deep.equal([entry])
+  })
 })
 
 describe('audit store', () => {
@@ -165,8 +181,11 @@ describe('audit store', () => {
   const start = (target: string) => ({ action: 'x.y', caller, requestId: 'r', target })
   const all = { containerUuids: new Set<string>() }
 
+  const detailsOf = async (audit: AuditStore, store: Store) =>
+    store.ready() ? (await audit.read(all)).records.map(({ detail }) => detail) : ['']
+
   it('says of an entry without outcome that it is unknown', async () => {
-    const audit = new AuditStore(await redis.openStore(), 100)
+    const audit = new AuditStore(await redis.openStore(), 100, silentLog)
     const [lost, ended] = [await audit.begin(start('lost')), await audit.begin(start('ended'))]
     await audit.finish(ended, { success: true, target: 'better name', detail: 'done' })
     const { records } = await audit.read(all)
@@ -178,9 +197,39 @@ describe('audit store', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
+  it('writes outcomes later that it could not write, in order', async () => {
+    const store = await redis.openStore()
+    const audit = new AuditStore(store, 100, silentLog)
+    const entries = await Promise.all(['a', 'b', 'c'].map((target) => audit.begin(start(target))))
+    await killUnder(store, redis)
+    for (const [i, entry] of entries.entries()) {
+      const ended = audit.finish(entry, { success: true, target: '', detail: `ended ${i}` })
+      expect(await codeOf(ended)).to.equal('store_unavailable')
+    }
+    await waitFor(async () => (await detailsOf(audit, store)).every((detail) => /^ended/.test(detail)))
+    const written = await store.client.xRange(store.key('audit-late'), '-', '+')
+    const details = (written ?? []).map(
+      ({ message }) => JSON.parse(message['e'] ?? '{}') as { detail: string },
+    )
+    expect(details.map(({ detail }) => detail)).to.deep.equal(['ended 0', 'ended 1', 'ended 2'])
+  })
+
+  it('finds outcomes that were written long after their entries', async () => {
+    const store = await redis.openStore()
+    const audit = new AuditStore(store, 100, silentLog)
+    const fields = { action: 'x.y', target: 'long ago', user: 'api:x' }
+    const longAgo = Date.now() - 5 * 3_600_000
+    const id = await store.client.xAdd(store.key('audit'), `${longAgo}-0`, { e: JSON.stringify(fields) })
+    await killUnder(store, redis)
+    await audit.finish({ id }, { success: true, target: '', detail: 'late' }).catch(() => undefined)
+    await waitFor(() => store.ready())
+    const read = async () => (await audit.read({ ...all, toMs: longAgo + 1 })).records
+    await waitFor(async () => (await read())[0]?.detail === 'late', { what: 'the outcome is found' })
+  })
+
   it('keeps as many as configured, and finds each outcome in a log of many pages', async function () {
     this.timeout(60_000)
-    const audit = new AuditStore(await redis.openStore(), 3000)
+    const audit = new AuditStore(await redis.openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(
         Array.from({ length: 1000 }, (_, i) => audit.begin(start(`${round * 1000 + i}`))),

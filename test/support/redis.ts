@@ -78,6 +78,13 @@ export async function startTestRedis(
   }
 }
 
+/** Kills the server under a store; resolves when the store knows, before it can be connected again. */
+export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
+  const lost = new Promise<void>((resolve) => store.on('down', resolve))
+  process.kill(await redis.pid(), 'SIGKILL')
+  await lost
+}
+
 /** A new directory for a Redis. What runs of this process's dead predecessors left is ended and removed first. */
 export async function redisDirectory(): Promise<string> {
   for (const name of await readdir(tmpdir())) {

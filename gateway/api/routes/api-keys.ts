@@ -103,11 +103,11 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       statuses: [201],
       errors: ['invalid_state'],
       handle: async (context) => {
-        const { caller, body } = context
-        const { record, key } = await keys.create(caller.keyId, {
-          ...parseFields(body, time),
-          name: body.name.trim(),
-        })
+        const { caller, body, headers, operationId } = context
+        const fields = { ...parseFields(body, time), name: body.name.trim() }
+        // Only for a request that can be repeated is the key itself kept, sealed and for a while.
+        const repeatable = headers['idempotency-key'] !== undefined
+        const { record, key } = await keys.create(caller.keyId, fields, repeatable ? operationId : undefined)
         context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })
         const data = { ...updateRow(record, time), key, ip_whitelist: record.addresses.join(',') }
         return { status: 201, message: 'API key created; this is the only time it is shown', data }

@@ -115,11 +115,11 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       body: CreateBodySchema,
       data: CreatedSchema,
       statuses: [201],
-      errors: ['name_conflict'],
+      errors: ['name_conflict', 'invalid_state'],
       handle: async (context) => {
-        const { body, caller } = context
+        const { body, caller, operationId } = context
         refuseBound(caller, 'manage hosts')
-        const host = await fleet.hosts.createHost(body)
+        const host = await fleet.hosts.createHost(body, operationId)
         context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}` })
         const token = await fleet.hosts.createJoinToken(host.id)
         const data = { host: hostRow(host, { caller, containers: 0, time }), ...tokenRow(token, time) }

@@ -1,0 +1,57 @@
+import { expect } from 'chai'
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import { LateOutcomes } from './late-outcomes.js'
+
+describe('late outcomes', () => {
+  let isUp: boolean
+  let written: number[]
+  let logged: string
+  beforeEach(() => {
+    isUp = true
+    written = []
+    logged = ''
+  })
+  const append = async (outcome: number) => {
+    await Promise.resolve()
+    if (!isUp) throw new Error('down')
+    written.push(outcome)
+  }
+  const create = () => {
+    const destination = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        logged += chunk.toString()
+        done()
+      },
+    })
+    return new LateOutcomes(append, pino(destination), 3)
+  }
+
+  it('are appended in order, each once, whoever asks for it how often', async () => {
+    const late = create()
+    for (const outcome of [1, 2, 3]) late.add(outcome)
+    await Promise.all([late.flush(), late.flush()])
+    await late.flush()
+    expect(written).to.deep.equal([1, 2, 3])
+  })
+
+  it('wait on when the store is lost again', async () => {
+    const late = create()
+    late.add(1)
+    isUp = false
+    await late.flush()
+    late.add(2)
+    isUp = true
+    await late.flush()
+    expect(written).to.deep.equal([1, 2])
+    expect(logged).to.contain('still wait')
+  })
+
+  it('are dropped beyond the limit, the oldest first, which the log tells', async () => {
+    const late = create()
+    for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
+    await late.flush()
+    expect(written).to.deep.equal([3, 4, 5])
+    expect(logged.match(/is dropped/g)).to.have.length(2)
+  })
+})
