@@ -59,12 +59,12 @@ describe('overview, templates and tasks over HTTP', () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [gateway.fleet.addGuest().uuid] })
     gateway.fleet.warn('host-a', 'guest theirs clashes with another')
     for (const [path, of] of [
-      ['/host-report', (body: Body) => body.data],
-      ['/hosts/host-a', (body: Body) => body.data],
-      ['/hosts', (body: Body) => body.data[0]],
+      ['/host-report', (data: Body): Body => data],
+      ['/hosts/host-a', (data: Body): Body => data],
+      ['/hosts', (data: Body): Body => data[0]],
     ] as const) {
-      expect(of((await gateway.request('GET', path)).body).warnings, path).to.have.length(1)
-      expect(of((await gateway.request('GET', path, { key })).body).warnings, path).to.deep.equal([])
+      expect(of((await gateway.request('GET', path)).body.data).warnings, path).to.have.length(1)
+      expect(of((await gateway.request('GET', path, { key })).body.data).warnings, path).to.deep.equal([])
     }
     gateway.fleet.warn('host-a')
   })
