@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { parse } from 'yaml'
+import { PublicSegment } from '../support/public-segment.js'
 import { readmeResults, readmeShell } from '../support/readme.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
@@ -52,12 +53,17 @@ async function followTask(id: string): Promise<void> {
   expect(task.status, task.error).to.equal('done')
 }
 
-async function createGuest(guest: string): Promise<void> {
-  const { task_id } = await api<{ task_id: string }>('/containers', {
+async function createGuest(guest: string): Promise<{ port: number; password: string }> {
+  const body = {
+    ...{ name: guest, virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 2 },
+    ...{ assign_nat: true, port_mapping_count: 1 },
+  }
+  const created = await api<{ task_id: string; ssh_port: number; ssh_password: string }>('/containers', {
     method: 'POST',
-    body: { name: guest, virtualization: 'lxc', template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 2 },
+    body,
   })
-  await followTask(task_id)
+  await followTask(created.task_id)
+  return { port: created.ssh_port, password: created.ssh_password }
 }
 
 const statusOf = async (guest: string): Promise<string> =>
@@ -141,6 +147,40 @@ describe('scripts/up and scripts/down', function () {
     const { status, stdout, stderr } = spawnSync('bash', ['-c', lines], { encoding: 'utf8' })
     expect(status, stdout + stderr).to.equal(0)
     for (const result of readmeResults) expect(stdout).to.match(result)
+  })
+
+  it('a client in another network logs in through the NAT port, and the guest sees its address', async () => {
+    const [host, outside] = ['198.18.6.1', '198.18.6.2']
+    const client = new PublicSegment('btestssh', { host, outside })
+    client.make()
+    try {
+      const { port, password } = await createGuest('remote')
+      const ssh = `-p ${port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR`
+      const login = [
+        'sshpass',
+        '-p',
+        password,
+        'ssh',
+        ...ssh.split(' '),
+        '-o',
+        'ConnectionAttempts=20',
+        `root@${host}`,
+      ]
+      const asked = sh(
+        'ip',
+        'netns',
+        'exec',
+        client.name,
+        ...login,
+        'systemctl is-system-running --wait; echo $SSH_CLIENT',
+      )
+      expect(asked).to.match(new RegExp(`^running\n${outside} `))
+    } finally {
+      client.remove()
+    }
+    await followTask(
+      (await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id,
+    )
   })
 
   it('the three lines that up prints work', async () => {
