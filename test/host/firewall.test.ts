@@ -199,20 +199,24 @@ describe('firewall', function () {
   })
 
   describe('flows under way', () => {
-    for (const [name, [server, client], target, rule] of [
-      ['in', [inA, lab.client], publicAddress, { protocol: 'tcp', action: 'DROP', port: '5001' }],
-      ['out', [lab.client, inA], clientAddress, { protocol: 'tcp', action: 'DROP', direction: 'out' }],
-    ] as [string, [string, string], string, Partial<FirewallRule>][])
+    const dropIn = { protocol: 'tcp', action: 'DROP', port: '5001-5009' }
+    const dropOut = { protocol: 'tcp', action: 'DROP', direction: 'out' }
+    for (const [name, [server, client], target, port, rule] of [
+      ['in', [inA, lab.client], publicAddress, '5001', dropIn],
+      ['in, by IPv6', [inA, lab.client], `${guestPrefix6}11`, '5002', dropIn],
+      ['in, from another guest', [inA, inB], publicAddress, '5003', dropIn],
+      ['out', [lab.client, inA], clientAddress, '5004', dropOut],
+      ['out, by IPv6', [lab.client, inA], clientAddress6, '5005', dropOut],
+    ] as [string, [string, string], string, string, Partial<FirewallRule>][])
       it(`${name}: a new DROP cuts them within a second, its end lets them go on`, async () => {
-        await lab.follow(server, 'echo', '5001')
-        const answers = await lab.follow(client, 'talk', target, '5001')
+        await lab.follow(server, 'echo', port)
+        const answers = await lab.follow(client, 'talk', target, port)
         await waitFor(() => answers.length > 10)
         await set(firewall([rule], 'ACCEPT'))
         const cutAt = Date.now() / 1000
-        const open = `tcp:${target === publicAddress ? clientAddress : publicAddress}:4001`
         await waitFor(() => Date.now() / 1000 - Number(answers.at(-1)) > 0.5, { what: 'silence' })
         expect(Number(answers.at(-1)) - cutAt).to.be.lessThan(1)
-        if (name === 'in') expect(lab.ask(inA, open)).to.not.equal('')
+        if (name === 'in') expect(lab.ask(inA, `tcp:${clientAddress}:4001`)).to.not.equal('')
         const count = answers.length
         await set()
         await waitFor(() => answers.length > count + 10, { what: 'going on' })

@@ -148,7 +148,7 @@ def stream(host, interval, *ports):
 
 def echo(port):
     """Sends back what comes in over each connection."""
-    server = socket.create_server(("", int(port)))
+    server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
     while True:
         conn, _ = server.accept()
