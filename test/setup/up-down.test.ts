@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { parse } from 'yaml'
 import { readmeResults, readmeShell } from '../support/readme.js'
@@ -217,6 +218,20 @@ describe('scripts/up and scripts/down', function () {
     expect(traces(names)).to.have.length.greaterThan(5)
     expect(purge(), 'no warnings').to.not.include('"level"')
     expect(traces(names)).to.deep.equal([])
+  })
+
+  it('two instances brought up at once: both run, with numbers of their own', async () => {
+    const instances = [name, 'btestw']
+    try {
+      await Promise.all(
+        instances.map((each) => promisify(execFile)('scripts/up', ['--instance', each, '--no-wait'])),
+      )
+      const numbers = instances.map((each) => readFileSync(`/etc/berth-${each}/number`, 'utf8'))
+      expect(numbers[0]).not.to.equal(numbers[1])
+    } finally {
+      sh('scripts/down', '--instance', 'btestw', '--purge')
+      purge()
+    }
   })
 
   it('purge in the middle of the first image build: no trace is left', () => {
