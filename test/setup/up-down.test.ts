@@ -234,9 +234,17 @@ describe('scripts/up and scripts/down', function () {
     }
   })
 
-  it('purge in the middle of the first image build: no trace is left', () => {
-    script('scripts/up', '--no-wait')
+  it('purge in the middle of the first image build: no trace is left, and up says why it ends', async () => {
+    const up = promisify(execFile)('scripts/up', ['--instance', name])
+    const error = up.then(
+      () => '',
+      ({ stderr }: { stderr: string }) => stderr,
+    )
+    let output = ''
+    up.child.stdout?.on('data', (chunk: string) => (output += chunk))
+    await waitFor(() => output.includes('debian-12 image:'), { timeoutMs: 60_000, what: () => output })
     purge()
+    expect(await error).to.include('Berth was stopped meanwhile')
     expect(traces(names)).to.deep.equal([])
   })
 })
