@@ -14,6 +14,19 @@ fail() {
 
 require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
 
+# One up or down at a time, whatever its instance: they share checkouts, numbers of instances, lxcfs, the system user and
+# kernel settings. Held as descriptor 9 until the script ends, or closes it.
+setup_lock=/run/lock/berth-setup.lock
+take_setup_lock() {
+  exec 9>"$setup_lock"
+  if ! flock -n 9; then
+    say 'Waiting: another scripts/up or scripts/down is at work'
+    flock 9
+  fi
+  # The last purge removes the file: then this lock excludes nobody.
+  [ "$setup_lock" -ef /proc/self/fd/9 ] || take_setup_lock
+}
+
 # Runs a command with its output in a file; shows what it is at while it takes long, its end when it fails.
 # run_logged LABEL LOG COMMAND...
 run_logged() {

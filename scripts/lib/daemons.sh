@@ -156,23 +156,28 @@ start_daemon() {
 }
 
 start_in_background() {
-  local log pid as=()
+  local log as=()
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # fd 9 is this script's lock.
-  (
+  # It writes its own pid file before it lets go of the lock (9): where this script is killed, the next one knows it.
+  read -r < <(
+    write_pid_file "$1"
+    echo 'written'
     cd /
     umask 077
     ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
     daemon_environment "$1"
-    exec 9>&- </dev/null >>"$log" 2>&1
-    "${as[@]}" setsid "$node_program" "$lib_dir/dist/$1/main.js" serve --config "$(config_of "$1")" &
-    echo "$!" >"$(pid_file_of "$1").new"
-  )
-  pid=$(cat "$(pid_file_of "$1").new")
-  echo "$pid $(start_time_of "$pid")" >"$(pid_file_of "$1")"
-  rm "$(pid_file_of "$1").new"
+    exec "${as[@]}" setsid "$node_program" "$lib_dir/dist/$1/main.js" serve --config "$(config_of "$1")" \
+      9>&- </dev/null >>"$log" 2>&1
+  ) || fail "the $1 cannot be started"
+}
+
+# Of the calling shell, and of what it becomes by exec.
+write_pid_file() {
+  local pid=$BASHPID # another one inside $( )
+  echo "$pid $(start_time_of "$pid")" >"$(pid_file_of "$1").new"
+  mv "$(pid_file_of "$1").new" "$(pid_file_of "$1")"
 }
 
 # Keeps what was logged before, at most three times 10 MB.

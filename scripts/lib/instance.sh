@@ -84,7 +84,7 @@ write_configs() {
 # A named instance's number, 1 to 9: everything that must differ is counted from it.
 choose_number() {
   local taken
-  [ -e "$etc_dir/number" ] && return 0
+  [ -s "$etc_dir/number" ] && return 0
   for number in 1 2 3 4 5 6 7 8 9; do
     taken=$(cat /etc/berth-*/number 2>/dev/null | grep -cx "$number" || true)
     [ "$taken" -eq 0 ] && echo "$number" >"$etc_dir/number" && return 0

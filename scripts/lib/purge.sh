@@ -249,4 +249,5 @@ purge_shared() {
     userdel "$berth_user" 2>/dev/null || true
     rm -f /var/lib/.berth-made-user
   fi
+  rm -f "$setup_lock" # last: from here on another script may be at work
 }

@@ -1,26 +1,10 @@
-import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
 import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js'
 import { readConfig } from '../../shared/config.js'
-
-interface Outcome {
-  code: number | null
-  output: string
-}
-
-function run(program: string, args: string[], environment: NodeJS.ProcessEnv = process.env): Outcome {
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', env: environment })
-  return { code: status, output: stdout + stderr }
-}
-
-/** Runs lines of shell with the scripts' functions. */
-function shell(lines: string): Outcome {
-  const libraries = ['common', 'instance', 'daemons', 'purge'].map((name) => `. scripts/lib/${name}.sh`)
-  return run('bash', ['-c', ['set -euo pipefail', ...libraries, lines].join('\n')])
-}
+import { run, shell } from '../support/setup-shell.js'
 
 describe('scripts', () => {
   let dir = ''

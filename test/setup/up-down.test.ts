@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { parse } from 'yaml'
 import { PublicSegment } from '../support/public-segment.js'
@@ -259,9 +260,31 @@ describe('scripts/up and scripts/down', function () {
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('purge in the middle of the first image build: no trace is left', () => {
-    script('scripts/up', '--no-wait')
+  it('two instances brought up at once: both run, with numbers of their own', async () => {
+    const instances = [name, 'btestw']
+    try {
+      await Promise.all(
+        instances.map((each) => promisify(execFile)('scripts/up', ['--instance', each, '--no-wait'])),
+      )
+      const numbers = instances.map((each) => readFileSync(`/etc/berth-${each}/number`, 'utf8'))
+      expect(numbers[0]).not.to.equal(numbers[1])
+    } finally {
+      sh('scripts/down', '--instance', 'btestw', '--purge')
+      purge()
+    }
+  })
+
+  it('purge in the middle of the first image build: no trace is left, and up says why it ends', async () => {
+    const up = promisify(execFile)('scripts/up', ['--instance', name])
+    const error = up.then(
+      () => '',
+      ({ stderr }: { stderr: string }) => stderr,
+    )
+    let output = ''
+    up.child.stdout?.on('data', (chunk: string) => (output += chunk))
+    await waitFor(() => output.includes('debian-12 image:'), { timeoutMs: 60_000, what: () => output })
     purge()
+    expect(await error).to.include('Berth was stopped meanwhile')
     expect(traces(names)).to.deep.equal([])
   })
 })

@@ -1,0 +1,73 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { run, shell } from '../support/setup-shell.js'
+
+/*
+ * What a set-up that was killed leaves to the next one. Its functions, with directories of the test's own and programs
+ * that do next to nothing.
+ */
+
+describe('a set-up that is killed', function () {
+  this.timeout(120_000)
+  let dir = ''
+  before(() => {
+    dir = mkdtempSync('/tmp/btest-killed-')
+    for (const path of ['etc', 'run', 'var/gateway', 'log', 'lib/dist/agent', 'lib/dist/gateway'])
+      mkdirSync(join(dir, path), { recursive: true })
+    writeFileSync(join(dir, 'lib/dist/agent/main.js'), 'setInterval(() => undefined, 1000)\n')
+    const init = `const { writeFileSync } = require('node:fs')
+      writeFileSync(process.argv.at(-1), 'the key')
+      writeFileSync('${dir}/var/gateway/secret', '')`
+    writeFileSync(join(dir, 'lib/dist/gateway/main.js'), init)
+  })
+  after(() => {
+    inSetup('stop_daemon agent')
+    run('pkill', ['-KILL', '-f', daemon()])
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  const daemon = (): string => join(dir, 'lib/dist/agent/main.js')
+
+  /** Holding the lock: what a killed one began has let go of it by then. */
+  function inSetup(lines: string): { code: number | null; output: string } {
+    const own = ['etc_dir', 'run_base', 'var_dir', 'log_dir', 'lib_dir']
+    const directories = own.map((name) => `${name}=${dir}/${name.split('_')[0]}`).join('; ')
+    const rest = `admin_key=${dir}/etc/admin.key; setup_log=${dir}/log/setup.log; setup_lock=${dir}/lock`
+    return shell(`set_instance btestk; ${directories}; ${rest}; node_program=${process.execPath}; as_berth=()
+      runs_systemd() { false; }
+      mkdir -p "$(gateway_run_dir)"
+      take_setup_lock
+      ${lines}`)
+  }
+
+  it('while it starts a daemon, at each of its commands: down stops the daemon', () => {
+    const killedAt = (step: number): boolean => {
+      const { code, output } = inSetup(`set -T
+        step=0
+        trap '[ $((step += 1)) -ne ${step} ] || kill -KILL $$' DEBUG
+        start_in_background agent
+        trap - DEBUG
+        until [ "/proc/$(daemon_pid agent)/exe" -ef "$node_program" ]; do sleep 0.01; done`)
+      expect(code, output).to.be.oneOf([0, null])
+      return code === null
+    }
+    let step = 1
+    let last = false
+    for (; !last; step += 1) {
+      last = !killedAt(step)
+      if (last) expect(inSetup('daemon_pid agent').output).to.match(/^\d+\n$/)
+      inSetup('stop_daemon agent')
+      expect(run('pgrep', ['-f', daemon()]).output, `killed at command ${step}`).to.equal('')
+    }
+    expect(step).to.be.greaterThan(10)
+  })
+
+  it('while it copies the first admin key: the next one has the whole key', () => {
+    // As install is, killed when it has made the file.
+    const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
+    expect(killed.code, killed.output).to.equal(null)
+    const { output } = inSetup('initialise_gateway; cat "$admin_key"; stat -c " %a" "$admin_key"')
+    expect(output).to.match(/the key 600\n$/)
+  })
+})
