@@ -26,7 +26,10 @@ function sameAsBefore<T>(argument: T): T {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { method, argument } = JSON.parse(line) as { method: Exclude<keyof HostShaper, 'onLinks'>; argument: never }
+  const { method, argument } = JSON.parse(line) as {
+    method: Exclude<keyof HostShaper, 'onLinks'>
+    argument: never
+  }
   const answer = await shaper[method](sameAsBefore(argument)).then(
     (result) => ({ result: result ?? null }),
     (error: unknown) => ({ error: describeError(error) }),
