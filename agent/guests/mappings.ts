@@ -128,7 +128,7 @@ export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMappi
   return { protocol, hostIp, first: hostPort, last: hostPortEnd }
 }
 
-function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
+export function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
   const containerPort = wanted.containerPort || hostPort
   return {
     protocol: wanted.protocol,

@@ -97,6 +97,22 @@ describe('settings of port mappings', () => {
     expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
   })
 
+  it('on an address or a port that the host gives no more keep it until they are moved', async () => {
+    const old = { protocol: 'tcp', containerPort: 22, containerPortEnd: 22, description: '' } as const
+    store.putMapping('u1', 0, { ...old, hostIp: '198.51.100.9', hostPort: 30_001, hostPortEnd: 30_001 })
+    store.putMapping('u1', 1, { ...old, hostIp: '', hostPort: 1000, hostPortEnd: 1000 })
+    for (const [index, hostIp, hostPort, refusal] of [
+      [0, '198.51.100.9', 30_002, 'invalid_field'],
+      [1, '', 1001, 'port_conflict'],
+    ] as const) {
+      expect(await codeOf(mappings.update(target, index, { description: 'mine', hostIp }))).to.equal(
+        'accepted',
+      )
+      expect(store.get('u1').portMappings[index]!.description).to.equal('mine')
+      expect(await codeOf(mappings.update(target, index, { hostPort }))).to.equal(refusal)
+    }
+  })
+
   for (const [name, change] of [
     ['that go', () => mappings.remove(target, 0)],
     ['that keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],

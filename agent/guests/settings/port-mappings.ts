@@ -9,7 +9,7 @@ import {
 } from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { GuestContext } from '../context.js'
-import { checkHostIp, openChoice, reserveMappings, spanOf } from '../mappings.js'
+import { checkHostIp, mappingAt, openChoice, reserveMappings, spanOf } from '../mappings.js'
 import { networkOf, type GuestRecord, type PortMapping } from '../record.js'
 import { changeGuest, type Change, type Target } from './change.js'
 
@@ -122,18 +122,21 @@ export class PortMappings {
   }
 
   #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
+    const { store } = this.context
+    // What it has on the host it keeps, though the host may have lost that address or its range that port.
+    if (replaced && isAtSameHostPorts(replaced, wanted))
+      return store.putMapping(record.uuid, position, mappingAt(wanted, replaced.hostPort))
     const hasIpv6 = record.ipv6Addresses.length > 0
     const others = record.portMappings.filter((mapping) => mapping !== replaced)
     const order = { wanted: [wanted], listening, hasIpv6, others, ...(replaced && { replaced }) }
     const [mapping] = reserveMappings(this.context, order)
-    this.context.store.putMapping(record.uuid, position, mapping!)
+    store.putMapping(record.uuid, position, mapping!)
   }
 
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    openChoice(this.context, new Set()).take(spanOf(mapping))
-    store.putMapping(uuid, position, mapping)
+    store.putMapping(uuid, position, mapping) // its ports were held for it
   }
 }
 
