@@ -43,6 +43,8 @@ export class Reconciler {
   #networkTimer: NodeJS.Timeout | undefined
   /** Settles once the comparison under way has ended. */
   #comparison: Promise<void> | undefined
+  #rates: Promise<unknown> = Promise.resolve()
+  #nextRates: Promise<void> | undefined
   #nextComparison: Promise<void> | undefined
   #look: NodeJS.Timeout | undefined
   /** Settles once the looks at single guests have ended. */
@@ -110,7 +112,8 @@ export class Reconciler {
     clearInterval(this.#networkTimer)
     clearTimeout(this.#look)
     const network = [this.#nextComparison?.catch(() => undefined), this.#comparison]
-    await Promise.all([this.#running, this.#looking, ...network])
+    const rates = [this.#nextRates?.catch(() => undefined), this.#rates]
+    await Promise.all([this.#running, this.#looking, ...network, ...rates])
   }
 
   /** One comparison; calls during one are answered by the next. Failures are logged, the next pass tries again. */
@@ -193,8 +196,15 @@ export class Reconciler {
     if (failures.length > 0) throw toBerthError(failures[0], 'addresses and rates')
   }
 
-  async #compareRates(): Promise<void> {
-    this.#noteRepairs('network', await this.#context.shaper.ensure(this.#planNetwork().rates))
+  /** Interfaces came or went: no damage, nothing to note. One waits while one runs. */
+  #compareRates(): Promise<void> {
+    this.#nextRates ??= this.#rates.then(() => {
+      this.#nextRates = undefined
+      const comparison = this.#context.shaper.ensure(this.#planNetwork().rates)
+      this.#rates = comparison.catch(() => undefined)
+      return comparison.then(() => undefined)
+    })
+    return this.#nextRates
   }
 
   #planNetwork(): NetworkWanted {

@@ -69,7 +69,7 @@ export class OperationEngine {
   submit(order: Submission): OperationRecord {
     this.#refuseUnlessOpen()
     const requestHash = hashRequest(order.action, order.guestUuid, order.hashOf ?? order.input)
-    const known = this.store.findSubmitted(order.id)
+    const known = this.store.findSubmitted(order.id, this.#clock.now())
     if (known) return repeated(known, requestHash)
     const forwardOnly = this.#definitions.get(order.action)?.forwardOnly ?? false
     const { record, superseded } = this.#journal(order, requestHash, forwardOnly)

@@ -15,6 +15,7 @@ export interface SubmittedOperation {
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>
   readonly #note: Statement<[string, string, string, number]>
+  readonly #renew: Statement<[number, string]>
   readonly #forget: Statement<[number]>
 
   constructor(db: Database) {
@@ -22,11 +23,14 @@ export class RemovedOperations {
     this.#note = db.prepare(
       'INSERT INTO removed_operations (id, request_hash, record, removed_at_ms) VALUES (?, ?, ?, ?)',
     )
+    this.#renew = db.prepare('UPDATE removed_operations SET removed_at_ms = ? WHERE id = ?')
     this.#forget = db.prepare('DELETE FROM removed_operations WHERE removed_at_ms < ?')
   }
 
-  find(id: string): SubmittedOperation | undefined {
+  /** From now it is known as long again: whoever repeats it may do so once more. */
+  find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
+    if (row) this.#renew.run(nowMs, id)
     return row && { record: JSON.parse(row.record) as OperationRecord, requestHash: row.request_hash }
   }
 

@@ -152,8 +152,8 @@ export class OperationStore {
   }
 
   /** Also one that was removed, while its id is known. */
-  findSubmitted(id: string): SubmittedOperation | undefined {
-    return this.findJournaled(id) ?? this.removed.find(id)
+  findSubmitted(id: string, nowMs: number): SubmittedOperation | undefined {
+    return this.findJournaled(id) ?? this.removed.find(id, nowMs)
   }
 
   /** Newest first; those that changed after a revision. */

@@ -17,7 +17,7 @@ export interface CountLook {
   readonly epoch: string
   /** Undefined: not counted at the moment. */
   readonly counters: ByteCounters | undefined
-  /** What came is for nobody: the counters are noted and the count stays. */
+  /** It did not run, as far as is known: what came was for nobody, unless it sent something. */
   readonly off?: boolean
   /** First day of the present period by reset day. */
   readonly startOf: (resetDay: number) => string
@@ -28,7 +28,8 @@ export function planCount(have: TrafficCount | undefined, resetDay: number, look
   const { reset, ...period } = advancePeriod(have, resetDay, look.startOf)
   const { rxBytes, txBytes } = have && !reset ? have : noBytes
   const counters = planCounters(have, look)
-  const last = look.off ? counters : have?.counterEpoch === counters.counterEpoch ? have : noCounters
+  const same = have?.counterEpoch === counters.counterEpoch ? have : noCounters
+  const last = look.off && same.counterTx === counters.counterTx ? counters : same
   return {
     ...counters,
     ...period,

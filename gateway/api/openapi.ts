@@ -119,7 +119,7 @@ function errorStatuses(route: Route): [string, string][] {
     ['404', '`not_found`; also what the caller may not see'],
     [
       '429',
-      `\`rate_limited\`: more than ${failuresPerMinute} failed authentications a minute from one address`,
+      `\`rate_limited\`: more than ${failuresPerMinute} failed authentications a minute from one address, or too many old tasks asked for at once`,
     ],
     ['500', '`internal_error`'],
     ['502', '`agent_error`'],

@@ -18,7 +18,7 @@ export interface CertificateOptions {
 }
 
 /** Serial numbers that are good while connections move to a new certificate. */
-const keptSerials = 3
+const keptSerials = 16
 
 /**
  * Keeps the gateway's and the agents' certificates from expiring. New ones are used by new connections; the

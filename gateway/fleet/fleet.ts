@@ -167,18 +167,22 @@ export class GatewayFleet implements Fleet {
 
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
-    this.#showCreated(creation)
+    await this.#showCreated(creation, request.operationId)
     // Once it is acknowledged it must not be gone, should this gateway and then the host go away.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
   }
 
   /** Where the host went away before its watch told of it. */
-  #showCreated({ hostId, response: { guest, operation, revision } }: GuestCreation): void {
+  async #showCreated({ hostId, response }: GuestCreation, operationId: string): Promise<void> {
+    const { guest, operation, revision } = response
     const host = this.view.findState(hostId)
     if (!host || host.revision >= revision) return
-    if (guest) this.view.apply(host, { $case: 'guest', value: guest })
-    if (operation) this.view.apply(host, { $case: 'operation', value: operation })
+    if (guest) {
+      await this.#checkOwners(host, [guest])
+      this.view.apply(host, { $case: 'guest', value: guest })
+    }
+    if (operation?.id === operationId) this.view.apply(host, { $case: 'operation', value: operation })
   }
 
   async findOperation(id: string): Promise<OperationView | undefined> {

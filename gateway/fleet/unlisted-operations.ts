@@ -19,18 +19,33 @@ interface UnlistedParts {
 }
 
 const operationId = new RegExp(uuidPattern)
+/** Looked for at the same time: each costs every agent a call. */
+const maxAsked = 16
 
 /** Operations that journals have and the view has no room for: found by asking the agents. */
 export class UnlistedOperations {
+  readonly #asked = new Map<string, Promise<OperationView | undefined>>()
+
   constructor(private readonly parts: UnlistedParts) {}
 
   /**
    * All hosts are asked at once. None that could answer has it: undefined, though a host that is away may. Asking
    * tells every agent the id, so that one that lies can claim it: what two claim is neither's.
+   * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {
     // Gateways and agents make no others, and an id is not worth asking all hosts for what cannot be.
     if (!operationId.test(id)) return undefined
+    const asked = this.#asked.get(id)
+    if (asked) return asked
+    if (this.#asked.size >= maxAsked)
+      throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are asked for; try again soon')
+    const asking = this.#askAll(id).finally(() => this.#asked.delete(id))
+    this.#asked.set(id, asking)
+    return asking
+  }
+
+  async #askAll(id: string): Promise<OperationView | undefined> {
     const answers = await Promise.all(this.parts.hosts().map((asked) => this.#ask(asked, id)))
     const found = answers.flatMap((answer) => answer ?? [])
     if (found.length > 1) this.#refuseAll(found, id)

@@ -134,10 +134,14 @@ describe('traffic', () => {
       await host.keeper.look()
       expect(host.used(uuid)).to.deep.equal([1000, 0])
     }
+    // It ran in between, as what it sent tells.
+    host.receive(uuid, 60, 40)
+    await host.keeper.look()
+    expect(host.used(uuid)).to.deep.equal([1060, 40])
     host.store.update(uuid, { status: 'running' })
     host.receive(uuid, 7)
     await host.keeper.look()
-    expect(host.used(uuid)).to.deep.equal([1007, 0])
+    expect(host.used(uuid)).to.deep.equal([1067, 40])
   })
 
   it('a host without a clock of its own, at 1971 after each boot, gives no month back', async () => {

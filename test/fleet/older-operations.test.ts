@@ -11,7 +11,7 @@ import { FleetState } from '../../gateway/fleet/view.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { SimulatedHost } from '../support/simulated-host.js'
-import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 const older = 3
@@ -36,6 +36,15 @@ describe('operations that the gateway does not list', function () {
       if (event.$case === 'operation') snapshot.operations.set(event.value.id, event.value)
     view.replace(view.setHost(record), snapshot)
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
+  })
+
+  it('are asked for a few at a time, one id once: agents have other work', async () => {
+    await test.addHost('one')
+    const askAll = (ids: readonly string[]): Promise<string[]> =>
+      Promise.all(ids.map((id) => codeOf(test.fleet.findOperation(id))))
+    const codes = await askAll(Array.from({ length: 40 }, () => randomUUID()))
+    expect(new Set(codes)).to.deep.equal(new Set(['ok', 'rate_limited']))
+    expect(new Set(await askAll(Array(40).fill(randomUUID())))).to.deep.equal(new Set(['ok']))
   })
 
   it('are found and removed all the same, after a restart of the gateway too', async () => {

@@ -23,7 +23,7 @@ const gone = /No such device|Cannot find device|does not exist/
 const thoroughMs = 60_000
 
 /** Notices of one interface come together. */
-const settleMs = 50
+const settleMs = 100
 
 /** Rates on the host's interfaces. An interface comes and goes with the run of its guest, and its rates with it. */
 export interface HostShaper extends Shaper {
