@@ -69,14 +69,14 @@ describe('owners of ports and addresses', function () {
     it('forgets what a mapping had led when an earlier agent was killed before that, and nothing else', async () => {
       const asked = (port: number): string =>
         lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
-      await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
-      for (const port of [20001, 20009]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
+      await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
+      for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.end()
-      lab.in(lab.host, 'nft', 'delete element ip berth ports { udp . 20009 }')
+      lab.in(lab.host, 'nft', 'delete element ip berth ports { udp . 20010 }')
       pair.agent = lab.agent()
       await pair.agent.ensure(pair.all)
       const flows = flowsOf(a.ipv4)
-      expect(flows).to.contain('dport=20001').and.not.contain('dport=20009')
+      expect(flows).to.contain('dport=20001').and.not.contain('dport=20010')
     })
 
     it("forgets flows of an address's earlier owner", async () => {
