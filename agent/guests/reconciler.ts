@@ -6,6 +6,7 @@ import type { OperationEngine } from '../operations/engine.js'
 import type { GuestContext } from './context.js'
 import type { Guests } from './guests.js'
 import { policyReasonOf, ratesOf } from './policy.js'
+import { JoinedRuns } from './joined-runs.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import { networkOf, type GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
@@ -41,11 +42,8 @@ export class Reconciler {
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
   #networkTimer: NodeJS.Timeout | undefined
-  /** Settles once the comparison under way has ended. */
-  #comparison: Promise<void> | undefined
-  #rates: Promise<unknown> = Promise.resolve()
-  #nextRates: Promise<void> | undefined
-  #nextComparison: Promise<void> | undefined
+  readonly #network = new JoinedRuns(() => this.#compareNetwork())
+  readonly #rates = new JoinedRuns(() => this.#compareRates())
   #look: NodeJS.Timeout | undefined
   /** Settles once the looks at single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
@@ -89,7 +87,7 @@ export class Reconciler {
       this.#runningGuests.forget(key)
     })
     this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
-    this.#context.shaper.onLinks(() => void this.#guard('rates', () => this.#compareRates()))
+    this.#context.shaper.onLinks(() => void this.#guard('rates', () => this.#rates.run()))
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
         if (this.#engine.busy(uuid)) return // the operation knows
@@ -111,9 +109,7 @@ export class Reconciler {
     clearInterval(this.#timer)
     clearInterval(this.#networkTimer)
     clearTimeout(this.#look)
-    const network = [this.#nextComparison?.catch(() => undefined), this.#comparison]
-    const rates = [this.#nextRates?.catch(() => undefined), this.#rates]
-    await Promise.all([this.#running, this.#looking, ...network, ...rates])
+    await Promise.all([this.#running, this.#looking, this.#network.settled(), this.#rates.settled()])
   }
 
   /** One comparison; calls during one are answered by the next. Failures are logged, the next pass tries again. */
@@ -172,14 +168,7 @@ export class Reconciler {
    * @throws {BerthError} what the host refused first
    */
   compareNetwork(): Promise<void> {
-    // One under way may have read the journal before.
-    this.#nextComparison ??= (this.#comparison ?? Promise.resolve()).then(() => {
-      this.#nextComparison = undefined
-      const comparison = this.#compareNetwork()
-      this.#comparison = comparison.catch(() => undefined)
-      return comparison
-    })
-    return this.#nextComparison
+    return this.#network.run()
   }
 
   /** Rules first: where they fail nothing else is to bring packets. */
@@ -196,15 +185,9 @@ export class Reconciler {
     if (failures.length > 0) throw toBerthError(failures[0], 'addresses and rates')
   }
 
-  /** Interfaces came or went: no damage, nothing to note. One waits while one runs. */
-  #compareRates(): Promise<void> {
-    this.#nextRates ??= this.#rates.then(() => {
-      this.#nextRates = undefined
-      const comparison = this.#context.shaper.ensure(this.#planNetwork().rates)
-      this.#rates = comparison.catch(() => undefined)
-      return comparison.then(() => undefined)
-    })
-    return this.#nextRates
+  /** Interfaces came or went: no damage, nothing to note. */
+  async #compareRates(): Promise<void> {
+    await this.#context.shaper.ensure(this.#planNetwork().rates)
   }
 
   #planNetwork(): NetworkWanted {

@@ -105,8 +105,8 @@ instance_processes() {
   done
 }
 
-# Addresses and the bridge first, then guests' interfaces with the devices of their rates (<prefix><id>u), and nft tables of every
-# family last: a guest that would not end is on no network before the rules go.
+# Addresses and the bridge first, then guests' interfaces with the devices of their rates (<prefix><id>u), and nft tables
+# of every family last: a guest that would not end is on no network before the rules go.
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table berth)

@@ -1,10 +1,8 @@
 import { expect } from 'chai'
 import { scopeCatalogue } from '../../gateway/access/scopes.js'
-import { KeyCalls } from '../support/key-calls.js'
+import { boundUuids as uuids, KeyCalls } from '../support/key-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
-
-const uuids = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'] as const
 
 describe('API keys over HTTP', () => {
   let gateway: TestGateway

@@ -1,8 +1,6 @@
 import { expect } from 'chai'
-import { KeyCalls } from '../support/key-calls.js'
+import { boundUuids as uuids, KeyCalls } from '../support/key-calls.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
-
-const uuids = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'] as const
 
 describe('API keys and who made them', () => {
   let gateway: TestGateway
