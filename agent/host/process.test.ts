@@ -80,6 +80,11 @@ describe('the launcher', () => {
     Number(execFileSync('pgrep', ['-P', String(process.pid), '-f', '^berth-launcher'], { encoding: 'utf8' }))
   const findSleep = (mark: string): number =>
     Number(spawnSync('pgrep', ['-f', `^sleep ${mark}`], { encoding: 'utf8' }).stdout)
+  const endSleep = (mark: string): void => {
+    const pid = findSleep(mark)
+    expect(pid, 'it runs').to.be.above(0) // 0 is this process' own group
+    process.kill(pid)
+  }
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
@@ -95,7 +100,7 @@ describe('the launcher', () => {
     expect((await killed).code).to.equal(null)
     await waitFor(() => !findSleep('31.17'), { what: 'the command to end' })
     expect(survives).to.equal(true)
-    process.kill(findSleep('31.0171'))
+    endSleep('31.0171')
     expect((await survivor).code).to.equal(null)
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
@@ -110,7 +115,7 @@ describe('the launcher', () => {
       child.kill('SIGKILL')
     }
     await waitFor(() => !findSleep('32.18'), { what: 'the command to die' })
-    process.kill(findSleep('32.018')) // fails where it is gone
+    endSleep('32.018')
   })
 
   it('that cannot start a command goes on with the others', async () => {
