@@ -102,7 +102,7 @@ describe(`agent killed ${kills} times`, function () {
         async () => (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation,
       )
     await expectAcknowledged(customers)
-    finishDeletions(instance)
+    await finishDeletions(instance)
     const read = () => ({ ...readInventory(instance), ...withPrefix(readSettings(instance)) })
     const expected = () => ({ ...readExpected(instance), ...withPrefix(readExpectedSettings(instance)) })
     await waitFor(() => JSON.stringify(read()) === JSON.stringify(expected()), {

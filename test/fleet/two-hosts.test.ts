@@ -100,7 +100,7 @@ describe('one gateway, two hosts', function () {
   /** Host, journal and what the API shows of it are one. */
   async function expectInOrder(host: FleetHost): Promise<void> {
     const { instance } = host
-    finishDeletions(instance)
+    await finishDeletions(instance)
     await expectSoon(
       () => readInventory(instance),
       () => readExpected(instance),

@@ -98,7 +98,7 @@ export class GuestMatrixHost {
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
     await this.parts.host.trash.settled()
-    finishDeletions(this.parts.instance)
+    await finishDeletions(this.parts.instance)
     await this.parts.host.trash.sweep() // older kernels leave the quota groups
     await waitFor(() => this.#isConsistent(), { timeoutMs: 5000 }).catch(() => undefined)
     const host = readInventory(this.parts.instance)

@@ -2,6 +2,7 @@ import Database from 'better-sqlite3'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { waitFor } from './wait.js'
 
 /*
  * What is on the host, and what the journal says should be, both read without a line of the agent's code:
@@ -51,8 +52,15 @@ export function readInventory(instance: Instance): Inventory {
   }
 }
 
-/** Quota groups of deleted guests go with their subvolumes, which btrfs removes some time after its next commit. */
-export function finishDeletions({ pool }: Instance): void {
+/**
+ * Quota groups of deleted guests go with their subvolumes, which btrfs removes some time after its next commit: up to
+ * 30 s later where nothing asks for one, and the agent deletes them only when nobody waits any more.
+ */
+export async function finishDeletions({ pool }: Instance): Promise<void> {
+  await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
+    timeoutMs: 30_000,
+    what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
+  })
   for (const what of ['filesystem', 'subvolume']) command('btrfs', [what, 'sync', pool])
 }
 
@@ -136,10 +144,10 @@ function readQuotaFaults({ pool }: Instance): string[] {
   }
   const groups = command('btrfs', ['qgroup', 'show', '-re', '--raw', pool]).split('\n').slice(2)
   return groups.flatMap((line) => {
-    const [group = '', , , limit] = line.trim().split(/\s+/)
+    const [group = '', owned = '', , limit] = line.trim().split(/\s+/)
     const path = ids.get(group)
     if (!/^0\/(?!5$)\d+$/.test(group)) return []
-    if (path === undefined) return [`quota group ${group} without a subvolume`]
+    if (path === undefined) return [`quota group ${group} without a subvolume, with ${owned} bytes`]
     return path.startsWith('guests/') && limit === 'none' ? [`${path} without a limit`] : []
   })
 }
