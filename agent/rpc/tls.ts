@@ -1,23 +1,15 @@
-import {
-  ServerCredentials,
-  ServerInterceptingCall,
-  type ServerInterceptingCallInterface,
-  type ServerInterceptor,
-} from '@grpc/grpc-js'
+import { ServerCredentials, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js'
 import { watchFile } from 'node:fs'
 import type { SecureContextOptions } from 'node:tls'
 import { BerthError } from '../../shared/errors.js'
 import { toStatus } from '../../shared/grpc-errors.js'
-import { createPeerCheck, type CertificateIdentity } from '../../shared/identity.js'
+import { createPeerCheck } from '../../shared/identity.js'
 import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
 
 /** How long a revocation file is trusted unread. */
 const revokedFreshMs = 1000
 /** A new `join` of a running agent is noticed within this. */
 const rejoinNoticedMs = 2000
-
-/** Answers a call without letting it reach its handler, unless the peer is the gateway. */
-type GatewayCheck = (call: ServerInterceptingCallInterface) => CertificateIdentity
 
 /**
  * TLS of the agent's gRPC server: TLS 1.3, client certificates demanded and checked against the private CA,
@@ -86,27 +78,31 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
   })
 }
 
-/** Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED. Part of the credentials already. */
-export function gatewayOnly(identityDir: string): ServerInterceptor {
+/**
+ * Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED, also one that no longer is while a stream
+ * goes on. Part of the credentials already.
+ */
+function gatewayOnly(identityDir: string): ServerInterceptor {
   const check = gatewayCheck(identityDir)
   return (_method, call) => {
+    const { sslPeerCertificate } = call.getAuthContext()
+    const unlessRefused = (proceed: () => void): void => {
+      try {
+        check(sslPeerCertificate)
+      } catch (error) {
+        return call.sendStatus(toStatus(error))
+      }
+      proceed()
+    }
     return new ServerInterceptingCall(call, {
       start: (next) =>
-        next({
-          onReceiveMetadata: (metadata, proceed) => {
-            try {
-              check(call)
-            } catch (error) {
-              return call.sendStatus(toStatus(error))
-            }
-            proceed(metadata)
-          },
-        }),
+        next({ onReceiveMetadata: (metadata, proceed) => unlessRefused(() => proceed(metadata)) }),
+      sendMessage: (message, next) => unlessRefused(() => next(message)),
     })
   }
 }
 
-function gatewayCheck(identityDir: string): GatewayCheck {
+function gatewayCheck(identityDir: string): ReturnType<typeof createPeerCheck> {
   let revoked: ReadonlySet<string> = new Set()
   let readAtMs = 0
   const isRevoked = (serial: string): boolean => {
@@ -116,8 +112,7 @@ function gatewayCheck(identityDir: string): GatewayCheck {
     }
     return revoked.has(serial)
   }
-  const checkPeer = createPeerCheck({ identity: { role: 'gateway' }, isRevoked })
-  return (call) => checkPeer(call.getAuthContext().sslPeerCertificate)
+  return createPeerCheck({ identity: { role: 'gateway' }, isRevoked })
 }
 
 function contextOf(identity: AgentIdentity): SecureContextOptions {

@@ -13,10 +13,12 @@ import { identityPaths } from '../../agent/enrollment/identity.js'
 import { connectAgent } from '../../gateway/fleet/agent-connection.js'
 import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestServiceService, GetGuestUsageResponse } from '../../proto/gen/berth/agent/v1/guest.js'
+import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName, identityUri } from '../../shared/identity.js'
 import { clientAuth, forge, serverAuth, type Forgery, type Pair } from '../support/forge.js'
 import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
 import { SimulatedAgent } from '../support/simulated-agent.js'
+import { waitFor } from '../support/wait.js'
 
 const hostId = 'h-1'
 const gatewayNames = { uris: [identityUri({ role: 'gateway' })], dnsNames: ['gateway.berth.internal'] }
@@ -109,6 +111,20 @@ describe('certificates of peers', function () {
       }
     }
 
+    /** A stream of the agent that was called, and how it ends. */
+    function openWatch(pair: Pair): { heard: () => number; ended: Promise<number> } {
+      const client = new WatchServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
+        'grpc.use_local_subchannel_pool': 1,
+      })
+      const stream = client.watch({ epoch: '', revision: 0 })
+      let heard = 0
+      stream.on('data', () => heard++)
+      const ended = new Promise<number>((resolve) =>
+        stream.on('error', ({ code }: ServiceError) => resolve(code)),
+      ).finally(() => client.close())
+      return { heard: () => heard, ended }
+    }
+
     it("the gateway's is accepted", async () => {
       expect(await describeAs(await pki.gatewayLeaf())).to.equal('answered')
       expect(await describeAs(await forge({ ...gatewayNames, usages: [clientAuth], issuer: ca }))).to.equal(
@@ -148,10 +164,12 @@ describe('certificates of peers', function () {
       agent = revoking
       try {
         expect(await describeAs(bad)).to.equal('answered')
+        const watch = openWatch(bad)
+        await waitFor(() => watch.heard() > 0)
         writeFileSync(identityPaths(identityDir).revoked, `${bad.serial.toLowerCase()}\n`)
-        await new Promise((resolve) => setTimeout(resolve, 1100)) // the file is trusted for a second
-        expect(await describeAs(bad)).to.equal(status.UNAUTHENTICATED)
+        await waitFor(async () => (await describeAs(bad)) === status.UNAUTHENTICATED)
         expect(await describeAs(good)).to.equal('answered')
+        expect(await watch.ended).to.equal(status.UNAUTHENTICATED)
       } finally {
         rmSync(identityPaths(identityDir).revoked)
         agent = own
