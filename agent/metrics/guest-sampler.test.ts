@@ -1,9 +1,32 @@
 import { expect } from 'chai'
 import { pino } from 'pino'
 import type { GuestContext } from '../guests/context.js'
+import { waitFor } from '../../test/support/wait.js'
 import { GuestSampler } from './guest-sampler.js'
 
 const sample = { cpuUsec: 1, memoryBytes: 1, rxBytes: 0, txBytes: 0, runnable: 0 }
+
+type Disks = Map<string, number>
+const running = (uuids: readonly string[]) =>
+  uuids.map((uuid) => ({ uuid, state: 'running' as const, pid: 1, startTime: 1 }))
+
+function samplerOf(
+  driver: { usage?: (machine: { uuid: string }) => Promise<typeof sample>; diskUsage?: () => Promise<Disks> },
+  now: () => number,
+): GuestSampler {
+  const standard = {
+    kind: 'lxc',
+    usage: () => Promise.resolve(sample),
+    diskUsage: () => Promise.resolve(new Map()),
+  }
+  const spec = { virtualization: 'lxc', limits: { vcpuMilli: 1 } }
+  return new GuestSampler({
+    ...{ log: pino({ level: 'silent' }), now },
+    drivers: { lxc: { ...standard, ...driver } },
+    store: { find: (uuid: string) => ({ uuid, kind: 'lxc', spec }) },
+    machineOf: (record: { uuid: string }) => record,
+  } as unknown as GuestContext)
+}
 
 describe('guest sampler', () => {
   it('lets others run between two guests', async () => {
@@ -13,23 +36,33 @@ describe('guest sampler', () => {
       setImmediate(() => order.push('other'))
       return Promise.resolve(sample)
     }
-    const driver = { kind: 'lxc', usage, diskUsage: () => Promise.resolve(new Map()) }
-    const context = {
-      log: pino({ level: 'silent' }),
-      now: () => 1,
-      drivers: { lxc: driver },
-      store: {
-        find: (uuid: string) => ({
-          uuid,
-          kind: 'lxc',
-          spec: { virtualization: 'lxc', limits: { vcpuMilli: 1 } },
-        }),
-      },
-      machineOf: (record: { uuid: string }) => record,
-    } as unknown as GuestContext
-    const sampler = new GuestSampler(context)
-    sampler.observed(['a', 'b', 'c'].map((uuid) => ({ uuid, state: 'running', pid: 1, startTime: 1 })))
+    const sampler = samplerOf({ usage }, () => 1)
+    sampler.observed(running(['a', 'b', 'c']))
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
+  })
+
+  it('reads all disks once a minute, but soon where a new guest has no figure', async () => {
+    const disks: Disks = new Map([['a', 1]])
+    let [nowMs, reads] = [100_000, 0]
+    const diskUsage = (): Promise<Disks> => {
+      reads++
+      return Promise.resolve(new Map(disks))
+    }
+    const sampler = samplerOf({ diskUsage }, () => nowMs)
+    const readsAfter = async (ms: number): Promise<number> => {
+      nowMs += ms
+      await sampler.sample()
+      return reads
+    }
+    sampler.observed(running(['a']))
+    await waitFor(() => sampler.usage('a').sampledAtMs === nowMs)
+    expect(await readsAfter(59_000)).to.equal(1)
+    disks.set('b', 2)
+    sampler.observed(running(['a', 'b']))
+    await waitFor(() => sampler.usage('b').sampledAtMs === nowMs)
+    expect([reads, sampler.usage('b').diskBytes]).to.deep.equal([2, 2])
+    expect(await readsAfter(59_000)).to.equal(2)
+    await waitFor(async () => (await readsAfter(1000)) === 3)
   })
 })

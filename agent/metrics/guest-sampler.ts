@@ -19,13 +19,16 @@ export interface GuestUsage {
   sampledAtMs: number
 }
 
+/** Disks are read apart, those of stopped guests too. */
+type ProcessUsage = Omit<GuestUsage, 'diskBytes'>
+
 interface Sampled {
   pid: number
   sample: UsageSample
-  usage: GuestUsage
+  usage: ProcessUsage
 }
 
-const none: Omit<GuestUsage, 'diskBytes'> = {
+const none: ProcessUsage = {
   cpuPercent: 0,
   cpuUsec: 0,
   memoryBytes: 0,
@@ -36,6 +39,8 @@ const none: Omit<GuestUsage, 'diskBytes'> = {
 }
 
 const diskIntervalMs = 60_000
+/** While a guest that runs has no figure yet: to find a new disk's costs a process. */
+const newDiskIntervalMs = 5000
 
 /** Samples every running guest at an interval; reads are answered from memory. */
 export class GuestSampler {
@@ -96,7 +101,9 @@ export class GuestSampler {
   }
 
   async #sampleDisks(): Promise<void> {
-    if (this.context.now() - this.#diskAtMs < diskIntervalMs) return
+    const missing = [...this.#pids.keys()].some((uuid) => !this.#disk.has(uuid))
+    const elapsedMs = this.context.now() - this.#diskAtMs
+    if (elapsedMs < (missing ? newDiskIntervalMs : diskIntervalMs)) return
     this.#diskAtMs = this.context.now()
     const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
     const maps = await Promise.all(drivers.map((driver) => driver.diskUsage()))
@@ -121,7 +128,7 @@ function usageOf(
   sample: UsageSample,
   last: Sampled | undefined,
   nowMs: number,
-): Omit<GuestUsage, 'diskBytes'> & { diskBytes: 0 } {
+): ProcessUsage {
   const elapsedMs = last ? Math.max(1, nowMs - last.usage.sampledAtMs) : 0
   const processors = record.spec.limits.vcpuMilli / 1000
   const used = last ? (sample.cpuUsec - last.sample.cpuUsec) / (elapsedMs * 1000 * processors) : 0
@@ -129,7 +136,6 @@ function usageOf(
     cpuPercent: Math.min(100, Math.max(0, used * 100)),
     cpuUsec: sample.cpuUsec,
     memoryBytes: sample.memoryBytes,
-    diskBytes: 0,
     rxBytes: sample.rxBytes,
     txBytes: sample.txBytes,
     load: last ? nextLoad(last.usage.load, sample.runnable, elapsedMs) : [0, 0, 0],
