@@ -1,5 +1,6 @@
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import type { TSchema } from 'typebox'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import type { Route } from './route.js'
 
@@ -12,18 +13,17 @@ export interface RouteChecks {
   readonly body: Check
 }
 
-const options = { useDefaults: true, strict: true, ownProperties: true, allowUnionTypes: true } as const
-const bodies = addFormats.default(new Ajv2020(options))
-/** What comes in a URL is text: numbers and booleans are read from it. */
-const texts = addFormats.default(new Ajv2020({ ...options, coerceTypes: true }))
+const schemas = addFormats.default(
+  new Ajv2020({ useDefaults: true, strict: true, ownProperties: true, allowUnionTypes: true }),
+)
 
 const accept: Check = () => undefined
 
 export function compileChecks(route: Route): RouteChecks {
   return {
-    params: route.params ? check(texts.compile(route.params), 'path') : accept,
-    query: route.query ? check(texts.compile(route.query), 'query') : accept,
-    body: route.body ? check(bodies.compile(route.body), 'body') : accept,
+    params: route.params ? checkText(route.params, 'path') : accept,
+    query: route.query ? checkText(route.query, 'query') : accept,
+    body: route.body ? check(route.body, 'body') : accept,
   }
 }
 
@@ -41,9 +41,29 @@ export function parseQuery(text: string): Record<string, string> {
   return query
 }
 
-function check(validate: ValidateFunction, part: 'path' | 'query' | 'body'): Check {
+function check(schema: TSchema, part: 'path' | 'query' | 'body'): Check {
+  const validate = schemas.compile(schema)
   return (value) => {
     if (!validate(value)) throw problemOf(validate.errors?.[0], part)
+  }
+}
+
+/** What a URL's text means for a type; as it is where it means nothing, and the check refuses it. */
+const meanings: Readonly<Record<string, (text: string) => unknown>> = {
+  integer: (text) => (/^-?(0|[1-9]\d*)$/.test(text) ? Number(text) : text), // to Number() a blank is 0, 0x1 is 1
+  boolean: (text) => (text === 'true' || text === 'false' ? text === 'true' : text),
+}
+
+function checkText(schema: TSchema, part: 'path' | 'query'): Check {
+  const checkTyped = check(schema, part)
+  const { properties = {} } = schema as { properties?: Record<string, { type?: string }> }
+  const readers = Object.entries(properties).flatMap(([name, { type = '' }]) => {
+    const read = meanings[type]
+    return read ? [{ name, read }] : []
+  })
+  return (value) => {
+    for (const { name, read } of readers) if (name in value) value[name] = read(String(value[name]))
+    checkTyped(value)
   }
 }
 

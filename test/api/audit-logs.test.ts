@@ -101,6 +101,7 @@ describe('audit log over HTTP', () => {
       '?from=yesterday',
       '?page=0',
       '?page_size=100000',
+      '?page=1e0',
       '?success=maybe',
       '?sort=user',
       '?page=1&page=2',

@@ -84,7 +84,7 @@ describe('port mappings over HTTP', () => {
     expect((body.data as { container_port: number }[]).map((one) => one.container_port)).to.deep.equal([
       22, 82,
     ])
-    for (const index of ['2', '-1', 'x', '1.5', '99999999999'])
+    for (const index of ['2', '-1', 'x', '1.5', '99999999999', '%20', '0x0', '0e0', '00', '0.0', '+0'])
       for (const method of ['PUT', 'DELETE'] as const) {
         const reply = await gateway.request(method, path(`/${index}`), method === 'PUT' ? { body: {} } : {})
         expect([reply.status, reply.body.code], `${method} ${index}`).to.deep.equal([404, 'not_found'])
@@ -123,7 +123,7 @@ describe('port mappings over HTTP', () => {
     const many = (await ask('?count=5&protocol=tcp&host_ip=192.0.2.10')).body.data
     expect(new Set(many.ports as number[]).size).to.equal(5)
     expect(many.ports).to.include(many.port).and.not.to.include(one.port)
-    for (const query of ['?count=0', '?count=1001', '?protocol=icmp', '?count=x'])
+    for (const query of ['?count=0', '?count=1001', '?protocol=icmp', '?count=x', '?count=0x3', '?count=%20'])
       expect((await ask(query)).status, query).to.equal(400)
     const full = await ask('?count=1000')
     expect(full.body.data.ports).to.have.length(1000)
