@@ -44,7 +44,7 @@ describe('ruleset', () => {
     ]) {
       const rules = commands.filter((line) => line.startsWith(`add rule inet berth2 ${chain} `))
       const before = rules.slice(0, rules.indexOf(`add rule inet berth2 ${chain} jump ${jump}`))
-      expect(before).to.have.lengthOf.within(1, 5)
+      expect(before).to.have.lengthOf.within(1, 6)
       for (const line of before) expect(line).to.match(/drop$/)
     }
   })

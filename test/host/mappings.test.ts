@@ -47,7 +47,7 @@ describe('mappings and addresses', function () {
       ipv6Addresses: [`${guestPrefix6}12`],
     },
   )
-  const plain = lab.guest(13, [map(20003, 22)])
+  const plain = lab.guest(13, [map(20003, 22), map(2500, 2500)])
   /** In the private IPv6 network: leaves in the host's name. */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
@@ -164,6 +164,15 @@ describe('mappings and addresses', function () {
       await agent.call('attach', b)
       expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
     })
+  })
+
+  it('that are removed take their connections with them, also where the guest goes on sending', async () => {
+    await lab.follow(inPlain, 'tick', '2500')
+    const heard = await lab.follow(lab.client, 'hear', hostAddress, '2500')
+    await waitFor(() => heard.length > 5)
+    await agent.call('attach', { ...plain, portMappings: plain.portMappings.slice(0, 1) })
+    await waitFor(() => Date.now() / 1000 - Number(heard.at(-1)) > 1, { what: 'a second of silence' })
+    await agent.call('attach', plain)
   })
 
   describe('IPv6', () => {

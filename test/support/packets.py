@@ -166,6 +166,28 @@ def talk(host, port):
         time.sleep(0.02)
 
 
+def tick(port):
+    """Sends to each connection without being asked."""
+    server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+    print("ready", flush=True)
+
+    def send_on(conn):
+        while True:
+            conn.sendall(b"x")
+            time.sleep(0.02)
+
+    while True:
+        threading.Thread(target=send_on, args=(server.accept()[0],)).start()
+
+
+def hear(host, port):
+    """Sends nothing; prints when something comes over one connection."""
+    sock = socket.create_connection((host, int(port)))
+    print("ready", flush=True)
+    while sock.recv(64):
+        print(time.time(), flush=True)
+
+
 def taken_in(sock):
     """When, in seconds, and the bytes of payload the kernel had taken in by then, read by the program or not."""
     while True:

@@ -147,6 +147,12 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
   ]
 }
 
+/**
+ * The kernel takes any segment of TCP for the first of a connection (nf_conntrack_tcp_loose): one that was forgotten with
+ * its mapping would be back with the next that the guest sends, as if the guest had opened it, and judged as such.
+ */
+const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
+
 /*
  * A router forwards nothing to link-local addresses (RFC 3927, section 7; RFC 4291, section 2.5.6), the kernel does so
  * in IPv4: on a cloud's machine 169.254.169.254 would give guests the host's user data and credentials, in its name.
@@ -156,6 +162,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
 function planFromGuest({ subnet }: FilterTablePlan): Item[] {
   return [
     rule('from_guest', 'ct state invalid,untracked drop'),
+    rule('from_guest', opensMidway),
     rule('from_guest', `ip saddr != ${subnet} drop`),
     rule('from_guest', 'ip daddr 169.254.0.0/16 meta l4proto != { tcp, udp } drop'),
     rule('from_guest', 'ip daddr 169.254.0.0/16 ct direction original th dport != 53 drop'),
@@ -168,6 +175,7 @@ function planFromGuest({ subnet }: FilterTablePlan): Item[] {
 function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
   return [
     rule('to_guest', 'ct state invalid,untracked drop'),
+    rule('to_guest', opensMidway),
     rule('to_guest', 'jump firewall_to'),
     rule('to_guest', 'ct state established,related accept'),
     rule('to_guest', 'ct status dnat jump opened'),
