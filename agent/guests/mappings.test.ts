@@ -3,7 +3,7 @@ import { AgentConfigSchema } from '../config.js'
 import { validateConfig } from '../../shared/config.js'
 import { BerthError } from '../../shared/errors.js'
 import { checkPortMapping, type WantedMapping } from '../../shared/port-mapping-rules.js'
-import { readHostIpv4 } from '../host/addresses.js'
+import { listHostAddresses } from '../host/addresses.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
 import { reserveMappings } from './mappings.js'
@@ -134,7 +134,7 @@ describe('reserved mappings', () => {
   })
 
   it('answer on an address of the host that no guest is to have', () => {
-    const [own = ''] = readHostIpv4()
+    const [own = ''] = listHostAddresses('ipv4')
     expect(reserve([{ hostIp: own, hostPort: 30001 }])[0]).to.include({ hostIp: own })
     expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')
     expect(codeOf([{ hostIp: '127.0.0.1' }])).to.equal('invalid_field host_ip')

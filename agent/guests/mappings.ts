@@ -1,8 +1,6 @@
-import { parseAddress } from '../../shared/addresses.js'
 import { conflict, invalidField } from '../../shared/errors.js'
 import type { CheckedMapping } from '../../shared/port-mapping-rules.js'
-import { readHostIpv4 } from '../host/addresses.js'
-import { findIpv6Addresses } from '../host/ipv6-addresses.js'
+import { listHostAddresses } from '../host/addresses.js'
 import { readNatPorts } from '../network/addresses/store.js'
 import { PortChoice, type PortSpan } from '../network/ports.js'
 import type { GuestContext } from './context.js'
@@ -81,12 +79,6 @@ export function checkHostIp(
     throw conflict('address_in_use', `${hostIp} is kept for a container of its own`)
   if (!hostAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
     throw invalidField('host_ip', 'host_ip: must be an address of the host')
-}
-
-function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
-  if (family === 'ipv4') return readHostIpv4()
-  const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
-  return global.map(({ address }) => parseAddress(address)?.text ?? '')
 }
 
 /** Those asked for first, so that none of them is picked for another. */

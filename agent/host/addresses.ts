@@ -1,4 +1,6 @@
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os'
+import { parseAddress } from '../../shared/addresses.js'
+import { findIpv6Addresses } from './ipv6-addresses.js'
 import { readKernelFile } from './proc.js'
 
 /** Addresses clients reach the host at; empty strings where there is none. */
@@ -44,11 +46,15 @@ export function listIpv4Addresses(): InterfaceIpv4[] {
   )
 }
 
-/** All IPv4 addresses of the host's interfaces but loopback. */
-export function readHostIpv4(): string[] {
+/** Canonical, of all interfaces but the loopback; of IPv6 the global ones. */
+export function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
+  if (family === 'ipv6') {
+    const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
+    return global.map(({ address }) => parseAddress(address)?.text ?? '')
+  }
   return Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])
-    .filter(({ family, internal }) => family === 'IPv4' && !internal)
+    .filter((item) => item.family === 'IPv4' && !item.internal)
     .map(({ address }) => address)
 }
 

@@ -14,3 +14,14 @@ export async function announceIpv4(
 ): Promise<void> {
   await run('arping', ['-q', '-U', '-c', String(count), '-I', device, address], { timeoutMs: 5000, signal })
 }
+
+/**
+ * Who else has an address that may be the host's own already (RFC 5227, 2.1.1). A second or two where nobody has it.
+ * @returns the MAC that answered first; '' for none
+ * @throws {CommandError} as on an interface without ARP
+ */
+export async function findIpv4Owner(device: string, address: string, signal: AbortSignal): Promise<string> {
+  const ask = ['-D', '-c', '2', '-w', '2', '-I', device, address]
+  const { stdout } = await run('arping', ask, { timeoutMs: 5000, signal, okCodes: [0, 1] })
+  return /\[([0-9A-F:]{17})\]/.exec(stdout)?.[1]?.toLowerCase() ?? ''
+}

@@ -1,7 +1,6 @@
 import { describeError, toBerthError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
-import { readHostIpv4 } from '../host/addresses.js'
-import { findIpv6Addresses } from '../host/ipv6-addresses.js'
+import { listHostAddresses } from '../host/addresses.js'
 import { readTrackedFlows } from '../host/conntrack.js'
 import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
@@ -303,6 +302,5 @@ function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined)
 }
 
 function readHostAddresses(): string[] {
-  const ipv6 = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
-  return [...readHostIpv4(), ...ipv6.map(({ address }) => address)]
+  return [...listHostAddresses('ipv4'), ...listHostAddresses('ipv6')]
 }

@@ -91,6 +91,21 @@ describe('public IPv4 of guests', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain(`${publicB}/32`)
   })
 
+  it('that another machine has, too, is told of until it has it no more', async () => {
+    lab.in(lab.client, 'ip', 'address', 'add', `${publicB}/32`, 'dev', 'eth0')
+    const mac = lab.in(lab.client, 'cat', '/sys/class/net/eth0/address').trim()
+    const warnings = async (): Promise<string> => JSON.stringify(await pair.book.call('warnings'))
+    expect(await warnings()).to.not.contain(publicB)
+    await pair.attach({ ...pair.b, publicIpv4s: [] })
+    await pair.attach(pair.b)
+    await waitFor(async () => (await warnings()).includes(`but ${mac} on up0 answers`), { what: 'a warning' })
+    lab.in(lab.client, 'ip', 'address', 'delete', `${publicB}/32`, 'dev', 'eth0')
+    await pair.attach({ ...pair.b, publicIpv4s: [] })
+    await pair.repairs()
+    expect(await warnings()).to.not.contain(publicB)
+    await pair.attach(pair.b)
+  })
+
   it('goes with its guest', async () => {
     const c = { ...lab.guest(13), publicIpv4s: ['198.51.100.12'] }
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA, '198.51.100.12'].map(poolItem) })

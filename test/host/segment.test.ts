@@ -52,11 +52,11 @@ describe('a scan of the segment', function () {
   it('finds who has an address of a network that the host is not in', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
-    expect([...items.values()].map(({ status }) => status)).to.deep.equal([
-      'available',
-      'available',
-      'in_use',
-      'available',
+    expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([
+      ['unknown', true],
+      ['unknown', true],
+      ['in_use', false],
+      ['unknown', true],
     ])
   })
 
@@ -77,6 +77,8 @@ describe('a scan of the segment', function () {
   for (const [name, request] of [
     ['larger than /24', { cidr: '198.51.100.0/23' }],
     ['IPv6', { cidr: '2001:db8::/120' }],
+    ['this network', { cidr: '0.0.0.0/30' }],
+    ['multicast', { cidr: '224.0.0.0/30' }],
     ['the bridge', { cidr: '198.51.100.0/28', interface: 'berth0' }],
     ['another interface', { cidr: '198.51.100.0/28', interface: 'up0 up' }],
   ] as const)

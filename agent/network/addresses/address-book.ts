@@ -1,12 +1,13 @@
 import type { Logger } from 'pino'
 import { toBerthError } from '../../../shared/errors.js'
 import type { AgentConfig } from '../../config.js'
-import { readDefaultRoutes } from '../../host/addresses.js'
+import { listHostAddresses, readDefaultRoutes } from '../../host/addresses.js'
 import { Ip } from '../../host/ip.js'
 import { findIpv6Addresses } from '../../host/ipv6-addresses.js'
 import type { Database } from '../../state/database.js'
 import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
+import { ContestedAddresses, type ServedAddress } from './contested.js'
 import { kernelFacts } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
@@ -14,9 +15,9 @@ import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js
 import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
 import { availableSources, describeMissing, findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
-import { planPoolWarnings } from './plan-warnings.js'
+import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
-import { readPool, readPrefixes } from './store.js'
+import { readMappedAddresses, readPool, readPrefixes } from './store.js'
 
 /** Where no guest has an address, leftovers of another agent are looked for that often. */
 const emptyMs = 20_000
@@ -37,6 +38,7 @@ export class HostAddressBook implements AddressBook {
   readonly #ip = new Ip()
   readonly #ipv4: HostIpv4
   readonly #ipv6: HostIpv6
+  readonly #contested: ContestedAddresses
   readonly #subnet6: Ipv6Network
   /** Guests with addresses, as told last. */
   #known = new Map<string, GuestNetwork>()
@@ -53,6 +55,7 @@ export class HostAddressBook implements AddressBook {
     this.#subnet6 = parseSubnet6(config.subnet6)
     this.#ipv4 = new HostIpv4(this.#ip, mark, log)
     this.#ipv6 = new HostIpv6(this.#ip, { bridge: config.bridge, mark })
+    this.#contested = new ContestedAddresses(log)
   }
 
   choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {
@@ -89,9 +92,15 @@ export class HostAddressBook implements AddressBook {
   }
 
   get warnings(): readonly string[] {
+    const { db } = this.options
     return [
-      ...planPoolWarnings(readPool(this.options.db), this.#ipv4.missing, readDefaultRoutes().ipv4),
-      ...describeMissing(readPrefixes(this.options.db), kernelFacts.listInterfaces()),
+      ...planPoolWarnings(readPool(db), this.#ipv4.missing, readDefaultRoutes().ipv4),
+      ...describeMissing(readPrefixes(db), kernelFacts.listInterfaces()),
+      ...describeUnserved(readMappedAddresses(db), () => [
+        ...listHostAddresses('ipv4'),
+        ...listHostAddresses('ipv6'),
+      ]),
+      ...this.#contested.warnings,
     ]
   }
 
@@ -108,11 +117,13 @@ export class HostAddressBook implements AddressBook {
 
   /** One family has nothing to do with what is wrong with the other. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
+    const [places, routes] = [this.#placesOf(guests), this.#routesOf(guests)]
     const results = await Promise.allSettled([
-      this.#ipv4.ensure(this.#placesOf(guests)),
+      this.#ipv4.ensure(places),
       // Without IPv6 in the kernel there is nothing that could be wrong.
-      findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
+      findIpv6Addresses() ? this.#ipv6.ensure(routes) : [],
     ])
+    this.#contested.keep(servedOf(places, routes))
     return results.flatMap((result) => {
       if (result.status === 'rejected') throw result.reason
       return result.value
@@ -126,8 +137,10 @@ export class HostAddressBook implements AddressBook {
       this.#known.set(guest.uuid, guest)
       this.#emptyAtMs = -Infinity
       await this.#remove(lost)
-      await this.#ipv4.add(this.#placesOf([guest]))
-      await this.#ipv6.add(this.#routesOf([guest]))
+      const [places, routes] = [this.#placesOf([guest]), this.#routesOf([guest])]
+      await this.#ipv4.add(places)
+      await this.#ipv6.add(routes)
+      this.#contested.ask(servedOf(places, routes))
       return lost.ipv6Addresses
     })
     if (guest.ipv6Addresses.length + gone.length > 0) await this.#assignInside(guest, gone)
@@ -145,6 +158,7 @@ export class HostAddressBook implements AddressBook {
   close(): Promise<void> {
     return this.#inTurn('close addresses', async () => {
       this.#ipv4.close()
+      this.#contested.close()
       await this.#ip.close()
     })
   }
@@ -159,6 +173,7 @@ export class HostAddressBook implements AddressBook {
   }
 
   async #remove(guest: GuestNetwork): Promise<void> {
+    this.#contested.forget([...guest.publicIpv4s, ...guest.ipv6Addresses])
     await this.#ipv6.remove(this.#routesOf([guest]))
     await this.#ipv4.remove(guest.publicIpv4s)
   }
@@ -228,6 +243,12 @@ export class HostAddressBook implements AddressBook {
 
 function hasAddresses({ publicIpv4s, ipv6Addresses }: GuestNetwork): boolean {
   return publicIpv4s.length + ipv6Addresses.length > 0
+}
+
+/** What is answered for on a segment; what is routed to the host nobody is asked for. */
+function servedOf(places: readonly PlacedIpv4[], routes: readonly GuestIpv6[]): ServedAddress[] {
+  const proxied = routes.filter(({ proxyOn }) => proxyOn !== '')
+  return [...places, ...proxied.map(({ address, proxyOn }) => ({ address, interface: proxyOn }))]
 }
 
 /** Takes off the host all that an agent with this table put on; needs no journal. For `down --purge`. */

@@ -13,7 +13,9 @@ const facts: ScanFacts = {
   pool: new Set(['198.51.100.5', '198.51.100.6', '198.51.100.7']),
   assigned: new Set(['198.51.100.5']),
   edges: new Map(listEdges(parseIpv4('198.51.100.1')!, 24)),
+  isOnLink: (address) => address.startsWith('198.51.100.'),
   answers: new Map([
+    ['203.0.113.9', ''],
     ['198.51.100.6', ''],
     ['198.51.100.7', '02:00:00:00:00:07'],
     ['198.51.100.8', '02:00:00:00:00:08'],
@@ -33,6 +35,7 @@ describe('scan of a segment', () => {
     ['198.51.100.8', 'in_use', false, '02:00:00:00:00:08 answers for it'],
     ['198.51.100.9', 'available', true, 'nobody answers for it'],
     ['198.51.100.10', 'unknown', false, 'not asked for (verify)'],
+    ['203.0.113.9', 'unknown', true, 'of no network on eth0: usable if it is routed to this host'],
     ['198.51.100.0', 'unknown', false, 'network address of 198.51.100.0/24'],
     ['198.51.100.255', 'unknown', false, 'broadcast address of 198.51.100.0/24'],
   ] as const)

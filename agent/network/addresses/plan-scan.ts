@@ -1,5 +1,6 @@
 import type { AddressRange } from '../../../shared/addresses.js'
-import { formatIpv4 } from '../subnet.js'
+import type { InterfaceIpv4 } from '../../host/addresses.js'
+import { formatIpv4, parseIpv4 } from '../subnet.js'
 import type { PoolAddress } from './pool.js'
 
 export type ScanStatus =
@@ -25,6 +26,8 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Network and broadcast addresses of the host's own segments, with what they are. */
   readonly edges: ReadonlyMap<string, string>
+  /** Whether the segment asked is where the host would look for it; elsewhere silence says nothing. */
+  readonly isOnLink: (address: string) => boolean
   /** MAC that answered, or '' for none, by address; those not asked are not there. */
   readonly answers: ReadonlyMap<string, string>
   /** Why there is no answer where there is none. */
@@ -74,8 +77,19 @@ function judge(address: string, facts: ScanFacts): Verdict {
   if (configured.has(address)) return verdict('configured', true, `on ${configured.get(address)} already`)
   if (edges.has(address)) return verdict('unknown', false, edges.get(address)!)
   if (mac) return verdict('in_use', false, `${mac} answers for it`)
+  if (mac === '' && !facts.isOnLink(address))
+    return verdict(
+      'unknown',
+      true,
+      `of no network on ${segment.interface}: usable if it is routed to this host`,
+    )
   if (mac === '') return verdict('available', true, 'nobody answers for it')
   return verdict('unknown', false, facts.silence)
+}
+
+/** Of the networks that the host is in, with what they are: nobody's. */
+export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
+  return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }
 
 /** Network and broadcast address of a network that has them; its members cannot be either. */

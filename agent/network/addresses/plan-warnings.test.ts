@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { planPoolWarnings } from './plan-warnings.js'
+import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 
 const item = (device: string, gateway = '') => ({
   address: '203.0.113.5',
@@ -45,4 +45,13 @@ describe('warnings of a pool', () => {
     ],
   ] as const)
     it(name, () => expect(planPoolWarnings(pool, missing, way)).to.deep.equal(warnings))
+})
+
+describe('warnings of port mappings', () => {
+  it('name addresses that the host does not have', () => {
+    const mapped = new Set(['198.51.100.1', '198.51.100.2', '2001:db8::2'])
+    expect(describeUnserved(mapped, () => ['198.51.100.1', '2001:db8::2'])).to.deep.equal([
+      'port mappings name 198.51.100.2 (host_ip), which the host does not have',
+    ])
+  })
 })

@@ -22,3 +22,18 @@ export function planPoolWarnings(
     ),
   ]
 }
+
+/**
+ * Port mappings at addresses that the host has no more: nobody reaches them.
+ * @param listAddresses of the host, canonical; called where there is such a mapping
+ */
+export function describeUnserved(
+  mapped: ReadonlySet<string>,
+  listAddresses: () => readonly string[],
+): string[] {
+  if (mapped.size === 0) return []
+  const has = new Set(listAddresses())
+  return [...mapped]
+    .filter((address) => !has.has(address))
+    .map((address) => `port mappings name ${address} (host_ip), which the host does not have`)
+}

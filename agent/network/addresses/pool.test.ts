@@ -9,6 +9,7 @@ const rules: PoolRules = {
   defaultInterfaces: { ipv4: 'eth0', ipv6: 'eth1.100' },
   ownAddresses: new Set(['198.51.100.1']),
   gateway: '198.51.100.254',
+  edges: new Map([['198.51.100.255', 'broadcast address of 198.51.100.0/24']]),
   subnet: parseSubnet('10.64.0.0/16'),
   subnet6: parseIpv6Network('fd62:6572:7468::/64')!,
 }
@@ -57,6 +58,7 @@ describe('a public IPv4 pool', () => {
     ['link-local', [item({ address: '169.254.1.1' })], 'items.0.address'],
     ['multicast', [item({ address: '224.0.0.1' })], 'items.0.address'],
     ["the host's own", [item({ address: '198.51.100.1' })], 'items.0.address'],
+    ["a broadcast address of the host's", [item({ address: '198.51.100.255' })], 'items.0.address'],
     ["the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
     [
       "another item's gateway",

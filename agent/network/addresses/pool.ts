@@ -34,6 +34,8 @@ export interface PoolRules {
   readonly ownAddresses: ReadonlySet<string>
   /** The host's own way out; empty: none. */
   readonly gateway: string
+  /** Network and broadcast addresses of the host's own segments, with what they are. */
+  readonly edges: ReadonlyMap<string, string>
   /** Networks of guests behind the host. */
   readonly subnet: { readonly first: number; readonly last: number }
   readonly subnet6: Ipv6Network
@@ -69,6 +71,8 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
   if (value === undefined || !isUnicast(value)) throw bad(`${at}.address`, 'must be a unicast IPv4 address')
   const address = formatIpv4(value)
   if (rules.ownAddresses.has(address)) throw bad(`${at}.address`, `${address} is the host's own`)
+  const edge = rules.edges.get(address)
+  if (edge !== undefined) throw bad(`${at}.address`, `${address} is the ${edge}`)
   if (value >= rules.subnet.first - 2 && value <= rules.subnet.last + 1)
     throw bad(`${at}.address`, `${address} is of the guests' private network`)
   if (item.gateway !== '' && parseIpv4(item.gateway) === undefined)
@@ -81,8 +85,8 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
   }
 }
 
-/** Not of this network, loopback, link-local, multicast or reserved (RFC 6890). */
-function isUnicast(value: number): boolean {
+/** Whether an address may be somebody's: not of this network, loopback, link-local, multicast or reserved (RFC 6890). */
+export function isUnicast(value: number): boolean {
   const first = value >>> 24
   return first > 0 && first !== 127 && first < 224 && value >>> 16 !== 0xa9fe
 }

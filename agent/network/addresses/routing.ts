@@ -9,7 +9,7 @@ import { kernelFacts, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
 import { availableSources, findSource, type Ipv6Mode } from './plan-ipv6.js'
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
-import type { ScannedAddress } from './plan-scan.js'
+import { readEdges, type ScannedAddress } from './plan-scan.js'
 import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
 import { scanIpv4, type ScanRequest } from './scan.js'
 import {
@@ -235,6 +235,7 @@ export class Routing {
       },
       ownAddresses: this.#readOwnAddresses(),
       gateway: ipv4?.gateway ?? '',
+      edges: readEdges(this.#facts.listIpv4()),
       subnet: parseSubnet(network.subnet),
       subnet6: parseSubnet6(network.subnet6),
     }

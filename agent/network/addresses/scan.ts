@@ -2,12 +2,13 @@ import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import type { DefaultRoute, InterfaceIpv4 } from '../../host/addresses.js'
 import { parseIpv4 } from '../subnet.js'
+import { isUnicast } from './pool.js'
 import type { HostFacts } from './host-facts.js'
 import {
   listAddresses,
-  listEdges,
   listToProbe,
   planScan,
+  readEdges,
   type ScanFacts,
   type ScannedAddress,
 } from './plan-scan.js'
@@ -46,6 +47,7 @@ export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Pro
   const range = parseCidrOrAddress(request.cidr)
   if (range?.family !== 'ipv4' || range.last - range.first >= BigInt(largest))
     throw invalidField('cidr', 'cidr: must be an IPv4 network of /24 or smaller')
+  if (!isUnicast(Number(range.first))) throw invalidField('cidr', 'cidr: must be of unicast addresses')
   const has = known.facts.listIpv4()
   const within = ({ address }: InterfaceIpv4): boolean => isWithin(address, range)
   const device = chooseInterface(request.interface, has.find(within)?.interface, known)
@@ -77,7 +79,9 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
     configured: byAddress(has.filter(({ address }) => !known.own.has(address))),
     pool: known.pool,
     assigned: known.assigned,
-    edges: new Map(onDevice.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength))),
+    edges: readEdges(onDevice),
+    isOnLink: (address) =>
+      onDevice.some((item) => isWithin(address, parseCidrOrAddress(`${item.address}/${item.prefixLength}`)!)),
     silence: request.verify ? `${device} could not be asked: it is down` : 'not asked for (verify)',
   }
 }
