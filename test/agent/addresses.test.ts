@@ -12,7 +12,7 @@ import type {
   RoutingServiceClient,
 } from '../../proto/gen/berth/agent/v1/network.js'
 import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
-import { call, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
+import { call, createGuest, createRequest, operationDone, wireMapping } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { waitFor } from '../support/wait.js'
@@ -133,12 +133,6 @@ describe('addresses of real guests', function () {
   const ask = (pid: string | undefined, ...target: string[]): string =>
     sh('nsenter', ...toolArgs(pid, 'ask', ...target)).trim()
 
-  /** A kernel that has just got an address makes sure for a second that nobody else has it. */
-  async function answered(ipv6: string, by: string): Promise<void> {
-    const isAnswered = (): boolean => ask(undefined, 'tcp', ipv6, '8081') === `${by} ${outside6}`
-    await waitFor(isAnswered, { timeoutMs: 5000, what: `${by} to answer at ${ipv6}` })
-  }
-
   const addressesOf = async (uuid: string): Promise<string[]> => {
     const { publicIpv4s, ipv6Addresses } = await guest(uuid)
     return [...publicIpv4s, ...ipv6Addresses]
@@ -228,7 +222,7 @@ describe('addresses of real guests', function () {
       const { ipv6Addresses, ipv6 } = await guest(uuid)
       expect(ipv6Addresses).to.deep.equal([ipv6])
       expect(ipv6.startsWith('2001:db8:7:1:')).to.equal(true)
-      await answered(ipv6, 'inside')
+      expect(ask(undefined, 'tcp', ipv6, '8081')).to.equal(`inside ${outside6}`)
       expect(ask(await pidOf(uuid), 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
     })
 
@@ -244,7 +238,8 @@ describe('addresses of real guests', function () {
       expect(await leaves()).to.equal(`outside ${first}`)
       await power('restartGuest', uuid)
       await serve(await pidOf(uuid), 'again')
-      for (const address of ipv6Addresses) await answered(address, 'again')
+      for (const address of ipv6Addresses)
+        expect(ask(undefined, 'tcp', address, '8081')).to.equal(`again ${outside6}`)
       expect(await leaves()).to.equal(`outside ${first}`)
     })
 
@@ -307,6 +302,63 @@ describe('addresses of real guests', function () {
       const refusal = await setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
       expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])
       expect((await readRouting()).ipv4Pool).to.have.length(8)
+    })
+  })
+
+  describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', () => {
+    const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
+    const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]
+    let uuid: string
+    let given: string
+
+    before(async () => {
+      segment.ip('route', 'add', `${farPrefix}/64`, 'via', hostAddress6)
+      await setRouting({ ipv6Prefixes: { items: [prefixItem, { ...prefixItem, prefix: farPrefix }] } })
+      const mapping = wireMapping({ protocol: 'udp', hostIp: hostAddress6, containerPort: 8081 })
+      uuid = await create({ assignNat: true, portMappings: [mapping], ipv6Addresses: [first] })
+    })
+    after(() => power('deleteGuest', uuid))
+
+    async function inside(...args: string[]): Promise<string> {
+      return sh('nsenter', `--net=/proc/${await pidOf(uuid)}/ns/net`, 'ip', '-6', '-oneline', ...args)
+    }
+
+    /** Its addresses in the kernel's order, with flags and lifetimes, and its way out; no index of an interface. */
+    async function readNetwork(): Promise<string> {
+      const addresses = await inside('address', 'show', 'dev', 'eth0', 'scope', 'global')
+      return addresses.replaceAll(/^\d+: /gm, '') + (await inside('route', 'show', 'default'))
+    }
+
+    /** By a server that leaves the choice of its address to the kernel. */
+    async function expectAnswers(name: string): Promise<void> {
+      await serve(await pidOf(uuid), name)
+      const { hostPort } = (await guest(uuid)).portMappings[0]!
+      expect(ask(undefined, 'udp', hostAddress6, `${hostPort}`)).to.equal(`${name} ${outside6}`)
+      for (const address of [first, ...nearer])
+        expect(ask(undefined, 'tcp', address, '8081')).to.equal(`${name} ${outside6}`)
+      expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
+    }
+
+    it('leaves with its first, and answers a mapping with it, once it is given the others', async () => {
+      const request = { uuid, count: 0, addresses: nearer, ifRevision: 0, operationId: '' }
+      await call(settings.assignIpv6.bind(settings), request)
+      given = await readNetwork()
+      expect(given.match(/deprecated/g)).to.have.length(2)
+      await expectAnswers('given')
+    })
+
+    it('has the same inside after a restart', async () => {
+      await power('restartGuest', uuid)
+      expect(await readNetwork()).to.equal(given)
+      await expectAnswers('restarted')
+    })
+
+    it('has the same inside after it rebooted by itself', async () => {
+      const before = await pidOf(uuid)
+      process.kill(Number(before), 'SIGTERM') // BusyBox's init reboots
+      await waitFor(async () => ![before, ''].includes(await pidOf(uuid)), { timeoutMs: 15_000 })
+      expect(await readNetwork()).to.equal(given)
+      await expectAnswers('rebooted')
     })
   })
 })

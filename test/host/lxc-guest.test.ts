@@ -15,8 +15,9 @@ describe('a guest of the lxc driver', function () {
 
   describe('a systemd guest', () => {
     it('comes up whole, confined, with its own limits in view', async () => {
-      const limits = { ...lab.host.machine().limits, vcpuMilli: 500 }
-      const machine = await prepared({ limits })
+      const { limits: plain, nic } = lab.host.machine()
+      const limits = { ...plain, vcpuMilli: 500 }
+      const machine = await prepared({ limits, nic: { ...nic, ipv6Addresses: ['fd00::5', 'fd00::6'] } })
       await lab.host.driver.initialize(machine, { password: 'correct-horse-7' })
       await lab.host.driver.start(machine, signal)
       await booted(machine)
@@ -26,6 +27,9 @@ describe('a guest of the lxc driver', function () {
         machine.nic.ipv4,
       )
       expect(lab.host.inside(machine, 'ip', '-4', 'address', 'show', 'eth0')).to.match(/brd 10\.214\.6\.255 /)
+      const ipv6 = lab.host.inside(machine, 'ip', '-6', '-oneline', 'address', 'show', 'dev', 'eth0')
+      expect(ipv6).to.match(/fd00::5\/128 scope global nodad \\/)
+      expect(ipv6).to.match(/fd00::6\/128 scope global nodad deprecated \\/)
       expect(lab.host.inside(machine, 'ip', 'route')).to.contain(`default via ${machine.nic.gateway}`)
       expect(lab.host.inside(machine, 'cat', '/sys/class/net/eth0/address')).to.equal(machine.nic.mac)
       expect(lab.host.driver.hasLxcfs()).to.equal(true)

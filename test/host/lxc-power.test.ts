@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import type { Machine, StopCause } from '../../agent/drivers/contract.js'
+import { networkLimits } from '../../shared/network-limits.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
@@ -69,6 +70,32 @@ describe('power of lxc guests', function () {
       ).to.equal(true)
       await lab.host.driver.start(machine, signal)
       expect((await observed(machine)).pid).to.not.equal(pid)
+    })
+
+    const nicWith = (ipv6Addresses: string[]): Pick<Machine, 'nic'> => ({
+      nic: { ...lab.host.machine().nic, ipv6Addresses },
+    })
+
+    it('gives a guest as many IPv6 addresses as it may have, usable before its first process runs', async () => {
+      const { max } = networkLimits.addresses
+      const addresses = Array.from({ length: max }, (_, i) => `2001:db8::${(i + 1).toString(16)}`)
+      const machine = await prepared(nicWith(addresses))
+      replaceInit(machine, 'ip -6 -oneline address show scope global >/root/seen; exec sleep 1000')
+      await lab.host.driver.start(machine, signal)
+      const path = `${lab.host.rootfs(machine)}/root/seen`
+      const count = (text: string): number => readFileSync(path, 'utf8').split(text).length - 1
+      await waitFor(() => existsSync(path) && count('\n') >= max)
+      expect([count('\n'), count(' deprecated '), count(' tentative ')]).to.deep.equal([max, max - 1, 0])
+    })
+
+    it('fails where an address is refused, and leaves nothing', async () => {
+      const machine = await prepared(nicWith(['2001:db8::5', '2001:db8::5']))
+      const error: Error = await lab.host.driver.start(machine, signal).then(
+        () => expect.fail('started'),
+        (reason: Error) => reason,
+      )
+      expect(error.message).to.match(/start-host/)
+      expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
     it('says why it failed, and leaves nothing', async () => {

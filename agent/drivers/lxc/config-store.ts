@@ -88,7 +88,7 @@ export class ConfigStore {
   }
 }
 
-const setting = /^lxc\.(cgroup2?\.(memory|cpu|pids|blkio|io)\.|net\.0\.ipv6\.)/
+const setting = /^lxc\.(cgroup2?\.(memory|cpu|pids|blkio|io)\.|hook\.start-host )/
 
 function isSetting(line: string): boolean {
   return setting.test(line)

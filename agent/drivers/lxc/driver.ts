@@ -284,6 +284,7 @@ export class LxcDriver implements Driver {
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
       seccompProfile: this.paths.seccompProfile,
+      addressesHook: this.paths.addressesHook,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
       lxcPath: this.paths.lxcPath,

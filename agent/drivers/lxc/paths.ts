@@ -4,6 +4,7 @@ import { join } from 'node:path'
 export interface LxcPaths {
   readonly lxcPath: string
   readonly support: string
+  readonly addressesHook: string
   readonly stoppedHook: string
   readonly seccompProfile: string
   readonly marks: string
@@ -21,6 +22,7 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
   return {
     lxcPath,
     support,
+    addressesHook: join(support, 'addresses-hook'),
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
     marks: join(options.runDir, 'lxc-stopped'),

@@ -1,3 +1,5 @@
+import type { MachineNic } from '../contract.js'
+
 /** An interface as `ip -json address show` gives it inside a guest. */
 export interface GuestInterface {
   readonly ifindex: number
@@ -7,12 +9,12 @@ export interface GuestInterface {
   readonly addr_info: readonly { readonly family: string; readonly local?: string }[]
 }
 
-export interface Ipv6Assignment {
+type InnerIpv6 = Pick<MachineNic, 'ipv6Addresses' | 'gateway6'>
+
+export interface Ipv6Assignment extends InnerIpv6 {
   /** Index of the guest's host-side interface. */
   readonly hostIndex: number
-  readonly ipv6Addresses: readonly string[]
   readonly gone: readonly string[]
-  readonly gateway6: string
 }
 
 /**
@@ -20,21 +22,35 @@ export interface Ipv6Assignment {
  * is nothing to do, or no such interface: the guest's root may have put it elsewhere.
  * The interface is named by its index (`if5`), for its name is the guest's choice.
  */
-export function planAssign(
-  shown: readonly GuestInterface[],
-  { hostIndex, ipv6Addresses, gone, gateway6 }: Ipv6Assignment,
-): string[] {
+export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Assignment): string[] {
+  const { hostIndex, ipv6Addresses, gone } = assignment
   const device = shown.find(({ link_index }) => link_index === hostIndex)
   if (!device) return []
   const has = new Set(device.addr_info.flatMap(({ local }) => local ?? []))
   const at = `dev if${device.ifindex}`
   const missing = ipv6Addresses.filter((address) => !has.has(address))
-  // A guest leaves with its first: of equals the kernel takes the newest, but none that is deprecated (RFC 6724, 5).
-  const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
   return [
     ...gone.filter((address) => has.has(address)).map((address) => `address delete ${address}/128 ${at}`),
+    ...planAddresses(at, assignment, missing),
+  ]
+}
+
+/**
+ * Commands of ip(8) that add IPv6 addresses to a guest's interface, and its way out: the same at its start and later.
+ * @param at the interface: `dev eth0`
+ * @param added those of its addresses that are not there yet; default: all
+ */
+export function planAddresses(
+  at: string,
+  { ipv6Addresses, gateway6 }: InnerIpv6,
+  added: readonly string[] = ipv6Addresses,
+): string[] {
+  if (added.length === 0) return []
+  // A guest leaves with its first: the kernel takes none that is deprecated before, however near (RFC 6724, 5, rule 3).
+  const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
+  return [
     // Nobody else can have it: the host answers for it alone.
-    ...missing.map((address) => `address add ${address}/128 ${at} nodad${lifetime(address)}`),
-    ...(missing.length > 0 ? [`route add default via ${gateway6} ${at}`] : []),
+    ...added.map((address) => `address add ${address}/128 ${at} nodad${lifetime(address)}`),
+    `route add default via ${gateway6} ${at}`,
   ]
 }

@@ -39,6 +39,7 @@ const facts: ConfigFacts = {
   lxcfsEntries: [],
   lxcfsDir: '/var/lib/lxcfs',
   seccompProfile: '/state/seccomp',
+  addressesHook: '/state/addresses',
   stoppedHook: '/state/hook',
   marksDir: '/run/marks',
   lxcPath: '/state/lxc',
@@ -124,16 +125,14 @@ describe('planConfig', () => {
     ],
     ['/20', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
     ['/32', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
-    ['no IPv6', machine, {}, ['!lxc.net.0.ipv6']],
+    ['no IPv6', machine, {}, ['!lxc.hook.start-host']],
     [
       'IPv6',
       withNic({ ipv6Addresses: ['2001:db8::5', 'fd00::1'] }),
       {},
       [
-        // The kernel leaves with the one that came last.
-        'lxc.net.0.ipv6.address = fd00::1/128',
-        'lxc.net.0.ipv6.address = 2001:db8::5/128',
-        'lxc.net.0.ipv6.gateway = fe80::1',
+        "lxc.hook.start-host = /state/addresses 'address add 2001:db8::5/128 dev eth0 nodad' " +
+          "'address add fd00::1/128 dev eth0 nodad preferred_lft 0' 'route add default via fe80::1 dev eth0'",
       ],
     ],
     ['no swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
@@ -195,6 +194,7 @@ describe('planConfig', () => {
     ['newline after the gateway', withNic({ gateway: '10.0.0.1\n' }), {}],
     ['IPv4 as IPv6', withNic({ ipv6Addresses: ['10.0.0.1'] }), {}],
     ['a length in IPv6', withNic({ ipv6Addresses: ['2001:db8::5/64'] }), {}],
+    ['a quote in IPv6', withNic({ ipv6Addresses: ["2001:db8::5';reboot'"] }), {}],
     ['newline in IPv6', withNic({ ipv6Addresses: ['2001:db8::5\nlxc.hook.start = /x'] }), {}],
     ['a zone in the IPv6 gateway', withNic({ ipv6Addresses: ['2001:db8::5'], gateway6: 'fe80::1%eth0' }), {}],
     ['prefix 33', withNic({ prefixLength: 33 }), {}],

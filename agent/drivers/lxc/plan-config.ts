@@ -1,4 +1,5 @@
 import type { Machine } from '../contract.js'
+import { planAddresses } from './plan-assign.js'
 import { limitsIo, planLimits, type LimitFacts } from './plan-limits.js'
 
 /** What of the host a guest's configuration depends on. */
@@ -10,6 +11,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly lxcfsEntries: readonly string[]
   readonly lxcfsDir: string
   readonly seccompProfile: string
+  readonly addressesHook: string
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
@@ -61,7 +63,9 @@ export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
     ...planConfinement(facts),
     ...planNic(machine),
     ...planGroups(machine, facts),
-    ...planHooks(facts),
+    'lxc.hook.version = 1',
+    ...planIpv6(machine, facts),
+    planStoppedHook(facts),
   ]
   for (const line of lines) refuseControlCharacters(line)
   return lines
@@ -112,17 +116,6 @@ function planNic({ nic }: Machine): string[] {
     // lxc 5.0.2 would compute the broadcast address from nothing: 0.0.255.255.
     `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix} ${broadcastOf(nic.ipv4, prefix)}`,
     `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
-    ...planNicIpv6(nic),
-  ]
-}
-
-/** Alone on its link each: guests see one another by way of the host only. */
-function planNicIpv6({ ipv6Addresses, gateway6 }: Machine['nic']): string[] {
-  if (ipv6Addresses.length === 0) return []
-  // The kernel leaves with the newest of equals: the first comes last.
-  return [
-    ...ipv6Addresses.toReversed().map((address) => `lxc.net.0.ipv6.address = ${check('ipv6', address)}/128`),
-    `lxc.net.0.ipv6.gateway = ${check('ipv6', gateway6)}`,
   ]
 }
 
@@ -150,10 +143,22 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
+/**
+ * As a guest that runs is given them. Lines of lxc's own know no lifetime, and leave an address tentative for a second,
+ * in which no service can bind to it.
+ */
+function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
+  if (ipv6Addresses.length === 0) return []
+  for (const address of [...ipv6Addresses, gateway6]) check('ipv6', address)
+  const commands = planAddresses('dev eth0', { ipv6Addresses, gateway6 })
+  const words = [check('path', facts.addressesHook), ...commands.map((command) => `'${command}'`)]
+  return [`lxc.hook.start-host = ${words.join(' ')}`]
+}
+
 /** The name is among the arguments so that the hook's processes can be told apart (runtime.ts). */
-function planHooks(facts: ConfigFacts): string[] {
+function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
-  return ['lxc.hook.version = 1', `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`]
+  return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`
 }
 
 function checkLimits({ limits }: Machine): Machine['limits'] {

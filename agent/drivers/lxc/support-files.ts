@@ -4,6 +4,18 @@ import { replaceFile } from './replace-file.js'
 import type { LxcPaths } from './paths.js'
 
 /**
+ * Run by lxc, as root on the host, once the guest's interface is there and before its first process runs: each argument
+ * is a command of ip(8) in the guest's network namespace. Where one fails the guest does not start.
+ */
+const addressesHook = `#!/bin/sh
+# command...
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+# IPv6 was switched off since the addresses were given.
+test -e /proc/net/if_inet6 || exit 0
+printf '%s\\n' "$@" | nsenter --net="/proc/$LXC_PID/ns/net" ip -batch -
+`
+
+/**
  * Run by lxc, as root on the host, once a guest has ended and its groups and interface are gone. A guest that
  * powered off gets a mark, an empty file with its name, for the agent, whether that runs or not.
  *
@@ -76,7 +88,7 @@ keyctl errno 38
 ${subvolumeCalls}`
 
 /**
- * Directories, hook and seccomp profile; replaces what an older version wrote. lxc insists that a guest's
+ * Directories, hooks and seccomp profile; replaces what an older version wrote. lxc insists that a guest's
  * root can pass (not list) all directories down to the guests', so the state directory lets everyone pass:
  * what is secret in it is so by its own mode.
  */
@@ -86,6 +98,7 @@ export async function ensureSupportFiles(paths: LxcPaths): Promise<void> {
   await chmod(paths.lxcPath, 0o711)
   await mkdir(paths.support, { recursive: true, mode: 0o700 })
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
+  await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
   await replaceFile(join(paths.support, 'restart'), restart, 0o700)
   await replaceFile(paths.seccompProfile, seccompProfile, 0o600)
