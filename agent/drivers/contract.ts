@@ -137,6 +137,11 @@ export interface Driver {
    * @returns whether anything differed
    */
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean>
+  /**
+   * Makes the interface of a running guest anew where it is gone from the host. Not running: does nothing.
+   * @returns whether it was gone
+   */
+  connect(machine: Machine): Promise<boolean>
   /** The guest's text console. */
   console(machine: Machine): Promise<Duplex>
 }

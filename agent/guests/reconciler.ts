@@ -7,6 +7,7 @@ import type { GuestContext } from './context.js'
 import type { Guests } from './guests.js'
 import { policyReasonOf, ratesOf } from './policy.js'
 import { JoinedRuns } from './joined-runs.js'
+import { LostInterfaces } from './lost-interfaces.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
 import { networkOf, type GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
@@ -44,6 +45,7 @@ export class Reconciler {
   #networkTimer: NodeJS.Timeout | undefined
   readonly #network = new JoinedRuns(() => this.#compareNetwork())
   readonly #rates = new JoinedRuns(() => this.#compareRates())
+  readonly #interfaces: LostInterfaces
   #look: NodeJS.Timeout | undefined
   /** Settles once the looks at single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
@@ -66,6 +68,7 @@ export class Reconciler {
     this.#engine = parts.engine
     this.#policy = new RestartPolicy(this.#context.now)
     this.#runningGuests = new RunningGuests(this.#context)
+    this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(uuid))
   }
 
   /** Differences found and repaired since the agent started. */
@@ -75,7 +78,7 @@ export class Reconciler {
 
   /** What a person should look at. */
   get warnings(): readonly string[] {
-    return this.#warnings
+    return [...this.#warnings, ...this.#interfaces.warnings]
   }
 
   /** Follows what guests do by themselves, each change of a guest in the journal, and what others do to nft. */
@@ -175,6 +178,7 @@ export class Reconciler {
   async #compareNetwork(): Promise<void> {
     const { addresses, shaper } = this.#context
     await this.compareRules()
+    this.#noteRepairs('network', await this.#interfaces.ensure())
     const { networks, rates } = this.#planNetwork()
     const results = await Promise.allSettled([addresses.ensure(networks), shaper.ensure(rates)])
     const failures = results.flatMap((result): unknown[] => {
@@ -185,8 +189,9 @@ export class Reconciler {
     if (failures.length > 0) throw toBerthError(failures[0], 'addresses and rates')
   }
 
-  /** Interfaces came or went: no damage, nothing to note. */
+  /** Interfaces came or went: rates follow at once, and one that is gone is noticed. */
   async #compareRates(): Promise<void> {
+    this.#noteRepairs('network', await this.#interfaces.ensure())
     await this.#context.shaper.ensure(this.#planNetwork().rates)
   }
 

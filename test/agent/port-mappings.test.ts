@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:net'
 import { call, wireMapping } from '../support/agent-calls.js'
 import { agentConfig, AgentProcess } from '../support/agent-process.js'
 import { askPeer, codeOf, SettingsHost } from '../support/settings-host.js'
+import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
 const tag = 'sp'
@@ -167,6 +168,22 @@ describe('port mappings of a guest', function () {
       expect(await askPeer(gateway, port)).to.equal('hello')
       await host.removeMapping(running, 0)
       expect(await askPeer(gateway, port)).not.to.equal('hello')
+    } finally {
+      echo.kill('SIGKILL')
+    }
+  })
+
+  it('lead into a guest again whose interface somebody deleted', async () => {
+    const echo = host.answerInside(`x${tag}-1`, 8080)
+    const answers = (port: number) => async (): Promise<boolean> => (await askPeer(gateway, port)) === 'hello'
+    try {
+      const { mappings } = await host.addMapping(running, { containerPort: 8080 })
+      const { hostPort } = mappings[0]!
+      await waitFor(answers(hostPort), { what: 'an answer' })
+      sh('ip', 'link', 'delete', `x${tag}1`)
+      expect(await answers(hostPort)()).to.equal(false)
+      await waitFor(answers(hostPort), { what: 'an answer by another interface' })
+      await host.removeMapping(running, 0)
     } finally {
       echo.kill('SIGKILL')
     }

@@ -12,6 +12,7 @@ import type {
 } from '../contract.js'
 import { assignAddresses } from './assign.js'
 import { ConfigStore } from './config-store.js'
+import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
 import type { LxcDisks } from './disks.js'
 import {
@@ -197,6 +198,11 @@ export class LxcDriver implements Driver {
     const lines = planConfig(machine, this.#configFacts(machine))
     const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
     return (await assignAddresses(init, machine.nic, gone)) || rewritten
+  }
+
+  async connect(machine: Machine): Promise<boolean> {
+    const { init, state } = this.#runtime.read(this.#name(machine))
+    return init !== undefined && state === 'running' && connectGuest(init, machine.nic)
   }
 
   async console(machine: Machine): Promise<Duplex> {

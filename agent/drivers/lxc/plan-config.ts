@@ -119,7 +119,8 @@ function planNic({ nic }: Machine): string[] {
   ]
 }
 
-function broadcastOf(ipv4: string, prefix: number): string {
+/** Of the network that an address is in. */
+export function broadcastOf(ipv4: string, prefix: number): string {
   const bytes = ipv4.split('.').map(Number)
   return bytes.map((byte, at) => byte | (255 >> Math.min(8, Math.max(0, prefix - at * 8)))).join('.')
 }

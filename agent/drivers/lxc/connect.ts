@@ -1,0 +1,26 @@
+import { readIndex } from '../../host/interfaces.js'
+import { runInNetwork } from '../../host/network-namespace.js'
+import { isSameProcess, type ProcessStat } from '../../host/proc.js'
+import { run } from '../../host/process.js'
+import type { MachineNic } from '../contract.js'
+import { planConnect, unfinishedDevice } from './plan-connect.js'
+
+/**
+ * Makes the interface of a running guest anew where somebody deleted it; the guest's end went with the host's.
+ * @returns whether it was missing
+ * @throws {CommandError} as where the guest's root has put another interface in its place
+ */
+export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<boolean> {
+  if (readIndex(nic.device) !== undefined || !isSameProcess(init.pid, init.startTime)) return false
+  const plan = planConnect(nic, init.pid)
+  const unfinished = unfinishedDevice(nic.device)
+  if (readIndex(unfinished) !== undefined) await runOnHost([`link delete dev ${unfinished}`])
+  await runOnHost(plan.create)
+  await runInNetwork(init.pid, ['-batch', '-'], { lines: plan.inside, harmless: /^$/ })
+  await runOnHost(plan.join)
+  return true
+}
+
+async function runOnHost(commands: readonly string[]): Promise<void> {
+  await run('ip', ['-batch', '-'], { stdin: `${commands.join('\n')}\n` })
+}
