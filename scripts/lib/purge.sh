@@ -6,11 +6,14 @@
 kernel_record=/var/lib/.berth-kernel-settings.json
 
 purge_host() {
-  purge_guests
+  if names_known; then purge_guests; fi
   purge_processes
-  purge_network
+  if names_known; then purge_network; fi
   purge_storage
 }
+
+# False for a set-up that was killed before it wrote a configuration: nothing else was made then.
+names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Guests by their cgroups, which only root on the host can make and enter: lxc.payload.NAME, lxc.monitor.NAME, with
 # NAME = prefix and id. The payload is killed first: its monitor then cleans up and ends.
@@ -21,13 +24,13 @@ purge_guests() {
     wait_until_empty 50 "lxc.monitor.$name" || kill_group "lxc.monitor.$name"
     remove_groups "lxc.payload.$name" "lxc.monitor.$name"
   done
-  remove_groups "lxc.pivot.$(agent_get network.interface_prefix bt)"
+  remove_groups "lxc.pivot.$(agent_get network.interface_prefix)"
 }
 
 # Names of guests that are this instance's: another LXC user might name containers alike.
 guest_names() {
   local prefix name
-  prefix=$(agent_get network.interface_prefix bt)
+  prefix=$(agent_get network.interface_prefix)
   find /sys/fs/cgroup -maxdepth 2 -type d -name "lxc.*.$prefix-*" 2>/dev/null |
     sed -nE "s#.*/lxc\.(payload|monitor)\.($prefix-[0-9]+)\$#\2#p" | sort -u |
     while read -r name; do
@@ -109,9 +112,9 @@ instance_processes() {
 # of every family last: a guest that would not end is on no network before the rules go.
 purge_network() {
   local table bridge prefix family name
-  table=$(agent_get network.table berth)
-  bridge=$(agent_get network.bridge berth0)
-  prefix=$(agent_get network.interface_prefix bt)
+  table=$(agent_get network.table)
+  bridge=$(agent_get network.bridge)
+  prefix=$(agent_get network.interface_prefix)
   purge_addresses "$table" "$bridge"
   ip link delete "$bridge" 2>/dev/null || true
   while read -r name; do ip link delete "$name" 2>/dev/null || true; done < <(
@@ -148,7 +151,7 @@ purge_storage() {
     unmount_below "$pool"
   else
     remove_subvolumes "$pool"
-    [ -z "$(agent_get storage.device '')" ] || unmount_below "$pool"
+    [ -z "$(agent_get storage.device)" ] || unmount_below "$pool"
   fi
   unmount_below "$(agent_state_dir)"
   unmount_below "$(agent_run_dir)"
@@ -201,7 +204,18 @@ remove_made_in() {
   rmdir "$directory" 2>/dev/null || true
 }
 
-# Before anything is destroyed: a purge that stops halfway is worse than none.
+# Before anything is destroyed. What an instance does not say is never guessed: it would be another's.
+check_instance() {
+  local title=${instance:+"instance '$instance'"}
+  instance_is_known || fail "there is no ${title:-Berth} on this machine." 'Nothing was removed.'
+  read_configs values_for_down
+  names_known || [ ! -e "$var_dir" ] ||
+    fail "the names of what ${title:-Berth} made are not known: $(config_of agent) is gone." \
+      "Put it back; or remove $var_dir yourself, then run this script again." 'Nothing was removed.'
+  check_directories
+}
+
+# A purge that stops halfway is worse than none.
 check_directories() {
   local directory
   for directory in "$(agent_state_dir)" "$(agent_run_dir)" "$(gateway_state_dir)" "$(gateway_run_dir)" "$(pool_dir)"; do

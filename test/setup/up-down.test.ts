@@ -108,8 +108,10 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  before(() => void purge()) // what an earlier, killed run left
-  after(() => void purge())
+  // What an earlier, killed run left; mostly nothing, which is refused.
+  const clear = (): void => void spawnSync('scripts/down', ['--instance', name, '--purge'])
+  before(clear)
+  after(clear)
 
   it('up: from nothing to a host that is online, with the image built', async () => {
     const output = script('scripts/up')
