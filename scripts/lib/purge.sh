@@ -228,22 +228,34 @@ check_directories() {
 }
 
 # Kernel settings that agents changed, the last first: those still as they were set (agent/daemon/kernel-record.ts).
-# Nothing while another agent needs them, and nothing over a boot, which has undone them.
+# Those of the network, `NAMESPACE:PATH`, once no other agent is in this network namespace; the others once none is left.
+# Nothing over a boot, which has undone them.
 restore_kernel_settings() {
-  local user path before value
+  local users user own
   [ -r "$kernel_record" ] || return 0
-  while read -r user; do [ ! -d "$user" ] || return 0; done < <(kernel_record_section users)
+  own=$(stat -Lc %i /proc/self/ns/net)
+  users=$(kernel_record_section users | while read -r user; do [ ! -d "${user% *}" ] || echo "${user##* }"; done)
   if grep -qF "$(cat /proc/sys/kernel/random/boot_id)" "$kernel_record"; then
-    while read -r path before; do
-      value=$(kernel_record_section set | awk -v path="$path" '$1 == path { print $2 }')
-      [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
-      [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
-    done < <(kernel_record_section before | tac)
+    grep -qxE "0|$own" <<<"$users" || put_back "^$own:"
+    [ -n "$users" ] || put_back '^[^0-9]'
   fi
-  rm -f "$kernel_record"
+  [ -n "$users" ] || rm -f "$kernel_record"
 }
 
-# Of the record, which has one line a value: items of a list, or names with their numbers. kernel_record_section NAME
+# Settings whose name in the record matches. put_back PATTERN
+put_back() {
+  local key path before value
+  while read -r key before; do
+    path=${key#*:}
+    value=$(kernel_record_section set | awk -v key="$key" '$1 == key { print $2 }')
+    [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
+    [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
+  done < <(kernel_record_section before | grep -E "$1" | tac)
+  # While the record stays: what is put back is not so again, whoever sets it.
+  sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
+}
+
+# Of the record, which has one line a value: names with their numbers. kernel_record_section NAME
 kernel_record_section() {
   awk -F '"' -v want="$1" '
     /^  "/ { section = $2 }
