@@ -181,6 +181,26 @@ unmount_below() {
   done
 }
 
+# Of a Redis server that is not the gateway's own, its keys go. Sets `left` to what stays of them.
+purge_store() {
+  local url prefix output
+  url=$(daemon_environment gateway && printenv BERTH_REDIS_URL || gateway_get redis.url)
+  [ -n "$url" ] || return 0
+  prefix=$(gateway_get redis.prefix)
+  if [ "${instance:+$prefix}" = berth: ]; then output="the prefix is the first instance's"
+  elif output=$(remove_keys 2>&1 </dev/null 9>&-); then note "$output" && return 0; fi
+  left="the keys $prefix* are left in the Redis server at $(sed -E 's#^[a-z]+://(.*@)?##' <<<"$url")"
+  note "$left: ${output:-the program is not there}"
+}
+
+remove_keys() (
+  main=$lib_dir/dist/gateway/main.js
+  [ -e "$main" ] || main=dist/gateway/main.js
+  program=$(command -v node) && [ -e "$main" ] || exit 1
+  daemon_environment gateway
+  exec timeout 120 "$program" "$main" purge --config "$(config_of gateway)"
+)
+
 # Files, last: what was removed before is found through them.
 purge_files() {
   local directory

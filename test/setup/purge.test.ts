@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { markOf } from '../../agent/network/addresses/mark.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
@@ -160,6 +161,46 @@ describe('scripts/down --purge without a working agent', function () {
     await waitFor(
       () => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '),
     )
+  })
+
+  describe('a Redis server that is not the gateway’s own', () => {
+    const prefix = `berth-${name}:`
+    let server: TestRedis
+    before(async () => (server = await startTestRedis()))
+    after(() => server.stop())
+
+    function configure(url: string, redis = `{ prefix: '${prefix}' }`): void {
+      writeConfigs()
+      const file = join(etc, 'gateway.yaml')
+      writeFileSync(file, `${readFileSync(file, 'utf8')}redis: ${redis}\n`)
+      writeFileSync(join(etc, 'gateway.env'), `BERTH_REDIS_URL=${url}\n`)
+    }
+
+    it('loses the keys of the instance, and no other', async () => {
+      const { client } = await server.openStore()
+      const [own, others] = [`${prefix}hosts`, `berth-${name}y:hosts`]
+      await client.mSet([own, '1', others, '1'])
+      configure(server.url)
+      const { code, output } = purge()
+      expect([code, await client.exists([own]), await client.exists([others])]).to.deep.equal([0, 0, 1])
+      expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
+    })
+
+    it('that cannot be reached: says what is left, without the password', () => {
+      configure('redis://user:secret@127.0.0.1:1/0')
+      const { code, output } = purge()
+      expect([code, traces()], output).to.deep.equal([0, []])
+      expect(output).to.include(`the keys ${prefix}* are left in the Redis server at 127.0.0.1:1/0`)
+      expect(output).to.not.include('nothing is left').and.not.include('secret')
+    })
+
+    it('keeps keys of the first instance’s prefix', async () => {
+      const { client } = await server.openStore()
+      await client.set('berth:hosts', '1')
+      configure(server.url, '{}')
+      expect(purge().output).to.include('the keys berth:* are left')
+      expect(await client.exists(['berth:hosts'])).to.equal(1)
+    })
   })
 
   describe('kernel settings', () => {
