@@ -227,7 +227,10 @@ remove_made_in() {
 # Before anything is destroyed. What an instance does not say is never guessed: it would be another's.
 check_instance() {
   local title=${instance:+"instance '$instance'"}
-  instance_is_known || fail "there is no ${title:-Berth} on this machine." 'Nothing was removed.'
+  if ! instance_is_known; then
+    others_are_there || rm -f "$setup_lock"
+    fail "there is no ${title:-Berth} on this machine." 'Nothing was removed.'
+  fi
   read_configs values_for_down
   names_known || [ ! -e "$var_dir" ] ||
     fail "the names of what ${title:-Berth} made are not known: $(config_of agent) is gone." \
@@ -283,11 +286,16 @@ kernel_record_section() {
   ' "$kernel_record"
 }
 
+others_are_there() {
+  local other
+  for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
+  return 1
+}
+
 # What all instances share goes with the last.
 purge_shared() {
-  local other
   restore_kernel_settings
-  for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
+  if others_are_there; then return 0; fi
   remove_lxcfs
   remove_stale_policy
   rm -f "$policy_lock" "$kernel_record"

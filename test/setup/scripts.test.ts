@@ -1,4 +1,13 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
@@ -109,6 +118,22 @@ describe('scripts', () => {
           expect(start).to.be.greaterThan(sorted[at - 1]?.[1] ?? 0)
         })
       }
+    })
+
+    it('up refuses a named one whose configuration leaves its bridge out, or that the program refuses', () => {
+      makeInstance('own', 5)
+      const file = join(dir, 'own', 'agent.yaml')
+      const whole = readFileSync(file, 'utf8')
+      const read = (text: string): string => {
+        writeFileSync(file, text)
+        const { code, output } = shell(
+          `set_instance own; etc_dir=${join(dir, 'own')}; read_configs values_for_up`,
+        )
+        return `${code}: ${output}`
+      }
+      expect(read(whole)).to.equal('0: ')
+      expect(read(whole.replace(/^ {2}bridge: .*$/m, ''))).to.match(/^1: .* does not set network\.bridge: /)
+      expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
     it('an existing configuration is left as it is', () => {
