@@ -24,6 +24,9 @@ command('serve', 'run the gateway').action(({ config }: Options) => main(config,
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
   main(config, async (parsed) => void console.log(JSON.stringify(parsed, null, 2))),
 )
+command('purge', 'remove what this configuration has in a Redis server that is not the gateway’s own').action(
+  ({ config }: Options) => main(config, purge),
+)
 command('init', 'make the certificate authority, the secret and an administrator’s key; keeps what is there')
   .requiredOption('--admin-key-file <file>', 'gets the key, mode 0600; an existing file is kept')
   .action(({ config, adminKeyFile }: Options & { adminKeyFile: string }) =>
@@ -48,11 +51,18 @@ async function main(configPath: string, run: (config: GatewayConfig) => Promise<
   }
 }
 
+async function purge({ redis }: GatewayConfig): Promise<void> {
+  const { purgeStore } = await import('./store/purge.js')
+  const url = readRedisUrl() || redis.url
+  if (url) console.log(`${await purgeStore(url, redis.prefix)} keys ${redis.prefix}* removed`)
+}
+
+const readRedisUrl = (): string => process.env['BERTH_REDIS_URL'] ?? ''
+
 async function serve(config: GatewayConfig): Promise<void> {
   const { startGateway } = await import('./gateway.js')
   const log = createLogger({ name: 'berth-gateway', level: config.log_level })
-  const redisUrl = process.env['BERTH_REDIS_URL'] ?? ''
-  const close = await startGateway({ config, redisUrl, version, log })
+  const close = await startGateway({ config, redisUrl: readRedisUrl(), version, log })
   await new Promise<void>((stop) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
   })

@@ -3,18 +3,19 @@ import { readFile, rm } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
+import { readNetworkNamespace } from '../host/network-namespace.js'
 import { noteSysctlChanges } from '../host/sysctl-change.js'
 import { findSysctl, writeSysctl } from '../host/sysctl.js'
 import {
   planBoot,
   planChange,
+  planLeave,
   planLimits,
-  planRestore,
   planUser,
   type KernelRecord,
 } from './plan-kernel-record.js'
 
-/** One for all agents of a host: its kernel's settings are theirs together. */
+/** One for all agents of a machine: its kernel is theirs together, whatever network namespaces they are in. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
@@ -26,36 +27,39 @@ export async function recordKernelSettings(
   bridge: string,
   file = kernelRecordFile,
 ): Promise<void> {
+  const netns = readNetworkNamespace()
   const limits = planLimits(new Map())
-  const has = await readSettings(limits.map(({ path }) => path))
+  const has = readSettings(limits.map(({ path }) => path))
   const raised = planLimits(has).filter(({ path }) => has.has(path))
-  await update(file, (record) => raised.reduce(planChange, planUser(record, stateDir)))
+  await update(file, (record) =>
+    raised.reduce((noted, change) => planChange(noted, netns, change), planUser(record, { stateDir, netns })),
+  )
   let turn = Promise.resolve()
   noteSysctlChanges((change) => {
     if (change.path.split('/').includes(bridge)) return Promise.resolve()
-    const noted = turn.then(() => update(file, (record) => planChange(record, change)))
+    const noted = turn.then(() => update(file, (record) => planChange(record, netns, change)))
     turn = noted.catch(() => undefined)
     return noted
   })
 }
 
-/** Puts back what is still as agents set it, unless another agent of this host is left. */
+/** Puts back what is still as agents set it, unless another agent needs it. */
 export async function restoreKernelSettings(
   stateDir: string,
   log: Logger,
   file = kernelRecordFile,
 ): Promise<void> {
-  const record = await readRecord(file)
-  const users = record.users.filter((user) => user !== stateDir && existsSync(user))
-  if (users.length > 0) return writeRecord(file, { ...record, users })
-  for (const { path, value } of planRestore(record, await readSettings(Object.keys(record.before)))) {
+  const user = { stateDir, netns: readNetworkNamespace() }
+  const { record, restore } = planLeave(await readRecord(file), user, existsSync)
+  for (const { path, before, value } of restore) {
+    if (findSysctl(path) !== value || before === value) continue
     try {
-      await writeSysctl(path, value)
+      await writeSysctl(path, before)
     } catch (error) {
-      log.warn({ path, value, reason: describeError(error) }, 'kernel setting not put back')
+      log.warn({ path, value: before, reason: describeError(error) }, 'kernel setting not put back')
     }
   }
-  await rm(file, { force: true })
+  await (record ? writeRecord(file, record) : rm(file, { force: true }))
 }
 
 async function update(file: string, change: (record: KernelRecord) => KernelRecord): Promise<void> {
@@ -75,11 +79,11 @@ async function readRecord(file: string): Promise<KernelRecord> {
   try {
     return planBoot(JSON.parse(await readFile(file, 'utf8')) as KernelRecord, boot)
   } catch {
-    return { boot, users: [], before: {}, set: {} }
+    return { boot, users: {}, before: {}, set: {} }
   }
 }
 
-async function readSettings(paths: readonly string[]): Promise<Map<string, number>> {
+function readSettings(paths: readonly string[]): Map<string, number> {
   const has = new Map<string, number>()
   for (const path of paths) {
     const value = findSysctl(path)

@@ -1,12 +1,25 @@
 import { expect } from 'chai'
-import { planBoot, planChange, planLimits, planRestore, planUser } from './plan-kernel-record.js'
+import {
+  planBoot,
+  planChange,
+  planLeave,
+  planLimits,
+  planUser,
+  type KernelRecord,
+} from './plan-kernel-record.js'
 
 const forwarding = 'net/ipv6/conf/all/forwarding'
 const acceptRa = 'net/ipv6/conf/eth0/accept_ra'
+const pidMax = 'kernel/pid_max'
+/** Two network namespaces. */
+const [host, guest] = [4_026_531_840, 4_026_532_000]
 
 describe('record of kernel settings', () => {
-  const none = { boot: 'b', users: [], before: {}, set: {} }
-  const changed = planChange(none, { path: forwarding, before: 0, value: 1 })
+  const none: KernelRecord = { boot: 'b', users: {}, before: {}, set: {} }
+  const forwards = { path: forwarding, before: 0, value: 1 }
+  const changed = planChange(none, host, forwards)
+  const key = `${host}:${forwarding}`
+  const everywhere = (): boolean => true
 
   it('notes limits that are about to be raised, and nothing else', () => {
     const has = new Map(planLimits(new Map()).map(({ path, value }) => [path, value]))
@@ -16,54 +29,77 @@ describe('record of kernel settings', () => {
     expect(planLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('notes an agent once', () => {
-    expect(planUser(planUser(none, '/a'), '/a').users).to.deep.equal(['/a'])
-  })
-
-  it('nothing that no agent wrote is put back', () => {
-    expect(planRestore(none, new Map([[forwarding, 1]]))).to.deep.equal([])
+  it('notes an agent once, where it is now', () => {
+    const there = planUser(none, { stateDir: '/a', netns: guest })
+    expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
   it('keeps the first value while agents change their own, and takes what somebody else set since', () => {
-    const again = planChange(changed, { path: forwarding, before: 1, value: 2 })
-    expect(again).to.deep.include({ before: { [forwarding]: 0 }, set: { [forwarding]: 2 } })
-    const others = planChange(changed, { path: forwarding, before: 3, value: 1 })
-    expect(others).to.deep.include({ before: { [forwarding]: 3 }, set: { [forwarding]: 1 } })
+    const again = planChange(changed, host, { path: forwarding, before: 1, value: 2 })
+    expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
+    const others = planChange(changed, host, { path: forwarding, before: 3, value: 1 })
+    expect(others).to.deep.include({ before: { [key]: 3 }, set: { [key]: 1 } })
   })
 
-  it('keeps no values over a boot, but the agents', () => {
-    const record = planUser(changed, '/a')
+  it('knows settings of the network in each namespace, and the kernel’s once', () => {
+    const both = [host, guest].reduce(
+      (record, netns) =>
+        planChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
+      planChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
+    )
+    expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
+  })
+
+  it('keeps no values over a boot, but the agents, without their namespaces', () => {
+    const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
-    expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: ['/a'], before: {}, set: {} })
+    expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
   })
 
-  it('puts back only what is still as an agent set it, the last first', () => {
-    const record = planChange(planChange(none, { path: acceptRa, before: 1, value: 2 }), {
-      path: forwarding,
-      before: 0,
-      value: 1,
-    })
-    const both = [
-      { path: forwarding, value: 0 },
-      { path: acceptRa, value: 1 },
+  describe('an agent that goes', () => {
+    const a = { stateDir: '/a', netns: host }
+    const record = planChange(
+      planChange(planUser(changed, a), host, { path: acceptRa, before: 1, value: 2 }),
+      host,
+      { path: pidMax, before: 7, value: 8 },
+    )
+    const networks = [
+      { path: acceptRa, before: 1, value: 2 },
+      { path: forwarding, before: 0, value: 1 },
     ]
-    expect(
-      planRestore(
-        record,
-        new Map([
-          [acceptRa, 2],
-          [forwarding, 1],
-        ]),
-      ),
-    ).to.deep.equal(both)
-    expect(
-      planRestore(
-        record,
-        new Map([
-          [acceptRa, 0],
-          [forwarding, 1],
-        ]),
-      ),
-    ).to.deep.equal(both.slice(0, 1))
+    const kernels = [{ path: pidMax, before: 7, value: 8 }]
+
+    it('as the only one puts back everything, the last first', () =>
+      expect(planLeave(record, a, everywhere)).to.deep.equal({
+        record: undefined,
+        restore: [...kernels, ...networks],
+      }))
+
+    it('where nothing was noted puts back nothing', () =>
+      expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
+
+    for (const [what, netns, restore] of [
+      ['beside it: nothing', host, []],
+      ['in another namespace: what is its own namespace’s', guest, networks],
+      ['not started since the boot: nothing', 0, []],
+    ] as const)
+      it(`puts back, with another ${what}`, () => {
+        const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
+        expect(left.restore).to.deep.equal(restore)
+        expect(left.record?.users).to.deep.equal({ '/b': netns })
+        const kept = restore.length > 0 ? { [pidMax]: 7 } : record.before
+        expect(left.record?.before).to.deep.equal(kept)
+      })
+
+    it('as the last of another namespace leaves the host’s own settings as they are', () => {
+      const there = planUser(none, { stateDir: '/b', netns: guest })
+      const { restore } = planLeave(planChange(there, guest, forwards), a, () => false)
+      expect(restore).to.deep.equal([])
+    })
+
+    it('counts no agent whose state directory is gone', () =>
+      expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(
+        undefined,
+      ))
   })
 })

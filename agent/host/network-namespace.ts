@@ -1,4 +1,10 @@
+import { statSync } from 'node:fs'
 import { CommandError, run } from './process.js'
+
+/** Inode number of this process' own: no two have the same at a time (namespaces(7)). */
+export function readNetworkNamespace(): number {
+  return statSync('/proc/self/ns/net').ino
+}
 
 export interface NetworkCommands {
   /** For ip's batch mode. */

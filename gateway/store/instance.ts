@@ -71,7 +71,7 @@ function thisProcess(): ProcessName {
 }
 
 /** @returns `undefined` when it ran somewhere this process cannot see */
-function isAliveHere(id: string): boolean | undefined {
+export function isAliveHere(id: string): boolean | undefined {
   const [place, pid, startTicks] = id.split('/')
   if (place !== thisProcess().place) return undefined
   return readStartTicks(Number(pid)) === startTicks

@@ -244,7 +244,7 @@ ensure_daemon() {
 # Another program on our port is better said here than found in a log.
 check_port_free() {
   local listen owner
-  listen=$(config_get "$(config_of "$1")" listen "$([ "$1" = agent ] && echo 127.0.0.1:7443 || echo 127.0.0.1:8080)")
+  listen=$(configured_value "$1" listen)
   owner=$(ss -Hltnp "sport = :${listen##*:}" 2>/dev/null | sed -nE 's/.*users:\(\("([^"]+)",pid=([0-9]+).*/\1 (pid \2)/p' | head -n 1)
   [ -z "$owner" ] || fail "port ${listen##*:} is in use by $owner." "Stop it, or set \`listen\` in $(config_of "$1")."
 }

@@ -29,26 +29,14 @@ started_file_of() { echo "$var_dir/.$1-started"; }
 
 runs_systemd() { [ -d /run/systemd/system ]; }
 
-# A value of a configuration file: two levels of plain scalars, which is all that Berth's have.
-# The daemons read the files with a YAML parser; this one works when they cannot. config_get FILE KEY DEFAULT
-config_get() {
-  local value=''
-  [ ! -r "$1" ] || value=$(awk -v want="$2" '
-    /^[ \t]*(#|$)/ { next }
-    match($0, /^ */) { indent = RLENGTH }
-    {
-      key = $0; sub(/:.*/, "", key); gsub(/[ \t]/, "", key)
-      value = $0; sub(/^[^:]*:[ \t]*/, "", value); sub(/[ \t]+#.*$/, "", value); sub(/[ \t]+$/, "", value)
-      if (value ~ /^".*"$/ || value ~ /^\047.*\047$/) value = substr(value, 2, length(value) - 2)
-      if (indent == 0) section = key
-      path = indent == 0 ? key : section "." key
-      if (path == want) { print value; exit }
-    }' "$1")
-  echo "${value:-$3}"
-}
+# --- values of the configurations, by `PROGRAM KEY`: nothing knows them before read_configs
 
-agent_get() { config_get "$(config_of agent)" "$@"; }
-gateway_get() { config_get "$(config_of gateway)" "$@"; }
+declare -A configured=()
+
+# configured_value PROGRAM KEY [DEFAULT], the default where nothing is known of the instance
+configured_value() { echo "${configured["$1 $2"]:-${3:-}}"; }
+agent_get() { configured_value agent "$@"; }
+gateway_get() { configured_value gateway "$@"; }
 
 agent_state_dir() { agent_get state_dir "$var_dir/agent"; }
 agent_run_dir() { agent_get run_dir "$run_base/agent"; }
@@ -56,6 +44,131 @@ gateway_state_dir() { gateway_get state_dir "$var_dir/gateway"; }
 gateway_run_dir() { gateway_get run_dir "$run_base/gateway"; }
 pool_dir() { agent_get storage.pool "$var_dir/pool"; }
 loop_file() { agent_get storage.loop_file "$var_dir/pool.img"; }
+
+# Sets `configured`. READER prints `KEY<tab>VALUE` a line for the program that it is given. read_configs READER
+read_configs() {
+  local program values key value
+  configured=()
+  for program in agent gateway; do
+    values=$("$1" "$program") || exit 1
+    while IFS=$'\t' read -r key value; do [ -z "$key" ] || configured["$program $key"]=$value; done <<<"$values"
+  done
+}
+
+# What `up` has just built says what the daemons will read.
+values_for_up() {
+  local values
+  values=$(values_by_program . "$1") || fail "$(config_of "$1") cannot be used."
+  check_own_values "$1" "$values"
+  echo "$values"
+}
+
+# By whatever program is there, or as `up` had them last, or by the shell; nothing where there is neither.
+values_for_down() {
+  local values='' file
+  file=$(config_of "$1")
+  if [ -e "$file" ] && values=$(values_by_program . "$1" 2>/dev/null || values_by_program "$lib_dir" "$1"); then
+    check_own_values "$1" "$values"
+  elif [ -s "$(values_record "$1")" ]; then
+    values=$(cat "$(values_record "$1")")
+  elif [ -e "$file" ]; then
+    values=$(values_by_shell "$1") || fail "$file, line ${values##*$'\n'}" \
+      'Build the program (npm install && npm run build), which reads all of YAML, or write that line plainly.'
+    check_own_values "$1" "$values"
+  fi
+  echo "$values"
+}
+
+# Stopping needs no more than the directories, which are known without.
+values_for_stop() { (values_for_down "$1" 2>/dev/null) || true; }
+
+# values_by_program DIRECTORY PROGRAM; the program says itself what it does not accept
+values_by_program() {
+  local json
+  [ -e "$1/dist/$2/main.js" ] && command -v node >/dev/null || return 1
+  json=$(timeout 60 node "$1/dist/$2/main.js" check-config --config "$(config_of "$2")" 9>&- </dev/null) || return 1
+  node -e '
+    const print = (value, path) => {
+      if (value !== null && typeof value === "object" && !Array.isArray(value))
+        for (const key in value) print(value[key], [...path, key])
+      else console.log(`${path.join(".")}\t${value}`)
+    }
+    print(JSON.parse(require("node:fs").readFileSync(0, "utf8")), [])' 9>&- <<<"$json"
+}
+
+# What a key has that is left out is in the example. Fails with the line that the shell cannot read.
+values_by_shell() {
+  local values
+  if ! values=$(config_lines "$(config_of "$1")"); then echo "$values" && return 1; fi
+  { config_lines "systemd/$1.example.yaml" && echo "$values"; } | awk -F '\t' '{ last[$1] = $0 } END { for (key in last) print last[key] }'
+}
+
+# Mappings of plain or simply quoted scalars, two levels deep; lists are skipped. All other YAML is refused, and none
+# is taken for what it is not. config_lines FILE
+config_lines() {
+  awk '
+    function refuse() { print NR ": the shell cannot read it: " $0; exit 1 }
+    /^ *(#.*)?$/ { next }
+    /[\t\r]/ { refuse() }
+    /^ *- +[A-Za-z0-9.:\/_-]+ *$/ { next }
+    !/^ *[a-z0-9_]+:( |$)/ { refuse() }
+    {
+      match($0, /^ */); indent = RLENGTH
+      key = value = substr($0, indent + 1)
+      sub(/:.*/, "", key); sub(/^[^:]*: */, "", value); sub(/(^| +)#.*/, "", value); sub(/ +$/, "", value)
+      if (value ~ /^\[[^][{}"\047]*\]$/) next
+      if (value ~ /^("[^"\\]*"|\047[^\047]*\047)$/) value = substr(value, 2, length(value) - 2)
+      else if (value !~ /^([A-Za-z0-9.\/].*)?$/ || value ~ /:( |$)/) refuse()
+      if (indent == 0) { section = key; child = 0; print key "\t" value; next }
+      if (child == 0) child = indent
+      if (section == "" || indent < child) refuse()
+      if (indent == child) print section "." key "\t" value
+    }' "$1"
+}
+
+values_record() { echo "$var_dir/.$1-values"; }
+
+# For a purge that has neither program nor configuration any more. A URL may hold a password.
+keep_values() {
+  local program key
+  for program in agent gateway; do
+    (
+      umask 077
+      for key in "${!configured[@]}"; do
+        [[ $key != "$program "* ]] || printf '%s\t%s\n' "${key#* }" "${configured[$key]}"
+      done | sort >"$(values_record "$program").new"
+    )
+    mv "$(values_record "$program").new" "$(values_record "$program")"
+  done
+}
+
+# What no two instances may share: where a named one leaves it out it would have the first one's.
+own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
+
+# check_own_values PROGRAM VALUES
+check_own_values() {
+  local key value file records
+  file=$(config_of "$1")
+  [ -z "$instance" ] || while IFS=$'\t' read -r key value; do
+    grep -vE '^[[:blank:]]*#' "$file" | grep -qwF -e "$value" ||
+      fail "$file does not set $key: it would be the first instance's $value." 'Nothing was changed.'
+  done < <(grep -E "$own_keys" <<<"$2")
+  for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
+    [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
+    value=$(grep -m 1 -xFf <(grep -E '^(state_dir|run_dir|storage\.(pool|loop_file))' "$records") <<<"$2") || continue
+    fail "$file: ${value/$'\t'/: } is another instance's, of $(dirname "$records")." 'Nothing was changed.'
+  done
+}
+
+# Whether anything of the instance is on this machine.
+instance_is_known() {
+  local path
+  for path in "$etc_dir" "$var_dir" "$run_base" "$log_dir" "$lib_dir" "$lib_dir.new" "$lib_dir.old" \
+    "$(unit_file agent)" "$(unit_file gateway)"; do
+    [ ! -e "$path" ] || return 0
+  done
+  return 1
+}
 
 # The API as reached from this host: a wildcard address is reached at loopback.
 api_url() {

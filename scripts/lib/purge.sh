@@ -6,11 +6,14 @@
 kernel_record=/var/lib/.berth-kernel-settings.json
 
 purge_host() {
-  purge_guests
+  if names_known; then purge_guests; fi
   purge_processes
-  purge_network
+  if names_known; then purge_network; fi
   purge_storage
 }
+
+# False for a set-up that was killed before it wrote a configuration: nothing else was made then.
+names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Guests by their cgroups, which only root on the host can make and enter: lxc.payload.NAME, lxc.monitor.NAME, with
 # NAME = prefix and id. The payload is killed first: its monitor then cleans up and ends.
@@ -21,13 +24,13 @@ purge_guests() {
     wait_until_empty 50 "lxc.monitor.$name" || kill_group "lxc.monitor.$name"
     remove_groups "lxc.payload.$name" "lxc.monitor.$name"
   done
-  remove_groups "lxc.pivot.$(agent_get network.interface_prefix bt)"
+  remove_groups "lxc.pivot.$(agent_get network.interface_prefix)"
 }
 
 # Names of guests that are this instance's: another LXC user might name containers alike.
 guest_names() {
   local prefix name
-  prefix=$(agent_get network.interface_prefix bt)
+  prefix=$(agent_get network.interface_prefix)
   find /sys/fs/cgroup -maxdepth 2 -type d -name "lxc.*.$prefix-*" 2>/dev/null |
     sed -nE "s#.*/lxc\.(payload|monitor)\.($prefix-[0-9]+)\$#\2#p" | sort -u |
     while read -r name; do
@@ -109,9 +112,9 @@ instance_processes() {
 # of every family last: a guest that would not end is on no network before the rules go.
 purge_network() {
   local table bridge prefix family name
-  table=$(agent_get network.table berth)
-  bridge=$(agent_get network.bridge berth0)
-  prefix=$(agent_get network.interface_prefix bt)
+  table=$(agent_get network.table)
+  bridge=$(agent_get network.bridge)
+  prefix=$(agent_get network.interface_prefix)
   purge_addresses "$table" "$bridge"
   ip link delete "$bridge" 2>/dev/null || true
   while read -r name; do ip link delete "$name" 2>/dev/null || true; done < <(
@@ -148,7 +151,7 @@ purge_storage() {
     unmount_below "$pool"
   else
     remove_subvolumes "$pool"
-    [ -z "$(agent_get storage.device '')" ] || unmount_below "$pool"
+    [ -z "$(agent_get storage.device)" ] || unmount_below "$pool"
   fi
   unmount_below "$(agent_state_dir)"
   unmount_below "$(agent_run_dir)"
@@ -178,6 +181,26 @@ unmount_below() {
   done
 }
 
+# Of a Redis server that is not the gateway's own, its keys go. Sets `left` to what stays of them.
+purge_store() {
+  local url prefix output
+  url=$(daemon_environment gateway && printenv BERTH_REDIS_URL || gateway_get redis.url)
+  [ -n "$url" ] || return 0
+  prefix=$(gateway_get redis.prefix)
+  if [ "${instance:+$prefix}" = berth: ]; then output="the prefix is the first instance's"
+  elif output=$(remove_keys 2>&1 </dev/null 9>&-); then note "$output" && return 0; fi
+  left="the keys $prefix* are left in the Redis server at $(sed -E 's#^[a-z]+://(.*@)?##' <<<"$url")"
+  note "$left: ${output:-the program is not there}"
+}
+
+remove_keys() (
+  main=$lib_dir/dist/gateway/main.js
+  [ -e "$main" ] || main=dist/gateway/main.js
+  program=$(command -v node) && [ -e "$main" ] || exit 1
+  daemon_environment gateway
+  exec timeout 120 "$program" "$main" purge --config "$(config_of gateway)"
+)
+
 # Files, last: what was removed before is found through them.
 purge_files() {
   local directory
@@ -201,7 +224,21 @@ remove_made_in() {
   rmdir "$directory" 2>/dev/null || true
 }
 
-# Before anything is destroyed: a purge that stops halfway is worse than none.
+# Before anything is destroyed. What an instance does not say is never guessed: it would be another's.
+check_instance() {
+  local title=${instance:+"instance '$instance'"}
+  if ! instance_is_known; then
+    others_are_there || rm -f "$setup_lock"
+    fail "there is no ${title:-Berth} on this machine." 'Nothing was removed.'
+  fi
+  read_configs values_for_down
+  names_known || [ ! -e "$var_dir" ] ||
+    fail "the names of what ${title:-Berth} made are not known: $(config_of agent) is gone." \
+      "Put it back; or remove $var_dir yourself, then run this script again." 'Nothing was removed.'
+  check_directories
+}
+
+# A purge that stops halfway is worse than none.
 check_directories() {
   local directory
   for directory in "$(agent_state_dir)" "$(agent_run_dir)" "$(gateway_state_dir)" "$(gateway_run_dir)" "$(pool_dir)"; do
@@ -214,22 +251,34 @@ check_directories() {
 }
 
 # Kernel settings that agents changed, the last first: those still as they were set (agent/daemon/kernel-record.ts).
-# Nothing while another agent needs them, and nothing over a boot, which has undone them.
+# Those of the network, `NAMESPACE:PATH`, once no other agent is in this network namespace; the others once none is left.
+# Nothing over a boot, which has undone them.
 restore_kernel_settings() {
-  local user path before value
+  local users user own
   [ -r "$kernel_record" ] || return 0
-  while read -r user; do [ ! -d "$user" ] || return 0; done < <(kernel_record_section users)
+  own=$(stat -Lc %i /proc/self/ns/net)
+  users=$(kernel_record_section users | while read -r user; do [ ! -d "${user% *}" ] || echo "${user##* }"; done)
   if grep -qF "$(cat /proc/sys/kernel/random/boot_id)" "$kernel_record"; then
-    while read -r path before; do
-      value=$(kernel_record_section set | awk -v path="$path" '$1 == path { print $2 }')
-      [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
-      [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
-    done < <(kernel_record_section before | tac)
+    grep -qxE "0|$own" <<<"$users" || put_back "^$own:"
+    [ -n "$users" ] || put_back '^[^0-9]'
   fi
-  rm -f "$kernel_record"
+  [ -n "$users" ] || rm -f "$kernel_record"
 }
 
-# Of the record, which has one line a value: items of a list, or names with their numbers. kernel_record_section NAME
+# Settings whose name in the record matches. put_back PATTERN
+put_back() {
+  local key path before value
+  while read -r key before; do
+    path=${key#*:}
+    value=$(kernel_record_section set | awk -v key="$key" '$1 == key { print $2 }')
+    [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
+    [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path is not put back to $before"
+  done < <(kernel_record_section before | grep -E "$1" | tac)
+  # While the record stays: what is put back is not so again, whoever sets it.
+  sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
+}
+
+# Of the record, which has one line a value: names with their numbers. kernel_record_section NAME
 kernel_record_section() {
   awk -F '"' -v want="$1" '
     /^  "/ { section = $2 }
@@ -237,11 +286,16 @@ kernel_record_section() {
   ' "$kernel_record"
 }
 
+others_are_there() {
+  local other
+  for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
+  return 1
+}
+
 # What all instances share goes with the last.
 purge_shared() {
-  local other
   restore_kernel_settings
-  for other in /etc/berth /etc/berth-*; do [ ! -d "$other" ] || return 0; done
+  if others_are_there; then return 0; fi
   remove_lxcfs
   remove_stale_policy
   rm -f "$policy_lock" "$kernel_record"

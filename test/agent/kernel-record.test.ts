@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
@@ -6,6 +6,7 @@ import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
 import { ensureSysctl } from '../../agent/network/ensure.js'
 import { createLogger } from '../../shared/logging.js'
+import { sh } from '../support/sh.js'
 
 /** A limit that nothing on a test host reaches. */
 const path = 'net/ipv6/neigh/default/gc_thresh1'
@@ -55,11 +56,31 @@ describe('kernel settings of the host', () => {
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)
     await recordKernelSettings(first, 'btestkr', file)
-    expect(readRecord().before).to.not.have.any.keys(setting, 'net/ipv6/conf/all/forwarding')
+    expect(
+      Object.keys(readRecord().before).filter((key) => /proxy_delay|forwarding/.test(key)),
+    ).to.deep.equal([])
     await ensureSysctl({ path: setting, value: 0 })
-    expect(readRecord().before).to.include({ [setting]: own })
+    expect(readRecord().before).to.include({ [`${statSync('/proc/self/ns/net').ino}:${setting}`]: own })
     await restoreKernelSettings(first, log, file)
     expect(findSysctl(setting)).to.equal(own)
+  })
+
+  it('of another network namespace are put back there alone', async () => {
+    const setting = 'net/ipv4/neigh/lo/proxy_qlen'
+    const own = Number(findSysctl(setting))
+    const lines = `
+      import { recordKernelSettings } from './agent/daemon/kernel-record.ts'
+      import { ensureSysctl } from './agent/network/ensure.ts'
+      import { writeSysctl } from './agent/host/sysctl.ts'
+      await writeSysctl('${setting}', ${own + 1})
+      await recordKernelSettings('${second}', 'btestkr', '${file}')
+      await ensureSysctl({ path: '${setting}', value: ${own} })`
+    await recordKernelSettings(first, 'btestkr', file)
+    sh('unshare', '-n', process.execPath, '--import', 'tsx', '--input-type=module', '-e', lines)
+    expect(Object.values(readRecord().before), 'noted there').to.include(own + 1)
+    await restoreKernelSettings(second, log, file)
+    await restoreKernelSettings(first, log, file)
+    expect(findSysctl(setting), 'here it is the host’s own').to.equal(own)
   })
 
   it('of the agent’s own bridge are not noted', async () => {
@@ -68,7 +89,7 @@ describe('kernel settings of the host', () => {
     const own = findSysctl(setting)
     try {
       await ensureSysctl({ path: setting, value: 0 })
-      expect(readRecord().before).to.not.have.property(setting)
+      expect(Object.keys(readRecord().before).filter((key) => key.includes(setting))).to.deep.equal([])
     } finally {
       await writeSysctl(setting, Number(own))
     }

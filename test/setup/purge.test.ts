@@ -1,8 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { markOf } from '../../agent/network/addresses/mark.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
@@ -93,9 +94,11 @@ function removeUplink(): void {
 }
 
 /** Runs the script's part alone: the host's own record is shared with other agents. */
-function restoreKernelSettings(record: string): void {
+function restoreKernelSettings(record: string, then = '', inside: string[] = []): string {
   const libraries = ['common', 'instance', 'purge'].map((library) => `. scripts/lib/${library}.sh`).join('; ')
-  sh('bash', '-euc', `${libraries}; kernel_record=$1; restore_kernel_settings`, 'bash', record)
+  const lines = `${libraries}; kernel_record=$1; restore_kernel_settings; ${then}`
+  const [program = '', ...args] = [...inside, 'bash', '-euc', lines, 'bash', record]
+  return sh(program, ...args)
 }
 
 function makePool(): void {
@@ -133,12 +136,6 @@ describe('scripts/down --purge without a working agent', function () {
     purge()
   })
 
-  it('on a host without a trace: succeeds', () => {
-    const { code, output } = purge()
-    expect(code, output).to.equal(0)
-    expect(traces()).to.deep.equal([])
-  })
-
   it('with configuration only', () => {
     writeConfigs()
     expect(purge().code).to.equal(0)
@@ -166,33 +163,119 @@ describe('scripts/down --purge without a working agent', function () {
     )
   })
 
-  it('kernel settings that are still as agents set them, once none needs them', () => {
+  describe('a Redis server that is not the gateway’s own', () => {
+    const prefix = `berth-${name}:`
+    let server: TestRedis
+    before(async () => (server = await startTestRedis()))
+    after(() => server.stop())
+
+    function configure(url: string, redis = `{ prefix: '${prefix}' }`): void {
+      writeConfigs()
+      const file = join(etc, 'gateway.yaml')
+      writeFileSync(file, `${readFileSync(file, 'utf8')}redis: ${redis}\n`)
+      writeFileSync(join(etc, 'gateway.env'), `BERTH_REDIS_URL=${url}\n`)
+    }
+
+    it('loses the keys of the instance, and no other', async () => {
+      const { client } = await server.openStore()
+      const [own, others] = [`${prefix}hosts`, `berth-${name}y:hosts`]
+      await client.mSet([own, '1', others, '1'])
+      configure(server.url)
+      const { code, output } = purge()
+      expect([code, await client.exists([own]), await client.exists([others])]).to.deep.equal([0, 0, 1])
+      expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
+    })
+
+    it('that cannot be reached: says what is left, without the password', () => {
+      configure('redis://user:secret@127.0.0.1:1/0')
+      const { code, output } = purge()
+      expect([code, traces()], output).to.deep.equal([0, []])
+      expect(output).to.include(`the keys ${prefix}* are left in the Redis server at 127.0.0.1:1/0`)
+      expect(output).to.not.include('nothing is left').and.not.include('secret')
+    })
+
+    it('keeps keys of the first instance’s prefix', async () => {
+      const { client } = await server.openStore()
+      await client.set('berth:hosts', '1')
+      configure(server.url, '{}')
+      expect(purge().output).to.include('the keys berth:* are left')
+      expect(await client.exists(['berth:hosts'])).to.equal(1)
+    })
+  })
+
+  describe('kernel settings', () => {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    const netns = statSync('/proc/self/ns/net').ino
+    /** A limit of the kernel, and settings of the network. */
+    const [pids, queue, other] = [
+      'kernel/pid_max',
+      'net/ipv4/neigh/lo/proxy_qlen',
+      'net/ipv4/neigh/lo/mcast_solicit',
+    ]
+    const has = (at: string): number => Number(readFileSync(`/proc/sys/${at}`, 'utf8'))
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
-    const [path, changed] = [1, 2].map((n) => `net/ipv6/neigh/default/gc_thresh${n}`) as [string, string]
-    const [own, ownChanged] = [path, changed].map((at) => readFileSync(`/proc/sys/${at}`, 'utf8').trim())
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-    const write = (of: string, users: string[]): void => {
-      const before = { [path]: Number(own) - 1, [changed]: 7 }
-      const set = { [path]: Number(own), [changed]: Number(ownChanged) + 1 }
+    const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
+    /** All were one less; the last was changed by somebody else since. */
+    const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
+
+    function write(of: string, users: Record<string, number>, place = netns): void {
+      const values = (by: number): [string, number][] =>
+        [pids, queue, other].map((path) => [
+          path.startsWith('net') ? `${place}:${path}` : path,
+          has(path) + by,
+        ])
+      const [before, set] = [Object.fromEntries(values(-1)), Object.fromEntries(values(0))]
+      set[`${place}:${other}`] = has(other) + 1
       writeFileSync(record, `${JSON.stringify({ boot: of, users, before, set }, null, 2)}\n`)
     }
-    const has = (at: string): string => readFileSync(`/proc/sys/${at}`, 'utf8').trim()
-    try {
-      write(boot, ['/gone', directory])
+    const now = (): number[] => [pids, queue, other].map(has)
+    const unchanged = [...own.values()]
+
+    afterEach(() => {
+      for (const [path, value] of own) writeFileSync(`/proc/sys/${path}`, String(value))
+    })
+    after(() => rmSync(directory, { recursive: true, force: true }))
+
+    it('that are still as agents set them are put back once none needs them', () => {
+      write(boot, { '/gone': netns })
       restoreKernelSettings(record)
-      expect([has(path), existsSync(record)], 'another needs it').to.deep.equal([own, true])
-      write('another boot', ['/gone'])
+      expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
+    })
+
+    it('stay while another agent is there', () => {
+      write(boot, { '/gone': netns, [directory]: netns })
       restoreKernelSettings(record)
-      expect([has(path), existsSync(record)], 'of an earlier boot').to.deep.equal([own, false])
-      write(boot, ['/gone'])
+      expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
+    })
+
+    it('stay over a boot, which has undone them', () => {
+      write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
-      expect([has(path), has(changed)]).to.deep.equal([String(Number(own) - 1), ownChanged])
-      expect(existsSync(record)).to.equal(false)
-    } finally {
-      writeFileSync(`/proc/sys/${path}`, String(own))
-      rmSync(directory, { recursive: true, force: true })
-    }
+      expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
+    })
+
+    it('of the network are put back with the last agent of their network namespace, and once', () => {
+      write(boot, { '/gone': netns, [directory]: 1 })
+      restoreKernelSettings(record)
+      expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])
+      writeFileSync(`/proc/sys/${queue}`, String(own.get(queue)))
+      restoreKernelSettings(record)
+      expect(now(), 'set by somebody else since').to.deep.equal(unchanged)
+    })
+
+    it('of another network namespace are not put back in this one', () => {
+      write(boot, { '/gone': 1 }, 1)
+      restoreKernelSettings(record)
+      expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])
+    })
+
+    it('of this network namespace are not put back in another', () => {
+      write(boot, { '/gone': netns })
+      const there = restoreKernelSettings(record, `cat /proc/sys/${queue}`, ['unshare', '-n'])
+      expect(now()).to.deep.equal([lowered[0], ...unchanged.slice(1)])
+      expect(Number(there), 'its own there').to.equal(own.get(queue))
+    })
   })
 
   it('a pool on a mount of somebody else’s: only what is Berth’s goes', () => {

@@ -1,4 +1,13 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
@@ -111,6 +120,22 @@ describe('scripts', () => {
       }
     })
 
+    it('up refuses a named one whose configuration leaves its bridge out, or that the program refuses', () => {
+      makeInstance('own', 5)
+      const file = join(dir, 'own', 'agent.yaml')
+      const whole = readFileSync(file, 'utf8')
+      const read = (text: string): string => {
+        writeFileSync(file, text)
+        const { code, output } = shell(
+          `set_instance own; etc_dir=${join(dir, 'own')}; read_configs values_for_up`,
+        )
+        return `${code}: ${output}`
+      }
+      expect(read(whole)).to.equal('0: ')
+      expect(read(whole.replace(/^ {2}bridge: .*$/m, ''))).to.match(/^1: .* does not set network\.bridge: /)
+      expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
+    })
+
     it('an existing configuration is left as it is', () => {
       const etc = join(dir, 'kept')
       mkdirSync(etc)
@@ -131,28 +156,75 @@ describe('scripts', () => {
       '  bridge: "br1"',
       '  nat_ports:',
       '    start: 5',
+      '  resolvers: [9.9.9.9, 1.1.1.1]',
+      'images:',
+      '  prefetch:',
+      '    - debian-12',
       'storage:',
-      '  pool: /p',
+      '  pool: /p#1',
       "  device: ''",
       'last: x',
     ].join('\n')
+    const linesOf = (text: string): { code: number | null; output: string } => {
+      const file = join(dir, 'values.yaml')
+      writeFileSync(file, text)
+      return shell(`config_lines ${file}`)
+    }
+
     for (const [key, value] of [
       ['state_dir', '/a'],
       ['name', 'two words'],
       ['network.bridge', 'br1'],
-      ['storage.pool', '/p'],
-      ['storage.device', 'fallback'],
-      ['storage.bridge', 'fallback'],
-      ['bridge', 'fallback'],
+      ['storage.pool', '/p#1'],
+      ['storage.device', ''],
+      ['storage.bridge', undefined],
+      ['bridge', undefined],
+      ['network.start', undefined],
       ['last', 'x'],
     ] as const)
-      it(`${key} is ${value}`, () => {
-        const file = join(dir, 'values.yaml')
-        writeFileSync(file, yaml)
-        expect(shell(`config_get ${file} ${key} fallback`).output).to.equal(`${value}\n`)
+      it(`${key} is ${value === undefined ? 'not there' : JSON.stringify(value)}`, () => {
+        const values = new Map(
+          linesOf(yaml)
+            .output.split('\n')
+            .map((line) => line.split('\t') as [string, string]),
+        )
+        expect(values.get(key)).to.equal(value)
       })
 
-    it('a missing file has defaults only', () =>
-      expect(shell(`config_get ${dir}/none state_dir /d`).output).to.equal('/d\n'))
+    for (const [what, line] of [
+      ['a flow mapping', 'network: { bridge: a }'],
+      ['a quoted key', '"state_dir": /a'],
+      ['a tab', 'state_dir:\t/a'],
+      ['an escape', 'state_dir: "\\x2fa"'],
+      ['a doubled quote', "state_dir: '/a''b'"],
+      ['a comment sign in quotes', "state_dir: '/a #b'"],
+      ['an anchor', 'state_dir: &a /a'],
+      ['an alias', 'state_dir: *a'],
+      ['a tag', 'state_dir: !!str /a'],
+      ['a block scalar', 'state_dir: |\n  /a'],
+      ['a value on its next line', 'state_dir:\n  /a'],
+      ['a value over two lines', 'state_dir: /a\n  b'],
+      ['a list in a list', 'resolvers: [[a]]'],
+      ['a merge key', '<<: a'],
+      ['several documents', '---'],
+      ['indentation of the whole', ' state_dir: /a'],
+    ] as const)
+      it(`${what} is not read by the shell`, () => {
+        const { code, output } = linesOf(line)
+        expect(output).to.include('the shell cannot read it')
+        expect(code).to.equal(1)
+      })
+
+    for (const program of ['agent', 'gateway'])
+      it(`the shell reads the ${program}'s example as the program does`, () => {
+        const read = (reader: string): string[] => {
+          const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
+          const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)
+          return output.split('\n').filter((line) => /\t./.test(line))
+        }
+        const byProgram = read('values_by_program .')
+        expect(read('values_by_shell').length).to.be.greaterThan(5)
+        expect(byProgram).to.include.members(read('values_by_shell'))
+      })
   })
 })

@@ -70,6 +70,22 @@ async function createGuest(guest: string): Promise<{ port: number; password: str
 const statusOf = async (guest: string): Promise<string> =>
   (await api<{ status: string }>(`/containers/${guest}`)).status
 
+/** Has the instance's host join the gateway of another instance. */
+async function joinOther(other: string): Promise<void> {
+  const url = `http://${(parse(readFileSync(`/etc/berth-${other}/gateway.yaml`, 'utf8')) as { listen: string }).listen}`
+  const answer = await fetch(`${url}/api/v1/hosts`, {
+    method: 'POST',
+    headers: {
+      'X-API-Key': readFileSync(`/etc/berth-${other}/admin.key`, 'utf8').trim(),
+      'Content-Type': 'application/json',
+    },
+    body: JSON.stringify({ name: 'joined', address: configOf('agent')['listen'] }),
+  })
+  const { data } = (await answer.json()) as { data: { join_token: string } }
+  const join = `/opt/berth-${name}/dist/agent/main.js join - --config ${etc}/agent.yaml`
+  sh('bash', '-c', `node ${join} <<<"$1"`, 'bash', data.join_token)
+}
+
 /** First processes of the instance's guests, with their start times. */
 function guestInits(): string[] {
   const prefix = `lxc.payload.${String((configOf('agent')['network'] as Record<string, unknown>)['interface_prefix'])}-`
@@ -108,8 +124,10 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  before(() => void purge()) // what an earlier, killed run left
-  after(() => void purge())
+  // What an earlier, killed run left; mostly nothing, which is refused.
+  const clear = (): void => void spawnSync('scripts/down', ['--instance', name, '--purge'])
+  before(clear)
+  after(clear)
 
   it('up: from nothing to a host that is online, with the image built', async () => {
     const output = script('scripts/up')
@@ -260,7 +278,7 @@ describe('scripts/up and scripts/down', function () {
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('two instances brought up at once: both run, with numbers of their own', async () => {
+  it('two instances brought up at once: both run, with numbers of their own; one’s host that joins the other stays there', async () => {
     const instances = [name, 'btestw']
     try {
       await Promise.all(
@@ -268,6 +286,11 @@ describe('scripts/up and scripts/down', function () {
       )
       const numbers = instances.map((each) => readFileSync(`/etc/berth-${each}/number`, 'utf8'))
       expect(numbers[0]).not.to.equal(numbers[1])
+      await joinOther('btestw')
+      const identity = readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')
+      expect(script('scripts/up', '--no-wait')).to.include('another gateway')
+      expect(readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')).to.equal(identity)
+      expect(await api<unknown[]>('/hosts')).to.have.length(1)
     } finally {
       sh('scripts/down', '--instance', 'btestw', '--purge')
       purge()

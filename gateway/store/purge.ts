@@ -1,0 +1,50 @@
+import { BerthError } from '../../shared/errors.js'
+import { connectStore, toStoreError, type StoreClient } from './connection.js'
+import { isAliveHere } from './instance.js'
+
+const keysAtOnce = 1000
+
+/**
+ * Removes all keys of a prefix from a server that others may use, and nothing else.
+ * @returns how many there were
+ * @throws {BerthError} `store_shared` when they may be somebody else's, too; `store_unavailable`
+ */
+export async function purgeStore(url: string, prefix: string): Promise<number> {
+  if (!prefix.endsWith(':'))
+    throw new BerthError(
+      'conflict',
+      'store_shared',
+      `redis.prefix does not end with a colon: keys of others may begin with '${prefix}', too`,
+    )
+  const ignore = (): void => undefined
+  try {
+    const connection = await connectStore(url, [], ignore, ignore)
+    try {
+      await checkUnused(connection.main, prefix)
+      return await removeKeys(connection.main, prefix)
+    } finally {
+      connection.destroy()
+    }
+  } catch (cause) {
+    throw toStoreError(cause, 'remove keys')
+  }
+}
+
+/** Several gateways may share a store and a prefix. */
+async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
+  const leases = `${prefix}instance:`
+  for await (const keys of scan(client, leases))
+    if (keys.some((key) => isAliveHere(key.slice(leases.length)) ?? true))
+      throw new BerthError('conflict', 'store_shared', `another gateway uses the prefix ${prefix} there`)
+}
+
+async function removeKeys(client: StoreClient, prefix: string): Promise<number> {
+  let removed = 0
+  for await (const keys of scan(client, prefix)) if (keys.length > 0) removed += await client.unlink(keys)
+  return removed
+}
+
+/** A prefix has no character that means something in a pattern (gateway/config.ts). */
+function scan(client: StoreClient, prefix: string): AsyncIterable<string[]> {
+  return client.scanIterator({ MATCH: `${prefix}*`, COUNT: keysAtOnce })
+}

@@ -1,0 +1,88 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { createTestPki, type TestPki } from '../support/pki.js'
+import { shell } from '../support/setup-shell.js'
+
+/*
+ * Whether `up` lets this host join the gateway of this machine. Its functions, with authorities and identities as both
+ * daemons keep them, and an API that says which hosts it knows.
+ */
+
+describe('scripts/up', function () {
+  this.timeout(20_000)
+  let dir = ''
+  let here: TestPki
+  let there: TestPki
+  before(async () => {
+    here = await createTestPki()
+    there = await createTestPki()
+    for (const pki of [here, there]) await pki.enrol('h1')
+  })
+  after(async () => {
+    await here.remove()
+    await there.remove()
+  })
+  beforeEach(() => {
+    dir = mkdtempSync('/tmp/btest-join-')
+    for (const path of ['var/agent', 'var/gateway', 'etc']) mkdirSync(join(dir, path), { recursive: true })
+    writeFileSync(join(dir, 'etc/admin.key'), 'key')
+    keepAuthority(here)
+  })
+  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+
+  function keepAuthority({ directory }: TestPki): void {
+    cpSync(join(directory, 'pki'), join(dir, 'var/gateway/pki'), { recursive: true })
+  }
+  function keepIdentity({ directory }: TestPki): void {
+    cpSync(join(directory, 'identity-h1'), join(dir, 'var/agent/identity'), { recursive: true })
+  }
+
+  /** @param hosts that the gateway knows */
+  function up(...hosts: string[]): { output: string; joined: boolean } {
+    const known = JSON.stringify({
+      data: hosts.map((id) => ({ id, name: id, status: 'online', address: '' })),
+    })
+    const { output, code } = shell(`set_instance btestj; var_dir=${dir}/var; etc_dir=${dir}/etc
+      admin_key=$etc_dir/admin.key; setup_log=${dir}/log
+      initialise_gateway() { :; }; ensure_daemon() { :; }; admin_key_refused() { false; }; sleep() { :; }; seq() { echo 1; }
+      wait_for() { echo "waited: $3"; }
+      api() { if [ "$1" = GET ]; then echo '${known}'; else echo '{"data":{"join_token":"t"}}'; fi; }
+      agent_command() { touch ${dir}/joined; }
+      run_daemons`)
+    expect(code, output).to.equal(0)
+    return { output, joined: existsSync(join(dir, 'joined')) }
+  }
+
+  it('lets a host join that has not joined', () => expect(up().joined).to.equal(true))
+
+  it('leaves a host that its gateway knows', () => {
+    keepIdentity(here)
+    expect(up('h1').joined).to.equal(false)
+  })
+
+  it('lets a host join again that its gateway has lost', () => {
+    keepIdentity(here)
+    expect(up().joined).to.equal(true)
+  })
+
+  it('leaves a host that has joined another gateway, and says so', () => {
+    keepIdentity(there)
+    for (const hosts of [[], ['h1']]) {
+      const { output, joined } = up(...hosts)
+      expect(joined, output).to.equal(false)
+      expect(output).to.include('has joined another gateway, as h1').and.include('waited: the agent listens')
+      expect(output).to.not.include('online')
+    }
+  })
+
+  it('lets a host join again whose gateway was lost with its authority', () => {
+    keepIdentity(there)
+    rmSync(join(dir, 'var/gateway/pki'), { recursive: true })
+    keepAuthority(there)
+    expect(up('h1').joined).to.equal(false)
+    rmSync(join(dir, 'var/gateway/pki'), { recursive: true })
+    keepAuthority(here)
+    expect(up().joined).to.equal(true)
+  })
+})

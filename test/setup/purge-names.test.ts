@@ -1,0 +1,166 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { run } from '../support/setup-shell.js'
+
+/*
+ * Whose bridge, interfaces and tables a purge removes: an instance's own, as its configuration names them, and never
+ * the first instance's for want of better knowledge. In network namespaces where things of the first one's names are.
+ */
+
+const name = 'btestn'
+const etc = `/etc/berth-${name}`
+const state = `/var/lib/berth-${name}`
+const directories = ['/etc', '/var/lib', '/run', '/var/log', '/opt'].map((base) => `${base}/berth-${name}`)
+
+const firstOnes = ['berth0', 'bt7', 'ip berth', 'inet berth']
+const ownOnes = ['btestnbr', 'nbt1', 'inet btestn']
+const everything = [...firstOnes, ...ownOnes]
+
+/** A checkout that is not built. */
+const unbuilt = mkdtempSync('/tmp/btest-unbuilt-')
+
+interface Outcome {
+  code: number | null
+  output: string
+  /** Of all that was there before. */
+  left: string[]
+}
+
+/** Runs the script where the first instance's things and ours are. */
+function purge({ root = '.', instance = name } = {}): Outcome {
+  const lines = `
+    for bridge in berth0 btestnbr; do ip link add $bridge type bridge; done
+    for port in bt7 nbt1; do ip link add $port type veth peer name p$port; done
+    for table in 'ip berth' 'inet berth' 'inet btestn'; do nft add table $table; done
+    ${root}/scripts/down ${instance && `--instance ${instance}`} --purge 2>&1 || echo "code $?"
+    ip -o link
+    nft list tables | sed 's/^table/:/; s/$/:/'`
+  const { output } = run('unshare', ['-n', 'bash', '-euc', lines])
+  const left = everything.filter((thing) => new RegExp(`: ${thing}[:@]`).test(output))
+  return { code: Number(/^code (\d+)$/m.exec(output)?.[1] ?? 0), output, left }
+}
+
+const blocks = {
+  network: '\n  bridge: btestnbr\n  table: btestn\n  interface_prefix: nbt',
+  storage: `\n  pool: ${state}/pool\n  loop_file: ${state}/pool.img`,
+}
+const flow = '{ bridge: btestnbr, table: btestn, interface_prefix: nbt }'
+
+function writeConfigs(change: Partial<typeof blocks> & { agent?: string } = {}): void {
+  const { network, storage } = { ...blocks, ...change }
+  mkdirSync(etc, { recursive: true })
+  const agent = `state_dir: ${change.agent ?? `${state}/agent`}\nrun_dir: /run/berth-${name}/agent\n`
+  writeFileSync(join(etc, 'agent.yaml'), `${agent}network: ${network}\nstorage: ${storage}\n`)
+  const gateway = `state_dir: ${state}/gateway\nrun_dir: /run/berth-${name}/gateway\n`
+  writeFileSync(join(etc, 'gateway.yaml'), gateway)
+}
+
+/** As `up` keeps them. */
+function writeRecord(directory = state): void {
+  mkdirSync(directory, { recursive: true })
+  const values = [`state_dir ${directory}/agent`, `run_dir /run/${name}`, `storage.pool ${directory}/pool`]
+  const names = ['network.bridge btestnbr', 'network.table btestn', 'network.interface_prefix nbt']
+  const lines = [...values, ...names].map((line) => `${line.replace(' ', '\t')}\n`)
+  writeFileSync(join(directory, '.agent-values'), lines.join(''))
+}
+
+function clear(): void {
+  for (const path of [...directories, '/var/lib/berth-btesto']) rmSync(path, { recursive: true, force: true })
+}
+
+describe('what scripts/down --purge removes', function () {
+  this.timeout(30_000)
+  before(() => {
+    for (const path of ['scripts', 'systemd']) cpSync(path, join(unbuilt, path), { recursive: true })
+  })
+  beforeEach(clear)
+  after(() => {
+    clear()
+    rmSync(unbuilt, { recursive: true, force: true })
+  })
+
+  function expectPurged({ code, output, left }: Outcome): void {
+    expect(left, output).to.deep.equal(firstOnes)
+    expect(code, output).to.equal(0)
+    expect(directories.filter(existsSync)).to.deep.equal([])
+  }
+
+  function expectRefused({ code, output, left }: Outcome, why: string): void {
+    expect(left, output).to.deep.equal(everything)
+    expect(code, output).to.equal(1)
+    expect(output).to.include(why)
+  }
+
+  it('of an instance that is not there: nothing', () =>
+    expectRefused(purge(), `there is no instance '${name}' on this machine`))
+
+  it('a second time: nothing', () => {
+    writeConfigs()
+    expectPurged(purge())
+    expectRefused(purge(), `there is no instance '${name}' on this machine`)
+  })
+
+  it('of a set-up that was killed before it wrote a configuration: its files', () => {
+    mkdirSync(`/var/log/berth-${name}`)
+    const { code, output, left } = purge()
+    expect(left, output).to.deep.equal(everything)
+    expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
+  })
+
+  it('whose configuration was deleted: nothing, and the state stays', () => {
+    mkdirSync(state)
+    expectRefused(purge(), `${etc}/agent.yaml is gone`)
+    expect(existsSync(state)).to.equal(true)
+  })
+
+  it('whose configuration was deleted, but known from the last up: its own', () => {
+    writeRecord()
+    expectPurged(purge())
+  })
+
+  for (const root of ['.', unbuilt])
+    it(`by a plain configuration, ${root === '.' ? 'built' : 'not built'}: its own`, () => {
+      writeConfigs()
+      expectPurged(purge({ root }))
+    })
+
+  it('by a configuration in flow style: its own', () => {
+    writeConfigs({ network: flow })
+    expectPurged(purge())
+  })
+
+  it('by one in flow style without the program, but known from the last up: its own', () => {
+    writeConfigs({ network: flow })
+    writeRecord()
+    expectPurged(purge({ root: unbuilt }))
+  })
+
+  for (const network of [
+    flow,
+    '\n  "bridge": btestnbr',
+    '\n  bridge: &b btestnbr',
+    '\n  bridge:\n    btestnbr',
+  ])
+    it(`by a configuration that only the program can read, ${JSON.stringify(network)}: nothing`, () => {
+      writeConfigs({ network })
+      expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
+      expect(existsSync(etc)).to.equal(true)
+    })
+
+  for (const root of ['.', unbuilt])
+    for (const [what, change] of [
+      ['its network', { network: '\n  subnet: 10.9.0.0/16' }],
+      ['its loop file', { storage: `\n  pool: ${state}/pool` }],
+    ] as const)
+      it(`by a configuration that leaves out ${what}, ${root === '.' ? 'built' : 'not built'}: nothing`, () => {
+        writeConfigs(change)
+        expectRefused(purge({ root }), 'it would be the first instance’s'.replace('’', "'"))
+      })
+
+  it('by a configuration with another instance’s directory: nothing', () => {
+    writeRecord('/var/lib/berth-btesto')
+    writeConfigs({ agent: '/var/lib/berth-btesto/agent' })
+    expectRefused(purge(), "is another instance's, of /var/lib/berth-btesto")
+  })
+})

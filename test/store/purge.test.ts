@@ -1,0 +1,50 @@
+import { expect } from 'chai'
+import { GatewayInstance } from '../../gateway/store/instance.js'
+import { purgeStore } from '../../gateway/store/purge.js'
+import { startTestRedis, type TestRedis } from '../support/redis.js'
+import { refusal } from '../support/refusal.js'
+
+describe('what a gateway has in a store', () => {
+  let redis: TestRedis
+  before(async () => (redis = await startTestRedis()))
+  after(() => redis.stop())
+
+  async function keys(): Promise<string[]> {
+    const found = new Set<string>() // SCAN may tell of one twice
+    for await (const some of (await redis.openStore()).client.scanIterator())
+      some.forEach((key) => found.add(key))
+    return [...found].toSorted()
+  }
+
+  it('goes as a whole, and nothing of others', async () => {
+    const { client } = await redis.openStore()
+    const names = Array.from({ length: 2500 }, (_, at) => `btest-a:x:${at}`)
+    await client.mSet(Object.fromEntries(names.map((key) => [key, '1'])))
+    await client.hSet('btest-a:hosts', 'a', '1')
+    const others = ['btest-a', 'btest-ab:x', 'btest-b:btest-a:x', 'else']
+    for (const key of others) await client.set(key, '1')
+    expect(await purgeStore(redis.url, 'btest-a:')).to.equal(2501)
+    expect(await keys()).to.deep.equal(others)
+    expect(await purgeStore(redis.url, 'btest-a:'), 'again').to.equal(0)
+  })
+
+  for (const prefix of ['', 'btest'])
+    it(`stays where others may have keys of the prefix '${prefix}'`, async () => {
+      const before = await keys()
+      expect(await refusal(purgeStore(redis.url, prefix))).to.include('store_shared')
+      expect(await keys()).to.deep.equal(before)
+    })
+
+  it('stays while another gateway uses it', async () => {
+    const store = await redis.openStore('btest-c:')
+    const gateway = new GatewayInstance(store)
+    await store.client.set('btest-c:instance:another machine/1/2/3', '1')
+    expect(await refusal(purgeStore(redis.url, 'btest-c:'))).to.include('store_shared')
+    await store.client.del('btest-c:instance:another machine/1/2/3')
+    await store.client.set(`btest-c:instance:${gateway.id.replace(/\/\d+\//, '/1/')}`, '1')
+    expect(await purgeStore(redis.url, 'btest-c:'), 'of one that was killed').to.equal(1)
+  })
+
+  it('cannot go when the server cannot be reached', async () =>
+    expect(await refusal(purgeStore('redis://127.0.0.1:1', 'btest-a:'))).to.include('store_unavailable'))
+})
