@@ -24,6 +24,9 @@ export interface HostAdminOptions {
   readonly forget: (hostId: string) => void
 }
 
+/** As `scripts/up` installs the agent (scripts/lib/instance.sh); a named instance has its name in both paths. */
+const joinCommand = 'node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml'
+
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /** Hosts as the administrator changes them, and the first certificate of each. */
@@ -46,7 +49,7 @@ export class StoredHostAdmin implements HostAdmin {
     const { tokens, tokenLifetimeMs, joinAddress } = this.options
     this.#get(hostId)
     const made = await tokens.create(hostId, { address: joinAddress(), lifetimeMs: tokenLifetimeMs })
-    return { ...made, command: `echo ${made.token} | berth-agent join -` }
+    return { ...made, command: `echo ${made.token} | ${joinCommand}` }
   }
 
   async updateHost(
