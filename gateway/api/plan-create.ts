@@ -61,6 +61,8 @@ function planLogin(body: CreateBody): Login {
   const sshPublicKey = keyLine === '' ? '' : parseSshPublicKey(keyLine)
   switch (body.ssh_auth_mode ?? 'auto_password') {
     case 'auto_password':
+      if (password !== '' && body.ssh_auth_mode)
+        throw invalidField('ssh_password', 'ssh_password: needs ssh_auth_mode password')
       return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
     case 'password':
       if (password === '') throw missing('ssh_password', 'password')

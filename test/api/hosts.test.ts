@@ -110,6 +110,10 @@ describe('/hosts', function () {
     expect((await call('POST', '/hosts', { name: 'ONE', address: 'a:1' })).body.code).to.equal(
       'name_conflict',
     )
+    const { address } = (await call('GET', `/hosts/${hostId}`)).body.data
+    const twice = await call('POST', '/hosts', { name: 'two', address })
+    expect([twice.status, twice.body.code]).to.deep.equal([409, 'address_in_use'])
+    expect((await call('PATCH', `/hosts/${hostId}`, { address })).status).to.equal(200)
     for (const [method, path] of [
       ['GET', '/hosts/h-none'],
       ['PATCH', '/hosts/h-none'],
