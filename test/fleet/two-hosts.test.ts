@@ -194,7 +194,7 @@ describe('one gateway, two hosts', function () {
     })
     second.join(body.data.join_token)
     const moved = async (): Promise<Body> =>
-      (await another?.request('GET', `/hosts/${body.data.host.id}`))?.body.data as Body
+      (await another?.request('GET', `/hosts/${body.data.host.id}`))?.body.data
     await waitFor(async () => (await moved())['status'] === 'online', {
       timeoutMs: 15_000,
       what: () => `online at the other gateway\n${second.logTail()}\n${another?.logTail()}`,
