@@ -96,14 +96,13 @@ interface AgentFigure {
 }
 
 const mebibyte = 1_048_576
-const gibibyte = 1_073_741_824
 
 const agentFigures: readonly AgentFigure[] = [
   { name: 'berth_host_cpu_usage_ratio', help: 'Of all processors, 0 to 1', read: (m) => m.cpuUsagePct / 100 },
   { name: 'berth_host_memory_total_bytes', help: 'Memory', read: (m) => m.ramTotalMb * mebibyte },
   { name: 'berth_host_memory_used_bytes', help: 'Memory in use', read: (m) => m.ramUsedMb * mebibyte },
-  { name: 'berth_host_disk_total_bytes', help: 'Storage pool', read: (m) => m.diskTotalGb * gibibyte },
-  { name: 'berth_host_disk_used_bytes', help: 'Storage pool in use', read: (m) => m.diskUsedGb * gibibyte },
+  { name: 'berth_host_disk_total_bytes', help: 'Storage pool', read: (m) => m.diskTotalBytes },
+  { name: 'berth_host_disk_used_bytes', help: 'Storage pool in use', read: (m) => m.diskUsedBytes },
   { name: 'berth_host_load1', help: 'Load average of one minute', read: (m) => m.load1 },
   { name: 'berth_host_load5', help: 'Load average of five minutes', read: (m) => m.load5 },
   { name: 'berth_host_load15', help: 'Load average of a quarter of an hour', read: (m) => m.load15 },

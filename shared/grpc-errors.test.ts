@@ -22,7 +22,7 @@ describe('errors over gRPC', () => {
     it(`${error.code} comes out as it went in`, () => {
       const sent = toServiceError(error)
       expect(sent.code).to.equal(code)
-      const got = fromServiceError(sent, 'step')
+      const got = fromServiceError(sent, { step: 'step', left: true })
       expect([got.kind, got.code, got.message, got.field]).to.deep.equal([
         error.kind,
         error.code,
@@ -33,7 +33,7 @@ describe('errors over gRPC', () => {
 
   it('of the host’s failure nothing comes out but that what was asked was taken back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
-    const { code, message } = fromServiceError(toServiceError(failure), 'set firewall')
+    const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
       'agent_error',
       'the host failed: set firewall; what was set before stays in force',
@@ -46,8 +46,8 @@ describe('errors over gRPC', () => {
   })
 
   for (const [name, error, kind, code] of [
-    ['no connection', received(status.UNAVAILABLE), 'unavailable', 'host_offline'],
-    ['cut off', received(status.CANCELLED), 'unavailable', 'host_offline'],
+    ['cut off', received(status.UNAVAILABLE), 'timeout', 'agent_timeout'],
+    ['given up', received(status.CANCELLED), 'timeout', 'agent_timeout'],
     ['no answer', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
     ['its bug', received(status.INTERNAL, { 'berth-code': 'internal_error' }), 'internal', 'agent_error'],
     ['unknown method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
@@ -68,7 +68,13 @@ describe('errors over gRPC', () => {
     ['no gRPC error', new Error('x'), 'internal', 'agent_error'],
   ] satisfies [string, Error, ErrorKind, string][])
     it(`${name}: ${code}`, () => {
-      const got = fromServiceError(error, 'step')
+      const got = fromServiceError(error, { step: 'step', left: true })
       expect([got.kind, got.code]).to.deep.equal([kind, code])
+    })
+
+  for (const code of [status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED] as const)
+    it(`${status[code]} of a call that never left: host_offline`, () => {
+      const got = fromServiceError(received(code), { step: 'step', left: false })
+      expect([got.kind, got.code]).to.deep.equal(['unavailable', 'host_offline'])
     })
 })

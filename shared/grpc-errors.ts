@@ -57,8 +57,12 @@ export function toServiceError(error: unknown, step?: string): ServiceError {
 /**
  * What a gateway's caller gets for a failed call to an agent. The agent's own codes pass where they concern
  * the request; its refusals of us, its bugs and anything malformed are `agent_error`.
+ * @param call.left it went out on a connection: without an answer it may have been carried out
  */
-export function fromServiceError(error: unknown, step: string): BerthError {
+export function fromServiceError(
+  error: unknown,
+  { step, left }: { step: string; left: boolean },
+): BerthError {
   if (error instanceof BerthError) return error
   if (!isServiceError(error)) return new BerthError('internal', 'agent_error', step, { cause: error })
   const kind = passedKinds.get(error.code)
@@ -67,12 +71,25 @@ export function fromServiceError(error: unknown, step: string): BerthError {
   if (error.code === status.PERMISSION_DENIED && code === 'policy_blocked')
     return passedError('forbidden', code, error)
   if (kind && code) return passedError(kind, code, error)
-  if (error.code === status.UNAVAILABLE || error.code === status.CANCELLED)
-    return new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause: error })
-  if (error.code === status.DEADLINE_EXCEEDED)
-    return new BerthError('timeout', 'agent_timeout', 'the host did not answer in time', { cause: error })
+  if (unanswered.has(error.code)) return left ? notAnswered(error) : notReached(error)
   const undone = readText(error, 'berth-undone', /^1$/) ? '; what was set before stays in force' : ''
   return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
+}
+
+/** No peer said these: the connection broke, was never there, or stayed silent. */
+const unanswered: ReadonlySet<status> = new Set([
+  status.UNAVAILABLE,
+  status.CANCELLED,
+  status.DEADLINE_EXCEEDED,
+])
+
+function notReached(cause: ServiceError): BerthError {
+  return new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause })
+}
+
+function notAnswered(cause: ServiceError): BerthError {
+  const message = 'the host did not answer in time; what was asked may be done all the same'
+  return new BerthError('timeout', 'agent_timeout', message, { cause })
 }
 
 function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthError {

@@ -70,6 +70,8 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 
 export interface PeerRule {
   readonly identity: Identity
+  /** The authority that must have signed it, where TLS may have checked the chain against an earlier one. */
+  readonly issuer?: X509Certificate
   /** Serial numbers that are no longer worth anything, or undefined for "not checked". */
   readonly isRevoked?: (serial: string) => boolean
 }
@@ -84,11 +86,16 @@ export function createPeerCheck(
   let last: { raw: Buffer; read: CertificateIdentity } | undefined
   return (peer, nowMs = Date.now()) => {
     if (!peer?.raw) throw badCertificate('is missing')
-    if (!last?.raw.equals(peer.raw))
-      last = { raw: peer.raw, read: readCertificateIdentity(new X509Certificate(peer.raw)) }
+    if (!last?.raw.equals(peer.raw)) last = { raw: peer.raw, read: readPeer(peer.raw, rule) }
     checkIdentity(last.read, rule, nowMs)
     return last.read
   }
+}
+
+function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
+  const certificate = new X509Certificate(raw)
+  if (issuer && !certificate.verify(issuer.publicKey)) throw badCertificate('is of another authority')
+  return readCertificateIdentity(certificate)
 }
 
 function checkIdentity(read: CertificateIdentity, rule: PeerRule, nowMs: number): void {

@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { AgentConfig } from '../config.js'
-import { getIdentity } from '../enrollment/identity.js'
 import { MetricsFeed } from '../metrics/feed.js'
-import { describeHost } from '../metrics/host-description.js'
+import { describeHost, type FixedDescription } from '../metrics/host-description.js'
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
 import { readNatPorts } from '../network/addresses/store.js'
@@ -15,7 +14,8 @@ import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
 import { createRoutingService } from '../rpc/routing-service.js'
-import { serve } from '../rpc/server.js'
+import { serve, type AgentServices } from '../rpc/server.js'
+import { createServerCredentials } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
 import { createWatchSource } from '../rpc/watch-source.js'
 import { pruneDone } from '../guests/settings/done.js'
@@ -58,18 +58,26 @@ export async function startDaemon(options: DaemonOptions): Promise<() => Promise
 async function open(options: DaemonOptions, closers: Closers): Promise<void> {
   const { config, log } = options
   const identityDir = join(config.state_dir, 'identity')
-  const { hostId } = getIdentity(identityDir)
+  const tls = createServerCredentials(identityDir)
   for (const directory of [config.state_dir, config.run_dir])
     await mkdir(directory, { recursive: true, mode: 0o711 })
   closers.add(lockState(join(config.state_dir, 'lock.db')))
   const host = await openHost(config, log, closers)
   const domain = await openDomain(host, options, closers)
   await recover(host, domain, config)
-  const description = await describe(host, domain, { ...options, hostId })
+  const description = await describe(host, domain, options)
   const feed = await startSampling(host, domain, { config, log, closers })
   closers.add(startUpkeep({ tasks: upkeepOf(domain, config), log }))
-  closers.add(await serve(config.listen, identityDir, servicesOf(domain, description, feed)))
-  log.info({ host: hostId, listen: config.listen, guests: domain.context.store.list().length }, 'agent ready')
+  const describeNow = (): HostDescription => ({
+    ...withNatPorts(description, domain),
+    hostId: tls.identity().hostId,
+  })
+  closers.add(await serve({ listen: config.listen, identityDir, tls }, servicesOf(domain, describeNow, feed)))
+  tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'joined anew; connections of before end'))
+  log.info(
+    { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },
+    'agent ready',
+  )
 }
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
@@ -111,11 +119,10 @@ function prefetch({ engine, images }: Domain, templateId: string): void {
 async function describe(
   host: Host,
   domain: Domain,
-  { config, version, hostId }: DaemonOptions & { hostId: string },
-): Promise<HostDescription> {
+  { config, version }: DaemonOptions,
+): Promise<FixedDescription> {
   const { start, end } = config.network.nat_ports
   return describeHost({
-    hostId,
     version,
     timeZone: config.time_zone,
     lxc: await domain.context.drivers.lxc?.describe(),
@@ -145,19 +152,16 @@ async function startSampling(
   return feed
 }
 
-function servicesOf(
-  domain: Domain,
-  description: HostDescription,
-  metrics: MetricsFeed,
-): Parameters<typeof serve>[2] {
+/** The range of ports may be set through the API while the agent runs. */
+function withNatPorts(description: FixedDescription, { changes, context }: Domain): FixedDescription {
+  const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
+  const { capacity: size } = description
+  return { ...description, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
+}
+
+function servicesOf(domain: Domain, describe: () => HostDescription, metrics: MetricsFeed): AgentServices {
   const { changes, context, engine, guests, capacity, policy, routing, images, sampler } = domain
   const { log } = context
-  // The range of ports may be set through the API while the agent runs.
-  const describe = (): HostDescription => {
-    const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
-    const { capacity: size } = description
-    return { ...description, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
-  }
   return {
     guests: createGuestService({ guests, sampler, log }),
     settings: createGuestSettingsService({ context, policy, capacity, log }),

@@ -7,6 +7,7 @@ import type { Domain } from './domain.js'
 
 /** Part of the pool that, once filled, the operator should hear of. */
 const poolWarning = 0.9
+const gib = 1024 ** 3
 
 /** A sample in the protocol's shape, with the agent's own figures. */
 export async function readMetrics(sample: HostSample, domain: Domain): Promise<HostMetrics> {
@@ -17,8 +18,10 @@ export async function readMetrics(sample: HostSample, domain: Domain): Promise<H
     cpuUsagePct: sample.cpuPercent,
     ramTotalMb: sample.ramTotalMb,
     ramUsedMb: sample.ramUsedMb,
-    diskTotalGb: sample.diskTotalGb,
-    diskUsedGb: sample.diskUsedGb,
+    diskTotalGb: Math.floor(sample.pool.totalBytes / gib),
+    diskUsedGb: Math.ceil(sample.pool.usedBytes / gib),
+    diskTotalBytes: sample.pool.totalBytes,
+    diskUsedBytes: sample.pool.usedBytes,
     load1: sample.load[0],
     load5: sample.load[1],
     load15: sample.load[2],
@@ -40,8 +43,8 @@ export async function readMetrics(sample: HostSample, domain: Domain): Promise<H
   }
 }
 
-function warningsOf(sample: HostSample, domain: Domain): string[] {
-  const used = sample.diskTotalGb > 0 ? sample.diskUsedGb / sample.diskTotalGb : 0
+function warningsOf({ pool }: HostSample, domain: Domain): string[] {
+  const used = pool.totalBytes > 0 ? pool.usedBytes / pool.totalBytes : 0
   return [
     ...(used >= poolWarning ? [`storage pool ${Math.round(used * 100)} % full`] : []),
     ...domain.reconciler.warnings,

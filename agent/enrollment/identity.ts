@@ -59,7 +59,7 @@ export function getIdentity(identityDir: string): AgentIdentity {
   throw new BerthError(
     'unavailable',
     'not_joined',
-    `no identity in ${identityDir}: run "berth-agent join -" with a token from POST /hosts`,
+    `no identity in ${identityDir}: join a gateway, with the command that its POST /hosts gives`,
   )
 }
 

@@ -4,7 +4,6 @@ import type { DriverDescription } from '../drivers/contract.js'
 import { readBootId } from '../host/proc.js'
 
 export interface DescriptionParts {
-  readonly hostId: string
   readonly version: string
   readonly timeZone: string
   readonly lxc: DriverDescription | undefined
@@ -19,10 +18,12 @@ export interface DescriptionParts {
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
-/** What the host is and can do; constant while the agent runs. */
-export function describeHost(parts: DescriptionParts): HostDescription {
+/** What stays the same while the agent runs. The host's id may not: it can join anew. */
+export type FixedDescription = Omit<HostDescription, 'hostId'>
+
+/** What the host is and can do. */
+export function describeHost(parts: DescriptionParts): FixedDescription {
   return {
-    hostId: parts.hostId,
     version: parts.version,
     hostname: hostname(),
     kernel: release(),

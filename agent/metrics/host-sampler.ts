@@ -8,8 +8,7 @@ export interface HostSample {
   cpuPercent: number
   ramTotalMb: number
   ramUsedMb: number
-  diskTotalGb: number
-  diskUsedGb: number
+  pool: PoolCapacity
   load: readonly [number, number, number]
   agentRssBytes: number
   agentCpuSeconds: number
@@ -24,7 +23,6 @@ export interface PoolCapacity {
 
 const loopResolutionMs = 500
 const mib = 1024 * 1024
-const gib = 1024 * mib
 
 export interface HostSamplerOptions {
   poolCapacity: () => Promise<PoolCapacity>
@@ -72,8 +70,7 @@ export class HostSampler {
       cpuPercent: this.#load.read(),
       ramTotalMb: Math.floor(memory.total / mib),
       ramUsedMb: Math.floor((memory.total - memory.available) / mib),
-      diskTotalGb: Math.floor(pool.totalBytes / gib),
-      diskUsedGb: Math.ceil(pool.usedBytes / gib),
+      pool,
       load: [load1, load5, load15],
       agentRssBytes: process.memoryUsage.rss(),
       agentCpuSeconds: (own.user + own.system) / 1e6,

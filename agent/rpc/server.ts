@@ -14,7 +14,7 @@ import {
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { certificateService } from './certificates.js'
-import { createServerCredentials } from './tls.js'
+import type { AgentTls } from './tls.js'
 
 export interface AgentServices {
   guests: GuestServiceServer
@@ -32,13 +32,20 @@ const limits = {
   'grpc.keepalive_timeout_ms': 5_000,
 }
 
+/** What calls in progress get to finish. */
+const graceMs = 1000
+
+export interface ServeOptions {
+  readonly listen: string
+  readonly identityDir: string
+  readonly tls: AgentTls
+}
+
 /** @returns how to end it; calls in progress get a second to finish */
 export async function serve(
-  listen: string,
-  identityDir: string,
+  { listen, identityDir, tls }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  const tls = createServerCredentials(identityDir)
   const server = new Server(limits)
   server.addService(GuestServiceService, services.guests)
   server.addService(GuestSettingsServiceService, services.settings)
@@ -47,18 +54,25 @@ export async function serve(
   server.addService(HostServiceService, services.hosts)
   server.addService(WatchServiceService, services.watch.service)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))
-  await new Promise<void>((done, fail) =>
-    server.bindAsync(listen, tls.credentials, (error) => (error ? fail(error) : done())),
-  )
+  await bind(server, listen, tls)
   return () => {
     services.watch.close()
     return end(server)
   }
 }
 
+/** Connections end when the host has moved: whoever is the gateway now makes new ones. @returns the port */
+export async function bind(server: Server, listen: string, tls: AgentTls): Promise<number> {
+  const port = await new Promise<number>((done, fail) =>
+    server.bindAsync(listen, tls.credentials, (error, bound) => (error ? fail(error) : done(bound))),
+  )
+  tls.onMoved(() => server.drain(listen.replace(/:0$/, `:${port}`), graceMs))
+  return port
+}
+
 function end(server: Server): Promise<void> {
   return new Promise((done) => {
-    const force = setTimeout(() => server.forceShutdown(), 1000)
+    const force = setTimeout(() => server.forceShutdown(), graceMs)
     server.tryShutdown(() => {
       clearTimeout(force)
       done()

@@ -1,4 +1,5 @@
 import { ServerCredentials, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js'
+import { X509Certificate } from 'node:crypto'
 import { watchFile } from 'node:fs'
 import type { SecureContextOptions } from 'node:tls'
 import { BerthError } from '../../shared/errors.js'
@@ -23,7 +24,7 @@ class AgentServerCredentials extends ServerCredentials {
     this.#interceptors = interceptors
   }
 
-  /** New connections use `context`; open ones go on. */
+  /** New connections use `context`. */
   replace(context: SecureContextOptions): void {
     this.updateSecureContextOptions({ ...context, ...tlsRules })
   }
@@ -46,6 +47,8 @@ export interface AgentTls {
   identity(): AgentIdentity
   /** Reads the identity again; connections made from then on use it. Call after a certificate was installed. */
   reload(): AgentIdentity
+  /** Called when the host has joined as another, or another gateway: who is connected belongs to the former. */
+  onMoved(listener: (identity: AgentIdentity) => void): void
 }
 
 /**
@@ -54,14 +57,26 @@ export interface AgentTls {
  */
 export function createServerCredentials(identityDir: string): AgentTls {
   let identity = getIdentity(identityDir)
-  const credentials = new AgentServerCredentials(contextOf(identity), [gatewayOnly(identityDir)])
+  let check = gatewayCheck(identityDir, identity)
+  const movedListeners: ((identity: AgentIdentity) => void)[] = []
+  const credentials = new AgentServerCredentials(contextOf(identity), [gatewayOnly((peer) => check(peer))])
   const reload = (): AgentIdentity => {
+    const before = identity
     identity = getIdentity(identityDir)
+    check = gatewayCheck(identityDir, identity)
     credentials.replace(contextOf(identity))
+    if (hasMoved(before, identity)) for (const listener of movedListeners) listener(identity)
     return identity
   }
   onIdentityReplaced(identityDir, reload)
-  return { credentials, identity: () => identity, reload }
+  return {
+    ...{ credentials, identity: () => identity, reload },
+    onMoved: (listener) => movedListeners.push(listener),
+  }
+}
+
+function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
+  return before.hostId !== after.hostId || before.caPem !== after.caPem
 }
 
 /** `berth-agent join` beside a running agent: the new identity is taken over without a restart. */
@@ -78,12 +93,13 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
   })
 }
 
+type PeerCheck = ReturnType<typeof createPeerCheck>
+
 /**
  * Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED, also one that no longer is while a stream
  * goes on. Part of the credentials already.
  */
-function gatewayOnly(identityDir: string): ServerInterceptor {
-  const check = gatewayCheck(identityDir)
+function gatewayOnly(check: PeerCheck): ServerInterceptor {
   return (_method, call) => {
     const { sslPeerCertificate } = call.getAuthContext()
     const unlessRefused = (proceed: () => void): void => {
@@ -102,7 +118,7 @@ function gatewayOnly(identityDir: string): ServerInterceptor {
   }
 }
 
-function gatewayCheck(identityDir: string): ReturnType<typeof createPeerCheck> {
+function gatewayCheck(identityDir: string, { caPem }: AgentIdentity): PeerCheck {
   let revoked: ReadonlySet<string> = new Set()
   let readAtMs = 0
   const isRevoked = (serial: string): boolean => {
@@ -112,7 +128,7 @@ function gatewayCheck(identityDir: string): ReturnType<typeof createPeerCheck> {
     }
     return revoked.has(serial)
   }
-  return createPeerCheck({ identity: { role: 'gateway' }, isRevoked })
+  return createPeerCheck({ identity: { role: 'gateway' }, issuer: new X509Certificate(caPem), isRevoked })
 }
 
 function contextOf(identity: AgentIdentity): SecureContextOptions {

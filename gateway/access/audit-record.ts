@@ -13,6 +13,9 @@ export interface AuditRecord {
   readonly containerUuid: string
 }
 
+/** Nobody knows, or not yet, whether it was done. */
+export const outcomeUnknown = 'outcome unknown'
+
 type Fields = Readonly<Record<string, string>>
 
 /**
@@ -27,7 +30,7 @@ export function parseEntry(id: string, start: Fields, outcome: Fields | undefine
     ...{ action, user, address, requestId, containerUuid },
     timeMs: Number(id.slice(0, id.indexOf('-'))),
     target: outcome?.['target'] || (start['target'] ?? ''),
-    detail: outcome ? detail : 'outcome unknown',
+    detail: outcome ? detail : outcomeUnknown,
     success: success === '1',
   }
 }

@@ -41,7 +41,8 @@ export const CreateBodySchema = Type.Object({
   ),
   extra_ports: optional(
     Type.Unknown({
-      description: 'Array of container ports, each mapped to a picked host port. Any other type is ignored.',
+      description:
+        'Array of container ports, each mapped to a picked host port; none that is mapped already. Any other type is ignored.',
     }),
   ),
   ...ipv4Fields,
@@ -57,7 +58,8 @@ export const CreateBodySchema = Type.Object({
     Type.String({
       maxLength: 1024,
       description:
-        '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, checked in all.',
+        '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, checked in all, refused ' +
+        'where `auto_password` is sent with it.',
     }),
   ),
   ssh_public_key: optional(

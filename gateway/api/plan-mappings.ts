@@ -47,10 +47,16 @@ export function planMappings(body: CreateBody): PortMapping[] {
   const explicit = explicitMappings(body)
   const ssh = explicit.filter(leadsToSsh)
   const picked = pickedMappings(body.port_mapping_count ?? (ssh.length > 0 ? 0 : 1), ssh.length > 0)
-  const extra = extraPorts(body.extra_ports).map(pickedTo)
-  const mappings = [...ssh, ...picked, ...extra, ...explicit.filter((mapping) => !leadsToSsh(mapping))]
+  const extra = extraPorts(body.extra_ports)
+  const mappings = [
+    ...ssh,
+    ...picked,
+    ...extra.map(pickedTo),
+    ...explicit.filter((mapping) => !leadsToSsh(mapping)),
+  ]
   if (mappings.length > limits.portMappings.max)
     throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings`)
+  refuseDoubleExtras(extra, [...picked, ...explicit])
   refuseDoubleHostPorts(mappings)
   return mappings
 }
@@ -83,6 +89,17 @@ function extraPorts(value: unknown): number[] {
     if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535) return port
     throw invalidField('extra_ports', 'extra_ports: must be integers from 1 to 65535')
   })
+}
+
+/** Each would take one more host port for what is reached already; whoever wants that names the mappings. */
+function refuseDoubleExtras(extra: readonly number[], others: readonly PortMapping[]): void {
+  const mapped = (port: number): boolean =>
+    others.some(
+      ({ protocol, containerPort, containerPortEnd }) =>
+        protocol === 'tcp' && containerPort <= port && port <= containerPortEnd,
+    )
+  const twice = extra.find((port, index) => extra.indexOf(port) < index || mapped(port))
+  if (twice !== undefined) throw invalidField('extra_ports', `extra_ports: ${twice} is mapped already`)
 }
 
 function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { BerthError, describeError } from '../../shared/errors.js'
-import { errorReply } from './errors.js'
+import { outcomeUnknown } from '../access/audit-record.js'
+import { errorReply, type ErrorReply } from './errors.js'
 import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, StoredAnswer } from './pipeline.js'
 import type { Reply } from './reply.js'
 import type { Caller } from './route.js'
@@ -128,6 +129,11 @@ export function failedHandling(
   requestId: string,
 ): Handled {
   const reply = errorReply(error, requestId)
-  const detail = reply.status >= 500 ? reply.code : `${reply.code}: ${describeError(error).slice(0, 200)}`
-  return { reply, ...about, detail, error }
+  return { reply, ...about, detail: describeFailure(reply, error), error }
+}
+
+function describeFailure({ status, code }: ErrorReply, error: unknown): string {
+  // An order that was sent may be carried out, though no answer came.
+  if (status === 504) return `${outcomeUnknown}: ${code}`
+  return status >= 500 ? code : `${code}: ${describeError(error).slice(0, 200)}`
 }

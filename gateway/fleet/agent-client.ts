@@ -18,6 +18,9 @@ const maxWaiting = 2000
 /** What may be on any host, so that a caller waits for the slowest. */
 const lookupTimeoutMs = 2000
 
+/** How grpc-js (1.14.7, subchannel-call.ts) says REFUSED_STREAM: the peer did nothing with it (RFC 9113, 8.7). */
+const refusedStream = 'Stream refused by server'
+
 /** One call with a deadline. @throws {BerthError} see `fromServiceError` */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
@@ -26,9 +29,12 @@ export function callAgent<Request, Response>(
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
     const deadline = Date.now() + options.timeoutMs
-    method(request, new Metadata(), { deadline }, (error, response) =>
-      error ? reject(fromServiceError(error, options.step)) : resolve(response),
-    )
+    const call = method(request, new Metadata(), { deadline }, (error, response) => {
+      if (!error) return resolve(response)
+      // A call has a peer once there is a connection for it.
+      const left = call.getAuthContext() !== null && error.details !== refusedStream
+      reject(fromServiceError(error, { step: options.step, left }))
+    })
   })
 }
 

@@ -136,12 +136,12 @@ export interface JoinToken {
 export interface HostAdmin {
   /**
    * @param operationId a uuid; the same operation again: the same host. Default: one of its own
-   * @throws {BerthError} `invalid_field`, `name_conflict`; `invalid_state` when the operation's host was removed
+   * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host was removed
    */
   createHost(host: { name: string; address: string }, operationId?: string): Promise<HostView>
   /** One-time; an earlier unused token of the host is void. */
   createJoinToken(hostId: string): Promise<JoinToken>
-  /** @throws {BerthError} `invalid_field`, `name_conflict` */
+  /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
   updateHost(
     hostId: string,
     change: { name?: string; address?: string; draining?: boolean },

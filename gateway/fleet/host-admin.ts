@@ -24,6 +24,9 @@ export interface HostAdminOptions {
   readonly forget: (hostId: string) => void
 }
 
+/** As `scripts/up` installs the agent (scripts/lib/instance.sh); a named instance has its name in both paths. */
+const joinCommand = 'node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml'
+
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /** Hosts as the administrator changes them, and the first certificate of each. */
@@ -35,8 +38,10 @@ export class StoredHostAdmin implements HostAdmin {
     operationId: string = randomUUID(),
   ): Promise<HostView> {
     checkHost(host)
+    const id = hostIdOf(operationId)
+    this.#checkAddress(id, host.address)
     const record: HostRecord = {
-      ...{ id: hostIdOf(operationId), version: 1, name: host.name, address: host.address },
+      ...{ id, version: 1, name: host.name, address: host.address },
       ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
     }
     return this.#adopt(await this.options.store.create(record))
@@ -46,7 +51,7 @@ export class StoredHostAdmin implements HostAdmin {
     const { tokens, tokenLifetimeMs, joinAddress } = this.options
     this.#get(hostId)
     const made = await tokens.create(hostId, { address: joinAddress(), lifetimeMs: tokenLifetimeMs })
-    return { ...made, command: `echo ${made.token} | berth-agent join -` }
+    return { ...made, command: `echo ${made.token} | ${joinCommand}` }
   }
 
   async updateHost(
@@ -54,6 +59,7 @@ export class StoredHostAdmin implements HostAdmin {
     change: { name?: string; address?: string; draining?: boolean },
   ): Promise<HostView> {
     checkHost(change)
+    if (change.address !== undefined) this.#checkAddress(hostId, change.address)
     return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, ...change })))
   }
 
@@ -88,6 +94,14 @@ export class StoredHostAdmin implements HostAdmin {
     const joined = { serials: [serial], certificateNotAfterMs: notAfterMs }
     this.options.adopt(await store.update(hostId, (record) => ({ ...record, ...joined })))
     return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
+  }
+
+  /** What is at the address of a host that is away may be set up anew, as another host. */
+  #checkAddress(hostId: string, address: string): void {
+    const holds = (host: HostView): boolean =>
+      host.id !== hostId && host.state !== 'offline' && host.address.toLowerCase() === address.toLowerCase()
+    const other = this.options.view.hosts().find(holds)
+    if (other) throw conflict('address_in_use', `the host ${other.name} has this address`)
   }
 
   #adopt(record: HostRecord): HostView {

@@ -40,6 +40,7 @@ export class HostWatcher {
   #stopped = false
   #lastProblem = ''
   #settled = false
+  #refusalNoted = false
 
   constructor(private readonly options: WatcherOptions) {}
 
@@ -113,6 +114,7 @@ export class HostWatcher {
     else for (const message of state.changes) this.#apply(message, state.epoch)
     host.epoch = state.epoch
     host.revision = state.revision
+    this.#noteRefusal()
     this.options.advanced(host)
   }
 
@@ -121,6 +123,7 @@ export class HostWatcher {
     const { host } = this.options
     host.lastSeenMs = Date.now()
     this.#apply(message, host.epoch)
+    this.#noteRefusal()
     if (message.revision <= host.revision) return
     host.revision = message.revision
     this.options.advanced(host)
@@ -187,6 +190,14 @@ export class HostWatcher {
     if (problem !== this.#lastProblem)
       log.info({ host: host.record.id, address: host.record.address, problem }, 'host not connected')
     this.#lastProblem = problem
+  }
+
+  /** The first is logged, until all that the host says is taken again; its warnings have the newest. */
+  #noteRefusal(): void {
+    const { record, refused } = this.options.host
+    if (refused !== '' && !this.#refusalNoted)
+      this.options.log.warn({ host: record.id, name: record.name, problem: refused }, 'host not believed')
+    this.#refusalNoted = refused !== ''
   }
 
   #closeSessions(): void {

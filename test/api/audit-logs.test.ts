@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { AuditStore } from '../../gateway/access/audit.js'
 import type { Caller } from '../../gateway/api/route.js'
 import type { Store } from '../../gateway/store/store.js'
+import { BerthError } from '../../shared/errors.js'
 import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { codeOf } from '../support/test-fleet.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
@@ -65,6 +66,22 @@ describe('audit log over HTTP', () => {
       request_id: made.headers['x-request-id'],
     })
     expect(JSON.stringify(await read())).not.to.contain(made.body.data.key)
+  })
+
+  it('does not say that a change failed that may be done: one whose answer did not come', async () => {
+    const { name } = gateway.fleet.addGuest()
+    for (const [kind, code] of [
+      ['timeout', 'agent_timeout'],
+      ['unavailable', 'host_offline'],
+    ] as const) {
+      gateway.fleet.agentFailure = new BerthError(kind, code, 'no answer')
+      await gateway.request('POST', `/containers/${name}/stop`)
+    }
+    const ended = (await read(`?target=${name}`)).map(({ success, detail }) => [success, detail])
+    expect(ended).to.deep.equal([
+      [false, 'host_offline'],
+      [false, 'outcome unknown: agent_timeout'],
+    ])
   })
 
   it('holds nothing of reads and of what was refused before it was begun', async () => {

@@ -12,6 +12,7 @@ import { freePort } from '../support/ports.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import type { Body } from '../support/body.js'
 import { silentLog } from '../support/redis.js'
+import { shell } from '../support/setup-shell.js'
 import { SimulatedAgent } from '../support/simulated-agent.js'
 import { SimulatedHost } from '../support/simulated-host.js'
 import { waitFor } from '../support/wait.js'
@@ -74,7 +75,10 @@ describe('/hosts', function () {
     expect(added.status).to.equal(201)
     const { host, join_token: token, command, expires_at: expires } = added.body.data
     expect(host).to.include({ name: 'one', address, status: 'pending', draining: false, containers: 0 })
-    expect(command).to.equal(`echo ${token} | berth-agent join -`)
+    const paths = shell(
+      `set_instance ''; echo "$lib_dir/dist/agent/main.js join - --config $(config_of agent)"`,
+    )
+    expect(command).to.equal(`echo ${token} | node ${paths.output.trim()}`)
     expect(expires).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     expect(parseJoinToken(token).hostId).to.equal(host.id)
     hostId = host.id
@@ -106,6 +110,10 @@ describe('/hosts', function () {
     expect((await call('POST', '/hosts', { name: 'ONE', address: 'a:1' })).body.code).to.equal(
       'name_conflict',
     )
+    const { address } = (await call('GET', `/hosts/${hostId}`)).body.data
+    const twice = await call('POST', '/hosts', { name: 'two', address })
+    expect([twice.status, twice.body.code]).to.deep.equal([409, 'address_in_use'])
+    expect((await call('PATCH', `/hosts/${hostId}`, { address })).status).to.equal(200)
     for (const [method, path] of [
       ['GET', '/hosts/h-none'],
       ['PATCH', '/hosts/h-none'],

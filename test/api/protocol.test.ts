@@ -241,6 +241,7 @@ describe('the HTTP protocol', () => {
       .to.include('berth_http_request_duration_seconds_bucket')
       .and.to.include('route="/containers/{id}/start"')
     expect(text).to.include('berth_store_up 1')
+    expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
   it('shows metrics through a proxy only to a key that may read hosts', async () => {

@@ -1,11 +1,14 @@
 import { expect } from 'chai'
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
 import { connectAgent, type AgentConnection } from '../../gateway/fleet/agent-connection.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
+import { CreateGuestRequest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { createTestPki, type TestPki } from '../support/pki.js'
 import { freePort } from '../support/ports.js'
 import { SimulatedAgent } from '../support/simulated-agent.js'
 import { SimulatedHost } from '../support/simulated-host.js'
+import { codeOf } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 const hostId = 'h-1'
@@ -15,15 +18,19 @@ describe('connections to agents', () => {
   let agent: SimulatedAgent
   let proxy: Server
   const dialled: Socket[] = []
+  /** Between the proxy and the agent: paused, nothing passes. */
+  const passed: Socket[] = []
+  let asked = 0
 
   before(async () => {
     pki = await createTestPki()
     const { identityDir } = await pki.enrol(hostId)
-    agent = await SimulatedAgent.start({ identityDir, host: new SimulatedHost(hostId) })
+    agent = await SimulatedAgent.start({ identityDir, host: new SimulatedHost(hostId), onCreate })
     const [host = '', port] = agent.address.split(':')
     proxy = createServer((socket) => {
       dialled.push(socket)
       const through = connect(Number(port), host)
+      passed.push(through)
       socket
         .on('error', () => undefined)
         .pipe(through.on('error', () => undefined))
@@ -51,6 +58,52 @@ describe('connections to agents', () => {
     await waitFor(() => dialled.every(({ destroyed }) => destroyed), { what: 'the attempt to be given up' })
     expect(connection.peer()).to.equal(undefined)
   })
+
+  describe('a call', () => {
+    let port: number
+    let connection: AgentConnection
+    let sent: Promise<string>
+    before(async () => {
+      port = await freePort()
+      proxy.close()
+      await new Promise<void>((done) => proxy.listen(port, '127.0.0.1', done))
+    })
+    beforeEach(async () => {
+      asked = 0
+      connection = await open(port)
+      sent = codeOf(new GrpcAgentClient(connection, 10_000).createGuest(CreateGuestRequest.create()))
+      await waitFor(() => asked > 0)
+    })
+    afterEach(() => connection.close())
+
+    it('that left is no more than unanswered where the connection breaks', async () => {
+      for (const socket of dialled) socket.destroy()
+      expect(await sent).to.equal('agent_timeout')
+    })
+
+    it('that left is no more than unanswered where the agent falls silent', async () => {
+      for (const socket of passed) socket.pause()
+      expect(await sent).to.equal('agent_timeout')
+    })
+
+    it('that never left went to a host that is offline, whatever it waited for', async () => {
+      const away = await open(await freePort())
+      expect(await codeOf(new GrpcAgentClient(away, 10_000).getGuestUsage(''))).to.equal('host_offline')
+      away.close()
+      const mute = createServer()
+      await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done))
+      const dialling = await open((mute.address() as AddressInfo).port)
+      expect(await codeOf(new GrpcAgentClient(dialling, 500).getGuestUsage(''))).to.equal('host_offline')
+      dialling.close()
+      mute.close()
+    })
+  })
+
+  /** It never answers. */
+  function onCreate(): Promise<void> {
+    asked++
+    return new Promise(() => undefined)
+  }
 
   async function open(port: number): Promise<AgentConnection> {
     return connectAgent({

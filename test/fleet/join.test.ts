@@ -10,7 +10,7 @@ import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { joinPath, parseJoinToken } from '../../shared/join-token.js'
 import { describeError } from '../../shared/errors.js'
 import { SimulatedAgent } from '../support/simulated-agent.js'
-import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 describe('joining', function () {
@@ -165,6 +165,20 @@ describe('joining', function () {
     await new Promise((resolve) => setTimeout(resolve, 1500))
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
     old.stop()
+  })
+
+  it('an address is one host’s, until that host is away: its machine may be set up anew', async () => {
+    const { hostId: id, agent } = await test.addHost('there')
+    const add = (name: string): Promise<string> =>
+      codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
+    expect(await add('second')).to.equal('address_in_use')
+    expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address: agent.address }))).to.equal(
+      'address_in_use',
+    )
+    agent.stop()
+    await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline')
+    expect(await add('anew')).to.equal('ok')
+    expect(await add('another'), 'of one that has not joined yet').to.equal('address_in_use')
   })
 
   it('attempts are limited per address', async () => {

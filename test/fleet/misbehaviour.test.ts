@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { pino } from 'pino'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { BerthError } from '../../shared/errors.js'
@@ -12,7 +13,12 @@ const collectGarbage = runInNewContext('gc') as () => void
 describe('agents that are removed, stalled, lying or flooding', function () {
   this.timeout(30_000)
   let test: TestFleet
-  beforeEach(async () => (test = await startTestFleet(impatient)))
+  const logged: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line) => logged.push(line) })
+  beforeEach(async () => {
+    logged.length = 0
+    test = await startTestFleet(impatient, log)
+  })
   afterEach(() => test.close())
 
   it('a removed host is gone with its guests, and refused from then on', async () => {
@@ -70,6 +76,9 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(view.findHost(bad.hostId)?.description).to.equal(undefined)
     expect(view.findHost(bad.hostId)?.warnings).not.to.deep.equal([])
     expect(view.findHost(good.hostId)?.warnings).to.deep.equal([])
+    const refusals = logged.map((line) => JSON.parse(line) as Record<string, string>)
+    expect(refusals.filter(({ host }) => host === bad.hostId)).to.have.length(1)
+    expect(refusals.find(({ host }) => host === bad.hostId)?.['problem']).to.contain('another host')
   })
 
   it('an agent that stands still is away within the allowed silence, and back when it goes on', async () => {

@@ -7,7 +7,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { expect } from 'chai'
-import { writeFileSync, rmSync } from 'node:fs'
+import { copyFileSync, writeFileSync, rmSync } from 'node:fs'
 import { connect as connectTls, createSecureContext } from 'node:tls'
 import { identityPaths } from '../../agent/enrollment/identity.js'
 import { connectAgent } from '../../gateway/fleet/agent-connection.js'
@@ -174,6 +174,38 @@ describe('certificates of peers', function () {
         rmSync(identityPaths(identityDir).revoked)
         agent = own
         revoking.stop()
+      }
+    })
+
+    it('the former gateway is out at once when the agent has joined another, also on open connections', async () => {
+      const { identityDir } = await pki.enrol('h-moving')
+      const moving = await SimulatedAgent.start({ identityDir })
+      const other = await createTestPki()
+      const own = agent
+      agent = moving
+      try {
+        const watch = openWatch(await pki.gatewayLeaf())
+        const client = new HostServiceClient(
+          moving.address,
+          clientCredentials(ca.certificatePem, await pki.gatewayLeaf()),
+        )
+        const call = (): Promise<number | 'answered'> =>
+          new Promise((resolve) => client.describe({}, (error) => resolve(error ? error.code : 'answered')))
+        expect(await call()).to.equal('answered')
+        await waitFor(() => watch.heard() > 0)
+        const { identityDir: joined } = await other.enrol('h-moving')
+        copyFileSync(identityPaths(joined).identity, identityPaths(identityDir).identity)
+        moving.tls.reload()
+        expect(await call()).to.be.oneOf([status.UNAUTHENTICATED, status.UNAVAILABLE])
+        const heard = watch.heard()
+        expect(await watch.ended).to.be.oneOf([status.UNAUTHENTICATED, status.UNAVAILABLE])
+        expect(watch.heard()).to.equal(heard)
+        expect(await call()).to.equal(status.UNAVAILABLE)
+        client.close()
+      } finally {
+        agent = own
+        moving.stop()
+        await other.remove()
       }
     })
 

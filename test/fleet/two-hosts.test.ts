@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { join } from 'node:path'
+import type { Body } from '../support/body.js'
 import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
 import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
 import { finishDeletions, readExpected, readInits, readInventory } from '../support/inventory.js'
@@ -36,10 +37,11 @@ describe('one gateway, two hosts', function () {
   const [first, second] = hosts
   const hostIds = new Map<FleetHost, string>()
   let gateway: GatewayProcess
+  let another: GatewayProcess | undefined
   let wipe: () => void
 
   before(async () => {
-    await endLeftGateway(join(directory, 'gateway'))
+    for (const name of ['gateway', 'another']) await endLeftGateway(join(directory, name))
     for (const host of hosts) await host.remove()
     wipe = scratchDirectory('btest-two-hosts').wipe
     makeSegment(segment)
@@ -55,6 +57,7 @@ describe('one gateway, two hosts', function () {
 
   after(async () => {
     await gateway?.close()
+    await another?.close()
     for (const host of hosts) await host.remove()
     removeSegment(segment)
     wipe?.()
@@ -78,18 +81,18 @@ describe('one gateway, two hosts', function () {
   const rowsOf = async (host: FleetHost): Promise<Row[]> =>
     (await listRows()).filter(({ host_id }) => host_id === hostIds.get(host))
 
-  const create = (name: string, fields: object = {}): Promise<GatewayReply> =>
-    gateway.request('POST', '/containers', {
+  const create = (name: string, fields: object = {}, at = gateway): Promise<GatewayReply> =>
+    at.request('POST', '/containers', {
       body: { name, template_id: 'debian-12', vcpu: 0.5, ram_mb: 128, disk_gb: 1, ...fields },
     })
 
-  async function taskDone({ status, body }: GatewayReply): Promise<void> {
+  async function taskDone({ status, body }: GatewayReply, at = gateway): Promise<void> {
     expect(status, JSON.stringify(body)).to.equal(202)
     const { task_id: id } = (body as { data: { task_id: string } }).data
     let task: Task | undefined
     await waitFor(
       async () => {
-        task = ((await gateway.request('GET', `/tasks/${id}`)).body as { data: Task }).data
+        task = ((await at.request('GET', `/tasks/${id}`)).body as { data: Task }).data
         return !['pending', 'running'].includes(task.status)
       },
       { timeoutMs: 60_000, what: () => `the end of ${JSON.stringify(task)}` },
@@ -180,6 +183,28 @@ describe('one gateway, two hosts', function () {
     await expectSoon(listRows, () => shown)
     first.start()
     await expectSoon(listRows, () => rows)
+  })
+
+  it('one that joins another gateway while it runs is a whole host of that one, and no longer of the former', async () => {
+    another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
+    another.start()
+    await another.ready()
+    const { body } = await another.request('POST', '/hosts', {
+      body: { name: second.name, address: second.address },
+    })
+    second.join(body.data.join_token)
+    const moved = async (): Promise<Body> =>
+      (await another?.request('GET', `/hosts/${body.data.host.id}`))?.body.data
+    await waitFor(async () => (await moved())['status'] === 'online', {
+      timeoutMs: 15_000,
+      what: () => `online at the other gateway\n${second.logTail()}\n${another?.logTail()}`,
+    })
+    expect(await moved()).to.include({ lxc: true, containers: (await rowsOf(second)).length })
+    expect((await moved())['version']).not.to.equal('')
+    const refused = await create('too-late', { host_id: hostIds.get(second) })
+    expect([refused.status, refused.body.code]).to.deep.equal([503, 'host_offline'])
+    await taskDone(await create('moved', {}, another), another)
+    await waitFor(async () => (await rowsOf(second)).every(({ status }) => status === 'unknown'))
   })
 })
 

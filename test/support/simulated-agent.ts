@@ -1,6 +1,7 @@
 import { Server, type UntypedServiceImplementation } from '@grpc/grpc-js'
 import { isDeepStrictEqual } from 'node:util'
 import { certificateService } from '../../agent/rpc/certificates.js'
+import { bind } from '../../agent/rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { createWatchService } from '../../agent/rpc/watch-service.js'
@@ -73,11 +74,7 @@ export class SimulatedAgent {
 
   static async start(options: SimulatedAgentOptions): Promise<SimulatedAgent> {
     const agent = new SimulatedAgent(options)
-    agent.#port = await new Promise<number>((resolve, reject) =>
-      agent.#server.bindAsync(options.listen ?? '127.0.0.1:0', agent.tls.credentials, (error, port) =>
-        error ? reject(error) : resolve(port),
-      ),
-    )
+    agent.#port = await bind(agent.#server, options.listen ?? '127.0.0.1:0', agent.tls)
     agent.#every(options.metricsEveryMs ?? 1000, () => agent.host.sample())
     return agent
   }

@@ -338,6 +338,9 @@ function hostView({ id, state, warnings = [] }: SimulatedHost): HostView {
       kernel: '6.1.0',
       capacity,
     }),
-    metrics: HostMetrics.create({ cpuUsagePct: 10, ramTotalMb: 32_768, ramUsedMb: 1024, diskTotalGb: 500 }),
+    metrics: HostMetrics.create({
+      ...{ cpuUsagePct: 10, ramTotalMb: 32_768, ramUsedMb: 1024, diskTotalGb: 500, diskUsedGb: 2 },
+      diskUsedBytes: 1_500_000_000,
+    }),
   }
 }

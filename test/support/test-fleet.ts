@@ -41,7 +41,10 @@ export interface AddHostOptions extends Partial<SimulatedAgentOptions> {
 /** For tests that wait for agents to be given up. */
 export const impatient = { agents: { silence_ms: 3000, call_timeout_ms: 2000 } }
 
-export async function startTestFleet(overrides: Record<string, unknown> = {}): Promise<TestFleet> {
+export async function startTestFleet(
+  overrides: Record<string, unknown> = {},
+  log = silentLog,
+): Promise<TestFleet> {
   const directory = await mkdtemp(join(tmpdir(), 'btest-fleet-'))
   const redis = await startTestRedis()
   const store = await redis.openStore()
@@ -53,7 +56,7 @@ export async function startTestFleet(overrides: Record<string, unknown> = {}): P
   const gateways: GatewayFleet[] = []
   const agents: SimulatedAgent[] = []
   const startGateway = async (): Promise<GatewayFleet> => {
-    const fleet = await GatewayFleet.start({ store, config, log: silentLog })
+    const fleet = await GatewayFleet.start({ store, config, log })
     gateways.push(fleet)
     return fleet
   }

@@ -104,7 +104,7 @@ export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
       statuses: [202],
       errors: [
         ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
-        'host_offline',
+        ...['host_offline', 'agent_timeout'],
       ],
       handle: (context) => createContainer({ fleet, time }, context),
     }),

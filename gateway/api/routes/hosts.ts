@@ -115,7 +115,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       body: CreateBodySchema,
       data: CreatedSchema,
       statuses: [201],
-      errors: ['name_conflict', 'invalid_state'],
+      errors: ['name_conflict', 'address_in_use', 'invalid_state'],
       handle: async (context) => {
         const { body, caller, operationId } = context
         refuseBound(caller, 'manage hosts')
@@ -159,7 +159,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       params: HostPathSchema,
       body: ChangeBodySchema,
       data: HostRowSchema,
-      errors: ['name_conflict'],
+      errors: ['name_conflict', 'address_in_use'],
       handle: (context) => changeHost({ fleet, time }, context),
     }),
     route({
