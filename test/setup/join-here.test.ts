@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { createTestPki, type TestPki } from '../support/pki.js'
@@ -39,7 +39,7 @@ describe('scripts/up', function () {
   }
 
   /** @param hosts that the gateway knows */
-  function up(...hosts: string[]): { output: string; joined: boolean } {
+  function up(...hosts: string[]): { output: string; joined: boolean; asked: string } {
     const known = JSON.stringify({
       data: hosts.map((id) => ({ id, name: id, status: 'online', address: '' })),
     })
@@ -47,14 +47,23 @@ describe('scripts/up', function () {
       admin_key=$etc_dir/admin.key; setup_log=${dir}/log
       initialise_gateway() { :; }; ensure_daemon() { :; }; admin_key_refused() { false; }; sleep() { :; }; seq() { echo 1; }
       wait_for() { echo "waited: $3"; }
-      api() { if [ "$1" = GET ]; then echo '${known}'; else echo '{"data":{"join_token":"t"}}'; fi; }
+      api() { if [ "$1" = GET ]; then echo '${known}'; else echo "$2" >${dir}/asked; echo '{"data":{"join_token":"t"}}'; fi; }
       agent_command() { touch ${dir}/joined; }
       run_daemons`)
     expect(code, output).to.equal(0)
-    return { output, joined: existsSync(join(dir, 'joined')) }
+    const [joined, asked] = [join(dir, 'joined'), join(dir, 'asked')].map((path) => existsSync(path) && path)
+    return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a host join that has not joined', () => expect(up().joined).to.equal(true))
+  it('lets a host join that has not joined', () => {
+    const { joined, asked } = up()
+    expect([joined, asked]).to.deep.equal([true, '/hosts'])
+  })
+
+  it('lets a host that lost its identity join as who it was', () => {
+    const { joined, asked } = up('h1')
+    expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
+  })
 
   it('leaves a host that its gateway knows', () => {
     keepIdentity(here)
