@@ -42,7 +42,7 @@ export const CreateBodySchema = Type.Object({
   extra_ports: optional(
     Type.Unknown({
       description:
-        'Array of container ports, each mapped to a picked host port; none that is mapped already. Any other type is ignored.',
+        'Array of container ports, each mapped to a picked host port unless it is mapped already. Any other type is ignored.',
     }),
   ),
   ...ipv4Fields,
@@ -58,8 +58,7 @@ export const CreateBodySchema = Type.Object({
     Type.String({
       maxLength: 1024,
       description:
-        '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, checked in all, refused ' +
-        'where `auto_password` is sent with it.',
+        '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, checked in all.',
     }),
   ),
   ssh_public_key: optional(

@@ -64,6 +64,19 @@ describe('planning a container from its request', () => {
         [443, 0, 'tcp'],
       ],
     ],
+    [
+      'extra ports once, and none that is mapped',
+      {
+        extra_ports: [80, 443, 22, 80, 8080],
+        nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
+      },
+      [
+        [22, 0, 'tcp'],
+        [80, 0, 'tcp'],
+        [443, 0, 'tcp'],
+        [8080, 25080, 'tcp'],
+      ],
+    ],
     ['SSH as an extra port alone', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
     [
       'an extra port beside the same one over UDP',
@@ -124,20 +137,6 @@ describe('planning a container from its request', () => {
       { ssh_auth_mode: 'key', ssh_public_key: `${publicKey}\n${publicKey}` },
       'invalid_field',
       'ssh_public_key',
-    ],
-    ['an extra port twice', { extra_ports: [80, 443, 80] }, 'invalid_field', 'extra_ports'],
-    ['the SSH port as an extra one', { extra_ports: [22] }, 'invalid_field', 'extra_ports'],
-    [
-      'an extra port that is mapped explicitly',
-      { extra_ports: [80], nat_port_mappings: [{ container_port: 80, host_port: 25080 }] },
-      'invalid_field',
-      'extra_ports',
-    ],
-    [
-      'a password of the caller’s beside one that is to be made',
-      { ssh_auth_mode: 'auto_password', ssh_password: 'abcd1234' },
-      'invalid_field',
-      'ssh_password',
     ],
     ['a port that is none', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
     [

@@ -54,9 +54,10 @@ function checkName(name: string): void {
 type Login = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
 
 function planLogin(body: CreateBody): Login {
-  // What a mode does not use is checked all the same: whoever sends it believes it counts.
-  const password = checkedPassword(body)
+  const password = body.ssh_password ?? ''
   const keyLine = body.ssh_public_key ?? ''
+  // What a mode does not use is checked all the same: whoever sends it believes it counts.
+  if (password !== '') checkSshPassword(password)
   const sshPublicKey = keyLine === '' ? '' : parseSshPublicKey(keyLine)
   switch (body.ssh_auth_mode ?? 'auto_password') {
     case 'auto_password':
@@ -70,14 +71,6 @@ function planLogin(body: CreateBody): Login {
     case 'keep':
       throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
   }
-}
-
-function checkedPassword({ ssh_password: password = '', ssh_auth_mode: mode }: CreateBody): string {
-  if (password === '') return password
-  checkSshPassword(password)
-  if (mode === 'auto_password')
-    throw invalidField('ssh_password', 'ssh_password: needs ssh_auth_mode password')
-  return password
 }
 
 function missing(field: string, mode: string): BerthError {

@@ -47,7 +47,7 @@ export function planMappings(body: CreateBody): PortMapping[] {
   const explicit = explicitMappings(body)
   const ssh = explicit.filter(leadsToSsh)
   const picked = pickedMappings(body.port_mapping_count ?? (ssh.length > 0 ? 0 : 1), ssh.length > 0)
-  const extra = extraPorts(body.extra_ports)
+  const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
     ...ssh,
     ...picked,
@@ -56,7 +56,6 @@ export function planMappings(body: CreateBody): PortMapping[] {
   ]
   if (mappings.length > limits.portMappings.max)
     throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings`)
-  refuseDoubleExtras(extra, [...picked, ...explicit])
   refuseDoubleHostPorts(mappings)
   return mappings
 }
@@ -91,15 +90,14 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Each would take one more host port for what is reached already; whoever wants that names the mappings. */
-function refuseDoubleExtras(extra: readonly number[], others: readonly PortMapping[]): void {
-  const mapped = (port: number): boolean =>
+/** Once each: one more host port for what is reached already is asked for by an explicit mapping. */
+function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
+  const isMapped = (port: number): boolean =>
     others.some(
       ({ protocol, containerPort, containerPortEnd }) =>
         protocol === 'tcp' && containerPort <= port && port <= containerPortEnd,
     )
-  const twice = extra.find((port, index) => extra.indexOf(port) < index || mapped(port))
-  if (twice !== undefined) throw invalidField('extra_ports', `extra_ports: ${twice} is mapped already`)
+  return [...new Set(extra)].filter((port) => !isMapped(port))
 }
 
 function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
