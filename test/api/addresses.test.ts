@@ -41,7 +41,7 @@ describe('addresses of containers over HTTP', () => {
       'reason',
     ])
     const statusOf = (last: number) => rows.find((row) => row.address === `203.0.113.${last}`)?.status
-    expect([statusOf(1), statusOf(10), statusOf(11)]).to.deep.equal(['gateway', 'pool', 'available'])
+    expect([statusOf(1), statusOf(10), statusOf(11)]).to.deep.equal(['gateway', 'pool', 'unknown'])
     const quick = await scan({ cidr: '203.0.113.0/28', verify: false, limit: 3 })
     expect((quick.body.data as object[]).length).to.equal(3)
     for (const cidr of ['203.0.113.0/23', '2001:db8::/120', 'x', '', '203.0.113.0/24; reboot'])

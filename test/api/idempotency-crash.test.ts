@@ -117,7 +117,8 @@ describe('Idempotency-Key when the store dies under a request', function () {
       expect(status, text).to.equal(201)
       expect([...test.fleet.view.hosts()].map(({ id }) => id)).to.deep.equal([body.data.host.id])
       expect((await send('/hosts', host)).text).to.equal(text)
-      expect((await send('/hosts', host, 'another')).body.code).to.equal('name_conflict')
+      const another = { ...host, address: '127.0.0.1:2' }
+      expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
     it('does not bring a host back that was removed meanwhile', async () => {

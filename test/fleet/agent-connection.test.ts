@@ -74,7 +74,10 @@ describe('connections to agents', () => {
       sent = codeOf(new GrpcAgentClient(connection, 10_000).createGuest(CreateGuestRequest.create()))
       await waitFor(() => asked > 0)
     })
-    afterEach(() => connection.close())
+    afterEach(() => {
+      connection.close()
+      for (const socket of [...dialled.splice(0), ...passed.splice(0)]) socket.destroy()
+    })
 
     it('that left is no more than unanswered where the connection breaks', async () => {
       for (const socket of dialled) socket.destroy()
@@ -90,7 +93,7 @@ describe('connections to agents', () => {
       const away = await open(await freePort())
       expect(await codeOf(new GrpcAgentClient(away, 10_000).getGuestUsage(''))).to.equal('host_offline')
       away.close()
-      const mute = createServer()
+      const mute = createServer((socket) => dialled.push(socket))
       await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done))
       const dialling = await open((mute.address() as AddressInfo).port)
       expect(await codeOf(new GrpcAgentClient(dialling, 500).getGuestUsage(''))).to.equal('host_offline')
