@@ -12,7 +12,7 @@ describe('what the gateway shows of its hosts', function () {
   afterEach(() => test.close())
 
   it('shows everything of a host that joins, and its own writes at once', async () => {
-    const { hostId } = await test.addHost('one', { guests: 1000, operationMs: 50 })
+    const { hostId } = await test.addHost('one', { guests: 1000, operationMs: 1000 })
     const { view } = test.fleet
     expect([...view.guests()]).to.have.length(1000)
     expect(view.findGuest('SIM-7')?.guest.id).to.equal(7)
