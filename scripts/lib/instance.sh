@@ -142,17 +142,16 @@ keep_values() {
   done
 }
 
-# What no two instances may share: where a named one leaves it out it would have the first one's.
+# What no two instances may share: where a named one leaves it out it has the first one's, which is the example's.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
 # check_own_values PROGRAM VALUES
 check_own_values() {
   local key value file records
   file=$(config_of "$1")
-  [ -z "$instance" ] || while IFS=$'\t' read -r key value; do
-    grep -vE '^[[:blank:]]*#' "$file" | grep -qwF -e "$value" ||
-      fail "$file does not set $key: it would be the first instance's $value." 'Nothing was changed.'
-  done < <(grep -E "$own_keys" <<<"$2")
+  if [ -n "$instance" ] && IFS=$'\t' read -r key value < <(
+    grep -E "$own_keys" <<<"$2" | grep -xFf <(config_lines "systemd/$1.example.yaml")
+  ); then fail "$file does not set $key: it would be the first instance's $value." 'Nothing was changed.'; fi
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
     [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
     value=$(grep -m 1 -xFf <(grep -E '^(state_dir|run_dir|storage\.(pool|loop_file))' "$records") <<<"$2") || continue

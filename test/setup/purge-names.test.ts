@@ -151,6 +151,8 @@ describe('what scripts/down --purge removes', function () {
   for (const root of ['.', unbuilt])
     for (const [what, change] of [
       ['its network', { network: '\n  subnet: 10.9.0.0/16' }],
+      ['its table', { network: blocks.network.replace('table: btestn', 'subnet: 10.9.0.0/16') }],
+      ['its prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['its loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
       it(`by a configuration that leaves out ${what}, ${root === '.' ? 'built' : 'not built'}: nothing`, () => {

@@ -17,7 +17,7 @@ export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<
   if (readIndex(unfinished) !== undefined) await runOnHost([`link delete dev ${unfinished}`])
   await runOnHost(plan.create)
   await runInNetwork(init.pid, ['-batch', '-'], { lines: plan.inside, harmless: /^$/ })
-  await runOnHost(plan.join)
+  await runOnHost([plan.join])
   return true
 }
 

@@ -19,7 +19,7 @@ describe('planConnect', () => {
         'address add 2001:db8::8/128 dev eth0 nodad preferred_lft 0',
         'route add default via fe80::1 dev eth0',
       ],
-      join: ['link set dev bt7n name bt7', 'link set dev bt7 master berth0', 'link set dev bt7 up'],
+      join: 'link set dev bt7n name bt7 master berth0 up',
     })
   })
 

@@ -2,14 +2,14 @@ import type { MachineNic } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
-/** Commands of ip(8), in this order: each step may be the last before a crash. */
+/** Commands of ip(8), in this order: each may be the last before a crash. */
 export interface ConnectPlan {
   /** On the host: a pair of which the guest has one end; the other is not the guest's interface yet. */
   readonly create: readonly string[]
   /** In the guest's network namespace. */
   readonly inside: readonly string[]
-  /** On the host: from here on it is the guest's. */
-  readonly join: readonly string[]
+  /** On the host, one request to the kernel: an interface with that name is complete. */
+  readonly join: string
 }
 
 /** Name of the host's end while the guest's is set up; anti-spoofing takes it for a guest's that nobody knows. */
@@ -32,10 +32,6 @@ export function planConnect(nic: MachineNic, pid: number): ConnectPlan {
       `route add default via ${gateway} dev eth0`,
       ...planAddresses('dev eth0', nic),
     ],
-    join: [
-      `link set dev ${unfinished} name ${device}`,
-      `link set dev ${device} master ${bridge}`,
-      `link set dev ${device} up`,
-    ],
+    join: `link set dev ${unfinished} name ${device} master ${bridge} up`,
   }
 }
