@@ -55,7 +55,7 @@ export class HostAddressBook implements AddressBook {
     this.#subnet6 = parseSubnet6(config.subnet6)
     this.#ipv4 = new HostIpv4(this.#ip, mark, log)
     this.#ipv6 = new HostIpv6(this.#ip, { bridge: config.bridge, mark })
-    this.#contested = new ContestedAddresses(log)
+    this.#contested = new ContestedAddresses({ log })
   }
 
   choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {

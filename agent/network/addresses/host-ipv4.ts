@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { listIpv4Addresses } from '../../host/addresses.js'
 import { announceIpv4 } from '../../host/arping.js'
 import type { Ip } from '../../host/ip.js'
+import { fewAtOnce } from './few-at-once.js'
 import type { HostMark } from './mark.js'
 import { runEach } from './run-each.js'
 import { planHostIpv4, planRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
@@ -16,8 +17,6 @@ export interface ObservedInterface {
     readonly metric?: number
   }[]
 }
-
-const announcedAtOnce = 8
 
 /** Guests' public IPv4 addresses on the host's interfaces. */
 export class HostIpv4 {
@@ -106,16 +105,12 @@ export class HostIpv4 {
 
   /** Routers learn in any case, if later: nobody waits for it, and a failure is told and no more. */
   async #announce(added: readonly PlacedIpv4[]): Promise<void> {
-    const rest = [...added]
-    const work = async (): Promise<void> => {
-      for (let item = rest.shift(); item && !this.#ended.signal.aborted; item = rest.shift()) {
-        const { address, interface: device } = item
-        await announceIpv4(device, address, this.#ended.signal).catch((err: unknown) =>
-          this.log.debug({ err, address, device }, 'address not announced'),
-        )
-      }
-    }
-    await Promise.all(Array.from({ length: announcedAtOnce }, work))
+    const { signal } = this.#ended
+    await fewAtOnce(added, signal, ({ address, interface: device }) =>
+      announceIpv4(device, address, signal).catch((err: unknown) =>
+        this.log.debug({ err, address, device }, 'address not announced'),
+      ),
+    )
   }
 }
 
