@@ -7,7 +7,7 @@ import { findIpv6Addresses } from '../../host/ipv6-addresses.js'
 import type { Database } from '../../state/database.js'
 import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
-import { ContestedAddresses, type ServedAddress } from './contested.js'
+import { ContestedAddresses } from './contested.js'
 import { kernelFacts } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
@@ -117,13 +117,13 @@ export class HostAddressBook implements AddressBook {
 
   /** One family has nothing to do with what is wrong with the other. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
-    const [places, routes] = [this.#placesOf(guests), this.#routesOf(guests)]
+    const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
       this.#ipv4.ensure(places),
       // Without IPv6 in the kernel there is nothing that could be wrong.
-      findIpv6Addresses() ? this.#ipv6.ensure(routes) : [],
+      findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
     ])
-    this.#contested.keep(servedOf(places, routes))
+    this.#contested.keep(places)
     return results.flatMap((result) => {
       if (result.status === 'rejected') throw result.reason
       return result.value
@@ -137,10 +137,10 @@ export class HostAddressBook implements AddressBook {
       this.#known.set(guest.uuid, guest)
       this.#emptyAtMs = -Infinity
       await this.#remove(lost)
-      const [places, routes] = [this.#placesOf([guest]), this.#routesOf([guest])]
+      const places = this.#placesOf([guest])
       await this.#ipv4.add(places)
-      await this.#ipv6.add(routes)
-      this.#contested.ask(servedOf(places, routes))
+      await this.#ipv6.add(this.#routesOf([guest]))
+      this.#contested.ask(places)
       return lost.ipv6Addresses
     })
     if (guest.ipv6Addresses.length + gone.length > 0) await this.#assignInside(guest, gone)
@@ -173,7 +173,7 @@ export class HostAddressBook implements AddressBook {
   }
 
   async #remove(guest: GuestNetwork): Promise<void> {
-    this.#contested.forget([...guest.publicIpv4s, ...guest.ipv6Addresses])
+    this.#contested.forget(guest.publicIpv4s)
     await this.#ipv6.remove(this.#routesOf([guest]))
     await this.#ipv4.remove(guest.publicIpv4s)
   }
@@ -243,12 +243,6 @@ export class HostAddressBook implements AddressBook {
 
 function hasAddresses({ publicIpv4s, ipv6Addresses }: GuestNetwork): boolean {
   return publicIpv4s.length + ipv6Addresses.length > 0
-}
-
-/** What is answered for on a segment; what is routed to the host nobody is asked for. */
-function servedOf(places: readonly PlacedIpv4[], routes: readonly GuestIpv6[]): ServedAddress[] {
-  const proxied = routes.filter(({ proxyOn }) => proxyOn !== '')
-  return [...places, ...proxied.map(({ address, proxyOn }) => ({ address, interface: proxyOn }))]
 }
 
 /** Takes off the host all that an agent with this table put on; needs no journal. For `down --purge`. */
