@@ -134,7 +134,7 @@ export class FleetHost {
 
   #run(...args: string[]): void {
     const [entry, ...rest] = this.#command(...args)
-    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'inherit'] })
+    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // its error says what stderr said
   }
 
   #command(...args: string[]): string[] {

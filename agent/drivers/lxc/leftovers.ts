@@ -51,12 +51,15 @@ async function isRemoved(group: string): Promise<boolean> {
   return !existsSync(group)
 }
 
-/** The namespace's end takes the pair with it, in its own time: gone by now is as good. */
+/**
+ * The namespace's end takes the pair with it, in its own time: gone by now is as good, be it before ip looks for it
+ * (code 1) or after (2).
+ */
 async function removeInterface(device: string): Promise<void> {
-  await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1] })
+  const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })
   await waitUntil(() => !existsSync(`/sys/class/net/${device}`), {
     timeoutMs: 5000,
-    what: `interface ${device} to be gone`,
+    what: `interface ${device} to be gone ${stderr.trim()}`.trimEnd(),
   })
 }
 

@@ -119,10 +119,14 @@ export class RuntimeReader {
   }
 }
 
-/** Before it runs the guest's init, the child still is lxc. The name may be the guest's choice, the file not. */
+/**
+ * Before it runs the guest's init, the child still is lxc. The name may be the guest's choice, the file not; a process
+ * that is ending has none any more, and is no sign that it ran anything.
+ */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true
-  return findProgram(init.pid) !== findProgram(monitor.pid)
+  const program = findProgram(init.pid)
+  return program !== undefined && program !== findProgram(monitor.pid)
 }
 
 /** By inode: the path would be told as seen from different roots. */
