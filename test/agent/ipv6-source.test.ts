@@ -1,0 +1,67 @@
+import { expect } from 'chai'
+import { AddressedHost, guestPrefix, hostAddress6, outside6 } from '../support/addressed-host.js'
+import { call, wireMapping } from '../support/agent-calls.js'
+import { sh } from '../support/sh.js'
+import { waitFor } from '../support/wait.js'
+
+/* Which of its IPv6 addresses a guest leaves with, however it came by them: real guests and packets. */
+
+describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', function () {
+  this.timeout(120_000)
+  const host = new AddressedHost()
+  const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
+  const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]
+  let uuid: string
+  let given: string
+
+  before(async () => {
+    await host.open()
+    host.segment.ip('route', 'add', `${farPrefix}/64`, 'via', hostAddress6)
+    await host.setRouting({ ipv6Prefixes: { items: [guestPrefix, farPrefix].map(host.prefixItem) } })
+    const mapping = wireMapping({ protocol: 'udp', hostIp: hostAddress6, containerPort: 8081 })
+    uuid = await host.create({ assignNat: true, portMappings: [mapping], ipv6Addresses: [first] })
+  })
+  after(() => host.destroy())
+
+  async function inside(...args: string[]): Promise<string> {
+    return sh('nsenter', `--net=/proc/${await host.pidOf(uuid)}/ns/net`, 'ip', '-6', '-oneline', ...args)
+  }
+
+  /** Its addresses in the kernel's order, with flags and lifetimes, and its way out; no index of an interface. */
+  async function readNetwork(): Promise<string> {
+    const addresses = await inside('address', 'show', 'dev', 'eth0', 'scope', 'global')
+    return addresses.replaceAll(/^\d+: /gm, '') + (await inside('route', 'show', 'default'))
+  }
+
+  /** By a server that leaves the choice of its address to the kernel. */
+  async function expectAnswers(name: string): Promise<void> {
+    await host.serve(await host.pidOf(uuid), name)
+    const { hostPort } = (await host.guest(uuid)).portMappings[0]!
+    expect(host.ask(undefined, 'udp', hostAddress6, `${hostPort}`)).to.equal(`${name} ${outside6}`)
+    for (const address of [first, ...nearer])
+      expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`${name} ${outside6}`)
+    expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
+  }
+
+  it('leaves with its first, and answers a mapping with it, once it is given the others', async () => {
+    const request = { uuid, count: 0, addresses: nearer, ifRevision: 0, operationId: '' }
+    await call(host.settings.assignIpv6.bind(host.settings), request)
+    given = await readNetwork()
+    expect(given.match(/deprecated/g)).to.have.length(2)
+    await expectAnswers('given')
+  })
+
+  it('has the same inside after a restart', async () => {
+    await host.power('restartGuest', uuid)
+    expect(await readNetwork()).to.equal(given)
+    await expectAnswers('restarted')
+  })
+
+  it('has the same inside after it rebooted by itself', async () => {
+    const before = await host.pidOf(uuid)
+    process.kill(Number(before), 'SIGTERM') // BusyBox's init reboots
+    await waitFor(async () => ![before, ''].includes(await host.pidOf(uuid)), { timeoutMs: 15_000 })
+    expect(await readNetwork()).to.equal(given)
+    await expectAnswers('rebooted')
+  })
+})
