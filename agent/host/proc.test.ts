@@ -1,5 +1,14 @@
 import { expect } from 'chai'
-import { parseHandledSignals, parseNetDev, parseProcessStat } from './proc.js'
+import { spawn } from 'node:child_process'
+import { waitFor } from '../../test/support/wait.js'
+import {
+  findProcess,
+  findProgram,
+  parseHandledSignals,
+  parseNetDev,
+  parseProcessStat,
+  readChildren,
+} from './proc.js'
 
 describe('parseProcessStat', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
@@ -32,4 +41,21 @@ describe('parseHandledSignals', () => {
       const status = `Name:\tinit\nSigBlk:\t${blocked}\nSigIgn:\t0000000000000000\nSigCgt:\t${caught}\n`
       expect(parseHandledSignals(status)).to.equal(expected)
     })
+})
+
+describe('findProgram', () => {
+  it('tells programs apart; a process that has ended runs none, though it is still there', async () => {
+    // What the shell leaves to sleep(1) is taken note of by nobody.
+    const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
+    try {
+      const ended = (): number | undefined => readChildren(parent.pid ?? 0)[0]
+      await waitFor(() => findProcess(ended() ?? 0)?.state === 'Z', { timeoutMs: 5000 })
+      expect(findProgram(ended() ?? 0)).to.equal(undefined)
+      await waitFor(() => findProcess(parent.pid ?? 0)?.command === 'sleep', { timeoutMs: 5000 })
+      expect(findProgram(parent.pid ?? 0)).to.match(/^\d+:\d+$/)
+      expect(findProgram(parent.pid ?? 0)).not.to.equal(findProgram(process.pid))
+    } finally {
+      parent.kill('SIGKILL')
+    }
+  })
 })

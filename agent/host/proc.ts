@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync, readdirSync } from 'node:fs'
+import { readFileSync, readlinkSync, readdirSync, statSync } from 'node:fs'
 
 /*
  * /proc of the host. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, a trip
@@ -108,6 +108,16 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
     return readlinkSync(`/proc/${pid}/ns/${kind}`)
   } catch {
     return undefined // gone, or a zombie, which has none
+  }
+}
+
+/** The file it runs, by inode: the path would be told as seen from different roots. */
+export function findProgram(pid: number): string | undefined {
+  try {
+    const { dev, ino } = statSync(`/proc/${pid}/exe`)
+    return `${dev}:${ino}`
+  } catch {
+    return undefined // gone, or ending; EACCES when it goes just then
   }
 }
 

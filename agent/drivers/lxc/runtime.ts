@@ -1,8 +1,8 @@
-import { statSync } from 'node:fs'
 import { readGroupPids, readTreePids, type CgroupLayout } from '../../host/cgroup.js'
 import {
   findLiveProcess,
   findNamespace,
+  findProgram,
   listDirectory,
   readChildren,
   readKernelFile,
@@ -125,14 +125,8 @@ export class RuntimeReader {
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true
-  const program = findProgram(init.pid)
-  return program !== undefined && program !== findProgram(monitor.pid)
-}
-
-/** By inode: the path would be told as seen from different roots. */
-function findProgram(pid: number): string | undefined {
-  const file = statSync(`/proc/${pid}/exe`, { throwIfNoEntry: false })
-  return file && `${file.dev}:${file.ino}`
+  const [its, lxc] = [findProgram(init.pid), findProgram(monitor.pid)]
+  return its !== undefined && lxc !== undefined && its !== lxc
 }
 
 /** Field 22 counts from boot, as does the monotonic clock that hrtime reads. */
