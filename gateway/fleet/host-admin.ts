@@ -5,7 +5,7 @@ import type { Authority } from '../pki/authority.js'
 import type { HostAdmin, HostView, JoinToken } from './contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostRecord } from './host-record.js'
-import type { HostStore } from './host-store.js'
+import type { HostCheck, HostStore } from './host-store.js'
 import type { JoinTokens } from './join-tokens.js'
 import type { FleetState } from './view.js'
 
@@ -39,12 +39,11 @@ export class StoredHostAdmin implements HostAdmin {
   ): Promise<HostView> {
     checkHost(host)
     const id = hostIdOf(operationId)
-    this.#checkAddress(id, host.address)
     const record: HostRecord = {
       ...{ id, version: 1, name: host.name, address: host.address },
       ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
     }
-    return this.#adopt(await this.options.store.create(record))
+    return this.#adopt(await this.options.store.create(record, this.#checkAddress))
   }
 
   async createJoinToken(hostId: string): Promise<JoinToken> {
@@ -59,8 +58,8 @@ export class StoredHostAdmin implements HostAdmin {
     change: { name?: string; address?: string; draining?: boolean },
   ): Promise<HostView> {
     checkHost(change)
-    if (change.address !== undefined) this.#checkAddress(hostId, change.address)
-    return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, ...change })))
+    const check = change.address === undefined ? undefined : this.#checkAddress
+    return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, ...change }), check))
   }
 
   async removeHost(hostId: string, { force }: { force: boolean }): Promise<void> {
@@ -97,10 +96,11 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   /** What is at the address of a host that is away may be set up anew, as another host. */
-  #checkAddress(hostId: string, address: string): void {
-    const holds = (host: HostView): boolean =>
-      host.id !== hostId && host.state !== 'offline' && host.address.toLowerCase() === address.toLowerCase()
-    const other = this.options.view.hosts().find(holds)
+  readonly #checkAddress: HostCheck = ({ address }, others) => {
+    const holds = (host: HostRecord): boolean =>
+      host.address.toLowerCase() === address.toLowerCase() &&
+      this.options.view.findHost(host.id)?.state !== 'offline'
+    const other = others.find(holds)
     if (other) throw conflict('address_in_use', `the host ${other.name} has this address`)
   }
 

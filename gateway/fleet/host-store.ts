@@ -9,6 +9,9 @@ export interface HostList {
   readonly removed: ReadonlySet<string>
 }
 
+/** Refuses, by throwing, a record that cannot stand beside the others. */
+export type HostCheck = (record: HostRecord, others: readonly HostRecord[]) => void
+
 /**
  * Host records; names are unique, case aside.
  *
@@ -49,9 +52,9 @@ export class HostStore {
 
   /**
    * @returns the record that is in the store: an earlier one of the same id stays as it is
-   * @throws {BerthError} `name_conflict`; `invalid_state` where a host of this id was removed
+   * @throws {BerthError} `name_conflict`; `invalid_state` where a host of this id was removed; what `check` throws
    */
-  async create(record: HostRecord): Promise<HostRecord> {
+  async create(record: HostRecord, check?: HostCheck): Promise<HostRecord> {
     return this.store.transact('create host', async (client) => {
       const hosts = await this.#watch(client)
       const earlier = hosts.get(record.id)
@@ -61,20 +64,22 @@ export class HostStore {
       }
       if ((await client.hExists(this.#removed, record.id)) === 1)
         throw conflict('invalid_state', 'the host that this request added was removed')
-      checkName(hosts, record)
-      return this.#write(client, record)
+      return this.#write(client, record, hosts, check)
     })
   }
 
-  /** @throws {BerthError} `not_found`, `name_conflict` */
-  async update(hostId: string, change: (record: HostRecord) => HostRecord): Promise<HostRecord> {
+  /** @throws {BerthError} `not_found`, `name_conflict`; what `check` throws */
+  async update(
+    hostId: string,
+    change: (record: HostRecord) => HostRecord,
+    check?: HostCheck,
+  ): Promise<HostRecord> {
     return this.store.transact('change host', async (client) => {
       const hosts = await this.#watch(client)
       const before = hosts.get(hostId)
       if (!before) throw notFound('host')
       const after = { ...change(before), version: before.version + 1 }
-      checkName(hosts, after)
-      return this.#write(client, after)
+      return this.#write(client, after, hosts, check)
     })
   }
 
@@ -91,7 +96,15 @@ export class HostStore {
     return new Map(all.map((host) => [host.id, host]))
   }
 
-  async #write(client: StoreClient, record: HostRecord): Promise<HostRecord> {
+  async #write(
+    client: StoreClient,
+    record: HostRecord,
+    hosts: ReadonlyMap<string, HostRecord>,
+    check?: HostCheck,
+  ): Promise<HostRecord> {
+    const others = [...hosts.values()].filter(({ id }) => id !== record.id)
+    checkName(record, others)
+    check?.(record, others)
     await client.multi().hSet(this.#hosts, record.id, JSON.stringify(record)).exec()
     return record
   }
@@ -105,9 +118,7 @@ export class HostStore {
   }
 }
 
-function checkName(hosts: ReadonlyMap<string, HostRecord>, record: HostRecord): void {
-  const name = record.name.toLowerCase()
-  for (const other of hosts.values())
-    if (other.id !== record.id && other.name.toLowerCase() === name)
-      throw conflict('name_conflict', `a host named ${other.name} exists`)
+function checkName({ name }: HostRecord, others: readonly HostRecord[]): void {
+  const other = others.find((host) => host.name.toLowerCase() === name.toLowerCase())
+  if (other) throw conflict('name_conflict', `a host named ${other.name} exists`)
 }

@@ -114,6 +114,12 @@ describe('/hosts', function () {
     const twice = await call('POST', '/hosts', { name: 'two', address })
     expect([twice.status, twice.body.code]).to.deep.equal([409, 'address_in_use'])
     expect((await call('PATCH', `/hosts/${hostId}`, { address })).status).to.equal(200)
+    const atOnce = await Promise.all(
+      ['a', 'b', 'c'].map((name) => call('POST', '/hosts', { name, address: '198.18.0.9:7443' })),
+    )
+    expect(atOnce.map(({ status }) => status).sort(), 'at once').to.deep.equal([201, 409, 409])
+    for (const { body } of atOnce)
+      if (body.data?.host) await call('DELETE', `/hosts/${body.data.host.id}`, {})
     for (const [method, path] of [
       ['GET', '/hosts/h-none'],
       ['PATCH', '/hosts/h-none'],

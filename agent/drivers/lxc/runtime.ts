@@ -26,6 +26,15 @@ export function isGone({ monitor, restarters }: Runtime): boolean {
   return monitor === undefined && restarters.length === 0
 }
 
+interface Passing {
+  readonly stat: ProcessStat
+  /** The words of its command line. */
+  readonly title: readonly string[]
+}
+
+/** Executing a program takes a fraction of a millisecond, on a busy host some. */
+const settleMs = 50
+
 const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
 
 /**
@@ -74,6 +83,9 @@ export class RuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
+    // A guest that reboots comes from there back to its group: perhaps between the two looks.
+    const back = this.#findMonitor(name)
+    if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
   }
 
@@ -99,14 +111,17 @@ export class RuntimeReader {
 
   /**
    * A monitor leaves its group to remove it, and only then runs the hook, which may leave a restarter, and
-   * ends. Only these are in the group it goes to, so their command lines can be believed.
+   * ends. Only these are in the group it goes to, so their command lines can be believed. One that is just
+   * executing or ending has none, and what came of it may not be listed yet: then all are looked at again.
    */
-  #listPassing(): { stat: ProcessStat; title: string[] }[] {
-    return readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`).flatMap((pid) => {
-      const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
-      const stat = title.includes(this.paths.lxcPath) ? findLiveProcess(pid) : undefined
-      return stat ? [{ stat, title }] : []
-    })
+  #listPassing(): Passing[] {
+    const deadline = performance.now() + settleMs
+    for (;;) {
+      const pids = readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`)
+      const passing = pids.flatMap(readPassing)
+      if (passing.length === pids.length || performance.now() > deadline)
+        return passing.filter(({ title }) => title.includes(this.paths.lxcPath))
+    }
   }
 
   /** The monitor's child in another pid namespace: hooks are children in ours. */
@@ -117,6 +132,12 @@ export class RuntimeReader {
     }
     return undefined
   }
+}
+
+function readPassing(pid: number): Passing[] {
+  const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
+  const stat = title[0] === '' ? undefined : findLiveProcess(pid)
+  return stat ? [{ stat, title }] : []
 }
 
 /**
