@@ -32,8 +32,10 @@ interface Passing {
   readonly title: readonly string[]
 }
 
+/** A starting guest goes through this many processes: so many can end while they are looked at, each leaving the next. */
+const mostLooks = 5
 /** Executing a program takes a fraction of a millisecond, on a busy host some. */
-const settleMs = 50
+const executingMs = 10
 
 const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
 
@@ -53,13 +55,18 @@ export class RuntimeReader {
     this.#hierarchy = cgroups.controllers.get('pids') ?? cgroups.hierarchies[0] ?? '/sys/fs/cgroup'
   }
 
-  /** Names of all guests with a group of their own, running or left over, or between two runs. */
+  /**
+   * Names of all guests with a group of their own, running or left over, or between two runs: these come from a
+   * group and go back to it, so groups are listed before and after.
+   */
   listNames(prefix: string): string[] {
-    const pattern = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
-    const names = listDirectory(this.#hierarchy).flatMap((entry) => pattern.exec(entry)?.[1] ?? [])
+    const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
     const name = new RegExp(`^${prefix}-\\d+$`)
-    const passing = this.#listPassing().flatMap(({ title }) => title.filter((part) => name.test(part)))
-    return [...new Set([...names, ...passing])]
+    const inGroups = (): string[] =>
+      listDirectory(this.#hierarchy).flatMap((entry) => group.exec(entry)?.[1] ?? [])
+    const passing = (): string[] =>
+      this.#listPassing().flatMap(({ title }) => title.filter((part) => name.test(part)))
+    return [...new Set([...inGroups(), ...passing(), ...inGroups()])]
   }
 
   /** A guest seen running costs one file: its first process, still the same, still its monitor's child. */
@@ -111,15 +118,14 @@ export class RuntimeReader {
 
   /**
    * A monitor leaves its group to remove it, and only then runs the hook, which may leave a restarter, and
-   * ends. Only these are in the group it goes to, so their command lines can be believed. One that is just
-   * executing or ending has none, and what came of it may not be listed yet: then all are looked at again.
+   * ends. Only these are in the group it goes to, so their command lines can be believed. What came of one that
+   * ends while it is looked at may not be listed yet: then all are looked at again.
    */
   #listPassing(): Passing[] {
-    const deadline = performance.now() + settleMs
-    for (;;) {
+    for (let looks = 1; ; looks++) {
       const pids = readTreePids(`${this.#hierarchy}/${this.paths.pivotGroup}`)
       const passing = pids.flatMap(readPassing)
-      if (passing.length === pids.length || performance.now() > deadline)
+      if (passing.length === pids.length || looks === mostLooks)
         return passing.filter(({ title }) => title.includes(this.paths.lxcPath))
     }
   }
@@ -134,10 +140,15 @@ export class RuntimeReader {
   }
 }
 
+/** A process that is just executing its program has no command line: it is asked again. */
 function readPassing(pid: number): Passing[] {
-  const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
-  const stat = title[0] === '' ? undefined : findLiveProcess(pid)
-  return stat ? [{ stat, title }] : []
+  const deadline = performance.now() + executingMs
+  for (;;) {
+    const title = (readKernelFile(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
+    const stat = findLiveProcess(pid)
+    if (!stat) return []
+    if (title[0] !== '' || performance.now() > deadline) return [{ stat, title }]
+  }
 }
 
 /**
