@@ -54,7 +54,7 @@ export class HostStore {
    * @returns the record that is in the store: an earlier one of the same id stays as it is
    * @throws {BerthError} `name_conflict`; `invalid_state` where a host of this id was removed; what `check` throws
    */
-  async create(record: HostRecord, check?: HostCheck): Promise<HostRecord> {
+  async create(record: HostRecord, check: HostCheck): Promise<HostRecord> {
     return this.store.transact('create host', async (client) => {
       const hosts = await this.#watch(client)
       const earlier = hosts.get(record.id)
@@ -96,6 +96,7 @@ export class HostStore {
     return new Map(all.map((host) => [host.id, host]))
   }
 
+  /** Once it can stand beside the others. */
   async #write(
     client: StoreClient,
     record: HostRecord,
