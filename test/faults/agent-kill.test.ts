@@ -84,7 +84,7 @@ describe(`agent killed ${kills} times`, function () {
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
     // On a busy host fewer get an answer between two kills: until enough did.
-    for (let kill = 0; kill < kills || answered() <= kills; kill++) {
+    for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon()
       const inits = readInits(instance)
       for (const [name, identity] of before) expect(inits.get(name), name).to.equal(identity)

@@ -36,6 +36,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
   const host = new FleetHost({ name: 'fgk', index: 1, segment, directory })
   let gateway: GatewayProcess
   let redis: RedisProcess
+  let ended = false
   let wipe: () => void
 
   before(async () => {
@@ -64,6 +65,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
   })
 
   after(async () => {
+    ended = true
     await gateway?.close()
     await host.remove()
     removeSegment(segment)
@@ -91,6 +93,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
   async function order(name: string): Promise<Order> {
     const key = randomUUID()
     for (let attempts = 1; ; attempts++) {
+      if (ended) throw new Error('the test has ended')
       const reply = await create(key, name)
       if (reply?.status === 202)
         return { key, name, attempts, created: (reply.body as { data: Created }).data }
