@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { AttemptLimit, failuresPerMinute } from '../attempt-limit.js'
-import type { AccessControl, StoreHealth } from '../api/pipeline.js'
+import type { AccessControl, StoreHealth } from '../http/pipeline.js'
 import { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
 import { ApiKeys } from './api-keys.js'

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from '../api/pipeline.js'
+import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from '../http/pipeline.js'
 import type { Store } from '../store/store.js'
 import { parseEntry, type AuditRecord } from './audit-record.js'
 import { LateOutcomes } from './late-outcomes.js'

@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, randomUUID } from 'node:crypto'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
-import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from '../api/pipeline.js'
+import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from '../http/pipeline.js'
 import type { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
 

@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
-import { ensureSysctl } from '../../agent/network/ensure.js'
+import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 import { createLogger } from '../../shared/logging.js'
 import { sh } from '../support/sh.js'
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { AuditStore } from '../../gateway/access/audit.js'
-import type { Caller } from '../../gateway/api/route.js'
+import type { Caller } from '../../gateway/http/route.js'
 import type { Store } from '../../gateway/store/store.js'
 import { BerthError } from '../../shared/errors.js'
 import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'

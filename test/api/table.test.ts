@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { createApp } from '../../gateway/api/app.js'
-import { route, type Route } from '../../gateway/api/route.js'
+import { createApp } from '../../gateway/http/app.js'
+import { route, type Route } from '../../gateway/http/route.js'
 import { silentLog } from '../support/redis.js'
 
 describe('the table', () => {

@@ -1,5 +1,5 @@
 import { createAccess } from '../../gateway/access/access.js'
-import type { Caller } from '../../gateway/api/route.js'
+import type { Caller } from '../../gateway/http/route.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog } from './redis.js'

@@ -1,7 +1,7 @@
 import type { Ip } from '../../host/ip.js'
 import { listDirectory } from '../../host/proc.js'
 import { findSysctl } from '../../host/sysctl.js'
-import { ensureSysctl } from '../ensure.js'
+import { ensureSysctl } from '../bridge/ensure.js'
 import type { ObservedInterface } from './host-ipv4.js'
 import {
   planGateway6,

@@ -1,0 +1,200 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { AgentClient, Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
+import { CreateBodySchema, type CreateBody } from './create-body.js'
+import { GuestStatusSchema, statusOf } from './guest-row.js'
+import { getNamedHost } from '../hosts/host-choice.js'
+import { checkIfMatch } from '../../http/if-match.js'
+import { planCreate } from './plan-create.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { QueuedSchema, taskStatusOf } from '../tasks/task-row.js'
+import { getVisibleGuest, refuseBound } from './visible.js'
+import { ContainerPathSchema } from './containers.js'
+
+const CreatedSchema = Type.Object({
+  task_id: Type.String(),
+  id: Type.Integer(),
+  uuid: Type.String(),
+  name: Type.String(),
+  status: GuestStatusSchema,
+  action: Type.Literal('create'),
+  ssh_port: Type.Integer(),
+  ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
+})
+
+type Action = 'start' | 'stop' | 'restart' | 'delete'
+type ActionContext = RequestContext<{ id: string }, unknown, ActionBody>
+
+const ActionBodySchema = Type.Object({
+  force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown, as pulling the plug.' })),
+})
+type ActionBody = Static<typeof ActionBodySchema>
+
+interface ActionDefinition {
+  readonly action: Action
+  readonly method: 'POST' | 'DELETE'
+  readonly scope: string
+  readonly summary: string
+  /** Takes `force`. */
+  readonly forceable?: boolean
+  readonly send: (
+    agent: AgentClient,
+    order: Order,
+  ) => Promise<{ operation?: Operation | undefined; revision: number }>
+}
+
+interface Order {
+  readonly operationId: string
+  readonly uuid: string
+  readonly requestedBy: string
+  readonly force: boolean
+}
+
+const actions: readonly ActionDefinition[] = [
+  {
+    action: 'start',
+    method: 'POST',
+    scope: 'container:power',
+    summary: 'Queues a start; a running container stays as it is and the task is done',
+    send: (agent, order) => agent.startGuest(order),
+  },
+  {
+    action: 'stop',
+    method: 'POST',
+    scope: 'container:power',
+    summary: 'Queues a stop; a stopped container stays as it is and the task is done',
+    forceable: true,
+    send: (agent, order) => agent.stopGuest(order),
+  },
+  {
+    action: 'restart',
+    method: 'POST',
+    scope: 'container:power',
+    summary: 'Queues a restart; a stopped container is started',
+    forceable: true,
+    send: (agent, order) => agent.restartGuest(order),
+  },
+  {
+    action: 'delete',
+    method: 'DELETE',
+    scope: 'container:delete',
+    summary: 'Queues the deletion of a container and all it holds',
+    send: (agent, order) => agent.deleteGuest(order),
+  },
+]
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/containers',
+      scope: 'container:create',
+      audit: 'container.create',
+      tag: 'Containers',
+      summary: 'Queues the creation of a container',
+      body: CreateBodySchema,
+      data: CreatedSchema,
+      statuses: [202],
+      errors: [
+        ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
+        ...['host_offline', 'agent_timeout'],
+      ],
+      handle: (context) => createContainer({ fleet, time }, context),
+    }),
+    ...actions.map((definition) => actionRoute(fleet, definition)),
+  ]
+}
+
+function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
+  return route({
+    method: definition.method,
+    path: `/containers/{id}/${definition.action}`,
+    scope: definition.scope,
+    audit: `container.${definition.action}`,
+    tag: 'Containers',
+    summary: definition.summary,
+    params: ContainerPathSchema,
+    ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true } : {}),
+    data: QueuedSchema,
+    conditional: true,
+    statuses: [202],
+    errors: ['invalid_state', 'policy_blocked', 'precondition_failed', 'host_offline', 'agent_timeout'],
+    handle: (context) => queueAction(fleet, definition, context),
+  })
+}
+
+async function queueAction(
+  fleet: Fleet,
+  { action, send }: ActionDefinition,
+  context: ActionContext,
+): Promise<Answer<Static<typeof QueuedSchema>>> {
+  const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
+  const detail = `id ${guest.id}, task ${context.operationId}`
+  context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
+  await checkIfMatch(fleet, guest.uuid, context)
+  const order = {
+    operationId: context.operationId,
+    uuid: guest.uuid,
+    requestedBy: context.caller.user,
+    force: context.body?.force ?? false,
+  }
+  const { operation, revision } = await send(fleet.agent(hostId), order)
+  await fleet.reached(hostId, revision)
+  const status = operation ? queuedStatusOf(operation) : 'pending'
+  const data = { task_id: context.operationId, container_name: guest.name, status, action }
+  return { status: 202, message: `${action} queued`, data }
+}
+
+/** A task that an agent has begun at once was queued all the same. */
+function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
+  const status = taskStatusOf(operation)
+  return status === 'running' ? 'pending' : status
+}
+
+async function createContainer(
+  { fleet, time }: Parts,
+  context: RequestContext<unknown, unknown, CreateBody>,
+): Promise<Answer<Static<typeof CreatedSchema>>> {
+  const { body, caller, operationId } = context
+  refuseBound(caller, 'create containers')
+  const { name, spec } = planCreate(body, time)
+  if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
+  checkTemplate(fleet.view, spec.templateId)
+  const hostId = body.host_id ? { hostId: body.host_id } : {}
+  const creation = await fleet.createGuest({ operationId, name, spec, requestedBy: caller.user, ...hostId })
+  await fleet.reached(creation.hostId, creation.response.revision)
+  const data = createdRow(creation, operationId)
+  const detail = `id ${data.id}, host ${creation.hostId}, task ${operationId}`
+  context.audit({ target: name, detail, containerUuid: data.uuid })
+  return { status: 202, message: 'creation queued', data }
+}
+
+/** While no host has told of any template, the fleet's own answer says more. */
+function checkTemplate(view: FleetView, id: string): void {
+  const known = [...view.templates()].map(({ template }) => template.id)
+  if (known.length > 0 && !known.includes(id))
+    throw invalidField('template_id', 'template_id: no such template')
+}
+
+function createdRow({ hostId, response }: GuestCreation, operationId: string): Static<typeof CreatedSchema> {
+  const { guest, sshPassword } = response
+  if (guest === undefined)
+    throw new BerthError('internal', 'agent_error', 'the agent answered without the container')
+  return {
+    task_id: operationId,
+    id: guest.id,
+    uuid: guest.uuid,
+    name: guest.name,
+    status: statusOf({ hostId, guest, online: true }),
+    action: 'create',
+    ssh_port: guest.sshPort,
+    ssh_password: sshPassword,
+  }
+}
