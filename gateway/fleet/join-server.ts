@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { isIPv6 } from 'node:net'
 import type { Logger } from 'pino'
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
 import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
 import { renewAtMs } from '../pki/gateway-leaf.js'
-import { AttemptLimit } from '../attempt-limit.js'
+import { perMinute, RateLimit, rateLimited, sourceOf } from '../rate-limit.js'
 
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
@@ -36,7 +35,7 @@ export interface JoinServerOptions {
  * against the fingerprint in their token. Nothing else is served.
  */
 export class JoinServer {
-  readonly #limit = new AttemptLimit(attemptsPerMinute)
+  readonly #limit = new RateLimit(perMinute(attemptsPerMinute))
   #renewTimer: NodeJS.Timeout | undefined
 
   private constructor(
@@ -114,19 +113,13 @@ export class JoinServer {
   async #handle(request: IncomingMessage, address: string): Promise<JoinAnswer> {
     if (request.method !== 'POST' || request.url !== joinPath)
       throw new BerthError('not_found', 'not_found', 'there is nothing here')
-    if (!this.#limit.take(limitedBy(address)))
-      throw new BerthError('exhausted', 'rate_limited', 'too many attempts; wait a minute')
+    const source = sourceOf(address)
+    const waitMs = this.#limit.take(source)
+    if (waitMs > 0) throw rateLimited('too many attempts; wait a minute', waitMs)
     const answer = await this.options.join(parseRequest(await readBody(request)))
-    this.#limit.giveBack(limitedBy(address))
+    this.#limit.giveBack(source)
     return answer
   }
-}
-
-/** Whoever has one IPv6 address has its /64. */
-function limitedBy(address: string): string {
-  return isIPv6(address) && !address.startsWith('::ffff:')
-    ? address.split(':').slice(0, 4).join(':')
-    : address
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {

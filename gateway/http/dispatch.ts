@@ -28,7 +28,7 @@ interface ValidRequest {
 }
 
 /**
- * The request path of one route: authenticate, authorize, validate, find what the path names, handle; writes are
+ * The request path of one route: authenticate, count, authorize, validate, find what the path names, handle; writes are
  * audited.
  * @returns middleware that leaves its reply in the exchange and throws BerthError
  */
@@ -37,21 +37,23 @@ export function createDispatcher(
   options: DispatchOptions,
 ): (ctx: ExchangeContext) => Promise<void> {
   const checks = compileChecks(route)
-  const { authenticator, authorize } = options.access
+  const { authenticator, authorize, callers } = options.access
   return async (ctx) => {
     const exchange = ctx.state.exchange
     exchange.route = route.path
     const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
-    authorize(caller, route.scope)
-    refuseBound(route, caller)
-    const request =
-      route.method === 'GET'
-        ? readTarget(checks, ctx)
-        : await readRequest(route, checks, ctx, options.maxBodyBytes)
-    exchange.reply = isWrite(route)
-      ? await answerWrite(route, options, { ctx, caller, request })
-      : await answerRead(route, options, { ctx, caller, request })
+    await callers.within(caller.ref, exchange, async () => {
+      authorize(caller, route.scope)
+      refuseBound(route, caller)
+      const request =
+        route.method === 'GET'
+          ? readTarget(checks, ctx)
+          : await readRequest(route, checks, ctx, options.maxBodyBytes)
+      exchange.reply = isWrite(route)
+        ? await answerWrite(route, options, { ctx, caller, request })
+        : await answerRead(route, options, { ctx, caller, request })
+    })
   }
 }
 

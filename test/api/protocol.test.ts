@@ -244,13 +244,33 @@ describe('the HTTP protocol', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('shows metrics through a proxy only to a key that may read hosts', async () => {
+  it('shows metrics through a proxy only to a key with their scope', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
-    expect((await ask(await gateway.makeKey({ scopes: ['container:read'] }))).status).to.equal(403)
+    expect((await ask(await gateway.makeKey({ scopes: ['host:*'] }))).status).to.equal(403)
+    const bound = { scopes: ['*'], container_uuids: [gateway.fleet.addGuest().uuid] }
+    expect((await ask(await gateway.makeKey(bound))).status).to.equal(403)
+    expect((await ask(await gateway.makeKey({ scopes: ['metrics:read'] }))).status).to.equal(200)
     expect((await ask(gateway.adminKey)).status).to.equal(200)
   })
+
+  for (const [metricsFor, local, localWithKey, remoteWithKey] of [
+    ['key', 401, 200, 200],
+    ['loopback', 200, 200, 403],
+  ] as const)
+    it(`shows metrics to ${metricsFor} alone where it is configured so`, async () => {
+      const other = await startTestGateway({ metricsFor })
+      try {
+        const ask = async (key: string, headers = {}) =>
+          (await other.request('GET', '/metrics', { key, headers })).status
+        expect(await ask('')).to.equal(local)
+        expect(await ask(other.adminKey)).to.equal(localWithKey)
+        expect(await ask(other.adminKey, { 'x-forwarded-for': '192.0.2.1' })).to.equal(remoteWithKey)
+      } finally {
+        await other.close()
+      }
+    })
 
   it('serves its documents without a key, and nothing of another host', async () => {
     const { text, headers } = await gateway.request('GET', '/docs', { key: '' })
