@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
-import { rateLimited, sourceOf, type RateLimit } from '../rate-limit.js'
+import { sourceOf } from '../../shared/source-address.js'
+import { rateLimited, type RateLimit } from '../rate-limit.js'
 import { storeUnavailable } from '../store/connection.js'
 import type { Store } from '../store/store.js'
 import type { Authenticator, Credentials } from './contract.js'
