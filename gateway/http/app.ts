@@ -48,8 +48,7 @@ export function createApp(options: AppOptions): Koa {
     ctx.state['exchange'] = exchange
     ctx.respond = false
     const reply = await replyTo(ctx, options.access, next)
-    sendReply(ctx.res, reply, exchange)
-    drainRest(ctx.req, options.maxBodyBytes)
+    sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
     const seconds = (performance.now() - exchange.startedAtMs) / 1000
     options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
     logRequest(options.log, ctx, reply.status, seconds)

@@ -48,13 +48,23 @@ interface About {
   readonly rate: RateState | undefined
 }
 
-/** Sends it, with the headers that every response carries. */
-export function sendReply(response: ServerResponse, reply: Reply, about: About): void {
+/**
+ * Sends it, with the headers that every response carries.
+ * @param drained of a request that is not read to its end: Node would close many a connection with the response
+ */
+export function sendReply(
+  response: ServerResponse,
+  reply: Reply,
+  about: About,
+  drained?: Promise<void>,
+): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
   response.writeHead(reply.status, headerList(reply, about, bodiless))
   // Node leaves the body out where the method is HEAD.
-  response.end(bodiless ? undefined : reply.body)
+  if (drained === undefined || bodiless) return void response.end(bodiless ? undefined : reply.body)
+  response.write(reply.body)
+  void drained.then(() => response.end())
 }
 
 /** Names and values in turn: Node takes them as they are, which is half the cost of merged objects. */
