@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import { parseBody, parseOptionalBody, readBody } from './body.js'
-import { getSubject, refuseBound, type Subject } from './bound.js'
+import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
 import type { ExchangeContext } from './exchange.js'
 import type { AccessControl } from '../access/contract.js'
 import type { Principal } from '../access/principal.js'
@@ -99,7 +99,11 @@ const empty = Buffer.alloc(0)
 async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
   const subject = await subjectOf(route, options, ready)
   const context = new HandlerContext(ready, options.log, { operationId: '', subject, audit: () => undefined })
-  return answerReply(await route.handle(context), ready.ctx.req)
+  try {
+    return answerReply(await route.handle(context), ready.ctx.req)
+  } catch (error) {
+    throw toldTo(ready.caller, error)
+  }
 }
 
 async function answerWrite(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
@@ -148,7 +152,7 @@ async function handleWrite(
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited }
   } catch (error) {
-    return failedHandling(error, audited, ready.ctx.state.exchange.requestId)
+    return failedHandling(toldTo(ready.caller, error), audited, ready.ctx.state.exchange.requestId)
   }
 }
 
