@@ -7,9 +7,11 @@ import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
 import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
+import { HostAddressBook, type AddressBookOptions } from '../network/addresses/address-book.js'
 import type { Network } from '../network/contract.js'
-import { createNetwork } from '../network/network.js'
-import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
+import { HostNetwork } from '../network/host-network.js'
+import { createRules } from '../network/rules.js'
+import { createShaper } from '../network/shaping/shaping.js'
 import { parseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { BtrfsDisks } from '../storage/disks.js'
@@ -18,14 +20,16 @@ import { Trash } from '../storage/trash.js'
 import type { Closers } from './closers.js'
 import { recordKernelSettings } from './kernel-record.js'
 
+/** What the network needs of the journal's side. */
+export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
+
 /** The host made ready for guests: nothing here knows the journal. */
 export interface Host {
   readonly pool: Pool
   readonly disks: BtrfsDisks
   readonly trash: Trash
   readonly lxc: LxcDriver
-  readonly network: Network
-  readonly shaper: HostShaper
+  readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
   /** How many addresses guests can have. */
@@ -52,18 +56,18 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
   closers.add(() => watch.close())
-  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal, watch })
-  closers.add(() => network.close())
-  const shaper = createShaper(config.network.interface_prefix, watch)
-  closers.add(() => shaper.close())
   const subnet = parseSubnet(config.network.subnet)
   return {
     pool,
     disks,
     trash,
     lxc,
-    network,
-    shaper,
+    openNetwork: (parts) =>
+      new HostNetwork(
+        createRules(config.network, { countInternal: config.traffic.count_internal, watch }),
+        new HostAddressBook({ config: config.network, log, ...parts }),
+        createShaper(config.network.interface_prefix, watch),
+      ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,

@@ -6,7 +6,7 @@ import type { AgentConfig } from '../config.js'
 import { createLxcDriver } from '../drivers/lxc/driver.js'
 import { Ip } from '../host/ip.js'
 import { removeHostAddresses } from '../network/addresses/address-book.js'
-import { createNetwork } from '../network/network.js'
+import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
 import { lockState } from '../state/lock.js'
 import { BtrfsDisks } from '../storage/disks.js'
@@ -72,11 +72,11 @@ async function removeRates({ network }: AgentConfig): Promise<void> {
 }
 
 async function removeNetwork(config: AgentConfig): Promise<void> {
-  const network = createNetwork(config.network)
+  const rules = createRules(config.network)
   try {
-    await network.remove()
+    await rules.remove()
   } finally {
-    await network.close()
+    await rules.close()
   }
 }
 

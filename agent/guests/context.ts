@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
-import type { AddressBook, Network, Shaper } from '../network/contract.js'
+import type { Network } from '../network/contract.js'
 import type { PortHolds } from './port-holds.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
@@ -52,8 +52,6 @@ export interface GuestContext {
   readonly store: GuestStore
   readonly drivers: Readonly<Record<'lxc' | 'kvm', Driver | undefined>>
   readonly network: Network
-  readonly addresses: AddressBook
-  readonly shaper: Shaper
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource
