@@ -125,10 +125,7 @@ async function describe(
   return describeHost({
     version,
     timeZone: config.time_zone,
-    lxc: await domain.context.drivers.lxc?.describe(),
-    kvm: await domain.context.drivers.kvm?.describe(),
-    cgroupVersion: host.lxc.cgroupVersion,
-    lxcfs: host.lxc.hasLxcfs(),
+    ...(await host.drivers.describe()),
     poolTotalBytes: (await readCapacity(host.pool, config.storage)).totalBytes,
     natPortsTotal: end - start + 1,
     ipv4Total: host.ipv4Total,

@@ -91,10 +91,10 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     guests,
     engine,
     onObserved: (observed) => sampler.observed(observed),
-    repairStorage: (diskBytes) => {
+    repairStorage: (limitBytes) => {
       // A guest may have filled its disk with subvolumes, each a deletion of its own: nothing waits for them.
-      void host.trash.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
-      return host.disks.ensureLimits(diskBytes)
+      void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
+      return host.volumes.ensureLimits(limitBytes)
     },
   })
   closers.add(() => reconciler.close())
@@ -134,11 +134,14 @@ function createContext(parts: ContextParts): GuestContext {
   const { host, store, images, network, key } = parts
   const { config, log } = parts.options
   const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
-  const { gateway, prefixLength, resolvers } = host
+  const { gateway, prefixLength, resolvers, volumes } = host
+  const { enabled: drivers, settings } = host.drivers
   return {
     config,
     store,
-    drivers: { lxc: config.lxc.enabled ? host.lxc : undefined, kvm: undefined },
+    drivers,
+    volumes,
+    userIdSlots: settings.userIdSlots,
     network,
     turns: new Turns(),
     portHolds: new PortHolds(),
@@ -148,7 +151,11 @@ function createContext(parts: ContextParts): GuestContext {
       ensure: (id, report, signal) => images.ensure(id, report, signal),
     },
     log,
-    machineOf: (record) => machineOf(record, { config, gateway, prefixLength, resolvers, deviceOf }),
+    machineOf: (record) =>
+      machineOf(record, {
+        ...{ settings, bridge: config.network.bridge, gateway, prefixLength, resolvers, deviceOf },
+        volumeOf: (uuid) => volumes.pathOf(uuid),
+      }),
     deviceOf,
     ...loginVault(key),
     now: Date.now,

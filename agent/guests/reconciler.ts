@@ -24,8 +24,8 @@ export interface ReconcilerParts {
   readonly engine: OperationEngine
   /** Told what runs, each time that was looked at. */
   readonly onObserved: (observed: readonly Observed[]) => void
-  /** Empties the trash and bounds disks anew; returns what it repaired. @param diskBytes by uuid */
-  readonly repairStorage: (diskBytes: ReadonlyMap<string, number>) => Promise<string[]>
+  /** Empties the trash and bounds volumes anew; returns what it repaired. @param limitBytes by uuid */
+  readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
 /** Compares the host with the journal: on events at once, in full every `intervalMs`. */
@@ -197,8 +197,11 @@ export class Reconciler {
   }
 
   async #compareStorage(): Promise<void> {
-    const { store, machineOf } = this.#context
-    const bounds = store.list().map((record) => [record.uuid, machineOf(record).limits.diskBytes] as const)
+    const { store, machineOf, drivers } = this.#context
+    const bounds = store.list().flatMap((record): [string, number][] => {
+      const driver = drivers[record.spec.virtualization]
+      return driver ? [[record.uuid, driver.volumeLimitBytes(machineOf(record))]] : []
+    })
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
   }
 
@@ -227,18 +230,25 @@ export class Reconciler {
    */
   async #findStrays(): Promise<string[]> {
     const strays: string[] = []
-    for (const driver of this.#drivers)
-      for (const uuid of await driver.listTraces()) {
-        if (this.#context.store.find(uuid) || this.#engine.busy(uuid)) continue
-        if (!(await this.#removeForgotten(driver, uuid))) strays.push(uuid)
-      }
+    for (const uuid of await this.#listTraces()) {
+      if (this.#context.store.find(uuid) || this.#engine.busy(uuid)) continue
+      if (!(await this.#removeForgotten(uuid))) strays.push(uuid)
+    }
     return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
   }
 
-  async #removeForgotten(driver: Driver, uuid: string): Promise<boolean> {
+  async #listTraces(): Promise<Set<string>> {
+    const lists = this.#drivers.map((driver) => driver.listTraces())
+    return new Set((await Promise.all([this.#context.volumes.list(), ...lists])).flat())
+  }
+
+  /** @returns false: it is not known as removed, or runs */
+  async #removeForgotten(uuid: string): Promise<boolean> {
     if (!this.#context.store.changes.wasRemoved('guest', uuid)) return false
     try {
-      return await driver.removeTraces(uuid)
+      for (const driver of this.#drivers) if (!(await driver.removeTraces(uuid))) return false
+      await this.#context.volumes.remove(uuid)
+      return true
     } catch (err) {
       this.#context.log.warn({ err, guest: uuid }, 'remove what is left of a deleted guest')
       return false

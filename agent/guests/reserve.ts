@@ -25,15 +25,15 @@ export function reserveGuest(
     spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
     status: 'creating',
     wanted: order.start ? 'running' : 'stopped',
-    idmapSlot: chooseIdmapSlot(context),
+    userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
     ...sealLogin(context, order),
     ...{ traffic: order.traffic, expiresAtMs: order.expiresAtMs, createdAtMs: context.now() },
   })
 }
 
-function chooseIdmapSlot({ store, config }: GuestContext): number {
-  const slot = store.freeIdmapSlot(config.lxc.idmap_slots)
+function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
+  const slot = store.freeUserIdSlot(userIdSlots)
   if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
   return slot
 }

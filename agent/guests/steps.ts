@@ -20,8 +20,9 @@ export function diskStep(context: GuestContext): GuestStep {
       await ensureImage(context, record, step)
       const driver = driverOf(context, record)
       const machine = context.machineOf(record)
-      await driver.createDisk(machine)
-      await driver.initialize(machine, context.openLogin(record))
+      const limitBytes = driver.volumeLimitBytes(machine)
+      await context.volumes.clone(record.uuid, record.spec.templateId, limitBytes)
+      await driver.initialize(machine, context.openLogin(record), machine.volume)
     }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
@@ -73,9 +74,9 @@ export function stopStep(context: GuestContext): GuestStep<PowerInput> {
     name: 'stop',
     weight: 3,
     run: withGuest<PowerInput>(context, (record, step) => {
-      const timeoutMs = step.input.force ? 0 : context.config.lxc.stop_timeout_seconds * 1000
-      const machine = context.machineOf(record)
-      const stopped = driverOf(context, record).stop(machine, { timeoutMs, signal: step.signal })
+      const driver = driverOf(context, record)
+      const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
+      const stopped = driver.stop(context.machineOf(record), { timeoutMs, signal: step.signal })
       return step.input.force ? stopped : step.yieldWhile(stopped) // the guest takes its time, not ours
     }),
   }
@@ -91,14 +92,17 @@ export function removeStep(context: GuestContext): GuestStep {
   }
 }
 
-/** Rules and disk in one step: a restart in between would put the rules back with those of all other guests. */
+/** Rules and volume in one step: a restart in between would put the rules back with those of all other guests. */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
-  const ended = await Promise.allSettled([
-    detachGuest(context, record),
-    driverOf(context, record).delete(context.machineOf(record)),
-  ])
+  const ended = await Promise.allSettled([detachGuest(context, record), removeMachine(context, record)])
   // Both have ended, so that another attempt meets neither.
   for (const result of ended) if (result.status === 'rejected') throw result.reason
+}
+
+/** Its volume with all snapshots last: as long as the guest has processes, they have it. */
+async function removeMachine(context: GuestContext, record: GuestRecord): Promise<void> {
+  await driverOf(context, record).delete(context.machineOf(record))
+  await context.volumes.remove(record.uuid)
 }
 
 export interface PowerInput {

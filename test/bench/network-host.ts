@@ -129,7 +129,7 @@ function guestAt(
 ): Parameters<GuestStore['insert']>[0] {
   const ipv4 = formatIpv4(parseSubnet(config.subnet).first + index)
   return {
-    ...{ uuid: uuidOf(index), id: index + 1, name: uuidOf(index), idmapSlot: index },
+    ...{ uuid: uuidOf(index), id: index + 1, name: uuidOf(index), userIdSlot: index },
     ...{ status: 'running', wanted: 'running', createdAtMs: 0, expiresAtMs: 0 },
     spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
     ...{ ipv4, mac: macOf(ipv4), login: null, hasPassword: false },

@@ -15,7 +15,7 @@ import type { Fault } from './faulty-agent.js'
 
 const faultsPath = join(dirname(process.argv.at(-1) ?? ''), 'faults.json')
 const points: readonly (readonly [prototype: object, methods: readonly string[]])[] = [
-  [LxcDriver.prototype, ['createDisk', 'resize', 'assignAddresses', 'stop', 'delete']],
+  [LxcDriver.prototype, ['initialize', 'resize', 'assignAddresses', 'stop', 'delete']],
   [Object.getPrototypeOf(createRules(validateConfig(AgentConfigSchema, {}, 'test').network)), ['attach']],
   [Object.getPrototypeOf(createShaper('xx')), ['apply']],
 ]

@@ -98,7 +98,7 @@ export class TrafficHost {
     }
     this.store.insert({
       ...{ uuid, id, name: `g${id}`, spec: { virtualization: 'lxc', templateId: 't', limits } },
-      ...{ status: 'running', wanted: 'running', idmapSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
+      ...{ status: 'running', wanted: 'running', userIdSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
       ...{ login: null, hasPassword: false, portMappings: [], publicIpv4s: [], ipv6Addresses: [] },
       ...{ firewall: openFirewall, traffic: unlimitedTraffic, expiresAtMs: 0 },
       createdAtMs: at('2026-01-01 00:00:00'),

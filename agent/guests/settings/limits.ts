@@ -32,7 +32,8 @@ export async function setLimits(
       return () => store.update(uuid, { limits: old })
     },
     apply: async (record) => {
-      await driverOf(context, record).resize(context.machineOf(record))
+      const resized = await driverOf(context, record).resize(context.machineOf(record))
+      if (resized.outcome === 'refused') throw resized.error
       await context.network.attach(networkOf(record, context), ['rates'])
     },
   })
