@@ -10,7 +10,7 @@ import { NetlinkWatch } from '../host/netlink-watch.js'
 import type { Network } from '../network/contract.js'
 import { createNetwork } from '../network/network.js'
 import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
-import { parseResolvers } from '../network/resolvers.js'
+import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { BtrfsDisks } from '../storage/disks.js'
 import { openPool, type Pool } from '../storage/pool.js'
@@ -52,7 +52,9 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
   closers.add(() => watch.close())
-  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal, watch })
+  const resolvers = await readResolvers(config)
+  const countInternal = config.traffic.count_internal
+  const network = createNetwork(config.network, { countInternal, watch, resolvers })
   closers.add(() => network.close())
   const shaper = createShaper(config.network.interface_prefix, watch)
   closers.add(() => shaper.close())
@@ -67,7 +69,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,
-    resolvers: await readResolvers(config),
+    resolvers,
   }
 }
 
@@ -86,5 +88,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
   if (config.network.resolvers.length > 0) return config.network.resolvers
-  return parseResolvers(await readFile('/etc/resolv.conf', 'utf8').catch(() => ''))
+  // The second has what systemd-resolved asks, which is at a loopback address itself.
+  const paths = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
+  return chooseResolvers(await Promise.all(paths.map((path) => readFile(path, 'utf8').catch(() => ''))))
 }

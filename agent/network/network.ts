@@ -13,6 +13,7 @@ import { Guard } from './bridge/guard.js'
 import type { Change } from './tables/plan-change.js'
 import { findAbandoned, type StaleFlows } from './flows/plan-purge.js'
 import { StaleFlowQueue } from './flows/purge.js'
+import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables/tables.js'
 
@@ -32,11 +33,13 @@ export interface NetworkOptions {
   readonly countInternal?: boolean
   /** Tells what others change; without it everything is read each time. */
   readonly watch?: NetlinkWatch
+  /** Name servers of guests, reached also where they are among `closed_destinations`. */
+  readonly resolvers?: readonly string[]
 }
 
 /**
  * The host's network for guests.
- * @throws {BerthError} `invalid_field` when the configured subnet is none
+ * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is none
  */
 export function createNetwork(config: AgentConfig['network'], options: NetworkOptions = {}): Network {
   return new HostNetwork(config, parseSubnet(config.subnet), options)
@@ -70,7 +73,7 @@ class HostNetwork implements Network {
   constructor(
     private readonly config: AgentConfig['network'],
     private readonly subnet: Subnet,
-    { countInternal = false, watch }: NetworkOptions,
+    { countInternal = false, watch, resolvers = [] }: NetworkOptions,
   ) {
     this.#watch = watch
     watch?.onChange('tables', () => {
@@ -86,6 +89,8 @@ class HostNetwork implements Network {
       gateway: subnet.gateway,
       subnet6: config.subnet6,
       countInternal,
+      closed: parseClosed(config.closed_destinations),
+      resolvers,
     })
     const { table, bridge, interface_prefix: interfacePrefix } = config
     this.#bridge = new Bridge({
