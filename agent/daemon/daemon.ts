@@ -84,7 +84,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { engine, images, policy, reconciler } = domain
   await images.sweep()
-  await reconciler.compareRules()
+  await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
   await policy.look() // what expired meanwhile is not started again

@@ -6,9 +6,11 @@ import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
+import { HostAddressBook, type AddressBookOptions } from '../network/addresses/address-book.js'
 import type { Network } from '../network/contract.js'
-import { createNetwork } from '../network/network.js'
-import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
+import { HostNetwork } from '../network/host-network.js'
+import { createRules } from '../network/rules.js'
+import { createShaper } from '../network/shaping/shaping.js'
 import { parseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { openPool, type Pool } from '../storage/pool.js'
@@ -17,14 +19,16 @@ import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
 import { recordKernelSettings } from './kernel-record.js'
 
+/** What the network needs of the journal's side. */
+export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
+
 /** The host made ready for guests: nothing here knows the journal. */
 export interface Host {
   readonly pool: Pool
   readonly volumes: Volumes
   readonly trash: Trash
   readonly drivers: Drivers
-  readonly network: Network
-  readonly shaper: HostShaper
+  readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
   /** How many addresses guests can have. */
@@ -45,18 +49,18 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
   closers.add(() => watch.close())
-  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal, watch })
-  closers.add(() => network.close())
-  const shaper = createShaper(config.network.interface_prefix, watch)
-  closers.add(() => shaper.close())
   const subnet = parseSubnet(config.network.subnet)
   return {
     pool,
     volumes,
     trash,
     drivers,
-    network,
-    shaper,
+    openNetwork: (parts) =>
+      new HostNetwork(
+        createRules(config.network, { countInternal: config.traffic.count_internal, watch }),
+        new HostAddressBook({ config: config.network, log, ...parts }),
+        createShaper(config.network.interface_prefix, watch),
+      ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,

@@ -6,7 +6,7 @@ import type { AgentConfig } from '../config.js'
 import { Drivers } from '../drivers/drivers.js'
 import { Ip } from '../host/ip.js'
 import { removeHostAddresses } from '../network/addresses/address-book.js'
-import { createNetwork } from '../network/network.js'
+import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
 import { lockState } from '../state/lock.js'
 import { removePool } from '../storage/remove.js'
@@ -69,11 +69,11 @@ async function removeRates({ network }: AgentConfig): Promise<void> {
 }
 
 async function removeNetwork(config: AgentConfig): Promise<void> {
-  const network = createNetwork(config.network)
+  const rules = createRules(config.network)
   try {
-    await network.remove()
+    await rules.remove()
   } finally {
-    await network.close()
+    await rules.close()
   }
 }
 

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
-import type { AddressBook, Network, Shaper } from '../network/contract.js'
+import type { Network } from '../network/contract.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
 import type { GuestRecord } from './record.js'
@@ -60,8 +60,6 @@ export interface GuestContext {
   /** Guests that the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network
-  readonly addresses: AddressBook
-  readonly shaper: Shaper
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource

@@ -1,7 +1,6 @@
 import { hostnameOf } from '../../shared/guest-rules.js'
 import type { Machine } from '../drivers/contract.js'
 import type { MachineSettings } from '../drivers/drivers.js'
-import type { GuestNetwork } from '../network/contract.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
 import type { Firewall } from '../network/firewall/types.js'
 
@@ -153,19 +152,5 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       gateway6,
     },
     resolvers: defaults.resolvers,
-  }
-}
-
-/** The guest in the network's terms. */
-export function networkOf(record: GuestRecord, deviceOf: (id: number) => string): GuestNetwork {
-  return {
-    uuid: record.uuid,
-    device: deviceOf(record.id),
-    mac: record.mac,
-    ipv4: record.ipv4,
-    portMappings: record.portMappings,
-    publicIpv4s: record.publicIpv4s,
-    ipv6Addresses: record.ipv6Addresses,
-    firewall: record.firewall,
   }
 }

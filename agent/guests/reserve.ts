@@ -44,9 +44,9 @@ type Network = Pick<
 >
 
 function chooseNetwork(context: GuestContext, order: CreateOrder, listening: ReadonlySet<string>): Network {
-  const { store, config, addresses } = context
+  const { store, config, network } = context
   const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
-  const { publicIpv4s, ipv6Addresses } = addresses.choose(order)
+  const { publicIpv4s, ipv6Addresses } = network.choose(order)
   const hasIpv6 = ipv6Addresses.length > 0
   return {
     ...{ ipv4, mac: macOf(ipv4), publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] },

@@ -1,7 +1,8 @@
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
-import { checkAllowed, ratesOf } from './policy.js'
-import { networkOf, type GuestRecord } from './record.js'
+import { networkOf } from './network.js'
+import { checkAllowed } from './policy.js'
+import type { GuestRecord } from './record.js'
 
 /*
  * The effects that guest operations are composed of. Each reads the guest anew from the journal, so a step
@@ -48,7 +49,7 @@ export function configureStep(context: GuestContext): GuestStep {
 export function attachStep(context: GuestContext, options: { undo: boolean }): GuestStep {
   const attach: GuestStep = {
     name: 'network',
-    run: inTurn(context, (record) => attachGuest(context, record)),
+    run: inTurn(context, (record) => context.network.attach(networkOf(record, context))),
   }
   const undo = ifPresent(context, (record) => detachGuest(context, record))
   return options.undo ? { ...attach, undo } : attach
@@ -62,7 +63,7 @@ export function startStep(context: GuestContext): GuestStep {
     run: inTurn(context, async (record, step) => {
       checkAllowed(record) // it may have expired while the order waited
       await driverOf(context, record).start(context.machineOf(record), step.signal)
-      await context.shaper.apply(ratesOf(record, context))
+      await context.network.attach(networkOf(record, context), ['rates'])
     }),
     undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
   }
@@ -110,21 +111,10 @@ export interface PowerInput {
   system?: boolean
 }
 
-/** Rules first, then what brings packets; settings in between come before or after. */
-async function attachGuest(context: GuestContext, record: GuestRecord): Promise<void> {
-  const guest = networkOf(record, context.deviceOf)
-  await context.network.attach(guest)
-  await context.addresses.attach(guest)
-}
-
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
   return context.turns.run(uuid, async () => {
     const record = context.store.find(uuid)
-    if (!record) return
-    const guest = networkOf(record, context.deviceOf)
-    await context.addresses.detach(guest)
-    await context.network.detach(guest)
-    await context.shaper.remove(guest.device)
+    if (record) await context.network.detach(networkOf(record, context))
   })
 }
 

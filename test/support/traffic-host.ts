@@ -12,7 +12,7 @@ import {
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { GuestStore } from '../../agent/guests/store.js'
 import { Turns } from '../../agent/guests/turns.js'
-import type { GuestRates } from '../../agent/network/contract.js'
+import type { GuestRates, WantedNetwork } from '../../agent/network/contract.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
 import { TrafficKeeper } from '../../agent/traffic/keeper.js'
@@ -54,12 +54,12 @@ export class TrafficHost {
       this.countersFail
         ? Promise.reject(new Error('nft died'))
         : Promise.resolve(structuredClone(this.counters))
-    const apply = (rates: GuestRates): Promise<void> => Promise.resolve(void this.rates.push(rates))
+    const attach = ({ device, downMbps, upMbps, cut }: WantedNetwork): Promise<void> =>
+      Promise.resolve(void this.rates.push({ device, downMbps, upMbps, cut: cut ?? false }))
     const context = {
       ...{ config, store, turns: new Turns(), deviceOf },
       ...{ log: pino({ level: 'silent' }), now: () => this.nowMs },
-      network: { readCounters },
-      shaper: { apply },
+      network: { readCounters, attach },
     }
     this.keeper = new TrafficKeeper({
       context,

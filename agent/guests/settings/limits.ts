@@ -2,7 +2,7 @@ import { conflict } from '../../../shared/errors.js'
 import { checkCapacityChange, type ProcessorsAndMemory } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkLimits } from '../limits.js'
-import { ratesOf } from '../policy.js'
+import { networkOf } from '../network.js'
 import type { GuestLimits, GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
@@ -34,7 +34,7 @@ export async function setLimits(
     apply: async (record) => {
       const resized = await driverOf(context, record).resize(context.machineOf(record))
       if (resized.outcome === 'refused') throw resized.error
-      await context.shaper.apply(ratesOf(record, context))
+      await context.network.attach(networkOf(record, context), ['rates'])
     },
   })
 }
