@@ -3,7 +3,7 @@
 use strict;
 use warnings;
 use Errno;
-use Fcntl qw(:DEFAULT :flock);
+use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW LOCK_EX LOCK_UN);
 use IO::Handle;
 
 # BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 is no bound.
