@@ -4,6 +4,7 @@ import { BerthError, conflict } from '../../shared/errors.js'
 import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import { exchangeSubvolumes, snapshotSubvolume, type ExchangeResult } from '../host/btrfs-ioctl.js'
 import { exists } from '../host/mount.js'
+import { CommandError } from '../host/process.js'
 import { Bounds } from './bounds.js'
 import { storageError } from './errors.js'
 import type { Pool } from './pool.js'
@@ -56,16 +57,17 @@ export class Volumes {
   async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const path = this.pathOf(guest)
     await this.#working(guest, `clone ${templateId} for ${guest}`, async () => {
-      if (await exists(path)) return this.#bounds.set(guest, path, limitBytes)
-      await this.#make(guest, guest, { source: { templateId }, limitBytes })
+      const found = await exists(path)
+      const made = !found && (await this.#make(guest, guest, { source: { templateId }, limitBytes }))
+      if (!made) await this.#bounds.set(guest, path, limitBytes)
     })
   }
 
   /** A new volume beside the guest's, for `exchange`; it takes the place of one that was prepared before. */
   async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
     await this.#working(guest, `prepare a volume for ${guest}`, async () => {
-      await this.discardNext(guest)
-      await this.#make(guest, `${guest}${nextSuffix}`, { source, limitBytes })
+      do await this.discardNext(guest)
+      while (!(await this.#make(guest, `${guest}${nextSuffix}`, { source, limitBytes })))
     })
   }
 
@@ -183,16 +185,23 @@ export class Volumes {
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
+  /** @returns false: there is one by now, the last that a killed agent's command did */
   async #make(
     guest: string,
     name: string,
     { source, limitBytes }: { source: VolumeSource; limitBytes: number },
-  ): Promise<void> {
+  ): Promise<boolean> {
     const target = { directory: this.#pool.guests, name, readOnly: false }
     const group = this.#bounds.findGroup(guest, limitBytes)
-    await snapshotSubvolume(await this.#findSource(guest, source), target, group)
+    try {
+      await snapshotSubvolume(await this.#findSource(guest, source), target, group)
+    } catch (error) {
+      if (error instanceof CommandError && error.stderr === 'File exists\n') return false
+      throw error
+    }
     // With classic quotas a snapshot gets the bounds of its source, whatever it is told (btrfs_qgroup_inherit()).
     if (!group) await this.#bounds.set(guest, join(this.#pool.guests, name), limitBytes)
+    return true
   }
 
   async #findSource(guest: string, source: VolumeSource): Promise<string> {

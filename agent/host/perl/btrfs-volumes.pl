@@ -3,7 +3,7 @@
 use strict;
 use warnings;
 use Errno;
-use Fcntl;
+use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW LOCK_EX LOCK_UN);
 use IO::Handle;
 
 # BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 is no bound.
@@ -81,16 +81,19 @@ sub find_id {
   die "$name: $!\n";
 }
 
-# The newer of two gets the first's name, by renameat2(2) with RENAME_EXCHANGE, whose number is told. The fsync of their
-# directory commits the transaction.
+# The newer of two gets the first's name, by renameat2(2) with RENAME_EXCHANGE, whose number is told. The lock is for the
+# last command of a killed agent, which may still be at it: it would exchange them back. The fsync of their directory
+# commits the transaction.
 sub exchange {
   my ($renameat2, $path, $current, $next) = @_;
   chdir $path or die "$path: $!\n";
+  my $directory = open_directory('.') or die "$path: $!\n";
+  flock($directory, LOCK_EX) or die "lock: $!\n";
   my ($current_id, $next_id) = (find_id($current), find_id($next));
   my $due = $next_id > $current_id;
   if ($due && $current_id) { syscall($renameat2, -100, $current, -100, $next, 2) == 0 or die "$!\n" }
   elsif ($due) { rename($next, $current) or die "$!\n" }
-  my $directory = open_directory('.') or die "$path: $!\n";
+  flock($directory, LOCK_UN) or die "unlock: $!\n";
   $directory->sync or die "sync: $!\n";
   print $due ? 'exchanged' : $next_id ? 'done' : 'nothing';
 }
