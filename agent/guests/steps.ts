@@ -67,11 +67,16 @@ export function startStep(context: GuestContext): GuestStep {
   }
 }
 
-export function stopStep(context: GuestContext): GuestStep<PowerInput> {
+/** Configuration and rules anew each time: limits or the program may have changed since. */
+export function bootSteps(context: GuestContext): GuestStep[] {
+  return [configureStep(context), attachStep(context, { undo: false }), startStep(context)]
+}
+
+export function stopStep(context: GuestContext): GuestStep<StopInput> {
   return {
     name: 'stop',
     weight: 3,
-    run: withGuest<PowerInput>(context, (record, step) => {
+    run: withGuest<StopInput>(context, (record, step) => {
       const timeoutMs = step.input.force ? 0 : context.config.lxc.stop_timeout_seconds * 1000
       const machine = context.machineOf(record)
       const stopped = driverOf(context, record).stop(machine, { timeoutMs, signal: step.signal })
@@ -100,10 +105,9 @@ async function removeFromHost(context: GuestContext, record: GuestRecord): Promi
   for (const result of ended) if (result.status === 'rejected') throw result.reason
 }
 
-export interface PowerInput {
+export interface StopInput {
+  /** Without a graceful shutdown. */
   force: boolean
-  /** Ordered by the agent itself: its failure leaves what the owner wants as it is. */
-  system?: boolean
 }
 
 /** Rules first, then what brings packets; settings in between come before or after. */
@@ -130,14 +134,14 @@ function inTurn(
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
   const run = withGuest(context, act)
-  return (step) => context.turns.run(step.guestUuid, () => run(step))
+  return (step) => context.turns.run(step.subject.id, () => run(step))
 }
 
 function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
 ): (step: StepContext<Input>) => Promise<void> {
-  return (step) => act(context.store.get(step.guestUuid), step)
+  return (step) => act(context.store.get(step.subject.id), step)
 }
 
 /** For what removes: a guest that the journal no longer has is removed. */
@@ -145,8 +149,8 @@ function ifPresent(
   context: GuestContext,
   act: (record: GuestRecord) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
-  return async ({ guestUuid }) => {
-    const record = context.store.find(guestUuid)
+  return async ({ subject }) => {
+    const record = context.store.find(subject.id)
     if (record) await act(record)
   }
 }

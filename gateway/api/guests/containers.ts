@@ -131,7 +131,7 @@ function selectRows({ fleet, time }: ContainerDeps, caller: Caller, query: objec
 }
 
 async function readUsage(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<UsageRow>> {
-  const usage = await fleet.agent(hostId).getGuestUsage(guest.uuid)
+  const usage = await fleet.agent(hostId).guests.getGuestUsage({ uuid: guest.uuid })
   return {
     data: {
       cpu_usage_pct: usage.cpuUsagePct,

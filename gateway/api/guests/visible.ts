@@ -1,3 +1,4 @@
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
 import type { Fleet, FleetView, GuestView, OperationView } from '../../fleet/contract.js'
 import { sortedById } from './guest-pages.js'
@@ -35,7 +36,7 @@ export function getVisibleGuest(view: FleetView, caller: Caller, ref: string): G
 /** Newest first. */
 export function visibleOperations(view: FleetView, caller: Caller): OperationView[] {
   const all = view.operations()
-  return isBound(caller) ? all.filter(({ operation }) => mayActOn(caller, operation.guestUuid)) : all
+  return isBound(caller) ? all.filter(({ operation }) => mayActOn(caller, guestUuidOf(operation))) : all
 }
 
 /**
@@ -44,8 +45,13 @@ export function visibleOperations(view: FleetView, caller: Caller): OperationVie
  */
 export async function getVisibleOperation(fleet: Fleet, caller: Caller, id: string): Promise<OperationView> {
   const found = await fleet.findOperation(id)
-  if (found === undefined || !mayActOn(caller, found.operation.guestUuid)) throw notFound('task')
+  if (found === undefined || !mayActOn(caller, guestUuidOf(found.operation))) throw notFound('task')
   return found
+}
+
+/** Of the guest that it is about; empty: about none. */
+export function guestUuidOf({ subject }: Operation): string {
+  return subject?.kind === 'guest' ? subject.id : ''
 }
 
 /** @throws {BerthError} `insufficient_scope` for a key bound to containers */

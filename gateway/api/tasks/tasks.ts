@@ -7,7 +7,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { listedOperations } from '../../../shared/operation-limits.js'
 import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
-import { getVisibleOperation, visibleOperations } from '../guests/visible.js'
+import { getVisibleOperation, guestUuidOf, visibleOperations } from '../guests/visible.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
 const textFilter = Type.String({ maxLength: 64 })
@@ -72,8 +72,11 @@ async function endTask(
   context: RequestContext<{ task_id: string }, unknown, unknown>,
 ): Promise<Answer<never>> {
   const found = await getVisibleOperation(fleet, context.caller, context.params.task_id)
-  const { action, guestName, guestUuid } = found.operation
-  context.audit({ detail: `${action} ${guestName}`.trim(), containerUuid: guestUuid })
+  const { action, subject } = found.operation
+  context.audit({
+    detail: `${action} ${subject?.name ?? ''}`.trim(),
+    containerUuid: guestUuidOf(found.operation),
+  })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
       return cancelTask(fleet, found)
@@ -89,13 +92,13 @@ async function endTask(
 }
 
 async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).cancelOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task canceled' }
 }
 
 async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).removeOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.removeOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task removed' }
 }
