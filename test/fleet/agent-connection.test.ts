@@ -3,9 +3,9 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
 import { connectAgent, type AgentConnection } from '../../gateway/fleet/agent-connection.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
-import { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { createTestPki, type TestPki } from '../support/pki.js'
 import { freePort } from '../support/ports.js'
+import { createOrder, createRequest } from '../support/agent-calls.js'
 import { SimulatedAgent } from '../support/simulated-agent.js'
 import { SimulatedHost } from '../support/simulated-host.js'
 import { codeOf } from '../support/test-fleet.js'
@@ -72,7 +72,7 @@ describe('connections to agents', () => {
       asked = 0
       connection = await open(port)
       sent = codeOf(
-        new GrpcAgentClient(connection, 10_000).operations.submitOperation(SubmitOperationRequest.create()),
+        new GrpcAgentClient(connection, 10_000).operations.submitOperation(createOrder(createRequest(1, 'web'))),
       )
       await waitFor(() => asked > 0)
     })
