@@ -72,7 +72,9 @@ describe('connections to agents', () => {
       asked = 0
       connection = await open(port)
       sent = codeOf(
-        new GrpcAgentClient(connection, 10_000).operations.submitOperation(createOrder(createRequest(1, 'web'))),
+        new GrpcAgentClient(connection, 10_000).operations.submitOperation(
+          createOrder(createRequest(1, 'web')),
+        ),
       )
       await waitFor(() => asked > 0)
     })
