@@ -11,7 +11,7 @@ import type { Network } from '../network/contract.js'
 import { HostNetwork } from '../network/host-network.js'
 import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
-import { parseResolvers } from '../network/resolvers.js'
+import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { openPool, type Pool } from '../storage/pool.js'
 import { Trash } from '../storage/trash.js'
@@ -49,6 +49,8 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
   closers.add(() => watch.close())
+  const resolvers = await readResolvers(config)
+  const countInternal = config.traffic.count_internal
   const subnet = parseSubnet(config.network.subnet)
   return {
     pool,
@@ -57,14 +59,14 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     drivers,
     openNetwork: (parts) =>
       new HostNetwork(
-        createRules(config.network, { countInternal: config.traffic.count_internal, watch }),
+        createRules(config.network, { countInternal, watch, resolvers }),
         new HostAddressBook({ config: config.network, log, ...parts }),
         createShaper(config.network.interface_prefix, watch),
       ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,
-    resolvers: await readResolvers(config),
+    resolvers,
   }
 }
 
@@ -83,5 +85,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
   if (config.network.resolvers.length > 0) return config.network.resolvers
-  return parseResolvers(await readFile('/etc/resolv.conf', 'utf8').catch(() => ''))
+  // The second has what systemd-resolved asks, which is at a loopback address itself.
+  const paths = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
+  return chooseResolvers(await Promise.all(paths.map((path) => readFile(path, 'utf8').catch(() => ''))))
 }

@@ -17,6 +17,7 @@ import { Guard } from './bridge/guard.js'
 import type { Change } from './tables/plan-change.js'
 import { findAbandoned, type StaleFlows } from './flows/plan-purge.js'
 import { StaleFlowQueue } from './flows/purge.js'
+import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables/tables.js'
 
@@ -36,11 +37,13 @@ export interface RulesOptions {
   readonly countInternal?: boolean
   /** Tells what others change; without it everything is read each time. */
   readonly watch?: NetlinkWatch
+  /** Name servers of guests, reached also where they are among `closed_destinations`. */
+  readonly resolvers?: readonly string[]
 }
 
 /**
  * The bridge, and the tables of nft.
- * @throws {BerthError} `invalid_field` when the configured subnet is none
+ * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is none
  */
 export function createRules(config: AgentConfig['network'], options: RulesOptions = {}): Rules {
   return new HostRules(config, parseSubnet(config.subnet), options)
@@ -73,7 +76,7 @@ class HostRules implements Rules {
   constructor(
     private readonly config: AgentConfig['network'],
     private readonly subnet: Subnet,
-    { countInternal = false, watch }: RulesOptions,
+    { countInternal = false, watch, resolvers = [] }: RulesOptions,
   ) {
     this.#drift = new Drift(watch ? fullReadMs : 0)
     watch?.onChange('tables', () => {
@@ -89,6 +92,8 @@ class HostRules implements Rules {
       gateway: subnet.gateway,
       subnet6: config.subnet6,
       countInternal,
+      closed: parseClosed(config.closed_destinations),
+      resolvers,
     })
     const { table, bridge, interface_prefix: interfacePrefix } = config
     this.#bridge = new Bridge({

@@ -17,7 +17,11 @@ const [config, { watches = false, countInternal = false }] = process.argv
   .slice(2)
   .map((text): unknown => JSON.parse(text)) as [Parameters<typeof createRules>[0], LabAgentOptions]
 const watch = watches ? new NetlinkWatch(config) : undefined
-const network = createRules(config, { countInternal, ...(watch ? { watch } : {}) })
+const network = createRules(config, {
+  countInternal,
+  resolvers: config.resolvers,
+  ...(watch ? { watch } : {}),
+})
 
 // Repairs by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []
