@@ -84,7 +84,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { engine, images, policy, reconciler } = domain
   await images.sweep()
-  await reconciler.compareRules()
+  await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
   await policy.look() // what expired meanwhile is not started again
@@ -125,10 +125,7 @@ async function describe(
   return describeHost({
     version,
     timeZone: config.time_zone,
-    lxc: await domain.context.drivers.lxc?.describe(),
-    kvm: await domain.context.drivers.kvm?.describe(),
-    cgroupVersion: host.lxc.cgroupVersion,
-    lxcfs: host.lxc.hasLxcfs(),
+    ...(await host.drivers.describe()),
     poolTotalBytes: (await readCapacity(host.pool, config.storage)).totalBytes,
     natPortsTotal: end - start + 1,
     ipv4Total: host.ipv4Total,

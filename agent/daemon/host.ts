@@ -3,29 +3,32 @@ import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
-import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
-import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
+import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
+import { HostAddressBook, type AddressBookOptions } from '../network/addresses/address-book.js'
 import type { Network } from '../network/contract.js'
-import { createNetwork } from '../network/network.js'
-import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
+import { HostNetwork } from '../network/host-network.js'
+import { createRules } from '../network/rules.js'
+import { createShaper } from '../network/shaping/shaping.js'
 import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
-import { BtrfsDisks } from '../storage/disks.js'
 import { openPool, type Pool } from '../storage/pool.js'
 import { Trash } from '../storage/trash.js'
+import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
 import { recordKernelSettings } from './kernel-record.js'
+
+/** What the network needs of the journal's side. */
+export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
 /** The host made ready for guests: nothing here knows the journal. */
 export interface Host {
   readonly pool: Pool
-  readonly disks: BtrfsDisks
+  readonly volumes: Volumes
   readonly trash: Trash
-  readonly lxc: LxcDriver
-  readonly network: Network
-  readonly shaper: HostShaper
+  readonly drivers: Drivers
+  readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
   /** How many addresses guests can have. */
@@ -39,33 +42,27 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   if (raised.length > 0) log.info({ raised }, 'host limits')
   const pool = await openPool(config.storage)
   const trash = new Trash(pool, log)
-  const disks = new BtrfsDisks(pool, trash)
-  const lxc = await createLxcDriver({
-    stateDir: config.state_dir,
-    runDir: config.run_dir,
-    namePrefix: config.network.interface_prefix,
-    disks,
-    log,
-  })
-  closers.add(() => lxc.close())
+  const volumes = new Volumes(pool, trash)
+  const drivers = await Drivers.open(config, log)
+  closers.add(() => drivers.close())
   const watch = new NetlinkWatch(config.network, (reason) =>
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
   closers.add(() => watch.close())
   const resolvers = await readResolvers(config)
   const countInternal = config.traffic.count_internal
-  const network = createNetwork(config.network, { countInternal, watch, resolvers })
-  closers.add(() => network.close())
-  const shaper = createShaper(config.network.interface_prefix, watch)
-  closers.add(() => shaper.close())
   const subnet = parseSubnet(config.network.subnet)
   return {
     pool,
-    disks,
+    volumes,
     trash,
-    lxc,
-    network,
-    shaper,
+    drivers,
+    openNetwork: (parts) =>
+      new HostNetwork(
+        createRules(config.network, { countInternal, watch, resolvers }),
+        new HostAddressBook({ config: config.network, log, ...parts }),
+        createShaper(config.network.interface_prefix, watch),
+      ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,

@@ -1,4 +1,4 @@
-import { planSysctls } from '../drivers/lxc/plan-sysctls.js'
+import { planSysctls } from '../drivers/drivers.js'
 import type { SysctlChange } from '../host/sysctl-change.js'
 
 /** What agents of this machine changed of its kernel's settings, so that the last one to go can put it back. */

@@ -25,15 +25,15 @@ export function reserveGuest(
     spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
     status: 'creating',
     wanted: order.start ? 'running' : 'stopped',
-    idmapSlot: chooseIdmapSlot(context),
+    userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
     ...sealLogin(context, order),
     ...{ traffic: order.traffic, expiresAtMs: order.expiresAtMs, createdAtMs: context.now() },
   })
 }
 
-function chooseIdmapSlot({ store, config }: GuestContext): number {
-  const slot = store.freeIdmapSlot(config.lxc.idmap_slots)
+function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
+  const slot = store.freeUserIdSlot(userIdSlots)
   if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
   return slot
 }
@@ -44,9 +44,9 @@ type Network = Pick<
 >
 
 function chooseNetwork(context: GuestContext, order: CreateOrder, listening: ReadonlySet<string>): Network {
-  const { store, config, addresses } = context
+  const { store, config, network } = context
   const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
-  const { publicIpv4s, ipv6Addresses } = addresses.choose(order)
+  const { publicIpv4s, ipv6Addresses } = network.choose(order)
   const hasIpv6 = ipv6Addresses.length > 0
   return {
     ...{ ipv4, mac: macOf(ipv4), publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] },

@@ -1,7 +1,8 @@
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
-import { checkAllowed, ratesOf } from './policy.js'
-import { networkOf, type GuestRecord } from './record.js'
+import { networkOf } from './network.js'
+import { checkAllowed } from './policy.js'
+import type { GuestRecord } from './record.js'
 
 /*
  * The effects that guest operations are composed of. Each reads the guest anew from the journal, so a step
@@ -19,8 +20,9 @@ export function diskStep(context: GuestContext): GuestStep {
       await ensureImage(context, record, step)
       const driver = driverOf(context, record)
       const machine = context.machineOf(record)
-      await driver.createDisk(machine)
-      await driver.initialize(machine, context.openLogin(record))
+      const limitBytes = driver.volumeLimitBytes(machine)
+      await context.volumes.clone(record.uuid, record.spec.templateId, limitBytes)
+      await driver.initialize(machine, context.openLogin(record), machine.volume)
     }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
@@ -47,7 +49,7 @@ export function configureStep(context: GuestContext): GuestStep {
 export function attachStep(context: GuestContext, options: { undo: boolean }): GuestStep {
   const attach: GuestStep = {
     name: 'network',
-    run: inTurn(context, (record) => attachGuest(context, record)),
+    run: inTurn(context, (record) => context.network.attach(networkOf(record, context))),
   }
   const undo = ifPresent(context, (record) => detachGuest(context, record))
   return options.undo ? { ...attach, undo } : attach
@@ -61,7 +63,7 @@ export function startStep(context: GuestContext): GuestStep {
     run: inTurn(context, async (record, step) => {
       checkAllowed(record) // it may have expired while the order waited
       await driverOf(context, record).start(context.machineOf(record), step.signal)
-      await context.shaper.apply(ratesOf(record, context))
+      await context.network.attach(networkOf(record, context), ['rates'])
     }),
     undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
   }
@@ -72,9 +74,9 @@ export function stopStep(context: GuestContext): GuestStep<PowerInput> {
     name: 'stop',
     weight: 3,
     run: withGuest<PowerInput>(context, (record, step) => {
-      const timeoutMs = step.input.force ? 0 : context.config.lxc.stop_timeout_seconds * 1000
-      const machine = context.machineOf(record)
-      const stopped = driverOf(context, record).stop(machine, { timeoutMs, signal: step.signal })
+      const driver = driverOf(context, record)
+      const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
+      const stopped = driver.stop(context.machineOf(record), { timeoutMs, signal: step.signal })
       return step.input.force ? stopped : step.yieldWhile(stopped) // the guest takes its time, not ours
     }),
   }
@@ -90,14 +92,17 @@ export function removeStep(context: GuestContext): GuestStep {
   }
 }
 
-/** Rules and disk in one step: a restart in between would put the rules back with those of all other guests. */
+/** Rules and volume in one step: a restart in between would put the rules back with those of all other guests. */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
-  const ended = await Promise.allSettled([
-    detachGuest(context, record),
-    driverOf(context, record).delete(context.machineOf(record)),
-  ])
+  const ended = await Promise.allSettled([detachGuest(context, record), removeMachine(context, record)])
   // Both have ended, so that another attempt meets neither.
   for (const result of ended) if (result.status === 'rejected') throw result.reason
+}
+
+/** Its volume with all snapshots last: as long as the guest has processes, they have it. */
+async function removeMachine(context: GuestContext, record: GuestRecord): Promise<void> {
+  await driverOf(context, record).delete(context.machineOf(record))
+  await context.volumes.remove(record.uuid)
 }
 
 export interface PowerInput {
@@ -106,21 +111,10 @@ export interface PowerInput {
   system?: boolean
 }
 
-/** Rules first, then what brings packets; settings in between come before or after. */
-async function attachGuest(context: GuestContext, record: GuestRecord): Promise<void> {
-  const guest = networkOf(record, context.deviceOf)
-  await context.network.attach(guest)
-  await context.addresses.attach(guest)
-}
-
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
   return context.turns.run(uuid, async () => {
     const record = context.store.find(uuid)
-    if (!record) return
-    const guest = networkOf(record, context.deviceOf)
-    await context.addresses.detach(guest)
-    await context.network.detach(guest)
-    await context.shaper.remove(guest.device)
+    if (record) await context.network.detach(networkOf(record, context))
   })
 }
 

@@ -1,14 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 import type { AttemptLimit } from '../attempt-limit.js'
-import type { Authenticator } from '../http/pipeline.js'
-import type { Caller } from '../http/route.js'
 import { storeUnavailable } from '../store/connection.js'
 import type { Store } from '../store/store.js'
+import type { Authenticator, Credentials } from './contract.js'
 import type { FailureLog } from './failure-log.js'
 import type { KeyCache, ResolvedKey } from './key-cache.js'
 import { digestKey, isKeySecret } from './key-secret.js'
 import type { KeyUsage } from './key-usage.js'
+import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
 /** A cached key counts this long after the store last proved that nothing was missed. */
@@ -28,14 +28,14 @@ export interface AuthenticatorParts {
 export class KeyAuthenticator implements Authenticator {
   constructor(private readonly parts: AuthenticatorParts) {}
 
-  async authenticate(headers: IncomingHttpHeaders, address: string): Promise<Caller> {
+  async authenticate({ headers }: Credentials, address: string): Promise<Principal> {
     try {
       const key = readKeyHeader(headers)
       const resolved = await this.find(key)
       const nowMs = Date.now()
       checkKey(resolved, address, nowMs)
       this.parts.usage.note(resolved.record.id, nowMs, address)
-      return callerOf(resolved, address)
+      return resolved.principal
     } catch (error) {
       const shown = this.limited(error, address)
       this.parts.failures.note(shown, address)
@@ -96,17 +96,4 @@ function checkKey(key: ResolvedKey, address: string, nowMs: number): void {
     throw new BerthError('unauthenticated', 'key_expired', 'this API key has expired')
   if (!key.admits(address))
     throw new BerthError('forbidden', 'ip_not_allowed', 'this API key may not be used from this address')
-}
-
-function callerOf({ record, rights, containerUuids }: ResolvedKey, address: string): Caller {
-  return {
-    keyId: record.id,
-    keyName: record.name,
-    user: `api:${record.name}`,
-    scopes: rights.scopes,
-    containerUuids,
-    ipWhitelist: record.addresses.join(','),
-    expiresAtMs: rights.expiresAtMs,
-    address,
-  }
 }

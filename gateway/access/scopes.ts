@@ -1,5 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
-import type { Authorize } from '../http/pipeline.js'
+import type { Authorize } from './contract.js'
 
 /** Every permission there is, by area. */
 const verbs = {

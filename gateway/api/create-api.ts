@@ -57,7 +57,7 @@ export function createApi(options: ApiOptions): Api {
     ...documentPages(document),
   ]
   const { maxBodyBytes, trustedProxies } = options
-  const app = createApp({ routes, pages, access, maxBodyBytes, trustedProxies, metrics, log })
+  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, trustedProxies, metrics, log })
   return { app, routes, document }
 }
 

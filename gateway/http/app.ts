@@ -2,13 +2,14 @@ import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
 import { BerthError } from '../../shared/errors.js'
+import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
 import { createClientAddressReader } from './client-address.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
-import type { AccessControl } from './pipeline.js'
+import type { AccessControl } from '../access/contract.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
@@ -24,6 +25,7 @@ export interface AppOptions {
   readonly routes: readonly Route[]
   readonly pages: readonly Page[]
   readonly access: AccessControl
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
   /** Addresses or CIDRs. */
   readonly trustedProxies: readonly string[]

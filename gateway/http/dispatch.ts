@@ -1,15 +1,19 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import { parseBody, parseOptionalBody, readBody } from './body.js'
+import { getSubject, refuseBound, type Subject } from './bound.js'
 import type { ExchangeContext } from './exchange.js'
-import type { AccessControl } from './pipeline.js'
+import type { AccessControl } from '../access/contract.js'
+import type { Principal } from '../access/principal.js'
+import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { answerReply, type Reply } from './reply.js'
-import type { Caller, RequestContext, Route } from './route.js'
+import type { RequestContext, Route } from './route.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
 import { failedHandling, runWrite, type Handled } from './write.js'
 
 export interface DispatchOptions {
   readonly access: AccessControl
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
   readonly log: Logger
 }
@@ -24,7 +28,8 @@ interface ValidRequest {
 }
 
 /**
- * The request path of one route: authenticate, authorize, validate, then handle; writes are audited.
+ * The request path of one route: authenticate, authorize, validate, find what the path names, handle; writes are
+ * audited.
  * @returns middleware that leaves its reply in the exchange and throws BerthError
  */
 export function createDispatcher(
@@ -36,9 +41,10 @@ export function createDispatcher(
   return async (ctx) => {
     const exchange = ctx.state.exchange
     exchange.route = route.path
-    const caller = await authenticator.authenticate(ctx.req.headers, exchange.address)
+    const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
     authorize(caller, route.scope)
+    refuseBound(route, caller)
     const request =
       route.method === 'GET'
         ? readTarget(checks, ctx)
@@ -51,7 +57,7 @@ export function createDispatcher(
 
 interface Ready {
   readonly ctx: ExchangeContext
-  readonly caller: Caller
+  readonly caller: Principal
   readonly request: ValidRequest
 }
 
@@ -89,7 +95,8 @@ function bodyOf(route: Route, bytes: Buffer, contentType: string | undefined): R
 const empty = Buffer.alloc(0)
 
 async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
-  const context = contextOf(options, ready, '', () => undefined)
+  const subject = await subjectOf(route, options, ready)
+  const context = new HandlerContext(ready, options.log, { operationId: '', subject, audit: () => undefined })
   return answerReply(await route.handle(context), ready.ctx.req)
 }
 
@@ -103,6 +110,7 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
     bodyBytes: request.bodyBytes,
     idempotencyKey: route.method === 'POST' ? headerOf(ctx.req, 'idempotency-key') : undefined,
     caller,
+    address: exchange.address,
     requestId: exchange.requestId,
     action: route.audit === false ? undefined : route.audit,
     target: targetOf(request),
@@ -129,8 +137,12 @@ async function handleWrite(
     target: targetOf(ready.request),
     detail: '',
   }
-  const context = contextOf(options, ready, operationId, (entry) => Object.assign(audited, entry))
+  const audit: AnyContext['audit'] = (entry) => void Object.assign(audited, entry)
   try {
+    // Not before: what an Idempotency-Key repeats is answered also where its guest is gone by now.
+    const subject = await subjectOf(route, options, ready)
+    Object.assign(audited, auditedOf(subject))
+    const context = new HandlerContext(ready, options.log, { operationId, subject, audit })
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited }
   } catch (error) {
@@ -138,13 +150,21 @@ async function handleWrite(
   }
 }
 
-function contextOf(
-  options: DispatchOptions,
-  ready: Ready,
-  operationId: string,
-  audit: AnyContext['audit'],
-): AnyContext {
-  return new HandlerContext(ready, options.log, operationId, audit)
+/** Waits only where something has to be asked for: most lookups are in memory. */
+function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }: Ready) {
+  return getSubject(fleet, route, { caller, params: request.params })
+}
+
+/** How the audit entry names what a request is about. */
+function auditedOf({ guest, task }: Subject): { target?: string; containerUuid?: string } {
+  if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
+  return task ? { containerUuid: task.operation.guestUuid } : {}
+}
+
+interface Handling {
+  readonly operationId: string
+  readonly subject: Subject
+  readonly audit: AnyContext['audit']
 }
 
 /** A class, since it is made for every request: a literal with a getter costs ten times as much. */
@@ -152,17 +172,20 @@ class HandlerContext implements AnyContext {
   readonly params: unknown
   readonly query: unknown
   readonly body: unknown
-  readonly caller: Caller
+  readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingMessage['headers']
+  readonly operationId: string
+  readonly guest: GuestView | undefined
+  readonly task: OperationView | undefined
+  readonly audit: AnyContext['audit']
   readonly #log: Logger
 
-  constructor(
-    { ctx, caller, request }: Ready,
-    log: Logger,
-    readonly operationId: string,
-    readonly audit: AnyContext['audit'],
-  ) {
+  constructor({ ctx, caller, request }: Ready, log: Logger, { operationId, subject, audit }: Handling) {
+    this.operationId = operationId
+    this.guest = subject.guest
+    this.task = subject.task
+    this.audit = audit
     this.params = request.params
     this.query = request.query
     this.body = request.body

@@ -1,9 +1,10 @@
 import { BerthError, describeError } from '../../shared/errors.js'
+import { isBound } from '../access/principal.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { Metrics } from '../metrics.js'
 import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
-import type { AccessControl, StoreHealth } from './pipeline.js'
+import type { AccessControl, StoreHealth } from '../access/contract.js'
 import type { Reply } from './reply.js'
 
 export interface HealthDeps {
@@ -62,9 +63,9 @@ function text(status: number, body: string): Reply {
  */
 async function allowMetrics(access: HealthDeps['access'], ctx: ExchangeContext): Promise<void> {
   if (isPlainLoopback(ctx)) return
-  const caller = await access.authenticator.authenticate(ctx.req.headers, ctx.state.exchange.address)
+  const caller = await access.authenticator.authenticate(ctx.req, ctx.state.exchange.address)
   access.authorize(caller, 'host:read')
-  if (caller.containerUuids.size > 0)
+  if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')
 }
 

@@ -25,7 +25,7 @@ async function startOther(
      store.start()
      access.start()
      process.on('message', (key: string) => {
-       access.authenticator.authenticate({ 'x-api-key': key }, '127.0.0.1').then(
+       access.authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1').then(
          () => process.send?.('admitted'),
          (error: { code: string }) => process.send?.(error.code),
        )
@@ -48,7 +48,7 @@ describe('authentication', () => {
   afterEach(() => gateway.close())
 
   const admits = async (key: string): Promise<string> =>
-    gateway.access.authenticator.authenticate({ 'x-api-key': key }, '127.0.0.1').then(
+    gateway.access.authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1').then(
       () => 'admitted',
       (error: { code: string }) => error.code,
     )

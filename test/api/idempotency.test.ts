@@ -7,17 +7,17 @@ import { join } from 'node:path'
 import { createAccess } from '../../gateway/access/access.js'
 import { createAdminKey, importAdminKey } from '../../gateway/access/bootstrap.js'
 import { IdempotencyStore } from '../../gateway/access/idempotency.js'
-import type { IdempotentRequest } from '../../gateway/http/pipeline.js'
-import type { Caller } from '../../gateway/http/route.js'
+import type { IdempotentRequest } from '../../gateway/access/contract.js'
 import { GatewayInstance } from '../../gateway/store/instance.js'
 import { BerthError } from '../../shared/errors.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
+import { administratorOf } from '../support/administrator.js'
 
 const secret = Buffer.alloc(32, 7)
 const request = (key: string, fingerprint = 'f', keyId = 1): IdempotentRequest => ({
-  caller: { keyId } as Caller,
+  caller: administratorOf(keyId),
   key,
   fingerprint,
 })

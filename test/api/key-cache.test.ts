@@ -143,7 +143,7 @@ describe('key cache', () => {
     const authenticator = new KeyAuthenticator({
       ...{ store, cache, failures, usage: new KeyUsage(store), limit: new AttemptLimit(10) },
     })
-    const ask = () => authenticator.authenticate({ 'x-api-key': key }, '127.0.0.1')
+    const ask = () => authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1')
     await ask()
     const before = store.pings
     await ask()

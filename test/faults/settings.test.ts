@@ -236,7 +236,7 @@ describe('settings where something fails', function () {
     })
 
     it('being created: its limits are not changed, all else is', async () => {
-      faults({ 'createDisk 3': 'hold' })
+      faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)
       const codes = await Promise.all(settingsOf(created.uuid).map(codeOf))
@@ -271,7 +271,7 @@ describe('settings where something fails', function () {
     })
 
     it('broken: it can only be deleted', async () => {
-      faults({ 'createDisk 4': 'fail', 'delete 4': 'fail' })
+      faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)
       await waitFor(() => host.guest(broken).status === GuestStatus.GUEST_STATUS_ERROR, { timeoutMs: 30_000 })

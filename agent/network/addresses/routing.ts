@@ -2,9 +2,9 @@ import type { Logger } from 'pino'
 import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import type { AgentConfig } from '../../config.js'
 import type { Changes } from '../../state/changes.js'
+import type { Network } from '../contract.js'
 import { countPorts, type PortRange } from '../ports.js'
 import { parseSubnet } from '../subnet.js'
-import type { HostAddressBook } from './address-book.js'
 import { kernelFacts, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
 import { availableSources, findSource, type Ipv6Mode } from './plan-ipv6.js'
@@ -65,7 +65,7 @@ export interface Ipv6Status {
 export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
-  readonly book: Pick<HostAddressBook, 'readIpv6'>
+  readonly book: Pick<Network, 'readIpv6'>
   /** Makes the host's addresses what the journal says, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger

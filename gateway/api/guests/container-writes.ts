@@ -8,9 +8,8 @@ import { GuestStatusSchema, statusOf } from './guest-row.js'
 import { getNamedHost } from '../hosts/host-choice.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { planCreate } from './plan-create.js'
-import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema, taskStatusOf } from '../tasks/task-row.js'
-import { getVisibleGuest, refuseBound } from './visible.js'
 import { ContainerPathSchema } from './containers.js'
 
 const CreatedSchema = Type.Object({
@@ -25,7 +24,7 @@ const CreatedSchema = Type.Object({
 })
 
 type Action = 'start' | 'stop' | 'restart' | 'delete'
-type ActionContext = RequestContext<{ id: string }, unknown, ActionBody>
+type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
   force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown, as pulling the plug.' })),
@@ -96,6 +95,7 @@ export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
       method: 'POST',
       path: '/containers',
       scope: 'container:create',
+      bound: 'refused',
       audit: 'container.create',
       tag: 'Containers',
       summary: 'Queues the creation of a container',
@@ -117,6 +117,7 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     method: definition.method,
     path: `/containers/{id}/${definition.action}`,
     scope: definition.scope,
+    bound: 'guest',
     audit: `container.${definition.action}`,
     tag: 'Containers',
     summary: definition.summary,
@@ -135,9 +136,8 @@ async function queueAction(
   { action, send }: ActionDefinition,
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
-  const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
-  const detail = `id ${guest.id}, task ${context.operationId}`
-  context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
+  const { hostId, guest } = context.guest
+  context.audit({ detail: `id ${guest.id}, task ${context.operationId}` })
   await checkIfMatch(fleet, guest.uuid, context)
   const order = {
     operationId: context.operationId,
@@ -163,7 +163,6 @@ async function createContainer(
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
   const { body, caller, operationId } = context
-  refuseBound(caller, 'create containers')
   const { name, spec } = planCreate(body, time)
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
   checkTemplate(fleet.view, spec.templateId)
