@@ -1,6 +1,7 @@
 import { BerthError, notFound } from '../../shared/errors.js'
 import { isBound, maySee, type Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
+import { guestUuidOf } from '../fleet/operation-list.js'
 import type { Route } from './route.js'
 
 /*
@@ -48,7 +49,7 @@ function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string)
 /** Also one that is too old for the list. */
 async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<Subject> {
   const task = await fleet.findOperation(id)
-  if (task === undefined || !maySee(caller, task.operation.guestUuid)) throw notFound('task')
+  if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }
 }
 

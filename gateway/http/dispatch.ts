@@ -6,6 +6,7 @@ import type { ExchangeContext } from './exchange.js'
 import type { AccessControl } from '../access/contract.js'
 import type { Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
+import { guestUuidOf } from '../fleet/operation-list.js'
 import { answerReply, type Reply } from './reply.js'
 import type { RequestContext, Route } from './route.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
@@ -165,7 +166,7 @@ function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }
 /** How the audit entry names what a request is about. */
 function auditedOf({ guest, task }: Subject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
-  return task ? { containerUuid: task.operation.guestUuid } : {}
+  return task ? { containerUuid: guestUuidOf(task.operation) } : {}
 }
 
 interface Handling {

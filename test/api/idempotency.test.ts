@@ -64,7 +64,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(statuses.every((status) => status === 202 || status === 409)).to.equal(true)
     const operations = gateway.fleet.view
       .operations()
-      .filter(({ operation }) => operation.guestName === 'fifty')
+      .filter(({ operation }) => operation.subject?.name === 'fifty')
     expect(operations).to.have.length(1)
   })
 
