@@ -1,5 +1,5 @@
 import { readKernelFile } from './proc.js'
-import { hostEnvironment, run, start } from './process.js'
+import { hostEnvironment, runPerl, start } from './process.js'
 
 /** Where lxc keeps a container: its directory's parent and its name. */
 export interface LxcContainer {
@@ -19,10 +19,14 @@ const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-
 
 /**
  * Returns once the container's first process runs; the monitor is a daemon of its own.
+ * @param starter see guest-namespace.ts
  * @throws {CommandError} lxc's reasons are in `logFile`
  */
-export async function lxcStart(container: LxcContainer, logFile: string): Promise<void> {
-  await run(lxcStartProgram, [...target(container), '-o', logFile, '-l', 'ERROR'], {
+export async function lxcStart(
+  { lxcPath, name }: LxcContainer,
+  { logFile, starter }: { logFile: string; starter: string },
+): Promise<void> {
+  await runPerl(starter, [lxcPath, name, logFile], {
     survives: true,
     // The umask of the guest's first process: an init that sets none of its own (BusyBox's, OpenRC's) would start
     // services whose files nobody else reads.

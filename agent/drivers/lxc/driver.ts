@@ -18,6 +18,7 @@ import type { LxcDisks } from './disks.js'
 import {
   findDiskNumbers,
   findHindrance,
+  listLockedHierarchies,
   listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
@@ -26,6 +27,7 @@ import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
+import type { OpenCalls } from './plan-seccomp.js'
 import { resizeGroups } from './resize.js'
 import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
@@ -44,6 +46,8 @@ export interface LxcDriverOptions {
   readonly namePrefix: string
   readonly disks: LxcDisks
   readonly log: Logger
+  /** Calls that are closed to guests otherwise; default none. */
+  readonly allow?: readonly OpenCalls[]
   /** Where lxcfs is mounted; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
@@ -76,7 +80,7 @@ export class LxcDriver implements Driver {
   }
 
   async describe(): Promise<DriverDescription> {
-    const reason = findHindrance(this.paths.lxcPath)
+    const reason = findHindrance(this.paths.lxcPath, this.facts.cgroups)
     return reason === undefined
       ? { available: true, acceleration: '' }
       : { available: false, acceleration: '', reason }
@@ -290,6 +294,8 @@ export class LxcDriver implements Driver {
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
       seccompProfile: this.paths.seccompProfile,
+      commandLine: this.paths.commandLine,
+      lockedHierarchies: listLockedHierarchies(this.facts.cgroups),
       addressesHook: this.paths.addressesHook,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
@@ -304,6 +310,6 @@ export class LxcDriver implements Driver {
 /** Writes what lxc needs beside configurations and begins to watch for guests that end. */
 export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
   const paths = lxcPaths(options)
-  await ensureSupportFiles(paths)
+  await ensureSupportFiles(paths, options.allow ?? [])
   return new LxcDriver(options, paths, readHostFacts())
 }

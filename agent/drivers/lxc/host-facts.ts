@@ -29,13 +29,15 @@ function hasAppArmor(): boolean {
 }
 
 /** Why guests cannot run here; `undefined` when they can. */
-export function findHindrance(lxcPath: string): string | undefined {
+export function findHindrance(lxcPath: string, { unified }: CgroupLayout): string | undefined {
   try {
     accessSync(lxcStartProgram, constants.X_OK)
   } catch {
     return `${lxcStartProgram} is not there: install the package lxc`
   }
   if (!existsSync('/proc/self/ns/user')) return 'the kernel has no user namespaces'
+  if (unified === undefined)
+    return 'no cgroup2 tree is mounted below /sys/fs/cgroup, which guests keep their groups in'
   const closed = ancestors(lxcPath).find((path) => (statSync(path).mode & 0o001) === 0)
   if (closed !== undefined) return `${closed} lets guests' root users not pass: chmod o+x ${closed}`
   return undefined
@@ -43,6 +45,14 @@ export function findHindrance(lxcPath: string): string | undefined {
 
 function ancestors(path: string): string[] {
   return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
+}
+
+/**
+ * v1 hierarchies: in none of them can the kernel bound how many groups a guest makes, so it makes none. v2 is not among
+ * them.
+ */
+export function listLockedHierarchies({ hierarchies, unified }: CgroupLayout): string[] {
+  return hierarchies.filter((path) => path !== unified)
 }
 
 /** What lxcfs offers now; nothing when it does not run. */

@@ -7,6 +7,8 @@ export interface LxcPaths {
   readonly addressesHook: string
   readonly stoppedHook: string
   readonly seccompProfile: string
+  /** What guests see as the kernel's command line. */
+  readonly commandLine: string
   readonly marks: string
   readonly pivotGroup: string
   /** lxc's name of a guest; command sockets and groups of all instances on a host share one space. */
@@ -25,6 +27,7 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
     addressesHook: join(support, 'addresses-hook'),
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
+    commandLine: join(support, 'cmdline'),
     marks: join(options.runDir, 'lxc-stopped'),
     pivotGroup: `lxc.pivot.${options.namePrefix}`,
     nameOf: (id) => `${options.namePrefix}-${id}`,

@@ -39,6 +39,8 @@ const facts: ConfigFacts = {
   lxcfsEntries: [],
   lxcfsDir: '/var/lib/lxcfs',
   seccompProfile: '/state/seccomp',
+  commandLine: '/state/cmdline',
+  lockedHierarchies: ['/sys/fs/cgroup/pids', '/sys/fs/cgroup/cpu,cpuacct'],
   addressesHook: '/state/addresses',
   stoppedHook: '/state/hook',
   marksDir: '/run/marks',
@@ -74,7 +76,9 @@ describe('planConfig', () => {
       'lxc.seccomp.profile = /state/seccomp',
       'lxc.prlimit.nofile = 1024:524288',
       'lxc.proc.oom_score_adj = 0',
-      'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
+      'lxc.mount.auto = proc:mixed sys:mixed',
+      'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
+      'lxc.mount.entry = /state/cmdline proc/cmdline none bind,ro,optional 0 0',
       'lxc.net.0.type = veth',
       'lxc.net.0.name = eth0',
       'lxc.net.0.flags = up',
@@ -88,6 +92,8 @@ describe('planConfig', () => {
       'lxc.cgroup.dir.container = lxc.payload.bt-17',
       'lxc.cgroup.dir.monitor.pivot = lxc.pivot.bt',
       'lxc.cgroup.devices.deny = a',
+      'lxc.cgroup2.cgroup.max.descendants = 512',
+      'lxc.cgroup2.cgroup.max.depth = 64',
       'lxc.cgroup.devices.allow = c 1:3 rwm',
       'lxc.cgroup.devices.allow = c 1:5 rwm',
       'lxc.cgroup.devices.allow = c 1:7 rwm',
@@ -104,6 +110,7 @@ describe('planConfig', () => {
       'lxc.cgroup.cpu.shares = 512',
       'lxc.cgroup.pids.max = 1024',
       'lxc.hook.version = 1',
+      'lxc.hook.start-host = /bin/chmod g-w /sys/fs/cgroup/pids/lxc.payload.bt-17 /sys/fs/cgroup/pids/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/pids/lxc.payload.bt-17/tasks /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17 /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/tasks',
       'lxc.hook.post-stop = /state/hook /run/marks /state/lxc bt-17',
     ])
   })
@@ -119,13 +126,13 @@ describe('planConfig', () => {
         'lxc.cgroup2.cpu.max = 50000 100000',
         'lxc.cgroup2.cpu.weight = 50',
         'lxc.cgroup2.pids.max = 1024',
-        'lxc.cgroup2.cgroup.max.descendants = 2048',
+        'lxc.cgroup2.cgroup.max.descendants = 512',
         'lxc.cgroup2.cgroup.max.depth = 64',
       ],
     ],
     ['/20', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
     ['/32', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
-    ['no IPv6', machine, {}, ['!lxc.hook.start-host']],
+    ['no IPv6', machine, {}, ['!/state/addresses']],
     [
       'IPv6',
       withNic({ ipv6Addresses: ['2001:db8::5', 'fd00::1'] }),
@@ -171,7 +178,8 @@ describe('planConfig', () => {
       { lxcfsEntries: ['proc/meminfo'] },
       ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
     ],
-    ['no lxcfs', machine, {}, ['!lxc.mount.entry']],
+    ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
+    ['no v1 hierarchies', machine, { lockedHierarchies: [] }, ['!lxc.hook.start-host']],
   ] as const)
     it(name, () => {
       const lines = planConfig(of, { ...facts, ...on })

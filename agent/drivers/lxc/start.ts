@@ -4,6 +4,7 @@ import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
 import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
+import { starterProgram } from './support-files.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { waitUntil } from './wait.js'
 
@@ -50,7 +51,7 @@ async function launch(context: StartContext, name: string, signal: AbortSignal):
   const { lxcPath, logOf } = context.paths
   let cause: unknown
   try {
-    await lxcStart({ lxcPath, name }, logOf(name))
+    await lxcStart({ lxcPath, name }, { logFile: logOf(name), starter: starterProgram })
   } catch (error) {
     cause = error // perhaps another lxc-start was first; what runs decides
   }
