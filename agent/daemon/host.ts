@@ -24,6 +24,8 @@ export interface Host {
   readonly disks: BtrfsDisks
   readonly trash: Trash
   readonly lxc: LxcDriver
+  /** What of it keeps guests from being apart as they could be. */
+  readonly weaknesses: readonly string[]
   readonly network: Network
   readonly shaper: HostShaper
   readonly gateway: string
@@ -44,6 +46,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     stateDir: config.state_dir,
     runDir: config.run_dir,
     namePrefix: config.network.interface_prefix,
+    allow: config.lxc.allow,
     disks,
     log,
   })
@@ -62,6 +65,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     disks,
     trash,
     lxc,
+    weaknesses: lxc.findWeaknesses(config.storage.pool),
     network,
     shaper,
     gateway: subnet.gateway,

@@ -1,4 +1,5 @@
-import { readKernelFile } from './proc.js'
+import { rmdirSync, rmSync } from 'node:fs'
+import { listDirectory, readKernelFile } from './proc.js'
 import { hostEnvironment, runPerl, start } from './process.js'
 
 /** Where lxc keeps a container: its directory's parent and its name. */
@@ -41,6 +42,35 @@ export async function lxcStart(
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
+}
+
+/** lxc makes a file for each container that it ever started, and removes none. */
+const lockDirectoryOf = (lxcPath: string): string => `/run/lxc/lock${lxcPath}`
+
+export function listLocks(lxcPath: string): string[] {
+  return listDirectory(lockDirectoryOf(lxcPath)).flatMap((file) => /^\.(.+)$/.exec(file)?.[1] ?? [])
+}
+
+/** Of a container that is gone. */
+export function removeLock({ lxcPath, name }: LxcContainer): void {
+  rmSync(`${lockDirectoryOf(lxcPath)}/.${name}`, { force: true })
+}
+
+/** All locks of containers that are kept there, and the directories of no others. */
+export function removeLocks(lxcPath: string): void {
+  rmSync(lockDirectoryOf(lxcPath), { recursive: true, force: true })
+  const parts = lxcPath.split('/').filter(Boolean)
+  const parents = parts.map((_, at) => lockDirectoryOf(`/${parts.slice(0, at).join('/')}`))
+  for (const parent of parents.reverse()) if (!removeEmpty(parent)) return
+}
+
+function removeEmpty(directory: string): boolean {
+  try {
+    rmdirSync(directory)
+    return true
+  } catch {
+    return false // filled meanwhile, or not there
+  }
 }
 
 /** The container's console on pipes: no terminal, so no window size; its own is 80 by 24. */

@@ -16,6 +16,7 @@ import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
 import type { LxcDisks } from './disks.js'
 import {
+  describeCgroups,
   findDiskNumbers,
   findHindrance,
   listLockedHierarchies,
@@ -23,6 +24,7 @@ import {
   readHostFacts,
   type LxcHostFacts,
 } from './host-facts.js'
+import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
@@ -88,6 +90,14 @@ export class LxcDriver implements Driver {
 
   get cgroupVersion(): 1 | 2 {
     return this.facts.cgroups.version
+  }
+
+  /**
+   * What of the host keeps guests from being apart as they could be, for the operator.
+   * @param poolPath where guests' disks are
+   */
+  findWeaknesses(poolPath: string): string[] {
+    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(poolPath))]
   }
 
   /** Do guests see their own memory, processors and load? */
@@ -290,6 +300,7 @@ export class LxcDriver implements Driver {
       rootfs,
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
+      socketAccounting: this.facts.socketAccounting,
       ...(poolDevice === undefined ? {} : { poolDevice }),
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),

@@ -8,6 +8,7 @@ import { readKernelFile } from '../../host/proc.js'
 export interface LxcHostFacts {
   readonly cgroups: CgroupLayout
   readonly swapAccounting: boolean
+  readonly socketAccounting: boolean
   readonly apparmor: boolean
   readonly openFilesMax: number
 }
@@ -17,6 +18,7 @@ export function readHostFacts(): LxcHostFacts {
   return {
     cgroups,
     swapAccounting: hasSwapAccounting(cgroups),
+    socketAccounting: existsSync(`${cgroups.controllers.get('memory') ?? ''}/memory.kmem.tcp.limit_in_bytes`),
     apparmor: hasAppArmor(),
     openFilesMax: readOpenFilesMax(),
   }
@@ -53,6 +55,15 @@ function ancestors(path: string): string[] {
  */
 export function listLockedHierarchies({ hierarchies, unified }: CgroupLayout): string[] {
   return hierarchies.filter((path) => path !== unified)
+}
+
+/** What guests miss where the controllers are not in the v2 tree. */
+export function describeCgroups({ version }: CgroupLayout): string[] {
+  if (version === 2) return []
+  return [
+    'this host has cgroup v1: services inside guests have no limits of their own, and disk writes are not counted by ' +
+      'guest; boot it with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all',
+  ]
 }
 
 /** What lxcfs offers now; nothing when it does not run. */

@@ -35,6 +35,7 @@ const facts: ConfigFacts = {
   rootfs: '/pool/guests/x',
   cgroupVersion: 1,
   swapAccounting: true,
+  socketAccounting: true,
   poolDevice: '7:0',
   lxcfsEntries: [],
   lxcfsDir: '/var/lib/lxcfs',

@@ -67,7 +67,9 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })
   await chmod(dirname(paths.lxcPath), 0o711)
   await chmod(paths.lxcPath, 0o711)
-  await mkdir(paths.support, { recursive: true, mode: 0o700 })
+  // Guests' root users bind `cmdline` from there; the rest is closed by its own modes.
+  await mkdir(paths.support, { recursive: true, mode: 0o711 })
+  await chmod(paths.support, 0o711)
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
