@@ -20,8 +20,8 @@ export interface NamespaceBounds {
 const program = String.raw`
 use strict;
 use POSIX ();
-my ($lxc_path, $name, $log) = @ARGV;
-my ($unshare, $prlimit) = (POSIX::uname())[4] eq 'aarch64' ? (97, 261) : (272, 302);
+my ($lxc_path, $name, $log, $again) = @ARGV;
+my ($unshare, $prlimit, $prctl) = (POSIX::uname())[4] eq 'aarch64' ? (97, 261, 167) : (272, 302, 157);
 
 sub put {
   my ($path, $text) = @_;
@@ -36,7 +36,7 @@ sub take {
   return <$file>;
 }
 
-sub limit { syscall($prlimit, 0, $_[0], pack('Q2', $_[1], $_[1]), 0) }
+sub limit { syscall($prlimit, 0, 0 + $_[0], pack('Q2', $_[1], $_[1]), 0) }
 sub separate { syscall($unshare, 0x10000000) == 0 or die "user namespace: $!\n" }
 sub await { sysread($_[0], my $word, 1) == 1 or die "user namespace: no answer\n" }
 
@@ -78,6 +78,10 @@ for my $kind ('uid_map', 'gid_map') {
 syswrite($map, "\n");
 my ($inner) = (<$ready> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
 waitpid($outer, 0);
+if (!$again) {
+  my $program = pack('S x6 P', length($filter) / 8, $filter);
+  syscall($prctl, 22, 2, $program, 0, 0) == 0 or die "seccomp: $!\n"; # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+}
 exec '/usr/bin/lxc-start', '-P', $lxc_path, '-n', $name, '-o', $log, '-l', 'ERROR',
   '-s', "lxc.namespace.share.user=/proc/$inner/ns/user";
 die "lxc-start: $!\n";
@@ -85,10 +89,12 @@ die "lxc-start: $!\n";
 
 /**
  * Perl code that becomes lxc-start, for a container whose user namespace has these bounds. Arguments: lxc's path,
- * the container's name, a log file.
+ * the container's name, a log file, and `again` where the process has the filter from an earlier start.
+ * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
  */
-export function guestStarter({ counts, resources }: NamespaceBounds): string {
-  return `${hash('counts', counts)}${hash('resources', resources)}${program}`
+export function guestStarter({ counts, resources }: NamespaceBounds, filter: Buffer): string {
+  const code = `my $filter = pack('H*', '${filter.toString('hex')}');\n`
+  return `${hash('counts', counts)}${hash('resources', resources)}${code}${program}`
 }
 
 function hash(name: string, values: Readonly<Record<string, number>>): string {

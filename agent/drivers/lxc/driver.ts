@@ -19,7 +19,6 @@ import {
   describeCgroups,
   findDiskNumbers,
   findHindrance,
-  listLockedHierarchies,
   listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
@@ -29,14 +28,14 @@ import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
-import type { OpenCalls } from './plan-seccomp.js'
+import type { OpenCalls } from './plan-socket-filter.js'
 import { resizeGroups } from './resize.js'
 import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
-import { ensureSupportFiles } from './support-files.js'
+import { ensureSupportFiles, starterProgram } from './support-files.js'
 import { UsageReader } from './usage.js'
 
 export interface LxcDriverOptions {
@@ -62,6 +61,7 @@ export class LxcDriver implements Driver {
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
   readonly #lxcfsDir: string
+  readonly #starter: string
 
   constructor(
     private readonly options: LxcDriverOptions,
@@ -72,6 +72,7 @@ export class LxcDriver implements Driver {
     this.#configs = new ConfigStore(paths, options.namePrefix)
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups)
+    this.#starter = starterProgram(options.allow ?? [])
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
       marksDir: paths.marks,
@@ -120,7 +121,7 @@ export class LxcDriver implements Driver {
     return this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
-        { paths: this.paths, runtime: this.#runtime, clearMark },
+        { paths: this.paths, runtime: this.#runtime, starter: this.#starter, clearMark },
         machine,
         signal,
       )
@@ -306,8 +307,9 @@ export class LxcDriver implements Driver {
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
       seccompProfile: this.paths.seccompProfile,
       commandLine: this.paths.commandLine,
-      lockedHierarchies: listLockedHierarchies(this.facts.cgroups),
+      hierarchies: this.facts.cgroups,
       addressesHook: this.paths.addressesHook,
+      groupsHook: this.paths.groupsHook,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
       lxcPath: this.paths.lxcPath,

@@ -49,14 +49,6 @@ function ancestors(path: string): string[] {
   return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
 }
 
-/**
- * v1 hierarchies: in none of them can the kernel bound how many groups a guest makes, so it makes none. v2 is not among
- * them.
- */
-export function listLockedHierarchies({ hierarchies, unified }: CgroupLayout): string[] {
-  return hierarchies.filter((path) => path !== unified)
-}
-
 /** What guests miss where the controllers are not in the v2 tree. */
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []

@@ -5,6 +5,7 @@ export interface LxcPaths {
   readonly lxcPath: string
   readonly support: string
   readonly addressesHook: string
+  readonly groupsHook: string
   readonly stoppedHook: string
   readonly seccompProfile: string
   /** What guests see as the kernel's command line. */
@@ -25,6 +26,7 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
     lxcPath,
     support,
     addressesHook: join(support, 'addresses-hook'),
+    groupsHook: join(support, 'groups-hook'),
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
     commandLine: join(support, 'cmdline'),

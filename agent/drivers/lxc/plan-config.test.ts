@@ -41,8 +41,12 @@ const facts: ConfigFacts = {
   lxcfsDir: '/var/lib/lxcfs',
   seccompProfile: '/state/seccomp',
   commandLine: '/state/cmdline',
-  lockedHierarchies: ['/sys/fs/cgroup/pids', '/sys/fs/cgroup/cpu,cpuacct'],
+  hierarchies: {
+    hierarchies: ['/sys/fs/cgroup/pids', '/sys/fs/cgroup/cpu,cpuacct', '/sys/fs/cgroup/unified'],
+    unified: '/sys/fs/cgroup/unified',
+  },
   addressesHook: '/state/addresses',
+  groupsHook: '/state/groups',
   stoppedHook: '/state/hook',
   marksDir: '/run/marks',
   lxcPath: '/state/lxc',
@@ -75,6 +79,7 @@ describe('planConfig', () => {
       'lxc.start.auto = 0',
       'lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio',
       'lxc.seccomp.profile = /state/seccomp',
+      'lxc.seccomp.allow_nesting = 1',
       'lxc.prlimit.nofile = 1024:524288',
       'lxc.proc.oom_score_adj = 0',
       'lxc.mount.auto = proc:mixed sys:mixed',
@@ -106,12 +111,13 @@ describe('planConfig', () => {
       'lxc.cgroup.devices.allow = c 136:* rwm',
       'lxc.cgroup.memory.limit_in_bytes = 536870912',
       'lxc.cgroup.memory.memsw.limit_in_bytes = 805306368',
+      'lxc.cgroup.memory.kmem.tcp.limit_in_bytes = 67108864',
       'lxc.cgroup.cpu.cfs_period_us = 100000',
       'lxc.cgroup.cpu.cfs_quota_us = 50000',
       'lxc.cgroup.cpu.shares = 512',
       'lxc.cgroup.pids.max = 1024',
       'lxc.hook.version = 1',
-      'lxc.hook.start-host = /bin/chmod g-w /sys/fs/cgroup/pids/lxc.payload.bt-17 /sys/fs/cgroup/pids/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/pids/lxc.payload.bt-17/tasks /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17 /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/tasks',
+      'lxc.hook.start-host = /state/groups /sys/fs/cgroup/unified/lxc.payload.bt-17 /sys/fs/cgroup/pids/lxc.payload.bt-17 /sys/fs/cgroup/pids/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/pids/lxc.payload.bt-17/tasks /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17 /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/tasks',
       'lxc.hook.post-stop = /state/hook /run/marks /state/lxc bt-17',
     ])
   })
@@ -180,7 +186,12 @@ describe('planConfig', () => {
       ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
     ],
     ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
-    ['no v1 hierarchies', machine, { lockedHierarchies: [] }, ['!lxc.hook.start-host']],
+    [
+      'no v1 hierarchies',
+      machine,
+      { hierarchies: { hierarchies: ['/sys/fs/cgroup'], unified: '/sys/fs/cgroup' } },
+      ['!lxc.hook.start-host'],
+    ],
   ] as const)
     it(name, () => {
       const lines = planConfig(of, { ...facts, ...on })

@@ -1,3 +1,4 @@
+import type { CgroupLayout } from '../../host/cgroup.js'
 import type { Machine } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
@@ -14,9 +15,10 @@ export interface ConfigFacts extends LimitFacts {
   readonly seccompProfile: string
   /** A file that guests see in the place of /proc/cmdline. */
   readonly commandLine: string
-  /** Mount points of cgroup hierarchies in which guests make no groups. */
-  readonly lockedHierarchies: readonly string[]
+  /** Mount points of the host's. */
+  readonly hierarchies: Pick<CgroupLayout, 'hierarchies' | 'unified'>
   readonly addressesHook: string
+  readonly groupsHook: string
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
@@ -39,7 +41,7 @@ const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawi
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
-/** In the v2 tree, of a host with v1 controllers too. */
+/** lxc passes over them on hosts with v1: there the hook sets them. */
 const subgroupBounds = [
   `lxc.cgroup2.cgroup.max.descendants = ${subgroups.most}`,
   `lxc.cgroup2.cgroup.max.depth = ${subgroups.depth}`,
@@ -101,6 +103,8 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
+    // Its starter has a filter already (guest-namespace.ts).
+    'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
     // The agent may be protected from the OOM killer; its guests are not.
@@ -159,15 +163,15 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * lxc gives all groups of a guest to its root. Those of v1 are taken back before its first process runs: no group is
- * made and no process moved there but by the host. Where this fails the guest does not start.
+ * lxc gives all groups of a guest to its root. Those of v1, where the kernel bounds nothing, are taken back before its
+ * first process runs: no group is made and no process moved there but by the host.
  */
-function planLocks({ name, lockedHierarchies }: ConfigFacts): string[] {
-  if (lockedHierarchies.length === 0) return []
-  const paths = lockedHierarchies
-    .map((path) => `${check('hierarchy', path)}/lxc.payload.${name}`)
-    .flatMap((group) => [group, `${group}/cgroup.procs`, `${group}/tasks`])
-  return [`lxc.hook.start-host = /bin/chmod g-w ${paths.join(' ')}`]
+function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
+  const locked = hierarchies.filter((path) => path !== unified)
+  if (locked.length === 0 || unified === undefined) return []
+  const groupIn = (path: string): string => `${check('hierarchy', path)}/lxc.payload.${name}`
+  const paths = locked.map(groupIn).flatMap((group) => [group, `${group}/cgroup.procs`, `${group}/tasks`])
+  return [`lxc.hook.start-host = ${[check('path', groupsHook), groupIn(unified), ...paths].join(' ')}`]
 }
 
 /**

@@ -4,13 +4,14 @@ import { hasCommandSocket, lxcStart, readLxcLog } from '../../host/lxc.js'
 import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
-import { starterProgram } from './support-files.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { waitUntil } from './wait.js'
 
 export interface StartContext {
   readonly paths: LxcPaths
   readonly runtime: RuntimeReader
+  /** Perl code that becomes lxc-start (support-files.ts). */
+  readonly starter: string
   /** Forgets that the guest ended before. */
   readonly clearMark: (name: string) => void
 }
@@ -48,10 +49,11 @@ async function settle(context: StartContext, name: string, signal: AbortSignal):
 }
 
 async function launch(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
-  const { lxcPath, logOf } = context.paths
+  const { paths, starter } = context
+  const { lxcPath, logOf } = paths
   let cause: unknown
   try {
-    await lxcStart({ lxcPath, name }, { logFile: logOf(name), starter: starterProgram })
+    await lxcStart({ lxcPath, name }, { logFile: logOf(name), starter })
   } catch (error) {
     cause = error // perhaps another lxc-start was first; what runs decides
   }
