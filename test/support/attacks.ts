@@ -13,7 +13,7 @@ for my $kind (qw(memory pids devices blkio cpu cpuset freezer name=systemd unifi
   my ($type, $options) = $kind eq 'unified' ? ('cgroup2', '') : ('cgroup', $kind =~ /=/ ? "-onone,$kind" : "-o$kind");
   system("mount -t $type $options x /mnt/groups 2>/dev/null") == 0 or next;
   $made{$kind} = 0;
-  mkdir "/mnt/groups/attack$_" and $made{$kind}++ or last for 1 .. 3000;
+  mkdir "/mnt/groups/attack$_" and ++$made{$kind} or last for 1 .. 3000;
   $hold or rmdir "/mnt/groups/attack$_" for 1 .. $made{$kind};
   system('umount -l /mnt/groups');
 }
