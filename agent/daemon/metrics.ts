@@ -53,6 +53,5 @@ function warningsOf({ pool }: HostSample, domain: Domain): string[] {
     ...(used >= poolWarning ? [`storage pool ${Math.round(used * 100)} % full`] : []),
     ...domain.reconciler.warnings,
     ...domain.context.network.warnings,
-    ...domain.context.addresses.warnings,
   ]
 }

@@ -1,3 +1,5 @@
+import { confinement } from './seccomp.js'
+
 /** Bounds of what all users of a guest have together. */
 export interface NamespaceBounds {
   /** Files of /proc/sys/user and their values; those that the kernel has not are left out. */
@@ -21,7 +23,7 @@ const program = String.raw`
 use strict;
 use POSIX ();
 my ($lxc_path, $name, $log, $again) = @ARGV;
-my ($unshare, $prlimit, $prctl) = (POSIX::uname())[4] eq 'aarch64' ? (97, 261, 167) : (272, 302, 157);
+my ($unshare, $prlimit) = (POSIX::uname())[4] eq 'aarch64' ? (97, 261) : (272, 302);
 
 sub put {
   my ($path, $text) = @_;
@@ -78,10 +80,7 @@ for my $kind ('uid_map', 'gid_map') {
 syswrite($map, "\n");
 my ($inner) = (<$ready> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
 waitpid($outer, 0);
-if (!$again) {
-  my $program = pack('S x6 P', length($filter) / 8, $filter);
-  syscall($prctl, 22, 2, $program, 0, 0) == 0 or die "seccomp: $!\n"; # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-}
+confine() unless $again;
 exec '/usr/bin/lxc-start', '-P', $lxc_path, '-n', $name, '-o', $log, '-l', 'ERROR',
   '-s', "lxc.namespace.share.user=/proc/$inner/ns/user";
 die "lxc-start: $!\n";
@@ -93,8 +92,7 @@ die "lxc-start: $!\n";
  * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
  */
 export function guestStarter({ counts, resources }: NamespaceBounds, filter: Buffer): string {
-  const code = `my $filter = pack('H*', '${filter.toString('hex')}');\n`
-  return `${hash('counts', counts)}${hash('resources', resources)}${code}${program}`
+  return `${hash('counts', counts)}${hash('resources', resources)}${confinement(filter)}${program}`
 }
 
 function hash(name: string, values: Readonly<Record<string, number>>): string {

@@ -1,6 +1,7 @@
 import { rmdirSync, rmSync } from 'node:fs'
+import { confinement } from './seccomp.js'
 import { listDirectory, readKernelFile } from './proc.js'
-import { hostEnvironment, runPerl, start } from './process.js'
+import { hostEnvironment, runPerl, start, type RunOptions, type RunResult } from './process.js'
 
 /** Where lxc keeps a container: its directory's parent and its name. */
 export interface LxcContainer {
@@ -71,6 +72,20 @@ function removeEmpty(directory: string): boolean {
   } catch {
     return false // filled meanwhile, or not there
   }
+}
+
+/**
+ * Runs a program of the container's own in its namespaces, groups and confinement, without a terminal. The filter is
+ * that of its starter: root in there can take over whatever runs there.
+ * @throws {CommandError} also where it cannot be attached to
+ */
+export function lxcAttach(
+  container: LxcContainer,
+  command: readonly string[],
+  { filter, ...options }: RunOptions & { readonly filter: Buffer },
+): Promise<RunResult> {
+  const code = `use strict; use POSIX (); ${confinement(filter)} confine(); exec '/usr/bin/lxc-attach', @ARGV; die "$!\\n"`
+  return runPerl(code, [...target(container), '--clear-env', '--', ...command], options)
 }
 
 /** The container's console on pipes: no terminal, so no window size; its own is 80 by 24. */

@@ -4,26 +4,26 @@ import type { TimeFormat } from '../../shared/time.js'
 import type { Access } from '../access/access.js'
 import type { Fleet } from '../fleet/contract.js'
 import { createMetrics } from '../metrics.js'
-import { createApp } from './app.js'
-import { documentPages } from './docs.js'
-import { createGuestPages } from './guest-pages.js'
-import { healthPages } from './health.js'
-import { buildOpenApi } from './openapi.js'
-import type { Route } from './route.js'
-import { addressRoutes } from './routes/addresses.js'
-import { apiKeyRoutes } from './routes/api-keys.js'
-import { auditLogRoutes } from './routes/audit-logs.js'
-import { containerWriteRoutes } from './routes/container-writes.js'
-import { containerRoutes } from './routes/containers.js'
-import { firewallRoutes } from './routes/firewall.js'
-import { hostRoutes } from './routes/hosts.js'
-import { limitRoutes } from './routes/limits.js'
-import { overviewRoutes } from './routes/overview.js'
-import { portMappingRoutes } from './routes/port-mappings.js'
-import { routingRoutes } from './routes/routing.js'
-import { taskRoutes } from './routes/tasks.js'
-import { templateRoutes } from './routes/templates.js'
-import { trafficRoutes } from './routes/traffic.js'
+import { createApp } from '../http/app.js'
+import { documentPages } from '../http/docs.js'
+import { createGuestPages } from './guests/guest-pages.js'
+import { healthPages, type MetricsReaders } from '../http/health.js'
+import { buildOpenApi } from '../http/openapi.js'
+import type { Route } from '../http/route.js'
+import { addressRoutes } from './network/addresses.js'
+import { apiKeyRoutes } from './access/api-keys.js'
+import { auditLogRoutes } from './access/audit-logs.js'
+import { containerWriteRoutes } from './guests/container-writes.js'
+import { containerRoutes } from './guests/containers.js'
+import { firewallRoutes } from './network/firewall.js'
+import { hostRoutes } from './hosts/hosts.js'
+import { limitRoutes } from './guests/limits.js'
+import { overviewRoutes } from './hosts/overview.js'
+import { portMappingRoutes } from './network/port-mappings.js'
+import { routingRoutes } from './network/routing.js'
+import { taskRoutes } from './tasks/tasks.js'
+import { templateRoutes } from './images/templates.js'
+import { trafficRoutes } from './network/traffic.js'
 
 export interface ApiOptions {
   readonly fleet: Fleet
@@ -32,6 +32,7 @@ export interface ApiOptions {
   readonly maxBodyBytes: number
   /** Addresses or CIDRs. */
   readonly trustedProxies: readonly string[]
+  readonly metricsFor: MetricsReaders
   readonly version: string
   readonly log: Logger
   /** True once shutdown has begun. */
@@ -53,11 +54,18 @@ export function createApi(options: ApiOptions): Api {
   const metrics = createMetrics(fleet.view, access.health)
   const isClosing = () => options.isClosing()
   const pages = [
-    ...healthPages({ store: access.health, metrics, fleet, access, isClosing }),
+    ...healthPages({
+      store: access.health,
+      metrics,
+      fleet,
+      access,
+      metricsFor: options.metricsFor,
+      isClosing,
+    }),
     ...documentPages(document),
   ]
   const { maxBodyBytes, trustedProxies } = options
-  const app = createApp({ routes, pages, access, maxBodyBytes, trustedProxies, metrics, log })
+  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, trustedProxies, metrics, log })
   return { app, routes, document }
 }
 

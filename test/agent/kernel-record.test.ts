@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
-import { ensureSysctl } from '../../agent/network/ensure.js'
+import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 import { createLogger } from '../../shared/logging.js'
 import { sh } from '../support/sh.js'
 
@@ -70,7 +70,7 @@ describe('kernel settings of the host', () => {
     const own = Number(findSysctl(setting))
     const lines = `
       import { recordKernelSettings } from './agent/daemon/kernel-record.ts'
-      import { ensureSysctl } from './agent/network/ensure.ts'
+      import { ensureSysctl } from './agent/network/bridge/ensure.ts'
       import { writeSysctl } from './agent/host/sysctl.ts'
       await writeSysctl('${setting}', ${own + 1})
       await recordKernelSettings('${second}', 'btestkr', '${file}')

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { CreateBodySchema } from '../../gateway/api/create-body.js'
+import { CreateBodySchema } from '../../gateway/api/guests/create-body.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 const runs = 150

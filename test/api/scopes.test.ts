@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { coversScope, scopeCatalogue } from '../../gateway/access/scopes.js'
-import type { Route } from '../../gateway/api/route.js'
+import type { Route } from '../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 /*

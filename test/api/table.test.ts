@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { createApp } from '../../gateway/api/app.js'
-import { route, type Route } from '../../gateway/api/route.js'
+import { createApp } from '../../gateway/http/app.js'
+import { route, type Route } from '../../gateway/http/route.js'
 import { silentLog } from '../support/redis.js'
 
 describe('the table', () => {
@@ -9,6 +9,7 @@ describe('the table', () => {
     method: 'POST',
     path: '/things',
     scope: 'thing:make',
+    bound: 'same',
     audit: 'thing.make',
     summary: '',
     tag: '',
@@ -17,6 +18,11 @@ describe('the table', () => {
   for (const [name, change] of [
     ['no scope', { scope: undefined }],
     ['an empty scope', { scope: '' }],
+    ['nothing on bound callers', { bound: undefined }],
+    ['an unknown word on bound callers', { bound: 'anything' }],
+    ['a guest nobody looks up', { path: '/containers/{id}/thing', bound: 'own' }],
+    ['a task nobody looks up', { path: '/tasks/{task_id}', bound: 'same' }],
+    ['a guest that its path does not name', { bound: 'guest' }],
     ['no audit action', { audit: undefined }],
     ['an empty audit action', { audit: '' }],
     ['a bad path', { path: 'things' }],

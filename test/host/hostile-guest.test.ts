@@ -51,7 +51,7 @@ describe('a hostile guest', function () {
     return { status, said: `${stdout}${stderr}`.trim() }
   }
   const runsPerl = (machine: Machine, code: string): string => {
-    writeFileSync(`${lab.host.rootfs(machine)}/root/attack`, code)
+    writeFileSync(`${machine.volume}/root/attack`, code)
     return runsItself(machine, 'perl', '/root/attack').said
   }
   const tries = (machine: Machine, code: string): string => {
@@ -88,7 +88,7 @@ describe('a hostile guest', function () {
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
     const opened = (family: number): number | null => {
-      const path = `${lab.host.rootfs(machine)}/root/socket-${family}`
+      const path = `${machine.volume}/root/socket-${family}`
       writeFileSync(path, attacks.socketProgram(family), { mode: 0o755 })
       return runsItself(machine, `/root/socket-${family}`).status
     }

@@ -43,6 +43,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     for (const machine of machines.splice(0)) {
       await host.driver.kill(machine)
       await host.driver.delete(machine)
+      host.removeVolume(machine)
     }
     await waitFor(() => traces().length === 0, { what: () => `no traces, there are ${traces().join(' ')}` })
   })
@@ -50,7 +51,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
   const prepared = async (change?: Partial<Machine>): Promise<Machine> => {
     const machine = host.machine(change)
     machines.push(machine)
-    await host.driver.createDisk(machine)
+    host.clone(machine)
     await host.driver.configure(machine)
     return machine
   }

@@ -1,12 +1,15 @@
 import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
-import { conflict } from '../../../shared/errors.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
 import type {
+  ConsoleSize,
   Driver,
   DriverDescription,
+  GuestConsole,
   Login,
   Machine,
   Observed,
+  ResizeResult,
   StopCause,
   UsageSample,
 } from '../contract.js'
@@ -14,7 +17,9 @@ import { assignAddresses } from './assign.js'
 import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
-import type { LxcDisks } from './disks.js'
+import { capabilitiesOf } from './capabilities.js'
+import { freezeGuest, thawGuest } from './freeze.js'
+import { setRootPassword } from './password.js'
 import {
   describeCgroups,
   findDiskNumbers,
@@ -28,7 +33,8 @@ import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
-import type { OpenCalls } from './plan-socket-filter.js'
+import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
+import { limitsOf } from './plan-limits.js'
 import { resizeGroups } from './resize.js'
 import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
@@ -45,7 +51,8 @@ export interface LxcDriverOptions {
   readonly runDir: string
   /** Guests are `<prefix>-<id>` to lxc. */
   readonly namePrefix: string
-  readonly disks: LxcDisks
+  /** How long a guest gets to shut down. */
+  readonly stopTimeoutMs: number
   readonly log: Logger
   /** Calls that are closed to guests otherwise; default none. */
   readonly allow?: readonly OpenCalls[]
@@ -82,11 +89,15 @@ export class LxcDriver implements Driver {
     })
   }
 
+  get stopTimeoutMs(): number {
+    return this.options.stopTimeoutMs
+  }
+
   async describe(): Promise<DriverDescription> {
     const reason = findHindrance(this.paths.lxcPath, this.facts.cgroups)
-    return reason === undefined
-      ? { available: true, acceleration: '' }
-      : { available: false, acceleration: '', reason }
+    const capabilities = capabilitiesOf(this.facts.cgroups)
+    const described = { available: reason === undefined, acceleration: '', capabilities }
+    return reason === undefined ? described : { ...described, reason }
   }
 
   get cgroupVersion(): 1 | 2 {
@@ -106,9 +117,8 @@ export class LxcDriver implements Driver {
     return listLxcfsEntries(this.#lxcfsDir).length > 0
   }
 
-  async createDisk(machine: Machine): Promise<void> {
-    this.#freeName(machine)
-    await this.options.disks.clone(machine.uuid, machine.templateId, machine.limits.diskBytes)
+  volumeLimitBytes({ limits }: Machine): number {
+    return limits.diskBytes
   }
 
   async configure(machine: Machine): Promise<void> {
@@ -129,10 +139,11 @@ export class LxcDriver implements Driver {
     })
   }
 
-  async initialize(machine: Machine, login: Login): Promise<void> {
-    if (this.#runtime.read(this.#freeName(machine)).state !== 'stopped')
+  async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
+    const name = this.#freeName(machine)
+    if (volume === machine.volume && this.#runtime.read(name).state !== 'stopped')
       throw conflict('guest_running', 'the guest runs: its files are its own')
-    await initializeGuest(this.options.disks.rootfsPath(machine.uuid), machine, login)
+    await initializeGuest(volume, machine, login)
   }
 
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
@@ -148,10 +159,8 @@ export class LxcDriver implements Driver {
       if (this.#runtime.read(target.name).state !== 'stopped')
         throw conflict('guest_running', `${target.name} has processes: it is not deleted`)
       await removeLeftovers(this.#runtime, target)
-      await this.options.disks.remove(machine.uuid)
       this.#discardConfig(target.name)
     })
-    if (this.#isForeign(machine)) await this.options.disks.remove(machine.uuid)
   }
 
   async observe(): Promise<Observed[]> {
@@ -166,7 +175,7 @@ export class LxcDriver implements Driver {
   }
 
   async listTraces(): Promise<string[]> {
-    return [...new Set([...this.#configs.listUuids(), ...(await this.options.disks.list())])]
+    return this.#configs.listUuids()
   }
 
   async removeTraces(uuid: string): Promise<boolean> {
@@ -174,7 +183,6 @@ export class LxcDriver implements Driver {
     const suspects = name === undefined ? this.#unknownNames() : [name]
     if (suspects.some((suspect) => this.#runtime.read(suspect).state !== 'stopped')) return false
     if (name !== undefined) await this.#configs.remove(name)
-    await this.options.disks.remove(uuid)
     return true
   }
 
@@ -193,17 +201,21 @@ export class LxcDriver implements Driver {
     return this.#usage.read(this.#name(machine), machine.nic.device, pid)
   }
 
-  diskUsage(): Promise<Map<string, number>> {
-    return this.options.disks.usage()
-  }
-
-  async resize(machine: Machine): Promise<boolean> {
+  async resize(machine: Machine): Promise<ResizeResult> {
     const name = this.#name(machine)
     const facts = this.#configFacts(machine)
     const lines = planConfig(machine, facts) // checks every value before anything is written
     const { init } = this.#runtime.read(name)
-    const resized = init ? resizeGroups(this.facts.cgroups, name, { limits: machine.limits, facts }) : false
-    return (await this.#configs.ensure(name, machine.uuid, lines)) || resized
+    try {
+      const resized = init
+        ? resizeGroups(this.facts.cgroups, name, { limits: limitsOf(machine), facts })
+        : false
+      const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
+      return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized }
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'memory_in_use') return { outcome: 'refused', error }
+      throw error
+    }
   }
 
   async assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean> {
@@ -220,10 +232,31 @@ export class LxcDriver implements Driver {
     return init !== undefined && state === 'running' && connectGuest(init, machine.nic)
   }
 
-  async console(machine: Machine): Promise<Duplex> {
+  async setPassword(machine: Machine, password: string): Promise<void> {
+    const { state } = this.#runtime.read(this.#freeName(machine))
+    if (state === 'starting' || state === 'stopping')
+      throw conflict('guest_busy', `the guest is ${state}: try again`)
+    const running = state === 'running' ? this.#container(machine) : undefined
+    const filter = planSocketFilter(this.options.allow ?? [])
+    await setRootPassword(machine.volume, running, { password, filter })
+  }
+
+  freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
+    return freezeGuest(this.facts.cgroups, this.#name(machine), timeoutMs)
+  }
+
+  async thaw(machine: Machine): Promise<void> {
+    thawGuest(this.facts.cgroups, this.#name(machine))
+  }
+
+  async console(machine: Machine, _size: ConsoleSize): Promise<GuestConsole> {
     if (this.#runtime.read(this.#name(machine)).state !== 'running')
       throw conflict('guest_not_running', 'the guest does not run')
-    return openConsole(this.#container(machine))
+    return { stream: openConsole(this.#container(machine)), resize: () => Promise.resolve() }
+  }
+
+  display(): Promise<Duplex> {
+    return Promise.reject(conflict('unsupported', 'a container has no screen'))
   }
 
   /** Ends watching; guests are untouched. */
@@ -236,10 +269,8 @@ export class LxcDriver implements Driver {
    * on the host; it is of no use afterwards.
    */
   async removeAll(): Promise<void> {
-    const { namePrefix, disks } = this.options
     this.close()
-    await removeAll(this.#context, this.#configs, namePrefix)
-    for (const uuid of await disks.list()) await disks.remove(uuid)
+    await removeAll(this.#context, this.#configs, this.options.namePrefix)
   }
 
   /** Another guest's by the same name is left alone: this one is not there. */
@@ -247,6 +278,7 @@ export class LxcDriver implements Driver {
     if (this.#isForeign(machine)) return
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
+      thawGuest(this.facts.cgroups, name) // frozen, it would not even end when it is killed
       await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
       this.#events.forget(name)
@@ -294,11 +326,9 @@ export class LxcDriver implements Driver {
   }
 
   #configFacts(machine: Machine): ConfigFacts {
-    const rootfs = this.options.disks.rootfsPath(machine.uuid)
-    const poolDevice = findDiskNumbers(rootfs)
+    const poolDevice = findDiskNumbers(machine.volume)
     return {
       name: this.#name(machine),
-      rootfs,
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
       socketAccounting: this.facts.socketAccounting,

@@ -6,17 +6,16 @@ const machine: Machine = {
   uuid: '0f8fad5b-d9cb-469f-a165-70867728950e',
   id: 17,
   hostname: 'web-1',
-  templateId: 'debian-12',
+  volume: '/pool/guests/x',
   limits: {
     vcpuMilli: 500,
     memoryBytes: 536_870_912,
     swapBytes: 268_435_456,
     diskBytes: 10_737_418_240,
-    pidsMax: 1024,
     ioReadBytesPerSec: 0,
     ioWriteBytesPerSec: 0,
   },
-  idmapBase: 1_000_000,
+  isolation: { userIdBase: 1_000_000, pidsMax: 1024 },
   nic: {
     device: 'bt17',
     bridge: 'berth0',
@@ -32,7 +31,6 @@ const machine: Machine = {
 
 const facts: ConfigFacts = {
   name: 'bt-17',
-  rootfs: '/pool/guests/x',
   cgroupVersion: 1,
   swapAccounting: true,
   socketAccounting: true,
@@ -58,6 +56,10 @@ const facts: ConfigFacts = {
 const withLimits = (change: Partial<Machine['limits']>): Machine => ({
   ...machine,
   limits: { ...machine.limits, ...change },
+})
+const withIsolation = (change: Partial<Machine['isolation']>): Machine => ({
+  ...machine,
+  isolation: { ...machine.isolation, ...change },
 })
 const withNic = (change: Partial<Machine['nic']>): Machine => ({
   ...machine,
@@ -205,8 +207,8 @@ describe('planConfig', () => {
     ['upper case host name', { ...machine, hostname: 'A' }, {}],
     ['host name of 64', { ...machine, hostname: 'a'.repeat(64) }, {}],
     ['uuid with a path', { ...machine, uuid: '../../etc' }, {}],
-    ['range of the host', { ...machine, idmapBase: 0 }, {}],
-    ['range not whole', { ...machine, idmapBase: 1_000_000.5 }, {}],
+    ['range of the host', withIsolation({ userIdBase: 0 }), {}],
+    ['range not whole', withIsolation({ userIdBase: 1_000_000.5 }), {}],
     ['space in the device', withNic({ device: 'a b' }), {}],
     ['long device', withNic({ device: 'a'.repeat(16) }), {}],
     ['bad mac', withNic({ mac: '02:00' }), {}],
@@ -221,10 +223,10 @@ describe('planConfig', () => {
     ['memory NaN', withLimits({ memoryBytes: Number.NaN }), {}],
     ['memory infinite', withLimits({ memoryBytes: Number.POSITIVE_INFINITY }), {}],
     ['negative swap', withLimits({ swapBytes: -1 }), {}],
-    ['no processes', withLimits({ pidsMax: 0 }), {}],
+    ['no processes', withIsolation({ pidsMax: 0 }), {}],
     ['shell in a path', machine, { stoppedHook: '/state/$(reboot)' }],
-    ['space in a path', machine, { rootfs: '/pool/a b' }],
-    ['path up', machine, { rootfs: 'relative' }],
+    ['space in a path', { ...machine, volume: '/pool/a b' }, {}],
+    ['path up', { ...machine, volume: 'relative' }, {}],
     ['foreign lxcfs entry', machine, { lxcfsEntries: ['proc/x none\nlxc'] }],
   ] as const)
     it(`refuses: ${name}`, () => {

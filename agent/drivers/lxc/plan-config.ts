@@ -2,13 +2,12 @@ import type { CgroupLayout } from '../../host/cgroup.js'
 import type { Machine } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
-import { limitsIo, planLimits, type LimitFacts } from './plan-limits.js'
+import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from './plan-limits.js'
 
 /** What of the host a guest's configuration depends on. */
 export interface ConfigFacts extends LimitFacts {
   /** The name lxc knows the guest by, unique on the host. */
   readonly name: string
-  readonly rootfs: string
   /** Files and directories lxcfs offers, relative to its mount: `proc/meminfo`. */
   readonly lxcfsEntries: readonly string[]
   readonly lxcfsDir: string
@@ -71,7 +70,7 @@ const patterns = {
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
   const lines = [
     `# uuid ${check('uuid', machine.uuid)}`,
-    ...planIdentity(machine, facts),
+    ...planIdentity(machine),
     ...planConfinement(facts),
     ...planNic(machine),
     ...planGroups(machine, facts),
@@ -84,13 +83,13 @@ export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
   return lines
 }
 
-function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
-  const base = integer('idmapBase', machine.idmapBase, 65_536, 4_294_901_760)
+function planIdentity(machine: Machine): string[] {
+  const base = integer('userIdBase', machine.isolation.userIdBase, 65_536, 4_294_901_760)
   return [
     `lxc.uts.name = ${check('hostname', machine.hostname)}`,
     `lxc.idmap = u 0 ${base} 65536`,
     `lxc.idmap = g 0 ${base} 65536`,
-    `lxc.rootfs.path = dir:${check('path', facts.rootfs)}`,
+    `lxc.rootfs.path = dir:${check('path', machine.volume)}`,
     'lxc.rootfs.options = idmap=container,nodev',
     'lxc.console.buffer.size = 256KB',
     'lxc.tty.max = 1',
@@ -192,7 +191,8 @@ function planStoppedHook(facts: ConfigFacts): string {
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`
 }
 
-function checkLimits({ limits }: Machine): Machine['limits'] {
+function checkLimits(machine: Machine): GroupLimits {
+  const limits = limitsOf(machine)
   integer('vcpuMilli', limits.vcpuMilli, 1, 1_000_000)
   integer('memoryBytes', limits.memoryBytes, 1024 * 1024, Number.MAX_SAFE_INTEGER)
   integer('swapBytes', limits.swapBytes, 0, Number.MAX_SAFE_INTEGER)

@@ -1,4 +1,14 @@
-import type { MachineLimits } from '../contract.js'
+import type { Isolation, Machine, MachineLimits } from '../contract.js'
+
+/** What a guest's groups bound. */
+export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
+
+export function limitsOf({
+  limits,
+  isolation: { pidsMax },
+}: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
+  return { ...limits, pidsMax }
+}
 
 /** What of the host decides how limits are written. */
 export interface LimitFacts {
@@ -26,11 +36,11 @@ const minimumQuotaUsec = 1000
  * A guest's limits as cgroup files; unlimited I/O is written out, so that a limit taken away is.
  * Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
  */
-export function planLimits(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   return facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
 }
 
-function planV1(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   const both = limits.memoryBytes + limits.swapBytes
   const { poolDevice: device } = facts
   return [
@@ -58,7 +68,7 @@ function socketBytes(memoryBytes: number): number {
   return Math.max(16 * 1024 * 1024, Math.floor(memoryBytes / 8 / pageBytes) * pageBytes)
 }
 
-function planV2(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   const rate = (bytes: number): string => (bytes > 0 ? `${bytes}` : 'max')
   const io = `rbps=${rate(limits.ioReadBytesPerSec)} wbps=${rate(limits.ioWriteBytesPerSec)}`
   return [

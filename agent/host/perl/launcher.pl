@@ -1,0 +1,170 @@
+# The launcher's program, for perl: perl-base is on every Debian, and a perl process is 8 MiB, so that a fork of
+# it costs a fraction of a millisecond; the agent's own would copy the page tables of all its memory and hold up
+# its event loop meanwhile.
+#
+# Frames, numbers as 32 bits big-endian, text with its length before it:
+#   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
+#                           P the same with perl code for a program, evaluated in a fork
+#                           B perl code alone, evaluated here: what never waits is not worth a fork
+#                           K kill
+#   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
+use strict;
+use Errno;
+use IO::Handle;
+use POSIX ();
+
+$0 = 'berth-launcher'; # for ps
+
+my $surviving = 1;
+my $own_umask = 2;
+my $launcher = $$;
+my $prctl = (POSIX::uname())[4] eq 'aarch64' ? 167 : 157;
+my (%children, %id_of_pid, %reading, %writing);
+
+$SIG{PIPE} = 'IGNORE';
+pipe(my $woken, my $wake) or die "pipe: $!";
+$SIG{CHLD} = sub { syswrite($wake, '.') };
+$wake->blocking(0);
+$woken->blocking(0);
+
+sub answer {
+  my ($id, $kind, $text) = @_;
+  my $frame = pack('N a1 N/a*', $id, $kind, $text);
+  while (length $frame) {
+    my $written = syswrite(STDOUT, $frame);
+    substr($frame, 0, $written) = '' if $written;
+    exit unless defined $written || $!{EINTR};
+  }
+}
+
+sub become {
+  my ($kind, $flags, $environment, $program, @arguments) = @_;
+  syscall($prctl, 1, 9, 0, 0, 0) unless $flags & $surviving;
+  POSIX::_exit(1) if getppid() != $launcher;
+  $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE);
+  umask 022 if $flags & $own_umask;
+  chdir '/';
+  close $_ for $woken, $wake, map { $_->[0] } values %reading, values %writing;
+  %ENV = map { split /=/, $_, 2 } split /\n/, $environment;
+  if ($kind eq 'P') {
+    @ARGV = @arguments;
+    eval "$program; 1" or do { print STDERR $@; POSIX::_exit(1) };
+    STDOUT->flush;
+    POSIX::_exit(0);
+  }
+  no warnings;
+  exec { $program } $program, @arguments;
+  print STDERR "$!\n";
+  POSIX::_exit(127);
+}
+
+sub launch {
+  my ($id, $kind, $flags, $input, @rest) = @_;
+  pipe(my $in_child, my $in) && pipe(my $out, my $out_child) && pipe(my $err, my $err_child)
+    or return refuse($id, "pipe: $!");
+  my $pid = fork // return refuse($id, "fork: $!");
+  if (!$pid) {
+    close $_ for $in, $out, $err;
+    POSIX::dup2(fileno $in_child, 0);
+    POSIX::dup2(fileno $out_child, 1);
+    POSIX::dup2(fileno $err_child, 2);
+    become($kind, $flags, @rest);
+  }
+  close $_ for $in_child, $out_child, $err_child;
+  $children{$id} = { pid => $pid, open => 2 };
+  $id_of_pid{$pid} = $id;
+  $reading{fileno $out} = [$out, $id, 'O'];
+  $reading{fileno $err} = [$err, $id, 'E'];
+  $in->blocking(0);
+  $writing{fileno $in} = [$in, $input, $id];
+  answer($id, 'S', $pid);
+}
+
+sub refuse {
+  my ($id, $why) = @_;
+  report($id, 'E', "$why\n", 126);
+}
+
+sub report {
+  my ($id, $stream, $text, $code) = @_;
+  answer($id, $stream, $text) if length $text;
+  answer($id, 'X', "$code 0");
+  answer($id, 'C', '');
+}
+
+sub evaluate {
+  my ($id, $program) = @_;
+  open my $output, '>', \my $text or return refuse($id, "output: $!");
+  my $usual = select $output;
+  my $done = eval "package Brief; $program; 1";
+  select $usual;
+  $done ? report($id, 'O', $text // '', 0) : report($id, 'E', $@, 1);
+}
+
+sub reap {
+  sysread($woken, my $dots, 4096);
+  while ((my $pid = waitpid(-1, POSIX::WNOHANG())) > 0) {
+    my $id = delete $id_of_pid{$pid} // next;
+    my $signal = $? & 127;
+    delete $children{$id}{pid};
+    answer($id, 'X', $signal ? "-1 $signal" : ($? >> 8) . ' 0');
+    delete $children{$id} unless $children{$id}{open};
+  }
+}
+
+sub forward {
+  my ($handle, $id, $kind) = @{ $reading{$_[0]} };
+  my $got = sysread($handle, my $text, 65536);
+  return answer($id, $kind, $text) if $got;
+  delete $reading{$_[0]};
+  answer($id, 'C', '') unless --$children{$id}{open};
+  delete $children{$id} unless $children{$id}{open} || $children{$id}{pid};
+}
+
+sub feed {
+  my $entry = $writing{$_[0]};
+  my $written = syswrite($entry->[0], $entry->[1]);
+  return if !defined $written && $!{EAGAIN};
+  substr($entry->[1], 0, $written // 0) = '';
+  delete $writing{$_[0]} if !defined $written || !length $entry->[1];
+}
+
+# What it started may hold its outputs open for ever.
+sub abandon {
+  my $child = $children{$_[0]} // return;
+  kill 'KILL', $child->{pid} if $child->{pid};
+  $child->{open} = 0;
+  my $id = $_[0];
+  $reading{$_}[1] == $id and delete $reading{$_} for keys %reading;
+  $writing{$_}[2] == $id and delete $writing{$_} for keys %writing;
+  delete $children{$_[0]} unless $child->{pid};
+}
+
+my $received = '';
+sub receive {
+  my $got = sysread(STDIN, $received, 65536, length $received);
+  return if !defined $got && $!{EINTR};
+  exit unless $got;
+  while (length $received >= 4) {
+    my $length = unpack('N', $received);
+    last if length($received) < 4 + $length;
+    my ($id, $kind, $fields) = unpack('x4 N a1 a*', substr($received, 0, 4 + $length));
+    substr($received, 0, 4 + $length) = '';
+    if ($kind eq 'K') { abandon($id) }
+    elsif ($kind eq 'B') { evaluate($id, unpack('(N/a*)*', $fields)) }
+    else { launch($id, $kind, unpack('(N/a*)*', $fields)) }
+  }
+}
+
+binmode STDIN;
+binmode STDOUT;
+while (1) {
+  my ($r, $w) = ('', '');
+  vec($r, $_, 1) = 1 for 0, fileno $woken, keys %reading;
+  vec($w, $_, 1) = 1 for keys %writing;
+  next if select($r, $w, undef, undef) < 0;
+  reap() if vec($r, fileno $woken, 1);
+  for my $fd (keys %writing) { feed($fd) if vec($w, $fd, 1) }
+  for my $fd (keys %reading) { forward($fd) if vec($r, $fd, 1) }
+  receive() if vec($r, 0, 1);
+}

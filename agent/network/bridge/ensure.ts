@@ -1,0 +1,82 @@
+import { BerthError, describeError } from '../../../shared/errors.js'
+import { isUp, readFlags, readPorts } from '../../host/interfaces.js'
+import type { Ip } from '../../host/ip.js'
+import { changeSysctl } from '../../host/sysctl-change.js'
+import { findSysctl } from '../../host/sysctl.js'
+import { planBridge, planSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
+import type { Subnet } from '../subnet.js'
+
+/** Makes the bridge what it should be; returns what was wrong. */
+export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Promise<string[]> {
+  const have = (await ip.findInterface(bridge)) as ObservedBridge | undefined
+  if (have && have.linkinfo?.info_kind !== 'bridge')
+    throw new BerthError('conflict', 'invalid_state', `${bridge} exists and is no bridge`)
+  const commands = planBridge(bridge, subnet, have)
+  await ip.run(commands)
+  if (commands.length === 0) return []
+  return [have ? `bridge ${bridge} mended` : `bridge ${bridge} made`]
+}
+
+/**
+ * Puts guests' interfaces back on the bridge that somebody took off, or that lost it; returns what was wrong. LXC sets
+ * nothing of a port but its bridge, so that is all. One that will not go back, as out of Open vSwitch, reaches nobody
+ * meanwhile, and keeps nothing from the others.
+ */
+export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
+  const strays = findStrays(bridge, devices)
+  if (strays.length === 0) return []
+  await ip.close() // it may remember other interfaces by these names
+  const repairs: string[] = []
+  for (const device of strays)
+    try {
+      await ip.run([`link set dev ${device} master ${bridge}`])
+      repairs.push(`${device} put back on ${bridge}`)
+    } catch (cause) {
+      if (readFlags(device) === undefined) continue // its guest has ended
+      repairs.push(`${device} could not be put back on ${bridge}: ${describeError(cause)}`)
+    }
+  return repairs
+}
+
+/** Whether guests are without the bridge, as far as the kernel tells at once: a few milliseconds with 1,000 of them. */
+export function isBroken(bridge: string, devices: readonly string[]): boolean {
+  return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
+}
+
+/** One that is down carries nothing: LXC is about to put it on the bridge itself, and fails where it is there. */
+function findStrays(bridge: string, devices: readonly string[]): string[] {
+  const ports = readPorts(bridge)
+  return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
+}
+
+/** Sets what differs of the kernel's settings; returns what was wrong. */
+export async function ensureSysctls(bridge: string): Promise<string[]> {
+  const repairs: string[] = []
+  // One after another: some settings reset others.
+  for (const plan of planSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
+  return repairs
+}
+
+/** In a container /proc/sys may be read-only; said once, not at every pass. */
+const refused = new Set<string>()
+
+/** Sets one; returns what was wrong. */
+export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
+  const have = findSysctl(path)
+  if (have === value || (atLeast && have !== undefined && have > value)) return []
+  if (have === undefined && optional) return []
+  const name = path.replaceAll('/', '.')
+  try {
+    await changeSysctl(path, have, value)
+  } catch (cause) {
+    if (!['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')) throw cause
+    if (path === 'net/ipv4/ip_forward')
+      throw new BerthError(
+        'unavailable',
+        'host_not_ready',
+        `${name} is ${have} and cannot be set: no guest would reach anything`,
+      )
+    return refused.has(path) ? [] : [(refused.add(path), `${name}: stays ${have}, ${value} refused`)]
+  }
+  return [`${name}: ${have} → ${value}`]
+}

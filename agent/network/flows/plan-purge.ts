@@ -1,0 +1,133 @@
+import type { TrackedFlow } from '../../host/conntrack.js'
+import type { GuestNetwork, NatMapping } from '../contract.js'
+import { addressOf } from '../tables/element-index.js'
+import { parsePorts } from '../tables/element-ports.js'
+import { isElsewhere, joinNeighbours, leadsElsewhere, type MappedFlows } from './mapped-flows.js'
+import { keyOf, setOf, type Change } from '../tables/plan-change.js'
+import type { ElementId } from '../tables/plan-guest.js'
+import { parseIpv4, type Subnet } from '../subnet.js'
+
+/** Flows that a change of elements leaves behind. */
+export interface StaleFlows {
+  /** Guests' addresses that lost their owner. */
+  readonly addresses: readonly string[]
+  /** Public addresses that went to a guest or from one. */
+  readonly publicAddresses: readonly string[]
+  /** Mappings that led elsewhere, to the address given. */
+  readonly mappings: readonly MappedFlows[]
+  /** Mappings that are new: a client that keeps sending datagrams would stay with what was there before. */
+  readonly newDatagrams: readonly MappedFlows[]
+}
+
+/**
+ * @param valueOf where an element led before the change
+ */
+export function findStaleFlows(
+  { remove, add }: Change,
+  valueOf: (id: ElementId) => string | undefined,
+): StaleFlows {
+  const added = [...add].filter(([id, value]) => valueOf(id) !== value)
+  const lost = remove.filter(isAddress).map(addressIn)
+  // Those of the link alone are in no flow.
+  const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
+  return {
+    addresses: [...addresses],
+    publicAddresses: [...new Set([...remove, ...added.map(([id]) => id)].filter(isPublic).map(keyOf))],
+    mappings: joinNeighbours(
+      remove
+        .filter(isMapping)
+        .map((id) => flowsOf(id, valueOf(id) ?? ''))
+        .filter(({ target }) => target !== '' && !addresses.has(target)),
+    ),
+    newDatagrams: joinNeighbours(
+      added
+        .filter(([id]) => isMapping(id))
+        .map(([id, value]) => flowsOf(id, value))
+        .filter(({ protocol }) => protocol === 'udp'),
+    ),
+  }
+}
+
+/** Flows that no rule would lead any more: an earlier agent ended between a guest's elements and what they had led. */
+export function findAbandoned(
+  flows: readonly TrackedFlow[],
+  guests: readonly GuestNetwork[],
+  { first, last }: Subnet,
+): StaleFlows {
+  const owners = new Map(
+    guests.flatMap((guest) =>
+      [guest.ipv4, ...guest.ipv6Addresses].map((address) => [address, guest] as const),
+    ),
+  )
+  const isPrivate = (address: string): boolean => {
+    const value = parseIpv4(address) ?? 0
+    return value >= first && value <= last
+  }
+  const inFlows = flows.flatMap(({ opener, asked, answerer, answered }) => [
+    opener,
+    asked,
+    answerer,
+    answered,
+  ])
+  return {
+    addresses: [...new Set(inFlows)].filter((address) => isPrivate(address) && !owners.has(address)),
+    publicAddresses: [],
+    mappings: joinNeighbours(flows.flatMap((flow) => unmapped(flow, owners.get(flow.answerer)))),
+    newDatagrams: [],
+  }
+}
+
+function unmapped(
+  { protocol, asked, answerer, askedPort }: TrackedFlow,
+  owner?: GuestNetwork,
+): MappedFlows[] {
+  if (!owner || !protocol || asked === answerer || owner.publicIpv4s.includes(asked)) return []
+  const leads = (mapping: NatMapping): boolean =>
+    mapping.protocol === protocol &&
+    (mapping.hostIp === '' || mapping.hostIp === asked) &&
+    mapping.hostPort <= askedPort &&
+    askedPort <= mapping.hostPortEnd
+  if (owner.portMappings.some(leads)) return []
+  return [{ protocol, hostIp: asked, hostPort: askedPort, hostPortEnd: askedPort, target: answerer }]
+}
+
+/** All of several changes', none twice. */
+export function mergeStaleFlows(all: readonly StaleFlows[]): StaleFlows {
+  return {
+    addresses: [...new Set(all.flatMap(({ addresses }) => addresses))],
+    publicAddresses: [...new Set(all.flatMap(({ publicAddresses }) => publicAddresses))],
+    mappings: joinNeighbours(all.flatMap(({ mappings }) => mappings)),
+    newDatagrams: joinNeighbours(all.flatMap(({ newDatagrams }) => newDatagrams)),
+  }
+}
+
+const isAddress = (id: ElementId): boolean => setOf(id) === 'guests' || setOf(id) === 'guests6'
+const addressIn = (id: ElementId): string => keyOf(id).split(' . ')[2] ?? ''
+const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
+const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
+
+/**
+ * May a flow to one of these new mappings' ports be among the stale, and end at another guest than the mapping's? An
+ * address that lost its owner had ports that are not told.
+ */
+export function leadAstray(
+  { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,
+  added: readonly MappedFlows[],
+): boolean {
+  return added.some(
+    (mapping) =>
+      addresses.some((address) => isElsewhere(address, mapping.target)) ||
+      mappings.some((flows) => leadsElsewhere(flows, mapping)),
+  )
+}
+
+function flowsOf(id: ElementId, value: string): MappedFlows {
+  const { host, protocol, first, last } = parsePorts(id)
+  return {
+    protocol: protocol === '17' ? 'udp' : 'tcp',
+    hostIp: host.includes('/') ? '' : host,
+    hostPort: first,
+    hostPortEnd: last,
+    target: addressOf(value),
+  }
+}

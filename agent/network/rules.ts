@@ -1,0 +1,271 @@
+import { describeError, toBerthError } from '../../shared/errors.js'
+import type { AgentConfig } from '../config.js'
+import { listHostAddresses } from '../host/addresses.js'
+import { readTrackedFlows } from '../host/conntrack.js'
+import { Nft } from '../host/nft.js'
+import type { NetlinkWatch } from '../host/netlink-watch.js'
+import { Bridge } from './bridge/bridge.js'
+import type { ByteCounters, GuestNetwork, Rules } from './contract.js'
+import { Drift } from './drift.js'
+import { Gathered } from './gathered.js'
+import { InTurn } from './in-turn.js'
+import { KnownGuests } from './known-guests.js'
+import { countersByGuest } from './tables/counters.js'
+import type { ElementIndex } from './tables/element-index.js'
+import { readWarnings } from './bridge/foreign.js'
+import { Guard } from './bridge/guard.js'
+import type { Change } from './tables/plan-change.js'
+import { findAbandoned, type StaleFlows } from './flows/plan-purge.js'
+import { StaleFlowQueue } from './flows/purge.js'
+import { parseClosed } from './ruleset/plan-closed.js'
+import { formatIpv4, parseSubnet, type Subnet } from './subnet.js'
+import { Tables } from './tables/tables.js'
+
+/** Whoever changes tables changes several: they are looked at once that long after the first. */
+const settleMs = 500
+const lullMs = 100
+/** Where changes are watched, `ensure` reads tables that often; in between it costs next to nothing. */
+const fullReadMs = 60_000
+
+const nothingDone = {
+  repairs: [],
+  stale: { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] },
+}
+
+export interface RulesOptions {
+  /** Traffic between guests of this host is counted too. */
+  readonly countInternal?: boolean
+  /** Tells what others change; without it everything is read each time. */
+  readonly watch?: NetlinkWatch
+  /** Name servers of guests, reached also where they are among `closed_destinations`. */
+  readonly resolvers?: readonly string[]
+}
+
+/**
+ * The bridge, and the tables of nft.
+ * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is none
+ */
+export function createRules(config: AgentConfig['network'], options: RulesOptions = {}): Rules {
+  return new HostRules(config, parseSubnet(config.subnet), options)
+}
+
+class HostRules implements Rules {
+  readonly #nft = new Nft()
+  readonly #tables: Tables
+  readonly #bridge: Bridge
+  readonly #guard: Guard
+  readonly #known = new KnownGuests()
+  readonly #stale = new StaleFlowQueue(readHostAddresses)
+  /** Of the tables from what was read of them last. */
+  readonly #drift: Drift
+  /** Of what other programs filter nothing is known, or they changed it since. */
+  #othersChanged = true
+  /** What the tables were made of, nothing having changed them since. */
+  #converged: readonly GuestNetwork[] | undefined
+  #flowsChecked = false
+  #onForeignChange: (() => void) | undefined
+  readonly #settling = new Gathered(settleMs, () => this.#onForeignChange?.())
+  #warnings: readonly string[] = []
+  /**
+   * Nobody waits for it but the next attach, which may be of a new owner; and it need not compete with what those
+   * wait for who asked for the change.
+   */
+  readonly #purging = new Gathered(lullMs, () => void this.#purge().catch(() => undefined))
+  readonly #turns = new InTurn()
+
+  constructor(
+    private readonly config: AgentConfig['network'],
+    private readonly subnet: Subnet,
+    { countInternal = false, watch, resolvers = [] }: RulesOptions,
+  ) {
+    this.#drift = new Drift(watch ? fullReadMs : 0)
+    watch?.onChange('tables', () => {
+      this.#tables.disturbed()
+      this.#noteForeignChange()
+    })
+    watch?.onChange('others', () => (this.#othersChanged = true))
+    this.#tables = new Tables(this.#nft, {
+      table: config.table,
+      bridge: config.bridge,
+      interfacePrefix: config.interface_prefix,
+      subnet: subnet.cidr,
+      gateway: subnet.gateway,
+      subnet6: config.subnet6,
+      countInternal,
+      closed: parseClosed(config.closed_destinations),
+      resolvers,
+    })
+    const { table, bridge, interface_prefix: interfacePrefix } = config
+    this.#bridge = new Bridge({
+      name: bridge,
+      subnet,
+      devices: () => this.#known.list().map(({ device }) => device),
+      watch,
+      onBroken: () => this.#onForeignChange?.(),
+    })
+    this.#guard = new Guard(this.#nft, { table, bridge, interfacePrefix }, () => this.#noteForeignChange())
+  }
+
+  get warnings(): readonly string[] {
+    return this.#warnings
+  }
+
+  async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
+    const repairs = await this.#turns.run('ensure the network', async () => {
+      const settled = journaled === this.#converged && !this.#drift.isDue
+      const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
+      this.#stale.add(stale)
+      await this.#tables.noteFirewalls()
+      await this.#readWarnings()
+      return [...repairs, ...(await this.#bridge.ensure())]
+    })
+    await this.#purge()
+    return repairs
+  }
+
+  async attach(guest: GuestNetwork): Promise<void> {
+    const urgent = await this.#turns.run(`attach ${guest.device}`, async () => {
+      const before = this.#known.find(guest.uuid)
+      this.#known.attach(guest)
+      try {
+        const stale = await this.#change((index) => index.planAttach(guest))
+        return (
+          isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
+        )
+      } catch (cause) {
+        // What was refused is not what a later repair should bring.
+        this.#known.putBack(guest.uuid, before)
+        throw cause
+      }
+    })
+    this.#noteSoon()
+    if (urgent) await this.#purge()
+    else this.#purging.ask()
+  }
+
+  async detach(guest: GuestNetwork): Promise<void> {
+    await this.#turns.run(`detach ${guest.device}`, async () => {
+      this.#known.detach(guest.uuid)
+      await this.#change((index) => index.planDetach(guest))
+      this.#tables.forgetCounted(guest)
+      const addresses = [guest.ipv4, ...guest.ipv6Addresses]
+      this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
+    })
+    this.#purging.ask()
+  }
+
+  readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
+    return this.#turns.run('read counters', async () =>
+      countersByGuest(this.#known.list(), await this.#tables.readCounted()),
+    )
+  }
+
+  onForeignChange(listener: () => void): void {
+    this.#onForeignChange = listener
+  }
+
+  remove(): Promise<void> {
+    return this.#turns.run('remove the network', async () => {
+      await this.#guard.close()
+      await this.#tables.remove()
+      await this.#bridge.remove()
+      await this.#end()
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#turns.run('close the network', () => this.#end())
+  }
+
+  #noteForeignChange(): void {
+    this.#drift.note()
+    this.#settling.ask()
+  }
+
+  async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
+    this.#converged = undefined
+    const stale = await this.#tables.change(planOn, this.#known.list())
+    this.#stale.add(stale)
+    return stale
+  }
+
+  /** The tables come before the bridge: no guest is ever on it without them. */
+  async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
+    this.#converged = undefined
+    const guests = this.#known.replace(journaled)
+    const done = await this.#ensureTables(guests)
+    await this.#findAbandonedFlows(guests)
+    this.#converged = journaled
+    return done
+  }
+
+  /** Once: an earlier agent may have ended between a guest's elements and its flows. */
+  async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
+    if (this.#flowsChecked) return
+    const { first, last } = this.subnet
+    const others = guests.flatMap(({ ipv6Addresses }) => ipv6Addresses)
+    const flows = await readTrackedFlows({ first: formatIpv4(first), last: formatIpv4(last) }, others)
+    this.#stale.add(findAbandoned(flows, guests, this.subnet))
+    this.#flowsChecked = true
+  }
+
+  /** In its turn, at once, so that nobody comes between; what fails is made up for when the tables are read. */
+  #noteSoon(): void {
+    this.#turns.run('note firewalls', () => this.#tables.noteFirewalls()).catch(() => undefined)
+  }
+
+  /** What would not go stays noted for the next time. */
+  async #purge(): Promise<void> {
+    try {
+      await this.#stale.purge()
+    } catch (cause) {
+      throw toBerthError(cause, 'forget flows of earlier owners')
+    }
+  }
+
+  /** Tables that nobody else touched are not read each time; a monitor may miss something, so at times they are. */
+  async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
+    if (!this.#drift.isDue) return this.#tables.adapt(guests)
+    return this.#drift.look(async () => {
+      const result = await this.#tables.ensure(guests)
+      await this.#guard.ensure()
+      this.#othersChanged = true
+      return result
+    })
+  }
+
+  async #readWarnings(): Promise<void> {
+    if (!this.#othersChanged) return
+    this.#othersChanged = false
+    this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
+      `what other programs filter could not be read: ${describeError(cause)}`,
+    ])
+  }
+
+  async #end(): Promise<void> {
+    this.#purging.cancel()
+    this.#settling.cancel()
+    await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
+    await this.#purge().catch(() => undefined)
+    await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
+  }
+}
+
+/**
+ * Flows that would go on to another than they should: they are forgotten before the change is answered. What
+ * is left of a mapping that went ends with its guest, moments later. Nor are datagrams waited for that came to a port
+ * before it was mapped: a client that goes on from its port reaches nobody for those moments, every other the guest.
+ */
+function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
+  return addresses.length + publicAddresses.length > 0
+}
+
+/** Another owner of an address may have left flows that wait to be forgotten. */
+function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
+  const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
+  return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))
+}
+
+function readHostAddresses(): string[] {
+  return [...listHostAddresses('ipv4'), ...listHostAddresses('ipv6')]
+}

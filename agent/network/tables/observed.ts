@@ -1,0 +1,115 @@
+import { readCountedElements } from '../../host/counted-elements.js'
+import type { Nft } from '../../host/nft.js'
+import { shortHash, type HeldFirewall, type HeldGuests } from './element-index.js'
+import { parseTables, type ParsedTables } from './parse-tables.js'
+import { formatNumber, type ElementId } from './plan-guest.js'
+import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
+import { countingSets, families } from '../ruleset/guest-sets.js'
+
+/*
+ * What is compared is noted in the kernel itself, as names of empty chains: nft prints rules in a form of its
+ * own that changes between versions, so that what it shows right after they were made is the reference.
+ */
+
+/** The tables as they are on the host. */
+export interface Observed extends HeldGuests {
+  readonly exists: boolean
+  /** Hash of the plan and of all that nft shows of the tables but what is guests'. */
+  readonly fingerprint: string
+  /** The fingerprint noted when the tables were made, or none. */
+  readonly noted: string | undefined
+  /** Bytes by element. */
+  readonly counted: ReadonlyMap<ElementId, number>
+  /**
+   * Names of notes that guests' chains are as they were made, by device; those whose chains are gone are missing.
+   * @param planned hash of each firewall as planned, by device
+   */
+  notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
+}
+
+const noteChain = /\n\tchain fingerprint_([0-9a-f]{16}) \{\n\t\}(?=\n)/g
+
+export async function readTables(nft: Nft, plan: RulesetPlan): Promise<Observed> {
+  const texts = await Promise.all(
+    families.map(async (family) => (await nft.readTable(family, plan.table)) ?? ''),
+  )
+  const parsed = parseTables(texts.join(''))
+  const notes = [...parsed.structure.matchAll(noteChain)].map(([, hash]) => hash)
+  return {
+    exists: texts.some((text) => text !== ''),
+    fingerprint: shortHash(planRuleset(plan).join('\n') + parsed.structure.replace(noteChain, '')),
+    noted: notes.length === 1 ? notes[0] : undefined,
+    elements: parsed.elements,
+    counted: parsed.counted,
+    firewalls: compareFirewalls(parsed),
+    notesOf: (planned) => notesOf(parsed, planned),
+  }
+}
+
+/** Bytes by counting element; none when the tables are not there. */
+export async function readCounted(table: string): Promise<Map<ElementId, number>> {
+  const elements = await readCountedElements(table, countingSets)
+  return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
+}
+
+/** Keys as nft prints them. */
+const keyTexts = {
+  received: (key) => formatNumber(key.readUInt32LE()),
+  sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
+} satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
+
+export function fingerprintNote(table: string, { fingerprint }: Observed): string {
+  return `add chain inet ${table} fingerprint_${fingerprint}`
+}
+
+/** Beyond this many firewalls one read of the whole table is cheaper than one of each chain. */
+const maxSingle = 4
+
+/** Of some guests' firewalls; as `Observed.notesOf`. */
+export async function readFirewallNotes(
+  nft: Nft,
+  table: string,
+  planned: ReadonlyMap<string, string>,
+): Promise<Map<string, string>> {
+  const chains = [...planned.keys()].flatMap((device) => [`in_${device}`, `out_${device}`])
+  const parts = chains.map((name) => `chain inet ${table} ${name}`)
+  const text = planned.size > maxSingle ? await nft.readTable('inet', table) : await readAll(nft, parts)
+  return notesOf(parseTables(text ?? ''), planned)
+}
+
+function notesOf(parsed: ParsedTables, planned: ReadonlyMap<string, string>): Map<string, string> {
+  const made = [...planned].filter(([device]) => parsed.chains.has(`in_${device}`))
+  return new Map(made.map(([device, hash]) => [device, noteOf(parsed, device, hash)]))
+}
+
+/** One after another: nft 1.0.6 does not find the second of two chains that are listed in one line. */
+async function readAll(nft: Nft, parts: readonly string[]): Promise<string | undefined> {
+  const texts: string[] = []
+  for (const part of parts) {
+    const text = await nft.readPart(part)
+    if (text === undefined) return undefined
+    texts.push(text)
+  }
+  return texts.join('')
+}
+
+function noteOf({ chains }: ParsedTables, device: string, planned: string): string {
+  const printed = shortHash(`${chains.get(`in_${device}`)}\n${chains.get(`out_${device}`)}`)
+  return `note_${device}_${planned}${printed}`
+}
+
+/** A firewall whose chains are not as noted counts as another than planned: it is made anew. */
+function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
+  const firewalls = new Map<string, HeldFirewall>()
+  for (const name of parsed.chains.keys()) {
+    const [kind, device = '', hashes = ''] = name.split('_')
+    const held = firewalls.get(device)
+    if (kind !== 'note') firewalls.set(device, held ?? { planned: '', note: undefined })
+    else {
+      const planned = hashes.slice(0, 16)
+      const right = name === noteOf(parsed, device, planned)
+      firewalls.set(device, { planned: right ? planned : '', note: name })
+    }
+  }
+  return firewalls
+}

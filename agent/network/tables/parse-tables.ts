@@ -1,0 +1,71 @@
+import type { ElementId } from './plan-guest.js'
+import { guestSets } from '../ruleset/guest-sets.js'
+
+/** All tables' text, taken apart: what is the same for all guests, and what is theirs. */
+export interface ParsedTables {
+  /** Without the contents of sets that change and without guests' firewalls. */
+  readonly structure: string
+  readonly elements: ReadonlyMap<ElementId, string>
+  /** Bytes by element, in sets that count. */
+  readonly counted: ReadonlyMap<ElementId, number>
+  /** Guests' chains as printed, by name. */
+  readonly chains: ReadonlyMap<string, string>
+}
+
+const connections = ['outbound', 'inbound']
+const dynamicSets = [
+  'pings',
+  'pings6',
+  'senders',
+  'senders6',
+  ...connections,
+  ...connections.map((name) => `${name}_full`),
+]
+const variableNames = [...Object.keys(guestSets), ...dynamicSets]
+const variableSet = new RegExp(
+  String.raw`^\t(?:set|map) (?<name>${variableNames.join('|')}) \{\n` +
+    String.raw`(?<head>[^}]*?)(?:\t\telements = \{(?<body>[^}]*)\}\n)?\t\}$`,
+  'gm',
+)
+const guestChain =
+  /^\tchain (?<name>(?:in|out|note)_[a-z]{1,4}\d{1,10}(?:_[0-9a-f]+)?) \{\n(?<body>(?:\t\t.*\n)*)\t\}\n/gm
+const counter = / counter packets \d+ bytes (\d+)$/
+
+/** The output of `nft -n list table` of one or more tables. */
+export function parseTables(text: string): ParsedTables {
+  const elements = new Map<ElementId, string>()
+  const counted = new Map<ElementId, number>()
+  const chains = new Map<string, string>()
+  let structure = ''
+  let end = 0
+  for (const match of text.matchAll(variableSet)) {
+    const { name = '', head = '', body = '' } = match.groups ?? {}
+    if (name in guestSets) parseSet(name, body, { elements, counted })
+    structure += `${text.slice(end, match.index)}\tset ${name} {\n${head}\t}`
+    end = match.index + match[0].length
+  }
+  const rest = (structure + text.slice(end)).replace(guestChain, (_, name: string, body: string) => {
+    chains.set(name, body)
+    return ''
+  })
+  return { structure: rest.replace(/\n{2,}/g, '\n'), elements, counted, chains }
+}
+
+interface Parsed {
+  readonly elements: Map<ElementId, string>
+  readonly counted: Map<ElementId, number>
+}
+
+function parseSet(name: string, body: string, { elements, counted }: Parsed): void {
+  for (const element of body.split(',').map(oneBlank).filter(Boolean)) {
+    const bytes = counter.exec(element)?.[1]
+    const [key = '', value = ''] = element.replace(counter, '').split(' : ')
+    const id = `${name} ${key}` as ElementId
+    elements.set(id, value)
+    if (bytes !== undefined) counted.set(id, Number(bytes))
+  }
+}
+
+function oneBlank(text: string): string {
+  return text.trim().replace(/\s+/g, ' ')
+}

@@ -1,0 +1,90 @@
+import type { FirewallChains } from '../firewall/plan-firewall.js'
+import type { ElementId, Elements } from './plan-guest.js'
+import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js'
+
+/** What to change of what nft holds; an element whose value changes is in both lists. */
+export interface Change {
+  readonly remove: readonly ElementId[]
+  readonly add: Elements
+  /** Firewalls made or replaced. */
+  readonly setFirewalls: readonly FirewallChains[]
+  /** Devices whose firewall goes. */
+  readonly dropFirewalls: readonly string[]
+}
+
+export const noChange: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
+
+export interface Held {
+  /** Name of the empty chain that notes a device's firewall; undefined: there is none. */
+  readonly noteOf: (device: string) => string | undefined
+  /** Bytes that an element had counted before it was lost. */
+  readonly countedBy: (id: ElementId) => number
+}
+
+/**
+ * Commands of one transaction. Removals come first, for nft refuses another value for a key that is there;
+ * elements leave before the chains that they lead to, and come after them.
+ */
+export function planChange(table: string, change: Change, { noteOf, countedBy }: Held): string[] {
+  const { remove, add, setFirewalls, dropFirewalls } = change
+  const at = `inet ${table}`
+  const devices = [...setFirewalls.map(({ device }) => device), ...dropFirewalls]
+  const counting = new Set<GuestSet>(countingSets)
+  const entry = ([id, value]: readonly [ElementId, string]): [ElementId, string] => {
+    const bytes = counting.has(setOf(id)) ? countedBy(id) : 0
+    return [id, bytes > 0 ? ` counter packets 0 bytes ${bytes}` : value && ` : ${value}`]
+  }
+  return [
+    ...planElements(
+      table,
+      'delete',
+      remove.map((id) => [id, '']),
+    ),
+    ...devices.flatMap((device) => noteOf(device) ?? []).map((note) => `delete chain ${at} ${note}`),
+    ...dropFirewalls.flatMap((device) => eachChain(device, (name) => removeChain(at, name))),
+    ...setFirewalls.flatMap((chains) => setFirewall(at, chains)),
+    ...planElements(table, 'add', [...add].map(entry)),
+  ]
+}
+
+export function setOf(id: ElementId): GuestSet {
+  return id.slice(0, id.indexOf(' ')) as GuestSet
+}
+
+export function keyOf(id: ElementId): string {
+  return id.slice(id.indexOf(' ') + 1)
+}
+
+function planElements(
+  table: string,
+  verb: 'add' | 'delete',
+  entries: readonly (readonly [id: ElementId, tail: string])[],
+): string[] {
+  const bySet = new Map<GuestSet, string[]>()
+  for (const [id, tail] of entries) {
+    const items = bySet.get(setOf(id)) ?? []
+    items.push(keyOf(id) + tail)
+    bySet.set(setOf(id), items)
+  }
+  return [...bySet].map(
+    ([name, items]) => `${verb} element ${guestSets[name]} ${table} ${name} { ${items.join(', ')} }`,
+  )
+}
+
+function eachChain(device: string, plan: (name: string) => string[]): string[] {
+  return [`in_${device}`, `out_${device}`].flatMap(plan)
+}
+
+/** There or not. */
+function removeChain(at: string, name: string): string[] {
+  return [`add chain ${at} ${name}`, `flush chain ${at} ${name}`, `delete chain ${at} ${name}`]
+}
+
+function setFirewall(at: string, chains: FirewallChains): string[] {
+  const { device } = chains
+  return [
+    ...eachChain(device, (name) => [`add chain ${at} ${name}`, `flush chain ${at} ${name}`]),
+    ...chains.in.map((rule) => `add rule ${at} in_${device} ${rule}`),
+    ...chains.out.map((rule) => `add rule ${at} out_${device} ${rule}`),
+  ]
+}

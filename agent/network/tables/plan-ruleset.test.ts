@@ -1,0 +1,90 @@
+import { expect } from 'chai'
+import { planRemoval, planRuleset } from './plan-ruleset.js'
+
+describe('ruleset', () => {
+  const plan = {
+    table: 'berth2',
+    bridge: 'berth-b',
+    interfacePrefix: 'bx',
+    subnet: '10.65.0.0/16',
+    gateway: '10.65.0.1',
+    subnet6: 'fd65::/64',
+    countInternal: false,
+    closed: ['168.63.129.16', '10.9.0.0/16', 'fd00:ec2::254'],
+    resolvers: ['168.63.129.16', '9.9.9.9'],
+  }
+  const commands = planRuleset(plan)
+
+  it('begins with anti-spoofing', () => {
+    expect(commands[0]).to.equal('add table bridge berth2')
+    expect(commands.filter((line) => line.startsWith('add rule bridge'))[0]).to.contain('prerouting iifname')
+  })
+
+  it('touches its own tables only', () => {
+    for (const line of [...commands, ...planRemoval(plan)])
+      expect(line).to.match(/^(add|delete) (table|set|map|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
+  })
+
+  it('sets no policy but accept: foreign traffic is not ours', () => {
+    expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
+  })
+
+  it('matches its own bridge, subnet, guests or addresses of the host in every rule of a hook', () => {
+    const hooked = commands.filter((line) =>
+      /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
+    )
+    const own =
+      /"berth-b"|@guest_devices|10\.65\.0\.0\/16|fd65::|@public_in|@self|local jump mapped|jump firewall_to/
+    expect(hooked).to.have.lengthOf(34)
+    for (const line of hooked) expect(line).to.match(own)
+  })
+
+  it('judges by the firewall before anything is let through', () => {
+    for (const [chain, jump] of [
+      ['from_guest', 'firewall_from'],
+      ['to_guest', 'firewall_to'],
+    ]) {
+      const rules = commands.filter((line) => line.startsWith(`add rule inet berth2 ${chain} `))
+      const before = rules.slice(0, rules.indexOf(`add rule inet berth2 ${chain} jump ${jump}`))
+      expect(before).to.have.lengthOf.within(1, 6)
+      for (const line of before) expect(line).to.match(/drop$|jump (closed|related)( \})?$/)
+    }
+  })
+
+  it('forwards nothing to closed destinations, whatever a firewall accepts', () => {
+    const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
+    const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
+    for (const [ip, suffix] of [
+      ['ip', ''],
+      ['ip6', '6'],
+    ])
+      expect(rules.slice(0, decided)).to.include(
+        `add rule inet berth2 from_guest ${ip} daddr @closed${suffix} ct direction original jump closed`,
+      )
+    const closed = commands.filter((line) =>
+      / (set inet berth2 |inet berth2 )(closed|resolvers)6? /.test(line),
+    )
+    expect(closed.map((line) => line.replace(/.* berth2 /, ''))).to.deep.equal([
+      'closed { type ipv4_addr; flags interval; elements = { 10.9.0.0/16, 168.63.129.16/32, 169.254.0.0/16 }; }',
+      'resolvers { type ipv4_addr; flags interval; elements = { 9.9.9.9/32, 168.63.129.16/32 }; }',
+      'closed ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 return',
+      'closed6 { type ipv6_addr; flags interval; elements = { fd00:ec2::254/128, fe80::/10 }; }',
+      'closed drop',
+    ])
+  })
+
+  it('counts what leaves the host, and what stays when told so', () => {
+    const rulesOf = (countInternal: boolean): string[] =>
+      planRuleset({ ...plan, countInternal }).filter((line) => line.includes(' traffic '))
+    expect(rulesOf(false)[1]).to.match(/iifname "berth-b" oifname "berth-b" return$/)
+    expect(rulesOf(true).filter((line) => line.endsWith('return'))).to.deep.equal([])
+  })
+
+  it('tells guests by prefix and digit: bx1 is one, bxy1 is not', () => {
+    expect(commands.join('\n')).to.contain('"bx0*", "bx1*"').and.not.contain('"bx*"')
+  })
+
+  it('is the same however many guests there are', () => {
+    expect(commands.join('; ').length).to.be.lessThan(16_000)
+  })
+})

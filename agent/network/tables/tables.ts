@@ -1,0 +1,211 @@
+import type { Nft } from '../../host/nft.js'
+import { CommandError } from '../../host/process.js'
+import type { GuestNetwork } from '../contract.js'
+import { ElementIndex, hashOf, mergeElements } from './element-index.js'
+import { fingerprintNote, readCounted, readFirewallNotes, readTables, type Observed } from './observed.js'
+import { planChange, type Change } from './plan-change.js'
+import { countersOf, planGuest, type ElementId } from './plan-guest.js'
+import { findStaleFlows, type StaleFlows } from '../flows/plan-purge.js'
+import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
+
+interface Ensured {
+  readonly repairs: string[]
+  readonly stale: StaleFlows
+}
+
+/** How late another program's change may be told of. */
+const doubtMs = 1000
+
+/**
+ * The tables on the host, and what of them is guests'. Callers run one call at a time.
+ */
+export class Tables {
+  /** When the tables were made last, by performance.now(); Infinity while they are. */
+  #madeAtMs = -Infinity
+  /** What is noted of the tables may be what another program had made of them by then. */
+  #doubted = false
+  #index: ElementIndex | undefined
+  /** Bytes by counting element as last read: tables that are made anew go on there. */
+  readonly #counted = new Map<ElementId, number>()
+  /** Devices whose firewall was set since `noteFirewalls`. */
+  readonly #unnoted = new Set<string>()
+
+  constructor(
+    private readonly nft: Nft,
+    private readonly plan: RulesetPlan,
+  ) {}
+
+  /** Reads the tables and makes them what they should be. */
+  async ensure(guests: readonly GuestNetwork[]): Promise<Ensured> {
+    const have = await this.#read()
+    const index = this.#take(have)
+    const change = index.planAll(guests)
+    if (this.#isAsMade(have))
+      return { repairs: describeChange(change), stale: await this.#apply(index, change) }
+    const stale = findStaleFlows(change, (id) => index.findValue(id))
+    await this.#rebuild(new ElementIndex().planAll(guests))
+    return { repairs: [have.exists ? 'nft tables rebuilt' : 'nft tables made'], stale }
+  }
+
+  /**
+   * To be called when another program has changed the tables. While they are made, or soon after, that may have been
+   * before nft showed what they are: such a reference is not believed, and they are made once more.
+   */
+  disturbed(): void {
+    if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
+  }
+
+  /** The same from what was read before, where nobody else has changed the tables since. */
+  async adapt(guests: readonly GuestNetwork[]): Promise<Ensured> {
+    let repairs: string[] = []
+    const planOn = (index: ElementIndex): Change => {
+      const change = index.planAll(guests)
+      repairs = describeChange(change)
+      return change
+    }
+    return { stale: await this.change(planOn, guests), repairs }
+  }
+
+  /**
+   * Applies a change planned on what is there; where nft refuses it, someone else changed the tables: they
+   * are read and mended with `known` guests first, and it is planned again.
+   * @returns flows that belong to what was replaced or removed
+   * @throws {CommandError} when it fails twice
+   */
+  async change(planOn: (index: ElementIndex) => Change, known: readonly GuestNetwork[]): Promise<StaleFlows> {
+    const index = this.#index ?? (await this.#mend(known))
+    try {
+      return await this.#apply(index, planOn(index))
+    } catch (cause) {
+      if (!(cause instanceof CommandError)) throw cause
+      const mended = await this.#mend(known)
+      return this.#apply(mended, planOn(mended))
+    }
+  }
+
+  /**
+   * Notes how nft shows the firewalls that `change` has set. Listing them takes as long as setting them, so it is
+   * left to the caller when: one that is not noted, as after a crash, counts as another than planned and is set again.
+   * @throws {CommandError}
+   */
+  async noteFirewalls(): Promise<void> {
+    const index = this.#index
+    const devices = [...this.#unnoted].filter((device) => index?.plannedOf(device))
+    this.#unnoted.clear()
+    if (index) await this.#note(index, devices)
+  }
+
+  /** Bytes by counting element; those that were lost with foreign changes are missing. */
+  async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
+    const counted = await readCounted(this.plan.table)
+    this.#remember(counted)
+    return counted
+  }
+
+  /** Whoever has its addresses next begins at 0, also where there is nothing of it to remove. */
+  forgetCounted(guest: GuestNetwork): void {
+    for (const id of countersOf(guest)) this.#counted.delete(id)
+  }
+
+  async remove(): Promise<void> {
+    this.#index = undefined
+    this.#unnoted.clear()
+    await this.nft.apply(planRemoval(this.plan))
+  }
+
+  async #apply(index: ElementIndex, change: Change): Promise<StaleFlows> {
+    const stale = findStaleFlows(change, (id) => index.findValue(id))
+    await this.nft.apply(this.#commands(index, change))
+    for (const id of change.remove) this.#counted.delete(id)
+    index.applied(change)
+    for (const { device } of change.setFirewalls) this.#unnoted.add(device)
+    return stale
+  }
+
+  #commands(index: ElementIndex, change: Change): string[] {
+    return planChange(this.plan.table, change, {
+      noteOf: (device) => index.noteOf(device),
+      countedBy: (id) => (index.findValue(id) === undefined ? (this.#counted.get(id) ?? 0) : 0),
+    })
+  }
+
+  #isAsMade({ fingerprint, noted }: Observed): boolean {
+    return fingerprint === noted && !this.#doubted
+  }
+
+  /** Without the complete list of guests nothing is removed. */
+  async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
+    const have = await this.#read()
+    if (this.#isAsMade(have)) return this.#take(have)
+    const wanted = new ElementIndex().planAll(known)
+    const elements = mergeElements([have, ...known.map(planGuest)])
+    return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
+  }
+
+  /** One transaction from whatever was there to the whole: at no moment a guest without anti-spoofing. */
+  async #rebuild(all: Change): Promise<ElementIndex> {
+    for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
+    const commands = this.#commands(new ElementIndex(), all)
+    this.#madeAtMs = Infinity
+    this.#doubted = false
+    await this.nft.apply([...planRemoval(this.plan), ...planRuleset(this.plan), ...commands])
+    this.#unnoted.clear()
+    const made = await this.#read()
+    const planned = new Map(all.setFirewalls.map((chains) => [chains.device, hashOf(chains)]))
+    const notes = made.notesOf(planned)
+    await this.nft.apply([
+      fingerprintNote(this.plan.table, made),
+      ...[...notes.values()].map((note) => this.#addNote(note)),
+    ])
+    this.#madeAtMs = performance.now()
+    const firewalls = new Map(
+      [...notes].map(([device, note]) => [device, { planned: planned.get(device)!, note }]),
+    )
+    return this.#take({ ...made, firewalls: new Map([...made.firewalls, ...firewalls]) })
+  }
+
+  async #note(index: ElementIndex, devices: readonly string[]): Promise<void> {
+    if (devices.length === 0) return
+    const { table } = this.plan
+    const planned = new Map(devices.map((device) => [device, index.plannedOf(device)]))
+    const notes = await readFirewallNotes(this.nft, table, planned)
+    await this.nft.apply([...notes.values()].map((note) => this.#addNote(note)))
+    for (const [device, note] of notes) index.noted(device, note)
+  }
+
+  #addNote(note: string): string {
+    return `add chain inet ${this.plan.table} ${note}`
+  }
+
+  async #read(): Promise<Observed> {
+    const have = await readTables(this.nft, this.plan)
+    this.#remember(have.counted)
+    return have
+  }
+
+  #remember(counted: ReadonlyMap<ElementId, number>): void {
+    for (const [id, bytes] of counted) this.#counted.set(id, bytes)
+  }
+
+  #take(have: Observed): ElementIndex {
+    return (this.#index = new ElementIndex(have))
+  }
+}
+
+/** Chains of guests that are not known are not made again: what led to them closes its guest instead. */
+function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: Change): Change['add'] {
+  const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
+  return new Map(
+    [...elements].map(([id, value]) => [id, value.startsWith('jump ') && !made.has(value) ? 'drop' : value]),
+  )
+}
+
+function describeChange({ remove, add, setFirewalls, dropFirewalls }: Change): string[] {
+  const counts = [
+    [remove.length, 'nft elements removed'],
+    [add.size, 'nft elements added'],
+    [setFirewalls.length, 'firewalls set'],
+    [dropFirewalls.length, 'firewalls removed'],
+  ] as const
+  return counts.flatMap(([count, what]) => (count === 0 ? [] : [`${count} ${what}`]))
+}

@@ -1,0 +1,206 @@
+import { Type, type Static } from 'typebox'
+import { invalidField } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { parseAddressList } from '../../access/addresses.js'
+import type { ApiKeys, ListedKey } from '../../access/api-keys.js'
+import type { KeyRecord } from '../../access/key-record.js'
+import type { KeyFields } from '../../access/plan-keys.js'
+import { defaultScopes, isGrantable, scopeCatalogue } from '../../access/scopes.js'
+import { listAnswer, listQuery } from '../../http/list.js'
+import { route, type Route } from '../../http/route.js'
+import { TimeSchema } from '../../http/schema.js'
+
+const fields = {
+  // At least one visible character, and nothing that breaks a line of a log or list.
+  name: Type.String({ minLength: 1, maxLength: 64, pattern: '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$' }),
+  ip_whitelist: Type.String({
+    maxLength: 16_384,
+    description: 'IPv4 and IPv6 addresses and CIDRs, separated by commas or new lines. Empty: any address.',
+  }),
+  scopes: Type.Array(Type.String({ maxLength: 64 }), {
+    maxItems: 200,
+    description: `\`*\`, \`area:*\` or any of ${scopeCatalogue.join(', ')}. Omitted: ${defaultScopes.join(', ')}.`,
+  }),
+  expires_at: Type.String({
+    maxLength: 64,
+    description: '`YYYY-MM-DD HH:MM:SS`, RFC 3339, or a date (its end). Empty: never.',
+  }),
+  disabled: Type.Boolean(),
+  container_uuids: Type.Array(Type.String({ format: 'uuid' }), {
+    maxItems: 10_000,
+    description: 'Limits the key to these containers. Empty: all.',
+  }),
+}
+const optionalFields = {
+  ip_whitelist: Type.Optional(fields.ip_whitelist),
+  scopes: Type.Optional(fields.scopes),
+  expires_at: Type.Optional(fields.expires_at),
+  disabled: Type.Optional(fields.disabled),
+  container_uuids: Type.Optional(fields.container_uuids),
+}
+const CreateSchema = Type.Object({ name: fields.name, ...optionalFields })
+const UpdateSchema = Type.Object({ name: Type.Optional(fields.name), ...optionalFields })
+type UpdateBody = Static<typeof UpdateSchema>
+
+const UpdateRowSchema = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  prefix: Type.String({ description: 'The beginning of the key.' }),
+  scopes: Type.Array(Type.String()),
+  expires_at: TimeSchema,
+  disabled: Type.Boolean(),
+  container_uuids: Type.Array(Type.String()),
+})
+const CreateRowSchema = Type.Object({
+  ...UpdateRowSchema.properties,
+  key: Type.String({ description: 'The whole key. It is shown here and never again.' }),
+  ip_whitelist: Type.String(),
+})
+const ListRowSchema = Type.Object({
+  ...UpdateRowSchema.properties,
+  ip_whitelist: Type.String(),
+  created_at: TimeSchema,
+  created_by: Type.Integer({ description: 'Id of the key that made it and bounds it; 0: none.' }),
+  last_used: TimeSchema,
+  last_used_ip: Type.String(),
+})
+type ListRow = Static<typeof ListRowSchema>
+
+const PathSchema = Type.Object({ id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) })
+const sortable = ['id', 'name', 'created_at', 'last_used', 'expires_at', 'disabled', 'created_by'] as const
+
+export interface ApiKeyDeps {
+  readonly keys: ApiKeys
+  readonly time: TimeFormat
+}
+
+export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
+  const common = { tag: 'API keys' } as const
+  return [
+    route({
+      ...common,
+      method: 'GET',
+      path: '/api-keys',
+      scope: 'apikey:read',
+      bound: 'own',
+      summary: 'API keys',
+      query: listQuery({ name: fields.name, disabled: Type.Boolean() }),
+      data: Type.Array(ListRowSchema),
+      handle: async ({ caller, query }) => {
+        const listed = await keys.list(caller.keyId)
+        const rows = listed.map((key) => listRow(key, time))
+        return listAnswer(rows, query, { sortable, filters: ['name', 'disabled'] })
+      },
+    }),
+    route({
+      ...common,
+      method: 'POST',
+      path: '/api-keys',
+      scope: 'apikey:create',
+      bound: 'own',
+      audit: 'apikey.create',
+      summary: 'Make an API key',
+      body: CreateSchema,
+      data: CreateRowSchema,
+      statuses: [201],
+      errors: ['invalid_state'],
+      handle: async (context) => {
+        const { caller, body, headers, operationId } = context
+        const fields = { ...parseFields(body, time), name: body.name.trim() }
+        // Only for a request that can be repeated is the key itself kept, sealed and for a while.
+        const repeatable = headers['idempotency-key'] !== undefined
+        const { record, key } = await keys.create(caller.keyId, fields, repeatable ? operationId : undefined)
+        context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })
+        const data = { ...updateRow(record, time), key, ip_whitelist: record.addresses.join(',') }
+        return { status: 201, message: 'API key created; this is the only time it is shown', data }
+      },
+    }),
+    route({
+      ...common,
+      method: 'PATCH',
+      path: '/api-keys/{id}',
+      scope: 'apikey:update',
+      bound: 'own',
+      audit: 'apikey.update',
+      summary: 'Change an API key; only the fields sent',
+      params: PathSchema,
+      body: UpdateSchema,
+      data: UpdateRowSchema,
+      errors: ['not_found', 'invalid_state'],
+      handle: async (context) => {
+        const { caller, params, body } = context
+        const record = await keys.update(caller.keyId, params.id, parseFields(body, time))
+        const sent = Object.keys(body).filter((name) => name in fields)
+        context.audit({ target: record.name, detail: `id ${record.id}, set ${sent.join(', ') || 'nothing'}` })
+        return { message: 'API key updated', data: updateRow(record, time) }
+      },
+    }),
+    route({
+      ...common,
+      method: 'DELETE',
+      path: '/api-keys/{id}',
+      scope: 'apikey:delete',
+      bound: 'own',
+      audit: 'apikey.delete',
+      summary: 'Remove an API key, and the keys that a limited key made',
+      params: PathSchema,
+      errors: ['not_found', 'invalid_state'],
+      handle: async (context) => {
+        const { caller, params } = context
+        const [removed, ...others] = await keys.remove(caller.keyId, params.id)
+        const also = others.length === 0 ? '' : `; with it keys ${others.map((key) => key.id).join(', ')}`
+        context.audit({ target: removed?.name ?? '', detail: `id ${params.id}${also}` })
+        return { message: `API key deleted${also}` }
+      },
+    }),
+  ]
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parseFields(body: UpdateBody, time: TimeFormat): KeyFields {
+  const { ip_whitelist: addresses, expires_at: expiry, container_uuids: uuids } = body
+  return {
+    name: body.name?.trim(),
+    addresses: addresses === undefined ? undefined : parseAddressList('ip_whitelist', addresses),
+    scopes: body.scopes && parseScopes(body.scopes),
+    expiresAtMs: expiry === undefined ? undefined : time.parseField('expires_at', expiry.trim()),
+    disabled: body.disabled,
+    containerUuids: uuids && [...new Set(uuids.map((uuid) => uuid.toLowerCase()))],
+  }
+}
+
+function parseScopes(scopes: readonly string[]): string[] {
+  const unknown = scopes.find((scope) => !isGrantable(scope))
+  if (unknown !== undefined)
+    throw invalidField('scopes', `scopes: there is no ${JSON.stringify(unknown.slice(0, 64))}`)
+  return [...new Set(scopes)]
+}
+
+function updateRow(record: KeyRecord, time: TimeFormat): Static<typeof UpdateRowSchema> {
+  return {
+    id: record.id,
+    name: record.name,
+    prefix: record.prefix,
+    scopes: [...record.scopes],
+    expires_at: time.format(record.expiresAtMs),
+    disabled: record.disabled,
+    container_uuids: [...record.containerUuids],
+  }
+}
+
+function listRow({ record, use }: ListedKey, time: TimeFormat): ListRow {
+  return {
+    ...updateRow(record, time),
+    ip_whitelist: record.addresses.join(','),
+    created_at: time.format(record.createdAtMs),
+    created_by: record.parentId,
+    last_used: time.format(use?.atMs ?? 0),
+    last_used_ip: use?.address ?? '',
+  }
+}
+
+function describeGrant(record: KeyRecord): string {
+  const bound = record.containerUuids.length === 0 ? '' : `, ${record.containerUuids.length} containers`
+  const scopes = record.scopes.join(' ')
+  return `scopes ${scopes.length > 200 ? `${scopes.slice(0, 200)} …` : scopes || 'none'}${bound}`
+}

@@ -1,0 +1,154 @@
+import { Type } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Fleet, GuestView } from '../../fleet/contract.js'
+import {
+  compactRow,
+  CompactRowSchema,
+  guestRow,
+  GuestRowSchema,
+  GuestStatusSchema,
+  VirtualizationSchema,
+} from './guest-row.js'
+import type { GuestPages } from './guest-pages.js'
+import { listAnswer, listQuery, wantsWholeList } from '../../http/list.js'
+import { isBound, type Principal } from '../../access/principal.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import { visibleGuests } from './visible.js'
+
+export const ContainerPathSchema = Type.Object({
+  id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
+})
+
+const UsageSchema = Type.Object({
+  cpu_usage_pct: Type.Number(),
+  cpu_usage_usec: Type.Integer(),
+  memory_usage_bytes: Type.Integer(),
+  disk_usage_bytes: Type.Integer(),
+  network_rx_bytes: Type.Integer(),
+  network_tx_bytes: Type.Integer(),
+  load1: Type.Number(),
+  load5: Type.Number(),
+  load15: Type.Number(),
+})
+
+const textFilter = Type.String({ maxLength: 64 })
+const filters = {
+  name: textFilter,
+  status: GuestStatusSchema,
+  virtualization: VirtualizationSchema,
+  template: textFilter,
+  host_id: textFilter,
+}
+const ContainerListQuery = listQuery(filters)
+
+const sortable = [
+  'id',
+  'name',
+  'status',
+  'template',
+  'vcpu',
+  'ram_mb',
+  'disk_gb',
+  'created_at',
+  'host_id',
+] as const
+const filterable = ['name', 'status', 'virtualization', 'template', 'host_id'] as const
+
+export interface ContainerDeps {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+  readonly pages: GuestPages
+}
+
+/** Reads of containers; `container-writes.ts` has the rest. */
+export function containerRoutes(deps: ContainerDeps): Route[] {
+  const compact = {
+    path: '/containers/list',
+    scope: 'container:read',
+    bound: 'own',
+    tag: 'Containers',
+    query: ContainerListQuery,
+    data: Type.Array(CompactRowSchema),
+    handle: ({ caller, query }: { caller: Principal; query: object }) => compactList(deps, caller, query),
+  } as const
+  return [
+    route({
+      method: 'GET',
+      path: '/containers',
+      scope: 'container:read',
+      bound: 'own',
+      tag: 'Containers',
+      summary: 'Containers, in the order of their ids',
+      query: ContainerListQuery,
+      data: Type.Array(GuestRowSchema),
+      handle: ({ caller, query }) => fullList(deps, caller, query),
+    }),
+    route({ ...compact, method: 'GET', summary: 'Containers in short form' }),
+    route({ ...compact, method: 'POST', audit: false, summary: 'The same, for older clients' }),
+    route({
+      method: 'GET',
+      path: '/containers/{id}',
+      scope: 'container:read',
+      bound: 'guest',
+      tag: 'Containers',
+      summary: 'One container',
+      params: ContainerPathSchema,
+      data: GuestRowSchema,
+      handle: ({ guest }) => deps.pages.detail(guest),
+    }),
+    route({
+      method: 'GET',
+      path: '/containers/{id}/usage',
+      scope: 'container:read',
+      bound: 'guest',
+      tag: 'Containers',
+      summary: 'What a container uses, as last sampled',
+      params: ContainerPathSchema,
+      data: UsageSchema,
+      errors: ['host_offline', 'agent_timeout'],
+      handle: ({ guest }) => readUsage(deps.fleet, guest),
+    }),
+  ]
+}
+
+function fullList(deps: ContainerDeps, caller: Principal, query: object) {
+  if (!isBound(caller) && wantsWholeList(query)) return deps.pages.fullList()
+  return selectRows(deps, caller, query)
+}
+
+function compactList(deps: ContainerDeps, caller: Principal, query: object) {
+  if (!isBound(caller) && wantsWholeList(query)) return deps.pages.compactList()
+  const byUuid = new Map(visibleGuests(deps.fleet.view, caller).map((guest) => [guest.guest.uuid, guest]))
+  const { data = [], headers = {} } = selectRows(deps, caller, query)
+  return {
+    headers,
+    data: data.flatMap(({ uuid }) => {
+      const guest = byUuid.get(uuid)
+      return guest ? [compactRow(guest)] : []
+    }),
+  }
+}
+
+function selectRows({ fleet, time }: ContainerDeps, caller: Principal, query: object) {
+  const rows = visibleGuests(fleet.view, caller).map((guest) => guestRow(guest, time))
+  return listAnswer(rows, query as Record<string, unknown>, { sortable, filters: filterable })
+}
+
+async function readUsage(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<UsageRow>> {
+  const usage = await fleet.agent(hostId).guests.getGuestUsage({ uuid: guest.uuid })
+  return {
+    data: {
+      cpu_usage_pct: usage.cpuUsagePct,
+      cpu_usage_usec: usage.cpuUsageUsec,
+      memory_usage_bytes: usage.memoryUsageBytes,
+      disk_usage_bytes: usage.diskUsageBytes,
+      network_rx_bytes: usage.networkRxBytes,
+      network_tx_bytes: usage.networkTxBytes,
+      load1: usage.load1,
+      load5: usage.load5,
+      load15: usage.load15,
+    },
+  }
+}
+
+type UsageRow = Record<keyof (typeof UsageSchema)['properties'], number>

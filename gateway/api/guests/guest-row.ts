@@ -1,0 +1,198 @@
+import { Type, type Static } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import {
+  GuestLimits,
+  GuestStatus,
+  TrafficAction,
+  TrafficLimit,
+  TrafficMode,
+  Virtualization,
+  type PortMapping,
+} from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestView } from '../../fleet/contract.js'
+import { TimeSchema, oneOf } from '../../http/schema.js'
+
+/** What stands in for a password that exists. */
+const maskedPassword = '********'
+
+const statuses = [
+  'creating',
+  'starting',
+  'running',
+  'stopping',
+  'stopped',
+  'restarting',
+  'deleting',
+  'error',
+  'unknown',
+] as const
+
+export type GuestStatusName = (typeof statuses)[number]
+
+export const GuestStatusSchema = oneOf(statuses, '`unknown`: its host is away.')
+export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
+
+export const PortMappingSchema = Type.Object({
+  container_port: Type.Integer(),
+  host_port: Type.Integer(),
+  protocol: oneOf(['tcp', 'udp']),
+  description: Type.String(),
+  host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
+  container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+  host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+})
+export type PortMappingRow = Static<typeof PortMappingSchema>
+
+export const TrafficModeSchema = oneOf(['total', 'split'])
+export const TrafficActionSchema = oneOf(['stop', 'throttle', 'none'])
+
+const mbps = Type.Integer({ description: 'Mbps, 0 = unlimited' })
+const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
+const gbPerMonth = Type.Number({ description: 'GB per month, 0 = unlimited' })
+
+/** A container as the list and the detail show it. */
+export const GuestRowSchema = Type.Object({
+  id: Type.Integer(),
+  uuid: Type.String(),
+  name: Type.String(),
+  virtualization: VirtualizationSchema,
+  template: Type.String(),
+  vcpu: Type.Number(),
+  ram_mb: Type.Integer(),
+  disk_gb: Type.Integer(),
+  network_down_mbps: mbps,
+  network_up_mbps: mbps,
+  io_read_mbps: ioMbps,
+  io_write_mbps: ioMbps,
+  status: GuestStatusSchema,
+  status_reason: Type.String({ description: 'Why it is in `error`.' }),
+  ip: Type.String(),
+  ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+  public_ipv4s: Type.Array(Type.String()),
+  ipv6_addresses: Type.Array(Type.String()),
+  ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
+  ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
+  port_mappings: Type.Array(PortMappingSchema),
+  policy_blocked: Type.Boolean(),
+  policy_reason: Type.String(),
+  created_at: TimeSchema,
+  expires_at: TimeSchema,
+  host_id: Type.String(),
+  traffic_mode: TrafficModeSchema,
+  monthly_traffic_gb: gbPerMonth,
+  traffic_in_gb: gbPerMonth,
+  traffic_out_gb: gbPerMonth,
+  traffic_action: TrafficActionSchema,
+  traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
+  traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
+  throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
+})
+export type GuestRow = Static<typeof GuestRowSchema>
+
+/** `/containers/list`. */
+export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name', 'status', 'ip'])
+export type CompactRow = Static<typeof CompactRowSchema>
+
+const statusNames: Partial<Record<GuestStatus, GuestStatusName>> = {
+  [GuestStatus.GUEST_STATUS_CREATING]: 'creating',
+  [GuestStatus.GUEST_STATUS_STARTING]: 'starting',
+  [GuestStatus.GUEST_STATUS_RUNNING]: 'running',
+  [GuestStatus.GUEST_STATUS_STOPPING]: 'stopping',
+  [GuestStatus.GUEST_STATUS_STOPPED]: 'stopped',
+  [GuestStatus.GUEST_STATUS_RESTARTING]: 'restarting',
+  [GuestStatus.GUEST_STATUS_DELETING]: 'deleting',
+  [GuestStatus.GUEST_STATUS_ERROR]: 'error',
+}
+
+/** A host that is away leaves its guests' state unknown, whatever it was last. */
+export function statusOf(view: GuestView): GuestStatusName {
+  return (view.online ? statusNames[view.guest.status] : undefined) ?? 'unknown'
+}
+
+export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
+  const { guest } = view
+  return {
+    id: guest.id,
+    uuid: guest.uuid,
+    name: guest.name,
+    virtualization: virtualizationName(guest.virtualization),
+    template: guest.templateId,
+    ...limitsRow(view),
+    status: statusOf(view),
+    status_reason: guest.statusReason,
+    ip: guest.ipv4,
+    ipv6: guest.ipv6,
+    public_ipv4s: guest.publicIpv4s,
+    ipv6_addresses: guest.ipv6Addresses,
+    ssh_port: guest.sshPort,
+    ssh_password: guest.hasPassword ? maskedPassword : '',
+    port_mappings: guest.portMappings.map(portMappingRow),
+    policy_blocked: guest.policyBlocked,
+    policy_reason: guest.policyReason,
+    created_at: time.format(guest.createdAtMs),
+    expires_at: time.format(guest.expiresAtMs),
+    host_id: view.hostId,
+    ...trafficLimitRow(guest.traffic),
+    throttled: guest.throttled,
+  }
+}
+
+export function compactRow(view: GuestView): CompactRow {
+  const { id, uuid, name, ipv4 } = view.guest
+  return { id, uuid, name, status: statusOf(view), ip: ipv4 }
+}
+
+export function virtualizationName(virtualization: Virtualization): 'lxc' | 'kvm' {
+  return virtualization === Virtualization.VIRTUALIZATION_KVM ? 'kvm' : 'lxc'
+}
+
+function limitsRow({ guest }: GuestView) {
+  const limits = guest.limits ?? noLimits
+  return {
+    vcpu: limits.vcpuMilli / 1000,
+    ram_mb: limits.ramMb,
+    disk_gb: limits.diskGb,
+    network_down_mbps: limits.networkDownMbps,
+    network_up_mbps: limits.networkUpMbps,
+    io_read_mbps: limits.ioReadMbps,
+    io_write_mbps: limits.ioWriteMbps,
+  }
+}
+
+const noLimits = GuestLimits.create()
+
+/** What most mappings do not have is left out of theirs. */
+export function portMappingRow(mapping: PortMapping): PortMappingRow {
+  const { containerPort, containerPortEnd, hostPort, hostPortEnd } = mapping
+  return {
+    container_port: containerPort,
+    host_port: hostPort,
+    protocol: mapping.protocol === 'udp' ? 'udp' : 'tcp',
+    description: mapping.description,
+    ...(mapping.hostIp === '' ? {} : { host_ip: mapping.hostIp }),
+    ...(hostPortEnd > hostPort ? { container_port_end: containerPortEnd, host_port_end: hostPortEnd } : {}),
+  }
+}
+
+const noTrafficLimit = TrafficLimit.create()
+
+function trafficLimitRow(limit = noTrafficLimit) {
+  return {
+    traffic_mode: trafficModeName(limit.mode),
+    monthly_traffic_gb: limit.monthlyGb,
+    traffic_in_gb: limit.inGb,
+    traffic_out_gb: limit.outGb,
+    traffic_action: trafficActionName(limit.action),
+    traffic_throttle_mbps: limit.throttleMbps,
+    traffic_reset_day: limit.resetDay,
+  }
+}
+
+export function trafficModeName(mode: TrafficMode): 'total' | 'split' {
+  return mode === TrafficMode.TRAFFIC_MODE_SPLIT ? 'split' : 'total'
+}
+
+export function trafficActionName(action: TrafficAction): 'stop' | 'throttle' | 'none' {
+  if (action === TrafficAction.TRAFFIC_ACTION_THROTTLE) return 'throttle'
+  return action === TrafficAction.TRAFFIC_ACTION_NONE ? 'none' : 'stop'
+}

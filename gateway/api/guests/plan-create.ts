@@ -1,0 +1,127 @@
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { checkGuestName, checkSshPassword, parseSshPublicKey } from '../../../shared/guest-rules.js'
+import {
+  SshAuthMode,
+  TrafficAction,
+  TrafficMode,
+  Virtualization,
+  type GuestSpec,
+  type TrafficLimit,
+} from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { CreateBody } from './create-body.js'
+import { planMappings } from './plan-mappings.js'
+import { planAddresses, planInitialRates, planTraffic } from './plan-settings.js'
+
+/**
+ * The guest that a validated create request asks for.
+ * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that asks for what does not exist yet
+ */
+export function planCreate(body: CreateBody, time: TimeFormat): { name: string; spec: GuestSpec } {
+  checkName(body.name)
+  const login = planLogin(body)
+  refuseUnsupported(body)
+  return {
+    name: body.name,
+    spec: {
+      virtualization: Virtualization.VIRTUALIZATION_LXC,
+      templateId: body.template_id,
+      limits: {
+        vcpuMilli: Math.round((body.vcpu ?? 1) * 1000),
+        ramMb: body.ram_mb ?? 512,
+        diskGb: body.disk_gb ?? 10,
+        ...planInitialRates(body),
+      },
+      assignNat: body.assign_nat ?? true,
+      portMappings: planMappings(body),
+      ...planAllAddresses(body),
+      ...login,
+      start: body.start ?? true,
+      expiresAtMs: time.parseField('expires_at', body.expires_at ?? ''),
+      traffic: planInitialTraffic(body),
+    },
+  }
+}
+
+/** A container of this name could not be read by it: the path is taken. */
+const takenPaths = ['list']
+
+function checkName(name: string): void {
+  checkGuestName(name)
+  if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
+}
+
+type Login = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
+
+function planLogin(body: CreateBody): Login {
+  const password = body.ssh_password ?? ''
+  const keyLine = body.ssh_public_key ?? ''
+  // What a mode does not use is checked all the same: whoever sends it believes it counts.
+  if (password !== '') checkSshPassword(password)
+  const sshPublicKey = keyLine === '' ? '' : parseSshPublicKey(keyLine)
+  switch (body.ssh_auth_mode ?? 'auto_password') {
+    case 'auto_password':
+      return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
+    case 'password':
+      if (password === '') throw missing('ssh_password', 'password')
+      return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: password, sshPublicKey: '' }
+    case 'key':
+      if (sshPublicKey === '') throw missing('ssh_public_key', 'key')
+      return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '', sshPublicKey }
+    case 'keep':
+      throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
+  }
+}
+
+function missing(field: string, mode: string): BerthError {
+  return new BerthError('invalid', 'missing_field', `${field}: is required in ${mode} mode`, { field })
+}
+
+/** What each of these asks for comes later; until then it is refused rather than dropped. */
+function refuseUnsupported(body: CreateBody): void {
+  const asks: [string, boolean][] = [
+    ['virtualization', body.virtualization === 'kvm'],
+    ['snapshot_limit', (body.snapshot_limit ?? 0) > 0],
+    ['user_data', (body.user_data ?? '') !== ''],
+  ]
+  const field = asks.find(([, asked]) => asked)?.[0]
+  if (field !== undefined)
+    throw new BerthError('invalid', 'unsupported', `${field}: is not available yet`, { field })
+}
+
+type Addresses = Pick<GuestSpec, 'ipv4Count' | 'publicIpv4s' | 'ipv6Count' | 'ipv6Addresses'>
+
+function planAllAddresses(body: CreateBody): Addresses {
+  const ipv4 = { assign: body.assign_ipv4, count: body.ipv4_count, list: body.public_ipv4s }
+  const ipv6 = { assign: body.assign_ipv6, count: body.ipv6_count, list: body.ipv6_addresses }
+  return {
+    publicIpv4s: planList('public_ipv4s', 'assign_ipv4', ipv4),
+    ipv4Count: planCount('ipv4_count', 'assign_ipv4', ipv4),
+    ipv6Addresses: planList('ipv6_addresses', 'assign_ipv6', ipv6),
+    ipv6Count: planCount('ipv6_count', 'assign_ipv6', ipv6),
+  }
+}
+
+interface AskedAddresses {
+  readonly assign: boolean | undefined
+  readonly count: number | undefined
+  readonly list: readonly string[] | undefined
+}
+
+function planList(field: string, flag: string, { assign, list = [] }: AskedAddresses): string[] {
+  if (assign === false && list.length > 0) throw invalidField(field, `${field}: needs ${flag}`)
+  return planAddresses(field, list)
+}
+
+/** Addresses to pick. Clients send 0 for what they leave open: the flag alone asks for one. */
+function planCount(field: string, flag: string, { assign, count = 0, list = [] }: AskedAddresses): number {
+  if (assign === false && count > 0) throw invalidField(field, `${field}: needs ${flag}`)
+  return assign === true && list.length === 0 ? Math.max(1, count) : count
+}
+
+function planInitialTraffic(body: CreateBody): TrafficLimit {
+  const { mode = TrafficMode.TRAFFIC_MODE_TOTAL, ...rest } = planTraffic(body)
+  const { action = TrafficAction.TRAFFIC_ACTION_STOP, monthlyGb = 0, inGb = 0, outGb = 0 } = rest
+  const { throttleMbps = 0, resetDay = 0 } = rest
+  return { mode, action, monthlyGb, inGb, outGb, throttleMbps, resetDay }
+}

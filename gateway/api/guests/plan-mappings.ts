@@ -1,0 +1,127 @@
+import type { Static } from 'typebox'
+import { invalidField } from '../../../shared/errors.js'
+import { limits } from '../../../shared/guest-rules.js'
+import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
+import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { CreateBody } from './create-body.js'
+import type { MappingBodySchema, MappingChangeSchema } from './setting-schemas.js'
+
+/**
+ * A mapping as the agent takes it.
+ * @param at where it stands in the body, for the names of refused fields
+ * @throws {BerthError} `invalid_field`
+ */
+export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): PortMapping {
+  const wanted = {
+    protocol: body.protocol ?? 'tcp',
+    hostIp: body.host_ip ?? '',
+    hostPort: body.host_port ?? 0,
+    hostPortEnd: body.host_port_end ?? 0,
+    containerPort: body.container_port,
+    containerPortEnd: body.container_port_end ?? 0,
+    description: body.description ?? '',
+  }
+  const { length: _length, ...mapping } = checkPortMapping(wanted, at)
+  return mapping
+}
+
+/** Only the fields that are sent. */
+export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
+  return {
+    protocol: body.protocol,
+    hostIp: body.host_ip,
+    hostPort: body.host_port,
+    hostPortEnd: body.host_port_end,
+    containerPort: body.container_port,
+    containerPortEnd: body.container_port_end,
+    description: body.description,
+  }
+}
+
+/**
+ * The mappings of a new container: the one to SSH first, then the picked ones, the extra ports, the explicit ones.
+ * @throws {BerthError} `invalid_field`
+ */
+export function planMappings(body: CreateBody): PortMapping[] {
+  if (body.assign_nat === false) return refuseMappings(body)
+  const explicit = explicitMappings(body)
+  const ssh = explicit.filter(leadsToSsh)
+  const picked = pickedMappings(body.port_mapping_count ?? (ssh.length > 0 ? 0 : 1), ssh.length > 0)
+  const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
+  const mappings = [
+    ...ssh,
+    ...picked,
+    ...extra.map(pickedTo),
+    ...explicit.filter((mapping) => !leadsToSsh(mapping)),
+  ]
+  if (mappings.length > limits.portMappings.max)
+    throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings`)
+  refuseDoubleHostPorts(mappings)
+  return mappings
+}
+
+function explicitMappings(body: CreateBody): PortMapping[] {
+  return (body.nat_port_mappings ?? []).map((wanted, index) =>
+    planMapping(wanted, `nat_port_mappings.${index}.`),
+  )
+}
+
+function leadsToSsh(mapping: PortMapping): boolean {
+  return mapping.containerPort === 22 && mapping.containerPortEnd === 22 && mapping.protocol === 'tcp'
+}
+
+function pickedMappings(count: number, sshIsMapped: boolean): PortMapping[] {
+  // Container port 0: the one of the same number as the host port that the agent picks.
+  return Array.from({ length: count }, (_, index) => pickedTo(index === 0 && !sshIsMapped ? 22 : 0))
+}
+
+function pickedTo(containerPort: number): PortMapping {
+  const description = containerPort === 22 ? 'SSH' : ''
+  const host = { hostIp: '', hostPort: 0, hostPortEnd: 0 }
+  return { ...host, protocol: 'tcp', containerPort, containerPortEnd: containerPort, description }
+}
+
+/** One client sends a field of this name that means something else; only a list of ports is taken. */
+function extraPorts(value: unknown): number[] {
+  if (!Array.isArray(value)) return []
+  return value.map((port: unknown) => {
+    if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535) return port
+    throw invalidField('extra_ports', 'extra_ports: must be integers from 1 to 65535')
+  })
+}
+
+/** Once each: one more host port for what is reached already is asked for by an explicit mapping. */
+function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
+  const isMapped = (port: number): boolean =>
+    others.some(
+      ({ protocol, containerPort, containerPortEnd }) =>
+        protocol === 'tcp' && containerPort <= port && port <= containerPortEnd,
+    )
+  return [...new Set(extra)].filter((port) => !isMapped(port))
+}
+
+function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
+  const fixed = mappings.filter(({ hostPort }) => hostPort !== 0).toSorted((a, b) => a.hostPort - b.hostPort)
+  fixed.forEach((mapping, index) => {
+    for (const later of fixed.slice(index + 1)) {
+      if (later.hostPort > mapping.hostPortEnd) break
+      if (later.protocol === mapping.protocol && sharesAddress(later, mapping))
+        throw invalidField('nat_port_mappings', 'nat_port_mappings: a host port is there twice')
+    }
+  })
+}
+
+function sharesAddress(a: PortMapping, b: PortMapping): boolean {
+  return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
+}
+
+function refuseMappings(body: CreateBody): PortMapping[] {
+  const asks: [string, boolean][] = [
+    ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
+    ['port_mapping_count', (body.port_mapping_count ?? 0) > 0],
+    ['extra_ports', extraPorts(body.extra_ports).length > 0],
+  ]
+  const field = asks.find(([, asked]) => asked)?.[0]
+  if (field !== undefined) throw invalidField(field, `${field}: needs assign_nat`)
+  return []
+}

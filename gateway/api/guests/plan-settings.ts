@@ -1,0 +1,85 @@
+import { parseAddress } from '../../../shared/addresses.js'
+import { invalidField } from '../../../shared/errors.js'
+import { checkTrafficLimit } from '../../../shared/network-limits.js'
+import { TrafficAction, TrafficMode, type GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { SetTrafficLimitRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+
+/*
+ * Settings from request fields, for a new container and for a change alike; what is not sent is undefined.
+ */
+
+type RateName = 'networkDownMbps' | 'networkUpMbps' | 'ioReadMbps' | 'ioWriteMbps'
+
+export interface RateBody {
+  readonly network_down_mbps?: number
+  readonly network_up_mbps?: number
+  readonly io_read_mbps?: number
+  readonly io_write_mbps?: number
+  readonly network_bw_mbps?: number
+  readonly io_speed_mbps?: number
+}
+
+/** The split fields go before the legacy ones, which mean both. */
+export function planRates(body: RateBody): { [Name in RateName]: number | undefined } {
+  return {
+    networkDownMbps: body.network_down_mbps ?? body.network_bw_mbps,
+    networkUpMbps: body.network_up_mbps ?? body.network_bw_mbps,
+    ioReadMbps: body.io_read_mbps ?? body.io_speed_mbps,
+    ioWriteMbps: body.io_write_mbps ?? body.io_speed_mbps,
+  }
+}
+
+/** Rates of a new container: what is not sent is unlimited. */
+export function planInitialRates(body: RateBody): Pick<GuestLimits, RateName> {
+  const { networkDownMbps = 0, networkUpMbps = 0, ioReadMbps = 0, ioWriteMbps = 0 } = planRates(body)
+  return { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps }
+}
+
+export interface TrafficBody {
+  readonly traffic_mode?: 'total' | 'split' | 'in_out'
+  readonly monthly_traffic_gb?: number
+  readonly traffic_in_gb?: number
+  readonly traffic_out_gb?: number
+  readonly traffic_action?: keyof typeof trafficActions
+  readonly traffic_throttle_mbps?: number
+  readonly traffic_reset_day?: number
+}
+
+const trafficActions = {
+  stop: TrafficAction.TRAFFIC_ACTION_STOP,
+  throttle: TrafficAction.TRAFFIC_ACTION_THROTTLE,
+  none: TrafficAction.TRAFFIC_ACTION_NONE,
+} as const
+
+/** @throws {BerthError} `invalid_field` */
+export function planTraffic(body: TrafficBody): Omit<SetTrafficLimitRequest, 'uuid' | 'ifRevision'> {
+  const numbers = {
+    monthlyGb: body.monthly_traffic_gb,
+    inGb: body.traffic_in_gb,
+    outGb: body.traffic_out_gb,
+    throttleMbps: body.traffic_throttle_mbps,
+    resetDay: body.traffic_reset_day,
+  }
+  checkTrafficLimit(numbers)
+  const action = body.traffic_action && trafficActions[body.traffic_action]
+  return { ...numbers, mode: body.traffic_mode && modeOf(body.traffic_mode), action }
+}
+
+function modeOf(mode: NonNullable<TrafficBody['traffic_mode']>): TrafficMode {
+  return mode === 'total' ? TrafficMode.TRAFFIC_MODE_TOTAL : TrafficMode.TRAFFIC_MODE_SPLIT
+}
+
+/**
+ * Addresses as the wire has them, canonical.
+ * @throws {BerthError} `invalid_field` for one that is there twice
+ */
+export function planAddresses(field: string, addresses: readonly string[] = []): string[] {
+  const canonical = addresses.map((text, index) => {
+    const address = parseAddress(text)
+    if (!address) throw invalidField(`${field}.${index}`, `${field}.${index}: not an IP address`)
+    return address.text
+  })
+  const twice = canonical.findIndex((text, index) => canonical.indexOf(text) < index)
+  if (twice >= 0) throw invalidField(`${field}.${twice}`, `${field}.${twice}: is there twice`)
+  return canonical
+}

@@ -1,0 +1,268 @@
+import { Type, type Static } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import { notFound } from '../../../shared/errors.js'
+import { guestsOf, type Principal } from '../../access/principal.js'
+import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
+import { listAnswer, listQuery } from '../../http/list.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { visibleWarnings } from '../guests/visible.js'
+
+const count = Type.Integer({ minimum: 0 })
+const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
+const HostNameSchema = Type.String({ minLength: 1, maxLength: 63 })
+const AddressSchema = Type.String({
+  maxLength: 262,
+  description: 'host:port at which the gateway dials the agent.',
+})
+const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
+
+const HostRowSchema = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  address: Type.String(),
+  status: StateSchema,
+  draining: Type.Boolean({ description: 'Takes no new containers.' }),
+  containers: count,
+  created_at: TimeSchema,
+  last_seen: TimeSchema,
+  certificate_expires_at: TimeSchema,
+  version: Type.String({ description: 'Of the agent.' }),
+  hostname: Type.String(),
+  kernel: Type.String(),
+  lxc: Type.Boolean(),
+  kvm: Type.Boolean(),
+  kvm_acceleration: Type.String(),
+  storage: Type.String(),
+  cgroup_version: count,
+  cpu_cores: count,
+  ram_total_mb: count,
+  disk_total_gb: count,
+  warnings: Type.Array(Type.String()),
+})
+type HostRow = Static<typeof HostRowSchema>
+
+const JoinTokenSchema = Type.Object({
+  join_token: Type.String({ description: 'One-time; only here.' }),
+  expires_at: TimeSchema,
+  command: Type.String({ description: 'To be run as root on the host.' }),
+})
+const CreatedSchema = Type.Object({ host: HostRowSchema, ...JoinTokenSchema.properties })
+const CreateBodySchema = Type.Object({ name: HostNameSchema, address: AddressSchema })
+const ChangeBodySchema = Type.Object({
+  name: Type.Optional(HostNameSchema),
+  address: Type.Optional(AddressSchema),
+  draining: Type.Optional(Type.Boolean()),
+})
+const RemoveQuerySchema = Type.Object({
+  force: Type.Optional(
+    Type.Boolean({ description: 'Forget the host with the containers on it; they are not touched.' }),
+  ),
+})
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+export function hostRoutes(parts: Parts): Route[] {
+  return [...readRoutes(parts), ...joinRoutes(parts), ...changeRoutes(parts)]
+}
+
+function readRoutes({ fleet: { view }, time }: Parts): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/hosts',
+      scope: 'host:read',
+      bound: 'own',
+      tag: 'Hosts',
+      summary: 'Hosts of the fleet',
+      query: listQuery({ status: StateSchema, name: HostNameSchema }),
+      data: Type.Array(HostRowSchema),
+      handle: ({ caller, query }) => {
+        const guests = countGuests(view, caller)
+        const rows = view
+          .hosts()
+          .map((host) => hostRow(host, { caller, containers: guests.get(host.id) ?? 0, time }))
+        return listAnswer(rows, query, {
+          sortable: ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'],
+          filters: ['status', 'name'],
+        })
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/hosts/{id}',
+      scope: 'host:read',
+      bound: 'own',
+      tag: 'Hosts',
+      summary: 'One host',
+      params: HostPathSchema,
+      data: HostRowSchema,
+      handle: ({ caller, params }) => ({ data: getRow({ view, time }, caller, params.id) }),
+    }),
+  ]
+}
+
+function joinRoutes({ fleet, time }: Parts): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/hosts',
+      scope: 'host:manage',
+      bound: 'refused',
+      audit: 'host.create',
+      tag: 'Hosts',
+      summary: 'Adds a host; its agent joins with the token',
+      body: CreateBodySchema,
+      data: CreatedSchema,
+      statuses: [201],
+      errors: ['name_conflict', 'address_in_use', 'invalid_state'],
+      handle: async (context) => {
+        const { body, caller, operationId } = context
+        const host = await fleet.hosts.createHost(body, operationId)
+        context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}` })
+        const token = await fleet.hosts.createJoinToken(host.id)
+        const data = { host: hostRow(host, { caller, containers: 0, time }), ...tokenRow(token, time) }
+        return { status: 201, message: 'host added', data }
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/hosts/{id}/join-token',
+      scope: 'host:manage',
+      bound: 'refused',
+      audit: 'host.join_token',
+      tag: 'Hosts',
+      summary: 'A new join token for a host; an earlier unused one is void',
+      params: HostPathSchema,
+      data: JoinTokenSchema,
+      statuses: [201],
+      handle: async (context) => {
+        const { params, caller } = context
+        const { name } = getRow({ view: fleet.view, time }, caller, params.id)
+        context.audit({ target: name, detail: `id ${params.id}` })
+        return { status: 201, data: tokenRow(await fleet.hosts.createJoinToken(params.id), time) }
+      },
+    }),
+  ]
+}
+
+function changeRoutes({ fleet, time }: Parts): Route[] {
+  return [
+    route({
+      method: 'PATCH',
+      path: '/hosts/{id}',
+      scope: 'host:manage',
+      bound: 'refused',
+      audit: 'host.update',
+      tag: 'Hosts',
+      summary: 'Changes name, address or draining; only the fields sent',
+      params: HostPathSchema,
+      body: ChangeBodySchema,
+      data: HostRowSchema,
+      errors: ['name_conflict', 'address_in_use'],
+      handle: (context) => changeHost({ fleet, time }, context),
+    }),
+    route({
+      method: 'DELETE',
+      path: '/hosts/{id}',
+      scope: 'host:manage',
+      bound: 'refused',
+      audit: 'host.delete',
+      tag: 'Hosts',
+      summary: 'Removes a host from the fleet; its certificate is worth nothing from then on',
+      params: HostPathSchema,
+      query: RemoveQuerySchema,
+      errors: ['invalid_state'],
+      handle: async (context) => {
+        const { params, query, caller } = context
+        const { name, containers } = getRow({ view: fleet.view, time }, caller, params.id)
+        context.audit({ target: name, detail: `id ${params.id}, ${containers} containers` })
+        await fleet.hosts.removeHost(params.id, { force: query.force ?? false })
+        return { message: 'host removed' }
+      },
+    }),
+  ]
+}
+
+async function changeHost(
+  { fleet, time }: Parts,
+  context: RequestContext<{ id: string }, unknown, Static<typeof ChangeBodySchema>>,
+): Promise<Answer<HostRow>> {
+  const { params, body, caller } = context
+  const { name } = getRow({ view: fleet.view, time }, caller, params.id)
+  const change = pick(body)
+  const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
+  context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
+  await fleet.hosts.updateHost(params.id, change)
+  return { message: 'host changed', data: getRow({ view: fleet.view, time }, caller, params.id) }
+}
+
+/** Only the fields that are meant: bodies may hold more. */
+function pick({ name, address, draining }: Static<typeof ChangeBodySchema>) {
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(address === undefined ? {} : { address }),
+    ...(draining === undefined ? {} : { draining }),
+  }
+}
+
+/** @throws {BerthError} `not_found` */
+function getRow(
+  { view, time }: { view: FleetView; time: TimeFormat },
+  caller: Principal,
+  hostId: string,
+): HostRow {
+  const host = view.findHost(hostId)
+  if (!host) throw notFound('host')
+  return hostRow(host, { caller, containers: countGuests(view, caller).get(hostId) ?? 0, time })
+}
+
+/** Containers by host, as far as the caller may know of them. */
+function countGuests(view: FleetView, caller: Principal): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { hostId } of guestsOf(caller, view)) counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
+  return counts
+}
+
+function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) {
+  return { join_token: token, expires_at: time.format(expiresAtMs), command }
+}
+
+interface RowParts {
+  readonly caller: Principal
+  readonly containers: number
+  readonly time: TimeFormat
+}
+
+function hostRow(host: HostView, { caller, containers, time }: RowParts): HostRow {
+  const description = host.description ?? HostDescription.create()
+  const capabilities = description.capabilities ?? Capabilities.create()
+  const capacity = description.capacity ?? Capacity.create()
+  return {
+    id: host.id,
+    name: host.name,
+    address: host.address,
+    status: host.state,
+    draining: host.draining,
+    containers,
+    created_at: time.format(host.createdAtMs),
+    last_seen: time.format(host.lastSeenMs),
+    certificate_expires_at: time.format(host.certificateNotAfterMs),
+    version: description.version,
+    hostname: description.hostname,
+    kernel: description.kernel,
+    lxc: capabilities.lxc,
+    kvm: capabilities.kvm,
+    kvm_acceleration: capabilities.kvmAcceleration,
+    storage: capabilities.storage,
+    cgroup_version: capabilities.cgroupVersion,
+    cpu_cores: capacity.cpuCores,
+    ram_total_mb: capacity.ramTotalMb,
+    disk_total_gb: capacity.diskTotalGb,
+    warnings: visibleWarnings(caller, host.warnings),
+  }
+}

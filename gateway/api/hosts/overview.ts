@@ -1,0 +1,169 @@
+import { Type, type Static } from 'typebox'
+import { BerthError } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
+import type { Principal } from '../../access/principal.js'
+import type { FleetView, HostView } from '../../fleet/contract.js'
+import { HostQuerySchema, chooseHost, getNamedHost } from './host-choice.js'
+import { statusOf } from '../guests/guest-row.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { visibleGuests, visibleWarnings } from '../guests/visible.js'
+
+const count = Type.Integer({ minimum: 0 })
+
+const DashboardSchema = Type.Object({
+  running: count,
+  stopped: count,
+  total_containers: count,
+  unknown: Type.Integer({ minimum: 0, description: 'On hosts that are away.' }),
+  hosts: count,
+  hosts_online: count,
+})
+
+const HostInfoSchema = Type.Object({
+  host_id: Type.String(),
+  online: Type.Boolean(),
+  cpu: Type.Object({ cores: count, usage_pct: Type.Number() }),
+  ram: Type.Object({ total_mb: count, used_mb: count, free_mb: count }),
+  disk: Type.Object({ total_gb: count, used_gb: count, free_gb: count }),
+  network: Type.Object({
+    public_ipv4: Type.String(),
+    public_ipv4_interface: Type.String(),
+    public_ipv6: Type.String(),
+    public_ipv6_interface: Type.String(),
+  }),
+  load: Type.Object({ load1: Type.Number(), load5: Type.Number(), load15: Type.Number() }),
+})
+
+const HostReportSchema = Type.Object({
+  generated_at: TimeSchema,
+  host_id: Type.String(),
+  summary: Type.Object({ status: oneOf(['ok', 'warning', 'offline']), warnings: count }),
+  warnings: Type.Array(Type.String()),
+  host: Type.Object({ hostname: Type.String(), kernel: Type.String() }),
+  resources: Type.Object({ cpu_cores: count, ram_total_mb: count, disk_total_gb: count }),
+  network: Type.Object({ public_ipv4: Type.String(), public_ipv6: Type.String() }),
+})
+
+export function overviewRoutes({ view, time }: { view: FleetView; time: TimeFormat }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/dashboard',
+      scope: 'dashboard:read',
+      bound: 'own',
+      tag: 'Overview',
+      summary: 'Containers of the fleet, counted',
+      query: HostQuerySchema,
+      data: DashboardSchema,
+      handle: ({ caller, query }) => ({ data: dashboard(view, caller, query.host_id) }),
+    }),
+    route({
+      method: 'GET',
+      path: '/host-info',
+      scope: 'host:read',
+      bound: 'same',
+      tag: 'Overview',
+      summary: 'Resources of a host, as last reported',
+      query: HostQuerySchema,
+      data: HostInfoSchema,
+      errors: ['host_offline'],
+      handle: ({ query }) => ({ data: hostInfo(chooseHost(view, query.host_id)) }),
+    }),
+    route({
+      method: 'GET',
+      path: '/host-report',
+      scope: 'host:read',
+      bound: 'own',
+      tag: 'Overview',
+      summary: 'Condition of a host',
+      query: HostQuerySchema,
+      data: HostReportSchema,
+      errors: ['host_offline'],
+      handle: ({ caller, query }) => ({
+        data: hostReport(chooseHost(view, query.host_id), caller, time.format(Date.now())),
+      }),
+    }),
+  ]
+}
+
+function dashboard(
+  view: FleetView,
+  caller: Principal,
+  hostId: string | undefined,
+): Static<typeof DashboardSchema> {
+  const hosts = hostId === undefined ? view.hosts() : [getNamedHost(view, hostId)]
+  const guests = visibleGuests(view, caller).filter(
+    (guest) => hostId === undefined || guest.hostId === hostId,
+  )
+  const countOf = (status: string): number => guests.filter((guest) => statusOf(guest) === status).length
+  return {
+    running: countOf('running'),
+    stopped: countOf('stopped'),
+    total_containers: guests.length,
+    unknown: countOf('unknown'),
+    hosts: hosts.length,
+    hosts_online: hosts.filter((host) => host.state === 'online').length,
+  }
+}
+
+/** @throws {BerthError} `host_offline` for a host that never reported */
+function hostInfo(host: HostView): Static<typeof HostInfoSchema> {
+  const { metrics } = host
+  if (metrics === undefined) throw neverReported()
+  return {
+    host_id: host.id,
+    online: host.state === 'online',
+    cpu: { cores: host.description?.capacity?.cpuCores ?? 0, usage_pct: metrics.cpuUsagePct },
+    ram: {
+      total_mb: metrics.ramTotalMb,
+      used_mb: metrics.ramUsedMb,
+      free_mb: Math.max(0, metrics.ramTotalMb - metrics.ramUsedMb),
+    },
+    disk: {
+      total_gb: metrics.diskTotalGb,
+      used_gb: metrics.diskUsedGb,
+      free_gb: Math.max(0, metrics.diskTotalGb - metrics.diskUsedGb),
+    },
+    network: {
+      public_ipv4: metrics.publicIpv4,
+      public_ipv4_interface: metrics.publicIpv4Interface,
+      public_ipv6: metrics.publicIpv6,
+      public_ipv6_interface: metrics.publicIpv6Interface,
+    },
+    load: { load1: metrics.load1, load5: metrics.load5, load15: metrics.load15 },
+  }
+}
+
+/** @throws {BerthError} `host_offline` for a host that never reported */
+function hostReport(host: HostView, caller: Principal, now: string): Static<typeof HostReportSchema> {
+  const { description, metrics } = host
+  if (description === undefined) throw neverReported()
+  const warnings = visibleWarnings(caller, [...host.warnings, ...(metrics?.warnings ?? [])])
+  const capacity = description.capacity ?? noCapacity
+  return {
+    generated_at: now,
+    host_id: host.id,
+    summary: { status: conditionOf(host, warnings), warnings: warnings.length },
+    warnings,
+    host: { hostname: description.hostname, kernel: description.kernel },
+    resources: {
+      cpu_cores: capacity.cpuCores,
+      ram_total_mb: capacity.ramTotalMb,
+      disk_total_gb: capacity.diskTotalGb,
+    },
+    network: { public_ipv4: metrics?.publicIpv4 ?? '', public_ipv6: metrics?.publicIpv6 ?? '' },
+  }
+}
+
+const noCapacity = Capacity.create()
+
+function conditionOf(host: HostView, warnings: readonly string[]): 'ok' | 'warning' | 'offline' {
+  if (host.state !== 'online') return 'offline'
+  return warnings.length > 0 ? 'warning' : 'ok'
+}
+
+function neverReported(): BerthError {
+  return new BerthError('unavailable', 'host_offline', 'the host has not reported yet')
+}

@@ -1,0 +1,155 @@
+import { Type, type Static } from 'typebox'
+import { invalidField } from '../../../shared/errors.js'
+import { parseCidrOrAddress } from '../../../shared/addresses.js'
+import { PoolAddress, type ScannedAddress } from '../../../proto/gen/berth/agent/v1/network.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
+import { planAddresses } from '../guests/plan-settings.js'
+import { route, type Route } from '../../http/route.js'
+import { Ipv6PrefixSchema, ipv6PrefixRow, PoolAddressSchema, poolAddressRow } from './routing-row.js'
+import { oneOf } from '../../http/schema.js'
+import { InterfaceSchema, Ipv4OrEmptySchema, ipv6ListFields } from '../guests/setting-schemas.js'
+import { changeSetting } from '../guests/settings.js'
+import { ContainerPathSchema } from '../guests/containers.js'
+
+const optional = Type.Optional
+const ScanBodySchema = Type.Object({
+  cidr: Type.String({ maxLength: 18, description: 'IPv4, /24 or smaller.' }),
+  interface: InterfaceSchema,
+  gateway: Ipv4OrEmptySchema,
+  verify: optional(Type.Boolean({ description: 'Ask by ARP who has the address. Default true.' })),
+  limit: optional(Type.Integer({ minimum: 0, maximum: 256, description: 'Addresses at most; 0: all.' })),
+})
+
+const statuses = [
+  'host',
+  'gateway',
+  'assigned',
+  'pool',
+  'configured',
+  'in_use',
+  'available',
+  'unknown',
+] as const
+const ScanSchema = Type.Array(
+  Type.Object({
+    ...PoolAddressSchema.properties,
+    status: oneOf(statuses),
+    usable: Type.Boolean({ description: 'May be put into the pool, or is there.' }),
+    reason: Type.String(),
+  }),
+)
+
+const ipv6Modes = ['routed', 'proxied', 'nat66', ''] as const
+const Ipv6StatusSchema = Type.Object({
+  host_id: Type.String(),
+  available: Type.Boolean({ description: 'Containers can be given addresses.' }),
+  reachable: Type.Boolean({ description: 'The host has a way to the IPv6 Internet.' }),
+  reason: Type.String(),
+  prefixes: Type.Array(Ipv6PrefixSchema),
+  mode: oneOf(ipv6Modes),
+})
+
+const AssignBodySchema = Type.Object(ipv6ListFields)
+const AssignedSchema = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+  ipv6_addresses: Type.Array(Type.String()),
+})
+
+const common = { tag: 'Routing', query: HostQuerySchema } as const
+const agentErrors = ['host_offline', 'agent_timeout']
+
+/** What can be known of addresses before and beside the pools. */
+export function addressRoutes(fleet: Fleet): Route[] {
+  return [scanRoute(fleet), ipv6StatusRoute(fleet), assignRoute(fleet)]
+}
+
+function scanRoute(fleet: Fleet): Route {
+  return route({
+    ...common,
+    method: 'POST',
+    path: '/routing/ipv4-scan',
+    scope: 'routing:write',
+    bound: 'refused',
+    audit: 'routing.ipv4_scan',
+    summary: 'What is known of the addresses of a public segment',
+    body: ScanBodySchema,
+    data: ScanSchema,
+    errors: agentErrors,
+    handle: async (context) => {
+      const { body, query } = context
+      const { id } = chooseHost(fleet.view, query.host_id)
+      const cidr = planScanned(body.cidr)
+      context.audit({ target: id, detail: cidr })
+      const { interface: name = '', gateway = '', verify = true, limit = 0 } = body
+      const request = { cidr, interface: name, gateway, verify, limit }
+      const { items } = await fleet.agent(id).routing.scanIpv4(request)
+      return { data: items.map(scannedRow) }
+    },
+  })
+}
+
+/** @throws {BerthError} `invalid_field` */
+function planScanned(text: string): string {
+  const range = parseCidrOrAddress(text)
+  if (range?.family !== 'ipv4' || range.last - range.first > 255n)
+    throw invalidField('cidr', 'cidr: must be an IPv4 network of /24 or smaller')
+  return range.text
+}
+
+function scannedRow(item: ScannedAddress): Static<typeof ScanSchema>[number] {
+  const status = statuses.find((known) => known === item.status) ?? 'unknown'
+  const address = poolAddressRow(item.address ?? PoolAddress.create())
+  return { ...address, status, usable: item.usable, reason: item.reason }
+}
+
+function ipv6StatusRoute(fleet: Fleet): Route {
+  return route({
+    ...common,
+    method: 'GET',
+    path: '/ipv6/status',
+    scope: 'ipv6:read',
+    bound: 'same',
+    summary: 'Whether a host can give its containers IPv6 addresses, and why not',
+    data: Ipv6StatusSchema,
+    errors: agentErrors,
+    handle: async ({ query }) => {
+      const { id } = chooseHost(fleet.view, query.host_id)
+      const { available, reachable, reason, prefixes, mode } = await fleet.agent(id).routing.getIpv6Status({})
+      const shown = ipv6Modes.find((known) => known === mode) ?? ''
+      const rows = prefixes.map(ipv6PrefixRow)
+      return { data: { host_id: id, available, reachable, reason, prefixes: rows, mode: shown } }
+    },
+  })
+}
+
+function assignRoute(fleet: Fleet): Route {
+  return route({
+    method: 'POST',
+    path: '/containers/{id}/ipv6',
+    scope: 'ipv6:assign',
+    bound: 'guest',
+    audit: 'container.ipv6',
+    tag: 'Routing',
+    summary: 'Gives a container more IPv6 addresses, at once; without a body one, unless it has some',
+    params: ContainerPathSchema,
+    body: AssignBodySchema,
+    bodyOptional: true,
+    conditional: true,
+    data: AssignedSchema,
+    errors: ['address_in_use', 'resource_exhausted', 'precondition_failed', ...agentErrors],
+    handle: async (context) => {
+      const addresses = planAddresses('ipv6_addresses', context.body.ipv6_addresses)
+      const count = context.body.ipv6_count ?? 0
+      const detail = addresses.join(', ') || `count ${count || 1}`
+      const { guest, response } = await changeSetting(fleet, context, detail, (settings, target) =>
+        settings.assignIpv6({ ...target, count, addresses, operationId: context.operationId }),
+      )
+      const all = response.ipv6Addresses
+      const { id, name } = guest
+      return { message: 'IPv6 assigned', data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all } }
+    },
+  })
+}

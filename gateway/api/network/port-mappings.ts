@@ -1,0 +1,133 @@
+import { Type } from 'typebox'
+import { checkHostIp } from '../../../shared/port-mapping-rules.js'
+import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { PortMappingSchema, portMappingRow, type PortMappingRow } from '../guests/guest-row.js'
+import { planMapping, planMappingChange } from '../guests/plan-mappings.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import {
+  HostIpSchema,
+  MappingBodySchema,
+  MappingChangeSchema,
+  ProtocolSchema,
+} from '../guests/setting-schemas.js'
+import { changeSetting } from '../guests/settings.js'
+import { ContainerPathSchema } from '../guests/containers.js'
+
+const optional = Type.Optional
+const MappingsSchema = Type.Array(PortMappingSchema)
+const IndexPathSchema = Type.Object({
+  ...ContainerPathSchema.properties,
+  index: Type.Integer({ minimum: 0, maximum: 65_535, description: 'Position in port_mappings.' }),
+})
+const RandomPortQuerySchema = Type.Object({
+  host_ip: optional(HostIpSchema),
+  protocol: optional(ProtocolSchema),
+  count: optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+})
+const RandomPortSchema = Type.Object({
+  port: Type.Integer(),
+  ports: optional(Type.Array(Type.Integer(), { description: 'Where `count` is sent.' })),
+})
+
+const common = { scope: 'container:network', bound: 'guest', tag: 'Ports' } as const
+const change = {
+  ...common,
+  conditional: true,
+  data: MappingsSchema,
+  errors: [
+    ...['port_conflict', 'address_in_use', 'invalid_state', 'precondition_failed'],
+    ...['host_offline', 'agent_timeout'],
+  ],
+} as const
+
+export function portMappingRoutes(fleet: Fleet): Route[] {
+  return [addRoute(fleet), updateRoute(fleet), removeRoute(fleet), randomPortRoute(fleet)]
+}
+
+function addRoute(fleet: Fleet): Route {
+  return route({
+    ...change,
+    method: 'POST',
+    path: '/containers/{id}/port-mappings',
+    audit: 'container.port_mapping_add',
+    summary: 'Maps a port or a range of ports of the host to a container; answers all its mappings',
+    params: ContainerPathSchema,
+    body: MappingBodySchema,
+    errors: [...change.errors, 'resource_exhausted'],
+    handle: async (context) => {
+      const mapping = planMapping(context.body)
+      const { response } = await changeSetting(fleet, context, describe(mapping), (settings, target) =>
+        settings.addPortMapping({ ...target, mapping, operationId: context.operationId }),
+      )
+      return mappingsAnswer('port mapping added', response.mappings)
+    },
+  })
+}
+
+function updateRoute(fleet: Fleet): Route {
+  return route({
+    ...change,
+    method: 'PUT',
+    path: '/containers/{id}/port-mappings/{index}',
+    audit: 'container.port_mapping_update',
+    summary: 'Changes the fields sent of a mapping; answers all mappings',
+    params: IndexPathSchema,
+    body: MappingChangeSchema,
+    errors: [...change.errors, 'resource_exhausted'],
+    handle: async (context) => {
+      const { index } = context.params
+      const wanted = planMappingChange(context.body)
+      const { response } = await changeSetting(fleet, context, `index ${index}`, (settings, target) =>
+        settings.updatePortMapping({ ...target, index, change: wanted }),
+      )
+      return mappingsAnswer('port mapping changed', response.mappings)
+    },
+  })
+}
+
+function removeRoute(fleet: Fleet): Route {
+  return route({
+    ...change,
+    method: 'DELETE',
+    path: '/containers/{id}/port-mappings/{index}',
+    audit: 'container.port_mapping_remove',
+    summary: 'Removes a mapping; answers the remaining ones',
+    params: IndexPathSchema,
+    handle: async (context) => {
+      const { index } = context.params
+      const { response } = await changeSetting(fleet, context, `index ${index}`, (settings, target) =>
+        settings.removePortMapping({ ...target, index }),
+      )
+      return mappingsAnswer('port mapping removed', response.mappings)
+    },
+  })
+}
+
+function randomPortRoute(fleet: Fleet): Route {
+  return route({
+    ...common,
+    method: 'GET',
+    path: '/containers/{id}/random-port',
+    summary: 'Ports of the host that are free now; nothing is reserved',
+    params: ContainerPathSchema,
+    query: RandomPortQuerySchema,
+    data: RandomPortSchema,
+    errors: ['address_in_use', 'resource_exhausted', 'host_offline', 'agent_timeout'],
+    handle: async ({ guest: { hostId }, query }) => {
+      const { host_ip = '', protocol = 'tcp', count = 1 } = query
+      const hostIp = checkHostIp('host_ip', host_ip)
+      const { ports } = await fleet.agent(hostId).settings.findFreePorts({ hostIp, protocol, count })
+      return { data: { port: ports[0] ?? 0, ...(query.count === undefined ? {} : { ports }) } }
+    },
+  })
+}
+
+function mappingsAnswer(message: string, mappings: readonly PortMapping[]): Answer<PortMappingRow[]> {
+  return { message, data: mappings.map(portMappingRow) }
+}
+
+function describe({ protocol, hostIp, hostPort, containerPort, containerPortEnd }: PortMapping): string {
+  const range = containerPortEnd > containerPort ? `-${containerPortEnd}` : ''
+  return `${protocol} ${hostIp || '*'}:${hostPort || 'any'} to ${containerPort}${range}`
+}

@@ -1,0 +1,156 @@
+import { Type, type Static } from 'typebox'
+import { TrafficLimit, TrafficMode } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { GetTrafficResponse } from '../../../proto/gen/berth/agent/v1/network.js'
+import { clampTime, createTimeFormat } from '../../../shared/time.js'
+import type { Fleet } from '../../fleet/contract.js'
+import {
+  TrafficActionSchema,
+  TrafficModeSchema,
+  trafficActionName,
+  trafficModeName,
+} from '../guests/guest-row.js'
+import { planTraffic } from '../guests/plan-settings.js'
+import { route, type Route } from '../../http/route.js'
+import { localTimeSchema } from '../../http/schema.js'
+import { trafficFields } from '../guests/setting-schemas.js'
+import { changeSetting, describeFields } from '../guests/settings.js'
+import { ContainerPathSchema } from '../guests/containers.js'
+
+const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })
+const bytes = (description: string) => Type.Integer({ minimum: 0, description })
+
+const TrafficSchema = Type.Object({
+  mode: TrafficModeSchema,
+  limit_gb: gb,
+  in_limit_gb: gb,
+  out_limit_gb: gb,
+  total_used_bytes: bytes(
+    'IP packets with their headers, of what left the host or came from outside. What TCP sends in one piece to be ' +
+      'segmented later counts with one header: up to some 3.5 % less than on the wire. Up to 9 s old where no ' +
+      'container of the host has a quota, else 3 s (`traffic.interval_seconds` in `agent.yaml`).',
+  ),
+  rx_used_bytes: bytes('What the container received.'),
+  tx_used_bytes: bytes('What it sent.'),
+  used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
+  reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
+  period_start: Type.String({ pattern: '^(\\d{4}-\\d{2}-\\d{2})?$', description: 'Day on which it began.' }),
+  resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
+  utc_offset: Type.String({
+    pattern: '^[+-]\\d{2}:\\d{2}$',
+    description: 'Of that time zone at `resets_at`.',
+  }),
+  action: TrafficActionSchema,
+})
+type TrafficRow = Static<typeof TrafficSchema>
+
+const TrafficBodySchema = Type.Object(trafficFields)
+const errors = ['host_offline', 'agent_timeout']
+const common = { bound: 'guest', tag: 'Traffic', params: ContainerPathSchema } as const
+const change = {
+  ...common,
+  scope: 'container:traffic',
+  conditional: true,
+  errors: ['invalid_state', 'precondition_failed', ...errors],
+} as const
+
+const utc = createTimeFormat('UTC')
+
+export function trafficRoutes(fleet: Fleet): Route[] {
+  return [readRoute(fleet), ...changeRoutes(fleet)]
+}
+
+function readRoute(fleet: Fleet): Route {
+  return route({
+    ...common,
+    method: 'GET',
+    path: '/containers/{id}/traffic',
+    scope: 'container:read',
+    summary: 'What a container has sent and received in the current period',
+    data: TrafficSchema,
+    errors,
+    handle: async ({ guest: { hostId, guest } }) => {
+      const { uuid } = guest
+      return { data: trafficRow(await fleet.agent(hostId).settings.getTraffic({ uuid })) }
+    },
+  })
+}
+
+function changeRoutes(fleet: Fleet): Route[] {
+  return [
+    route({
+      ...change,
+      method: 'POST',
+      path: '/containers/{id}/traffic-reset',
+      audit: 'container.traffic_reset',
+      summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
+      handle: async (context) => {
+        await changeSetting(fleet, context, 'counters to zero', (settings, target) =>
+          settings.resetTraffic(target),
+        )
+        return { message: 'traffic reset' }
+      },
+    }),
+    route({
+      ...change,
+      method: 'PUT',
+      path: '/containers/{id}/traffic-limit',
+      audit: 'container.traffic_limit',
+      summary: 'Changes the fields sent of a monthly quota; the others stay',
+      body: TrafficBodySchema,
+      handle: async (context) => {
+        const wanted = planTraffic(context.body)
+        const detail = describeFields(pickSent(context.body))
+        await changeSetting(fleet, context, detail, (settings, target) =>
+          settings.setTrafficLimit({ ...target, ...wanted }),
+        )
+        return { message: 'traffic limit updated' }
+      },
+    }),
+  ]
+}
+
+/** Bodies may hold more than is meant. */
+function pickSent(body: Static<typeof TrafficBodySchema>): object {
+  return Object.fromEntries(Object.entries(body).filter(([field]) => Object.hasOwn(trafficFields, field)))
+}
+
+function trafficRow(traffic: GetTrafficResponse): TrafficRow {
+  const limit = traffic.limit ?? TrafficLimit.create()
+  const { rxBytes, txBytes, periodStart } = traffic
+  // Whatever an agent says: no zone is further from UTC.
+  const offsetMinutes = Math.min(Math.max(traffic.utcOffsetMinutes, -14 * 60), 14 * 60)
+  return {
+    mode: trafficModeName(limit.mode),
+    limit_gb: limit.monthlyGb,
+    in_limit_gb: limit.inGb,
+    out_limit_gb: limit.outGb,
+    total_used_bytes: rxBytes + txBytes,
+    rx_used_bytes: rxBytes,
+    tx_used_bytes: txBytes,
+    used_pct: usedPercent(limit, rxBytes, txBytes),
+    reset_date: periodStart.slice(0, 7),
+    period_start: periodStart,
+    resets_at: localTime(traffic.resetsAtMs, offsetMinutes),
+    utc_offset: offsetText(offsetMinutes),
+    action: trafficActionName(limit.action),
+  }
+}
+
+function localTime(ms: number, offsetMinutes: number): string {
+  const known = clampTime(ms)
+  return utc.format(known === 0 ? 0 : known + offsetMinutes * 60_000)
+}
+
+function offsetText(minutes: number): string {
+  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0')
+  const distance = Math.abs(minutes)
+  return `${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`
+}
+
+/** To two decimals; above 100 where a quota was exceeded. */
+function usedPercent({ mode, monthlyGb, inGb, outGb }: TrafficLimit, rx: number, tx: number): number {
+  const percent = (usedBytes: number, quotaGb: number): number =>
+    quotaGb === 0 ? 0 : Math.round(usedBytes / quotaGb / 1e5) / 100
+  if (mode !== TrafficMode.TRAFFIC_MODE_SPLIT) return percent(rx + tx, monthlyGb)
+  return Math.max(percent(rx, inGb), percent(tx, outGb))
+}

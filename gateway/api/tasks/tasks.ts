@@ -1,0 +1,102 @@
+import { Type } from 'typebox'
+import { conflict } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { OperationStatus } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Fleet, OperationView } from '../../fleet/contract.js'
+import { listAnswer, listQuery } from '../../http/list.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { listedOperations } from '../../../shared/operation-limits.js'
+import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
+import { visibleOperations } from '../guests/visible.js'
+
+const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
+const textFilter = Type.String({ maxLength: 64 })
+
+const TaskListQuery = listQuery({
+  status: TaskStatusSchema,
+  action: textFilter,
+  container_id: Type.Integer({ minimum: 0 }),
+  container_name: textFilter,
+  host_id: textFilter,
+  user: Type.String({ maxLength: 128 }),
+})
+
+export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/tasks',
+      scope: 'task:read',
+      bound: 'own',
+      tag: 'Tasks',
+      summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
+      query: TaskListQuery,
+      data: Type.Array(TaskRowSchema),
+      handle: ({ caller, query }) =>
+        listAnswer(
+          visibleOperations(fleet.view, caller).map((operation) => taskRow(operation, time)),
+          query,
+          {
+            sortable: ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'],
+            filters: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
+          },
+        ),
+    }),
+    route({
+      method: 'GET',
+      path: '/tasks/{task_id}',
+      scope: 'task:read',
+      bound: 'task',
+      tag: 'Tasks',
+      summary: 'One task',
+      params: TaskPathSchema,
+      data: TaskRowSchema,
+      handle: ({ task }) => ({ data: taskRow(task, time) }),
+    }),
+    route({
+      method: 'DELETE',
+      path: '/tasks/{task_id}',
+      scope: 'task:delete',
+      bound: 'task',
+      audit: 'task.delete',
+      tag: 'Tasks',
+      summary: 'Cancels a pending task, removes an ended one',
+      params: TaskPathSchema,
+      errors: ['task_running'],
+      handle: (context) => endTask(fleet, context),
+    }),
+  ]
+}
+
+async function endTask(
+  fleet: Fleet,
+  context: RequestContext<unknown, unknown, unknown> & Subjects['task'],
+): Promise<Answer<never>> {
+  const { task: found } = context
+  const { action, subject } = found.operation
+  context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
+  switch (found.operation.status) {
+    case OperationStatus.OPERATION_STATUS_PENDING:
+      return cancelTask(fleet, found)
+    case OperationStatus.OPERATION_STATUS_DONE:
+    case OperationStatus.OPERATION_STATUS_FAILED:
+    case OperationStatus.OPERATION_STATUS_CANCELED:
+      return removeTask(fleet, found)
+    case OperationStatus.OPERATION_STATUS_RUNNING:
+    case OperationStatus.OPERATION_STATUS_UNSPECIFIED:
+    case OperationStatus.UNRECOGNIZED:
+      throw conflict('task_running', 'the task is running and cannot be stopped')
+  }
+}
+
+async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
+  const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
+  await fleet.reached(hostId, revision)
+  return { message: 'task canceled' }
+}
+
+async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
+  const { revision } = await fleet.agent(hostId).operations.removeOperation({ id: operation.id })
+  await fleet.reached(hostId, revision)
+  return { message: 'task removed' }
+}

@@ -1,0 +1,128 @@
+import Router from '@koa/router'
+import Koa from 'koa'
+import type { Logger } from 'pino'
+import { BerthError } from '../../shared/errors.js'
+import { sourceOf } from '../../shared/source-address.js'
+import type { Fleet } from '../fleet/contract.js'
+import type { HttpMetrics } from '../metrics.js'
+import { drainRest } from './body.js'
+import { createClientAddressReader } from './client-address.js'
+import { createDispatcher } from './dispatch.js'
+import { errorReply } from './errors.js'
+import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
+import type { AccessControl } from '../access/contract.js'
+import { sendReply, type Reply } from './reply.js'
+import { logRequest } from './request-log.js'
+import type { Route } from './route.js'
+import { checkRoutes, orderRoutes } from './table.js'
+
+/** A page beside the table: health, metrics, documents. */
+export interface Page {
+  readonly path: string
+  handle(ctx: ExchangeContext): Promise<Reply> | Reply
+}
+
+export interface AppOptions {
+  readonly routes: readonly Route[]
+  readonly pages: readonly Page[]
+  readonly access: AccessControl
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
+  readonly maxBodyBytes: number
+  /** Addresses or CIDRs. */
+  readonly trustedProxies: readonly string[]
+  readonly metrics: HttpMetrics
+  readonly log: Logger
+}
+
+/**
+ * The HTTP interface: the routes under `/api/v1` and `/api`, and the pages.
+ * @throws {Error} for a route that breaks the table's rules: it must not start
+ */
+export function createApp(options: AppOptions): Koa {
+  checkRoutes(options.routes)
+  const router = createRouter(options)
+  const readAddress = createClientAddressReader(options.trustedProxies)
+  const app = new Koa()
+  app.use(async (ctx, next) => {
+    const exchange = openExchange(ctx.req, readAddress(ctx.req))
+    ctx.state['exchange'] = exchange
+    ctx.respond = false
+    const reply = await replyTo(ctx, options.access, next)
+    sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
+    const seconds = (performance.now() - exchange.startedAtMs) / 1000
+    options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
+    logRequest(options.log, ctx, reply.status, seconds)
+  })
+  app.use(router.routes())
+  app.on('error', (error: unknown) => options.log.error({ err: error }, 'http'))
+  return app
+}
+
+function createRouter(options: AppOptions): Router {
+  const router = new Router({ sensitive: true })
+  for (const route of orderRoutes(options.routes)) {
+    const path = `/api{/v1}${route.path.replaceAll(/\{(\w+)\}/g, ':$1')}`
+    const dispatch = createDispatcher(route, options)
+    router.register(path, [route.method], (ctx) => dispatch(ctx))
+  }
+  for (const page of options.pages)
+    router.get(page.path, async (context) => {
+      const ctx = context as unknown as ExchangeContext
+      ctx.state.exchange.route = page.path
+      ctx.state.exchange.reply = await page.handle(ctx)
+    })
+  return router
+}
+
+async function replyTo(
+  ctx: ExchangeContext,
+  { addresses }: Pick<AccessControl, 'addresses'>,
+  next: () => Promise<unknown>,
+): Promise<Reply> {
+  const exchange: Exchange = ctx.state.exchange
+  try {
+    checkTarget(ctx)
+    await withinLimits(addresses, ctx, next)
+    return exchange.reply ?? unmatched(ctx)
+  } catch (error) {
+    exchange.error = error
+    return errorReply(error, exchange.requestId)
+  }
+}
+
+/** Whoever watches over the gateway is let in when others flood it. */
+const unlimitedPages: readonly string[] = ['/healthz', '/readyz']
+
+/** @throws {BerthError} `rate_limited` for a source with too many requests, whoever sends them */
+async function withinLimits(
+  addresses: AccessControl['addresses'],
+  ctx: ExchangeContext,
+  next: () => Promise<unknown>,
+): Promise<unknown> {
+  if (unlimitedPages.includes(ctx.path)) return next()
+  const { exchange } = ctx.state
+  const source = sourceOf(exchange.address)
+  return addresses.within(source, exchange, next)
+}
+
+/** Koa parses the target lazily and throws on one that is no URL. */
+function checkTarget(ctx: ExchangeContext): void {
+  try {
+    if (typeof ctx.path === 'string') return
+  } catch (cause) {
+    throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL', { cause })
+  }
+  throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL')
+}
+
+/** No route took it: the path is unknown, or has other methods. */
+function unmatched(ctx: ExchangeContext): Reply {
+  const layers = (ctx as unknown as { matched?: { methods: string[] }[] }).matched ?? []
+  const methods = [...new Set(layers.flatMap((layer) => layer.methods))]
+  if (methods.length === 0) throw new BerthError('not_found', 'not_found', 'no such endpoint')
+  const allow = { Allow: [...methods, 'OPTIONS'].sort().join(', ') }
+  if (ctx.method === 'OPTIONS') return { status: 204, headers: allow, body: '' }
+  const refusal = new BerthError('invalid', 'method_not_allowed', `${ctx.method} is not allowed here`)
+  const reply = errorReply(refusal, ctx.state.exchange.requestId)
+  return { ...reply, headers: { ...reply.headers, ...allow } }
+}

@@ -1,0 +1,121 @@
+import type { IncomingMessage } from 'node:http'
+import { BerthError } from '../../shared/errors.js'
+
+const maxDepth = 32
+/**
+ * A refused body is read away within these bounds: many clients write all of it before they look at the answer, and
+ * a connection that is closed before shows them a reset instead (RFC 9112, 9.6).
+ */
+const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
+
+/**
+ * The bytes of a request's body, or nothing where it has none.
+ * @throws {BerthError} `payload_too_large` as soon as more than `maxBytes` are announced or have come,
+ * `unsupported_media_type` for an encoded body, `invalid_body` when the client breaks off
+ */
+export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const announced = Number(request.headers['content-length'] ?? 0)
+  if (announced === 0 && request.headers['transfer-encoding'] === undefined) return Buffer.alloc(0)
+  if ((request.headers['content-encoding'] ?? 'identity') !== 'identity')
+    throw refuse('unsupported_media_type', 'encoded bodies are not supported')
+  if (announced > maxBytes) throw tooLarge(maxBytes)
+  return collect(request, maxBytes)
+}
+
+/**
+ * A JSON object from a body. No body and `[]` count as `{}`: some clients send their empty arrays so.
+ * @throws {BerthError} `unsupported_media_type`, `invalid_json`
+ */
+export function parseBody(bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
+  if (bytes.length === 0) return {}
+  if (!isJson(contentType)) throw refuse('unsupported_media_type', 'the body must be application/json')
+  return parseObject(bytes)
+}
+
+/** The same where a body may be absent, whatever its type says. @throws {BerthError} `invalid_json` */
+export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
+  return bytes.length === 0 ? {} : parseObject(bytes)
+}
+
+function parseObject(bytes: Buffer): Record<string, unknown> {
+  const value = parseJson(bytes)
+  if (Array.isArray(value) && value.length === 0) return {}
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw refuse('invalid_json', 'the body must be a JSON object')
+  harden(value, 1)
+  return value as Record<string, unknown>
+}
+
+function refuse(code: string, message: string): BerthError {
+  return new BerthError('invalid', code, message)
+}
+
+function isJson(contentType: string | undefined): boolean {
+  const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
+  const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))
+  return (
+    /^application\/([a-z0-9.!#$&^_-]+\+)?json$/.test(type.trim()) &&
+    (charset === undefined || /^charset="?utf-?8"?$/.test(charset))
+  )
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    // Without its cause, which quotes the body: secrets among it would be in the log.
+    throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
+  }
+}
+
+/** Bounds the depth, and drops `__proto__` members before any code could copy them onto an object. */
+function harden(value: object, depth: number): void {
+  if (depth > maxDepth) throw refuse('invalid_json', `the body is nested deeper than ${maxDepth} levels`)
+  if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
+  for (const child of Object.values(value) as unknown[])
+    if (typeof child === 'object' && child !== null) harden(child, depth + 1)
+}
+
+function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const onData = (chunk: Buffer): void => {
+      size += chunk.length
+      if (size <= maxBytes) return void chunks.push(chunk)
+      request.off('data', onData)
+      reject(tooLarge(maxBytes))
+    }
+    const onBreak = (): void => reject(refuse('invalid_body', 'the body ended early'))
+    request.on('data', onData)
+    request.once('end', () => resolve(Buffer.concat(chunks)))
+    request.once('error', onBreak)
+    request.once('close', onBreak)
+  })
+}
+
+function tooLarge(maxBytes: number): BerthError {
+  return refuse('payload_too_large', `the body may not exceed ${maxBytes} bytes`)
+}
+
+/**
+ * Reads what is left of a refused request, within bounds and without keeping it; hangs up beyond them.
+ * @returns `undefined` where nothing is left; else resolves once nothing is
+ */
+export function drainRest(request: IncomingMessage): Promise<void> | undefined {
+  if (request.complete || request.destroyed || request.listenerCount('data') > 0) return undefined
+  return new Promise((resolve) => {
+    let size = 0
+    const hangUp = (): void => void request.socket.destroy()
+    const timer = setTimeout(hangUp, drain.timeoutMs)
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > drain.bytes) hangUp()
+    })
+    const settle = (): void => {
+      clearTimeout(timer)
+      resolve()
+    }
+    request.once('end', settle).once('close', settle)
+  })
+}

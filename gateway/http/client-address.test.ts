@@ -1,0 +1,89 @@
+import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { createClientAddressReader } from './client-address.js'
+
+/** X-Forwarded-For, or headers by name. */
+type Forwarded = string | Record<string, string> | undefined
+
+function addressOf(peer: string, forwarded: Forwarded, trusted: string[]): string {
+  const headers = typeof forwarded === 'string' ? { 'x-forwarded-for': forwarded } : (forwarded ?? {})
+  const request = { socket: { remoteAddress: peer }, headers } as unknown as IncomingMessage
+  return createClientAddressReader(trusted)(request)
+}
+
+describe('the client’s address', () => {
+  for (const [name, peer, forwarded, trusted, expected] of [
+    ['is the peer’s', '192.0.2.1', undefined, [], '192.0.2.1'],
+    ['ignores headers where nobody is trusted', '192.0.2.1', '127.0.0.1', [], '192.0.2.1'],
+    ['ignores headers of those not trusted', '192.0.2.1', '127.0.0.1', ['10.0.0.0/8'], '192.0.2.1'],
+    ['is what the proxy saw', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
+    [
+      'is the nearest untrusted one',
+      '10.0.0.1',
+      '127.0.0.1, 198.51.100.7, 10.0.0.2',
+      ['10.0.0.0/8'],
+      '198.51.100.7',
+    ],
+    ['stops at what is no address', '10.0.0.1', '198.51.100.7, junk, 10.0.0.2', ['10.0.0.0/8'], '10.0.0.2'],
+    ['stops at an empty header', '10.0.0.1', '', ['10.0.0.0/8'], '10.0.0.1'],
+    ['is the farthest where all are trusted', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
+    [
+      'reads IPv4-mapped IPv6 as IPv4',
+      '::ffff:10.0.0.1',
+      '::FFFF:198.51.100.7',
+      ['10.0.0.1'],
+      '198.51.100.7',
+    ],
+    ['trusts no IPv4 peer for all of IPv6', '192.0.2.1', '127.0.0.1', ['::/0'], '192.0.2.1'],
+    ['trusts no IPv6 peer for all of IPv4', '::192.0.2.1', '127.0.0.1', ['0.0.0.0/0'], '::192.0.2.1'],
+    ['drops a port', '10.0.0.1', '198.51.100.7:4711, 10.0.0.2:80', ['10.0.0.0/8'], '198.51.100.7'],
+    ['drops brackets and port', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
+    ['drops brackets', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
+    ['leaves an IPv6 address whole', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
+    ['stops at a port that is none', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
+    ['is X-Real-IP', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
+    ['is CF-Connecting-IP', '10.0.0.1', { 'cf-connecting-ip': '2001:db8::7' }, ['10.0.0.0/8'], '2001:db8::7'],
+    ['is not X-Real-IP of others', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
+    [
+      'is not CF-Connecting-IP of others',
+      '192.0.2.1',
+      { 'cf-connecting-ip': '127.0.0.1' },
+      ['10.0.0.0/8'],
+      '192.0.2.1',
+    ],
+    [
+      'prefers X-Forwarded-For',
+      '10.0.0.1',
+      { 'x-forwarded-for': '198.51.100.7', 'x-real-ip': '127.0.0.1', 'cf-connecting-ip': '127.0.0.1' },
+      ['10.0.0.0/8'],
+      '198.51.100.7',
+    ],
+    [
+      'is the proxy’s where X-Real-IP is none',
+      '10.0.0.1',
+      { 'x-real-ip': 'a, b' },
+      ['10.0.0.0/8'],
+      '10.0.0.1',
+    ],
+    ['drops a zone', 'fe80::1%eth0', undefined, [], 'fe80::1'],
+  ] as [string, string, Forwarded, string[], string][])
+    it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
+
+  it('is always an address, and never one that an untrusted hop made up', () => {
+    const hop = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string(), fc.constant('10.1.2.3'))
+    fc.assert(
+      fc.property(fc.array(hop, { maxLength: 6 }), (hops) => {
+        // 203.0.113.9 connects to our proxy 10.0.0.1, which appends what it saw.
+        const forwarded = [...hops, '203.0.113.9'].join(', ')
+        const address = addressOf('10.0.0.1', forwarded, ['10.0.0.0/8'])
+        expect(isIP(address)).to.be.greaterThan(0)
+        expect(address).to.equal('203.0.113.9')
+      }),
+    )
+  })
+
+  it('does not start with a trusted proxy that is no address', () =>
+    expect(() => createClientAddressReader(['proxy.example'])).to.throw(/^http\.trusted_proxies: /))
+})

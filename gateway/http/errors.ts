@@ -1,0 +1,66 @@
+import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
+import { jsonType } from './reply.js'
+
+const statusByKind: Record<ErrorKind, number> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  not_found: 404,
+  conflict: 409,
+  exhausted: 409,
+  unavailable: 503,
+  timeout: 504,
+  internal: 500,
+}
+
+/** Codes whose status says more than their kind. */
+const statusByCode: Readonly<Record<string, number>> = {
+  method_not_allowed: 405,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  policy_blocked: 403,
+  precondition_failed: 412,
+  idempotency_conflict: 422,
+  rate_limited: 429,
+  agent_error: 502,
+}
+
+const retryAfterSeconds = 5
+
+export interface ErrorReply {
+  readonly status: number
+  readonly code: string
+  readonly headers: Record<string, string>
+  readonly body: string
+}
+
+/** Any thrown value as the failure envelope. What went wrong inside stays inside: it belongs in the log. */
+export function errorReply(thrown: unknown, requestId: string): ErrorReply {
+  const error = toBerthError(thrown, 'internal error')
+  const status = statusByCode[error.code] ?? statusByKind[error.kind]
+  const shown = status === 500 ? hideInternal() : error
+  const body = {
+    success: false,
+    message: shown.message,
+    code: shown.code,
+    ...(shown.field === undefined ? {} : { details: { field: shown.field } }),
+    request_id: requestId,
+  }
+  return {
+    status,
+    code: shown.code,
+    headers: headersOf(status, error.retryAfterSeconds),
+    body: JSON.stringify(body),
+  }
+}
+
+function hideInternal(): BerthError {
+  return new BerthError('internal', 'internal_error', 'internal error; the request id names it in the log')
+}
+
+function headersOf(status: number, retryAfter = retryAfterSeconds): Record<string, string> {
+  const headers: Record<string, string> = { 'Content-Type': jsonType }
+  if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
+  if (status === 429 || status === 503) headers['Retry-After'] = String(retryAfter)
+  return headers
+}

@@ -1,0 +1,83 @@
+import { BerthError, describeError } from '../../shared/errors.js'
+import { isBound } from '../access/principal.js'
+import type { Fleet } from '../fleet/contract.js'
+import type { Metrics } from '../metrics.js'
+import type { Page } from './app.js'
+import type { ExchangeContext } from './exchange.js'
+import type { AccessControl, StoreHealth } from '../access/contract.js'
+import type { Reply } from './reply.js'
+
+export interface HealthDeps {
+  readonly store: StoreHealth
+  readonly metrics: Metrics
+  readonly fleet: Pick<Fleet, 'isComplete'>
+  readonly access: Pick<AccessControl, 'authenticator' | 'authorize'>
+  readonly metricsFor: MetricsReaders
+  /** True once shutdown has begun. */
+  isClosing(): boolean
+}
+
+/** Loopback: requests from this machine that no proxy forwarded; key: one with the scope `metrics:read`. */
+export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
+
+const pingTimeoutMs = 2000
+
+/** `/healthz`: the process runs. `/readyz`: it can serve. `/metrics`: see MetricsReaders. */
+export function healthPages(deps: HealthDeps): Page[] {
+  return [
+    { path: '/healthz', handle: () => text(200, 'ok') },
+    { path: '/readyz', handle: () => readiness(deps) },
+    {
+      path: '/metrics',
+      handle: async (ctx) => {
+        await allowMetrics(deps, ctx)
+        const headers = { 'Content-Type': deps.metrics.contentType, 'Cache-Control': 'no-store' }
+        return { status: 200, headers, body: await deps.metrics.render() }
+      },
+    },
+  ]
+}
+
+async function readiness(deps: HealthDeps): Promise<Reply> {
+  if (deps.isClosing()) return text(503, 'shutting down')
+  try {
+    await Promise.race([deps.store.ping(), timeout()])
+    return deps.fleet.isComplete ? text(200, 'ok') : text(503, 'fleet: the list of hosts is not read yet')
+  } catch (error) {
+    return text(503, `store: ${describeError(error)}`)
+  }
+}
+
+function timeout(): Promise<never> {
+  return new Promise((_, reject) => {
+    setTimeout(() => reject(new Error(`no answer within ${pingTimeoutMs} ms`)), pingTimeoutMs).unref()
+  })
+}
+
+function text(status: number, body: string): Reply {
+  const retry = status === 503 ? { 'Retry-After': '5' } : {}
+  const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', ...retry }
+  return { status, headers, body: `${body}\n` }
+}
+
+/**
+ * A scraper on the same machine needs no key. A request that a proxy forwarded is not one: it only looks
+ * local.
+ * @throws {BerthError}
+ */
+async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {
+  if (metricsFor !== 'key' && isPlainLoopback(ctx)) return
+  if (metricsFor === 'loopback') throw new BerthError('forbidden', 'ip_not_allowed', 'only from this machine')
+  const caller = await access.authenticator.authenticate(ctx.req, ctx.state.exchange.address)
+  access.authorize(caller, 'metrics:read')
+  if (isBound(caller))
+    throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')
+}
+
+const forwardingHeaders = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'cf-connecting-ip', 'via']
+
+function isPlainLoopback(ctx: ExchangeContext): boolean {
+  const peer = ctx.req.socket.remoteAddress ?? ''
+  const loopback = peer === '::1' || /^(::ffff:)?127\./.test(peer)
+  return loopback && forwardingHeaders.every((name) => ctx.req.headers[name] === undefined)
+}

@@ -1,0 +1,96 @@
+import { hash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { RateState } from '../access/request-limits.js'
+import type { Answer } from './route.js'
+
+/** What goes on the wire. */
+export interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer | string
+}
+
+export const jsonType = 'application/json; charset=utf-8'
+
+/** On everything that is not a page: a browser neither guesses its type nor runs or frames it. */
+const constantHeaders = [
+  ...['X-Content-Type-Options', 'nosniff'],
+  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
+]
+
+/** Strong validator of a body. */
+export function etagOf(body: Buffer | string): string {
+  return `"${hash('sha1', body, 'base64url')}"`
+}
+
+/** The success envelope around data that is JSON already. */
+export function envelopeAround(json: string): string {
+  return `{"success":true,"data":${json}}`
+}
+
+/** A handler's answer as a reply; reads get an ETag and become 304 when the client has it already. */
+export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
+  const status = answer.status ?? 200
+  const body = answer.prepared?.body ?? envelope(answer)
+  const headers: Record<string, string> = { 'Content-Type': jsonType, 'Cache-Control': 'no-store' }
+  if (answer.headers !== undefined) Object.assign(headers, answer.headers)
+  if (request.method !== 'GET' && request.method !== 'HEAD') return { status, headers, body }
+  const etag = answer.prepared?.etag ?? etagOf(body)
+  headers['ETag'] = etag
+  headers['Cache-Control'] = 'private, no-cache'
+  const known = status === 200 && matchesEtag(request.headers['if-none-match'], etag)
+  return known ? { status: 304, headers, body: '' } : { status, headers, body }
+}
+
+/** What the headers of every response tell. */
+interface About {
+  readonly requestId: string
+  readonly rate: RateState | undefined
+}
+
+/**
+ * Sends it, with the headers that every response carries.
+ * @param drained of a request that is not read to its end: Node would close many a connection with the response
+ */
+export function sendReply(
+  response: ServerResponse,
+  reply: Reply,
+  about: About,
+  drained?: Promise<void>,
+): void {
+  if (response.headersSent || response.destroyed) return
+  const bodiless = reply.status === 304 || reply.status === 204
+  response.writeHead(reply.status, headerList(reply, about, bodiless))
+  // Node leaves the body out where the method is HEAD.
+  if (drained === undefined || bodiless) return void response.end(bodiless ? undefined : reply.body)
+  response.write(reply.body)
+  void drained.then(() => response.end())
+}
+
+/** Names and values in turn: Node takes them as they are, which is half the cost of merged objects. */
+function headerList({ headers, body }: Reply, { requestId, rate }: About, bodiless: boolean): string[] {
+  const list = constantHeaders.slice()
+  if (headers['content-security-policy'] !== undefined) list.length = 0
+  for (const name in headers) list.push(name, headers[name] ?? '')
+  if (!bodiless) list.push('Content-Length', String(Buffer.byteLength(body)))
+  list.push('X-Request-Id', requestId)
+  if (rate !== undefined) addRate(list, rate)
+  return list
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-06, whose three headers clients know best. */
+function addRate(list: string[], { limit, remaining, resetSeconds }: RateState): void {
+  list.push('RateLimit-Limit', String(limit), 'RateLimit-Remaining', String(remaining))
+  list.push('RateLimit-Reset', String(resetSeconds))
+}
+
+function envelope(answer: Answer<unknown>): string {
+  return JSON.stringify({ success: true, message: answer.message, data: answer.data })
+}
+
+/** RFC 9110 13.1.2: weak comparison, `*` matches anything. */
+function matchesEtag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  if (header === etag || header.trim() === '*') return true
+  return header.split(',').some((part) => part.trim().replace(/^W\//, '') === etag)
+}

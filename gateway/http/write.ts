@@ -1,0 +1,147 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { BerthError, describeError } from '../../shared/errors.js'
+import { outcomeUnknown } from '../access/audit-record.js'
+import type { Principal } from '../access/principal.js'
+import { errorReply, type ErrorReply } from './errors.js'
+import type {
+  AccessControl,
+  AuditOutcome,
+  Idempotency,
+  IdempotencyClaim,
+  StoredAnswer,
+} from '../access/contract.js'
+import type { Reply } from './reply.js'
+
+/** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
+export interface Write {
+  readonly method: string
+  /** Without the version prefix. */
+  readonly path: string
+  readonly querystring: string
+  readonly bodyBytes: Buffer
+  /** `undefined`: none was sent. */
+  readonly idempotencyKey: string | undefined
+  readonly caller: Principal
+  /** The client's. */
+  readonly address: string
+  readonly requestId: string
+  /** `undefined`: nothing to audit. */
+  readonly action: string | undefined
+  readonly target: string
+}
+
+/** What a handler made of it, and how its audit entry should read. */
+export interface Handled {
+  readonly reply: Reply
+  readonly target: string
+  readonly detail: string
+  readonly containerUuid?: string
+  readonly error?: unknown
+}
+
+/** @returns never throws: a failure is a `Handled` with its reply */
+export type Handle = (operationId: string) => Promise<Handled>
+
+type Access = Pick<AccessControl, 'audit' | 'idempotency'>
+
+/**
+ * Runs a write once per Idempotency-Key, between the two halves of its audit entry.
+ * @param report told of what fails after the effect and can no longer change the answer
+ * @throws {BerthError} before anything was done
+ */
+export async function runWrite(
+  access: Access,
+  write: Write,
+  handle: Handle,
+  report: (error: unknown) => void,
+): Promise<Handled> {
+  if (write.idempotencyKey === undefined) return runAudited(access, write, () => handle(randomUUID()), report)
+  const begun = await access.idempotency.begin({
+    caller: write.caller,
+    key: checkKey(write.idempotencyKey),
+    fingerprint: fingerprintOf(write),
+  })
+  if ('replay' in begun) return { reply: replayOf(begun.replay), target: write.target, detail: 'replayed' }
+  return runClaimed(access, begun.claim, write, handle, report)
+}
+
+async function runClaimed(
+  access: Access,
+  claim: IdempotencyClaim,
+  ...[write, handle, report]: [Write, Handle, (error: unknown) => void]
+): Promise<Handled> {
+  try {
+    const handled = await runAudited(access, write, () => handle(claim.operationId), report)
+    // An answer that could not be kept is made again by a repeat: what a handler does, an operation does once.
+    await settle(access.idempotency, claim, handled.reply).catch(report)
+    return handled
+  } catch (error) {
+    await access.idempotency.release(claim).catch(report)
+    throw error
+  }
+}
+
+async function runAudited(
+  access: Access,
+  write: Write,
+  handle: () => Promise<Handled>,
+  report: (error: unknown) => void,
+): Promise<Handled> {
+  const { action, caller, address, requestId, target } = write
+  if (action === undefined) return handle()
+  const entry = await access.audit.begin({ action, caller, address, requestId, target })
+  const handled = await handle()
+  // The begun entry is durable, and the log tries again itself; the answer may carry the only copy of a
+  // password and is not held back.
+  await access.audit.finish(entry, outcomeOf(handled)).catch(report)
+  return handled
+}
+
+function outcomeOf(handled: Handled): AuditOutcome {
+  const { target, detail, containerUuid } = handled
+  return { success: handled.reply.status < 400, target, detail, containerUuid }
+}
+
+/** Statuses below 500 after which another attempt may turn out better: later, or with a newer If-Match. */
+const unsettled: readonly number[] = [412, 429]
+
+/** What another attempt may turn out better is not kept. */
+function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
+  if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
+  const { status, headers } = reply
+  return idempotency.finish(claim, { status, headers, body: reply.body.toString() })
+}
+
+function replayOf(answer: StoredAnswer): Reply {
+  return { ...answer, headers: { ...answer.headers, 'Idempotency-Replayed': 'true' } }
+}
+
+function checkKey(key: string): string {
+  if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
+  throw new BerthError('invalid', 'invalid_field', 'Idempotency-Key: 1 to 255 printable ASCII characters', {
+    field: 'Idempotency-Key',
+  })
+}
+
+function fingerprintOf(write: Write): string {
+  return createHash('sha256')
+    .update(`${write.method} ${write.path}?${write.querystring}\n`)
+    .update(write.bodyBytes)
+    .digest('base64url')
+}
+
+/** A handler's failure, as its reply and for its audit entry. */
+export function failedHandling(
+  error: unknown,
+  about: { target: string; containerUuid?: string },
+  requestId: string,
+): Handled {
+  const reply = errorReply(error, requestId)
+  return { reply, ...about, detail: describeFailure(reply, error), error }
+}
+
+function describeFailure({ status, code }: ErrorReply, error: unknown): string {
+  // An order that was sent may be carried out, though no answer came.
+  if (status === 504) return `${outcomeUnknown}: ${code}`
+  return status >= 500 ? code : `${code}: ${describeError(error).slice(0, 200)}`
+}
