@@ -52,3 +52,24 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }
 }
+
+/** Whose a port or address is, and how much others have left over, is nothing for who sees only some guests. */
+const untold: Readonly<Record<string, string>> = {
+  port_conflict: 'this choice of host ports is not available',
+  address_in_use: 'this choice of addresses is not available',
+  resource_exhausted: 'there is not enough left of what is asked for',
+}
+
+/** A handler's failure as its caller may hear of it; the code stays. */
+export function toldTo(caller: Principal, error: unknown): unknown {
+  if (!isBound(caller) || !(error instanceof BerthError)) return error
+  const message = untold[error.code]
+  if (message === undefined) return error
+  // Without its cause, which would be in the audit log.
+  return new BerthError(
+    error.kind,
+    error.code,
+    message,
+    error.field === undefined ? {} : { field: error.field },
+  )
+}

@@ -1,7 +1,7 @@
 import { Server, type UntypedServiceImplementation } from '@grpc/grpc-js'
 import { isDeepStrictEqual } from 'node:util'
 import { certificateService } from '../../agent/rpc/certificates.js'
-import { bind } from '../../agent/rpc/server.js'
+import { bind, type Bound } from '../../agent/rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { createWatchService } from '../../agent/rpc/watch-service.js'
@@ -67,7 +67,7 @@ export class SimulatedAgent {
   >()
   readonly #watch: { service: WatchServiceServer; close: () => void }
   readonly #timers = new Set<NodeJS.Timeout>()
-  #port = 0
+  #bound: Bound | undefined
 
   private constructor(private readonly options: SimulatedAgentOptions) {
     this.tls = createServerCredentials(options.identityDir)
@@ -86,19 +86,20 @@ export class SimulatedAgent {
 
   static async start(options: SimulatedAgentOptions): Promise<SimulatedAgent> {
     const agent = new SimulatedAgent(options)
-    agent.#port = await bind(agent.#server, options.listen ?? '127.0.0.1:0', agent.tls)
+    agent.#bound = await bind(agent.#server, options.listen ?? '127.0.0.1:0', agent.tls)
     agent.#every(options.metricsEveryMs ?? 1000, () => agent.host.sample())
     return agent
   }
 
   get address(): string {
-    return `127.0.0.1:${this.#port}`
+    return `127.0.0.1:${this.#bound?.port ?? 0}`
   }
 
   /** Ends the server at once, as a killed process would; the host's state stays. */
   stop(): void {
     this.#watch.close()
     this.#timers.forEach((timer) => clearInterval(timer))
+    this.#bound?.close()
     this.#server.forceShutdown()
   }
 
