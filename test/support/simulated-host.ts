@@ -8,11 +8,10 @@ import {
   GuestStatus,
   PortMapping,
   Virtualization,
-  type CreateGuestRequest,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { Operation, OperationStatus, type CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { checkPortMapping } from '../../shared/port-mapping-rules.js'
 import { SimulatedSettings } from './simulated-settings.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
@@ -167,7 +166,7 @@ function removal(kind: ChangeKind, key: string): Event {
 }
 
 /** What an agent would report of a guest it was told to create. */
-export function guestOf({ id, uuid, name, spec: given }: CreateGuestRequest): Guest {
+export function guestOf({ id, uuid, name, spec: given }: CreateOrder): Guest {
   const spec = given ?? GuestSpec.create()
   const ssh = { ...PortMapping.create({ protocol: 'tcp', description: 'SSH' }), containerPort: 22 }
   const wanted = spec.portMappings.length > 0 || !spec.assignNat ? spec.portMappings : [ssh]
@@ -212,7 +211,7 @@ function seedGuest(id: number): Guest {
     ...{ portMappings: [], sshAuthMode: 1, sshPassword: '', sshPublicKey: '', start: true },
     ...{ ipv4Count: 0, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [], expiresAtMs: 0, traffic: undefined },
   }
-  const request = { operationId: '', id, uuid, name: `sim-${id}`, spec, requestedBy: 'seed' }
+  const request = { id, uuid, name: `sim-${id}`, spec }
   return Guest.fromPartial({ ...guestOf(request), status: GuestStatus.GUEST_STATUS_RUNNING })
 }
 
@@ -224,7 +223,8 @@ export function runningOperation(fields: {
 }): Operation {
   const { id, action, guest, user } = fields
   return Operation.fromPartial({
-    ...{ id, action, guestUuid: guest.uuid, guestId: guest.id, guestName: guest.name, requestedBy: user },
+    ...{ id, action, requestedBy: user },
+    subject: { kind: 'guest', id: guest.uuid, name: guest.name, number: guest.id },
     status: OperationStatus.OPERATION_STATUS_PENDING,
     createdAtMs: Date.now(),
   })

@@ -10,16 +10,24 @@ import { InTurn } from '../in-turn.js'
 import { KnownGuests } from '../known-guests.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
 import { ContestedAddresses } from './contested.js'
-import { kernelFacts } from './host-facts.js'
+import { holdPrefixes, isUsed } from './held-prefixes.js'
+import { kernelFacts, readUplinks } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
 import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
-import { availableSources, describeMissing, findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
+import {
+  availableSources,
+  describeChanges,
+  describeMissing,
+  findSource,
+  planIpv6,
+  type Ipv6Plan,
+} from './plan-ipv6.js'
 import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
-import { readMappedAddresses, readPool, readPrefixes } from './store.js'
+import { readHeldPrefixes, readMappedAddresses, readPool, readPrefixes } from './store.js'
 
 /** Where no guest has an address, leftovers of another agent are looked for that often. */
 const emptyMs = 20_000
@@ -63,7 +71,7 @@ export class HostAddressBook implements AddressBook {
   } {
     const { db } = this.options
     const plan = this.readIpv6()
-    return {
+    const chosen = {
       publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
       ipv6Addresses: allocateIpv6s(db, {
         ...plan,
@@ -73,23 +81,31 @@ export class HostAddressBook implements AddressBook {
         reserved: this.#readReserved(plan),
       }),
     }
+    holdPrefixes(db, plan, chosen.ipv6Addresses)
+    return chosen
   }
 
-  readIpv6(configured: readonly Ipv6Prefix[] = readPrefixes(this.options.db)): Ipv6Plan {
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    const { db, config } = this.options
     return planIpv6({
-      configured,
+      configured: configured ?? readPrefixes(db),
+      held: held ?? readHeldPrefixes(db),
+      isUsed: (prefix) => isUsed(db, prefix),
       addresses: findIpv6Addresses(),
       interfaces: kernelFacts.listInterfaces(),
       defaultRoute: readDefaultRoutes().ipv6,
+      uplink: readUplinks(kernelFacts, config.uplinks).ipv6,
       subnet6: this.#subnet6,
-      bridge: this.options.config.bridge,
+      bridge: config.bridge,
     })
   }
 
   get warnings(): readonly string[] {
     const { db } = this.options
+    const routes = readDefaultRoutes()
     return [
-      ...planPoolWarnings(readPool(db), this.#ipv4.missing, readDefaultRoutes().ipv4),
+      ...planPoolWarnings(readPool(db), this.#ipv4.missing, routes.ipv4),
+      ...describeChanges(this.readIpv6(), routes.ipv6),
       ...describeMissing(readPrefixes(db), kernelFacts.listInterfaces()),
       ...describeUnserved(readMappedAddresses(db), () => [
         ...listHostAddresses('ipv4'),
