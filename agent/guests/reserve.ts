@@ -20,15 +20,16 @@ export function reserveGuest(
 ): void {
   if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
     throw invalidField('expires_at', 'expires_at: has passed')
+  const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
-    ...{ uuid: order.uuid, id: order.id, name: order.name },
-    spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
+    ...kept, // what the guest's document has of it; the store leaves the rest
+    spec: { virtualization, templateId, limits },
     status: 'creating',
-    wanted: order.start ? 'running' : 'stopped',
+    wanted: start ? 'running' : 'stopped',
     userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
     ...sealLogin(context, order),
-    ...{ traffic: order.traffic, expiresAtMs: order.expiresAtMs, createdAtMs: context.now() },
+    createdAtMs: context.now(),
   })
 }
 
