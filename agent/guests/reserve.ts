@@ -1,8 +1,8 @@
-import { randomInt } from 'node:crypto'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
+import { makePassword } from './make-password.js'
 import { reserveMappings } from './mappings.js'
 import type { CreateRequest } from './parse-create.js'
 import { openFirewall, type GuestRecord } from './record.js'
@@ -70,13 +70,4 @@ function loginOf(order: CreateRequest): Login {
     case 'key':
       return { publicKey: order.login.publicKey }
   }
-}
-
-/** 16 characters without look-alikes, about 92 bits, always with a letter and a digit. */
-function makePassword(): string {
-  const letters = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ'
-  const digits = '23456789'
-  const pick = (from: string): string => from.charAt(randomInt(from.length))
-  const password = Array.from({ length: 16 }, () => pick(letters + digits)).join('')
-  return /[a-z]/i.test(password) && /\d/.test(password) ? password : makePassword()
 }

@@ -45,7 +45,7 @@ export interface AddressRow {
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** Columns of `guests` that change during a guest's life. */
-export type MutableColumns = Pick<GuestRow, 'spec' | 'status' | 'status_reason' | 'wanted'>
+export type MutableColumns = Pick<GuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 

@@ -16,7 +16,7 @@ export type GuestInsert = Omit<GuestRecord, 'revision' | 'statusReason' | 'polic
 
 /** What changes in a guest's life; limits are those of its spec. */
 export type GuestUpdate = Partial<
-  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted'> & GuestDocument & { limits: GuestLimits }
+  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> & GuestDocument & { limits: GuestLimits }
 >
 
 const insertMapping = `INSERT INTO port_mappings
@@ -264,13 +264,14 @@ export class GuestStore {
 
 /** Columns of an update; the others stay. Equal values are equal texts: JSON keeps the order of keys. */
 function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> {
-  const { status, statusReason, wanted, limits } = update
+  const { status, statusReason, wanted, login, limits } = update
   const document = { ...(limits && { limits }), ...documentOf(update) }
   const isChanged = Object.keys(document).length > 0
   return {
     ...(status !== undefined && { status }),
     ...(statusReason !== undefined && { status_reason: statusReason }),
     ...(wanted !== undefined && { wanted }),
+    ...(login !== undefined && { login }),
     ...(isChanged && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as StoredGuest), ...document }) }),
   }
 }
