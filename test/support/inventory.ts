@@ -146,13 +146,21 @@ function readQuotaFaults({ pool }: Instance): string[] {
     const [, id, path] = /^ID (\d+) .* path (.*)$/.exec(line) ?? []
     if (id && path) ids.set(`0/${id}`, path)
   }
-  const groups = command('btrfs', ['qgroup', 'show', '-re', '--raw', pool]).split('\n').slice(2)
-  return groups.flatMap((line) => {
-    const [group = '', owned = '', , limit] = line.trim().split(/\s+/)
+  const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
+  const groups = lines.map((line) => line.trim().split(/\s+/))
+  const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
+  return groups.flatMap(([group = '', owned = '', , , , parent = '']) => {
     const path = ids.get(group)
+    // A guest's own goes with the agent's sweep; until then nothing counts for it.
+    if (/^190\//.test(group))
+      return owned !== '0' && !groups.some((other) => other[5] === group)
+        ? [`quota group ${group} without a guest, with ${owned} bytes`]
+        : []
     if (!/^0\/(?!5$)\d+$/.test(group)) return []
     if (path === undefined) return [`quota group ${group} without a subvolume, with ${owned} bytes`]
-    return path.startsWith('guests/') && limit === 'none' ? [`${path} without a limit`] : []
+    return path.startsWith('guests/') && (limits.get(parent) ?? 'none') === 'none'
+      ? [`${path} without a limit`]
+      : []
   })
 }
 
