@@ -140,7 +140,7 @@ async function startSampling(
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
     poolCapacity: () => readCapacity(host.pool, config.storage),
-    onSample: async (sample) => feed.publish(await readMetrics(sample, domain)),
+    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.weaknesses)),
     log,
   })
   closers.add(() => sampler.close())

@@ -45,6 +45,7 @@ export function createDispatcher(
     const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
     await callers.within(caller.ref, exchange, async () => {
+      exchange.rate = callers.state(caller.ref)
       authorize(caller, route.scope)
       refuseBound(route, caller)
       const request =
