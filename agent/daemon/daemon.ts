@@ -17,7 +17,7 @@ import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
 import { createServerCredentials } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
-import { createWatchSource } from '../rpc/watch-source.js'
+import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
 import { thawGuests } from '../guests/thaw.js'
@@ -142,7 +142,7 @@ async function startSampling(
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
     poolCapacity: () => readCapacity(host.pool, config.storage),
-    onSample: async (sample) => feed.publish(await readMetrics(sample, domain)),
+    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.weaknesses)),
     log,
   })
   closers.add(() => sampler.close())
@@ -167,16 +167,10 @@ function servicesOf(domain: Domain, describe: () => HostDescription, metrics: Me
     routing: createRoutingService(routing, log),
     operations: createOperationService({ engine, orders, changes, log }),
     hosts: createHostService(describe, log),
-    watch: createWatchService(
-      createWatchSource({
-        changes,
-        guests: context.store,
-        operations: engine.store,
-        images: images.store,
-        describe,
-        metrics,
-        log,
-      }),
-    ),
+    watch: createWatchService({
+      ...{ changes, describe, metrics },
+      kinds: watchKinds({ guests: context.store, operations: engine.store, images: images.store }),
+      failed: (err) => log.error({ err }, 'watch failed'),
+    }),
   }
 }

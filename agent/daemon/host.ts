@@ -28,6 +28,8 @@ export interface Host {
   readonly volumes: Volumes
   readonly trash: Trash
   readonly drivers: Drivers
+  /** What of the host keeps guests from being apart as they could be. */
+  readonly weaknesses: readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
@@ -57,6 +59,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     volumes,
     trash,
     drivers,
+    weaknesses: drivers.findWeaknesses(config.storage.pool),
     openNetwork: (parts) =>
       new HostNetwork(
         createRules(config.network, { countInternal, watch, resolvers }),

@@ -33,6 +33,8 @@ export interface Inventory {
   /** Names of running guests, by their monitors. */
   readonly monitors: string[]
   readonly cgroups: string[]
+  /** Guests that lxc has a lock file of. */
+  readonly locks: string[]
   /** Mounts below the pool. */
   readonly mounts: string[]
 }
@@ -48,6 +50,7 @@ export function readInventory(instance: Instance): Inventory {
     interfaces: readInterfaces(instance),
     monitors: readMonitors(instance),
     cgroups: readCgroups(instance),
+    locks: readLocks(instance),
     mounts: readMounts(instance),
   }
 }
@@ -110,6 +113,7 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
     interfaces: running.flatMap((g) => interfacesOf(g, interfacePrefix)).sort(),
     monitors: names,
     cgroups: names,
+    locks: [],
     mounts: [],
   }
 }
@@ -238,6 +242,13 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
     }
   })
   return [...new Set(names)].sort()
+}
+
+/** One that never started has none, so only those of no guest at all are told. */
+function readLocks({ stateDir }: Instance): string[] {
+  const root = join('/run/lxc/lock', stateDir, 'lxc')
+  const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []
+  return names.filter((name) => !existsSync(join(stateDir, 'lxc', name))).sort()
 }
 
 function readMounts({ pool }: Instance): string[] {

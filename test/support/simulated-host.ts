@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { openDatabase } from '../../agent/state/database.js'
-import { Changes, type ChangeKind } from '../../agent/state/changes.js'
+import { Changes } from '../../agent/state/changes.js'
+import type { WatchEvent, WatchKind } from '../../agent/rpc/watch-kinds.js'
 import type { WatchSource } from '../../agent/rpc/watch-service.js'
 import {
   Guest,
@@ -14,9 +15,6 @@ import { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import { Operation, OperationStatus, type CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { checkPortMapping } from '../../shared/port-mapping-rules.js'
 import { SimulatedSettings } from './simulated-settings.js'
-import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
-
-type Event = NonNullable<WatchResponse['event']>
 
 const capacity = {
   cpuCores: 64,
@@ -121,48 +119,43 @@ export class SimulatedHost {
   }
 
   get watchSource(): WatchSource {
+    const latest = (): HostMetrics => this.metrics
     return {
       changes: this.changes,
-      list: (kind, since) => this.#list(kind, since),
-      read: (kind, key) => this.#read(kind, key),
-      removal: (kind, key) => removal(kind, key),
+      kinds: {
+        template: kindOf(this.templates, (value) => ({ $case: 'template', value })),
+        guest: kindOf(this.guests, (value) => ({ $case: 'guest', value })),
+        operation: kindOf(this.operations, (value) => ({ $case: 'operation', value })),
+      },
       describe: () => this.description,
       failed: (error) => {
         throw error
       },
-      metrics: () => this.metrics,
-      onMetrics: (listener) => {
-        this.#metricsListeners.add(listener)
-        return () => this.#metricsListeners.delete(listener)
+      metrics: {
+        get latest() {
+          return latest()
+        },
+        listen: (listener) => {
+          this.#metricsListeners.add(listener)
+          return () => this.#metricsListeners.delete(listener)
+        },
       },
     }
   }
-
-  #list(kind: ChangeKind, since: number): { revision: number; event: Event }[] {
-    const rows = { guest: this.guests, operation: this.operations, template: this.templates }[kind]
-    return [...rows.entries()].flatMap(([key, { revision }]) => {
-      const event = revision > since ? this.#read(kind, key) : undefined
-      return event ? [{ revision, event }] : []
-    })
-  }
-
-  #read(kind: ChangeKind, key: string): Event | undefined {
-    const [guest, operation, template] = [
-      this.guests.get(key),
-      this.operations.get(key),
-      this.templates.get(key),
-    ]
-    if (kind === 'guest' && guest) return { $case: 'guest', value: guest }
-    if (kind === 'operation' && operation) return { $case: 'operation', value: operation }
-    if (kind === 'template' && template) return { $case: 'template', value: template }
-    return undefined
-  }
 }
 
-function removal(kind: ChangeKind, key: string): Event {
-  if (kind === 'guest') return { $case: 'guestRemoved', value: { uuid: key } }
-  if (kind === 'operation') return { $case: 'operationRemoved', value: { id: key } }
-  return { $case: 'templateRemoved', value: { id: key } }
+function kindOf<Entity extends { revision: number }>(
+  entities: ReadonlyMap<string, Entity>,
+  eventOf: (entity: Entity) => WatchEvent,
+): WatchKind {
+  const seen = (entity: Entity) => ({ revision: entity.revision, event: eventOf(entity) })
+  return {
+    list: (since) => [...entities.values()].filter(({ revision }) => revision > since).map(seen),
+    find: (key) => {
+      const entity = entities.get(key)
+      return entity && seen(entity)
+    },
+  }
 }
 
 /** What an agent would report of a guest it was told to create. */
