@@ -1,13 +1,14 @@
+import type { IncomingMessage } from 'node:http'
 import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
 import { BerthError } from '../../shared/errors.js'
 import type { HttpMetrics } from '../metrics.js'
-import { drainRest } from './body.js'
 import { createClientAddressReader } from './client-address.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
+import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from './pipeline.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
@@ -41,12 +42,13 @@ export function createApp(options: AppOptions): Koa {
   const readAddress = createClientAddressReader(options.trustedProxies)
   const app = new Koa()
   app.use(async (ctx, next) => {
+    tidyHeaders(ctx.req.headers)
+    ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
     const exchange = openExchange(ctx.req, readAddress(ctx.req))
     ctx.state['exchange'] = exchange
     ctx.respond = false
     const reply = await replyTo(ctx, next)
-    sendReply(ctx.res, reply, exchange.requestId)
-    drainRest(ctx.req, options.maxBodyBytes)
+    sendReply(ctx.res, reply, exchange.requestId, options.maxBodyBytes)
     const seconds = (performance.now() - exchange.startedAtMs) / 1000
     options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
     logRequest(options.log, ctx, reply.status, seconds)
@@ -75,6 +77,7 @@ function createRouter(options: AppOptions): Router {
 async function replyTo(ctx: ExchangeContext, next: () => Promise<unknown>): Promise<Reply> {
   const exchange: Exchange = ctx.state.exchange
   try {
+    checkProtocol(ctx.req)
     checkTarget(ctx)
     await next()
     return exchange.reply ?? unmatched(ctx)
@@ -82,6 +85,14 @@ async function replyTo(ctx: ExchangeContext, next: () => Promise<unknown>): Prom
     exchange.error = error
     return errorReply(error, exchange.requestId)
   }
+}
+
+/** What Node would answer itself, in a form of its own (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
+  if (httpVersion === '1.1' && headers.host === undefined)
+    throw new BerthError('invalid', 'invalid_request', 'the request has no Host header')
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
+    throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
 }
 
 /** Koa parses the target lazily and throws on one that is no URL. */

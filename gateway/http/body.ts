@@ -25,43 +25,61 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
  */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
   if (bytes.length === 0) return {}
-  if (!isJson(contentType)) throw refuse('unsupported_media_type', 'the body must be application/json')
+  if (!maySayJson(contentType))
+    throw refuse(
+      'unsupported_media_type',
+      'the body must be JSON, sent with "Content-Type: application/json"',
+    )
   return parseObject(bytes)
 }
 
-/** The same where a body may be absent, whatever its type says. @throws {BerthError} `invalid_json` */
+/**
+ * The same where a body may be absent, whatever its type says: what is not an object counts as none.
+ * @throws {BerthError} `invalid_json` for an object that is nested too deep
+ */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
-  return bytes.length === 0 ? {} : parseObject(bytes)
+  const value = bytes.length === 0 ? undefined : findJson(bytes)
+  return isObject(value) ? hardened(value) : {}
 }
 
 function parseObject(bytes: Buffer): Record<string, unknown> {
-  const value = parseJson(bytes)
+  const value = findJson(bytes)
+  // Without its cause, which quotes the body: secrets among it would be in the log.
+  if (value === undefined) throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
   if (Array.isArray(value) && value.length === 0) return {}
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw refuse('invalid_json', 'the body must be a JSON object')
+  if (!isObject(value)) throw refuse('invalid_json', 'the body must be a JSON object')
+  return hardened(value)
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function hardened(value: Record<string, unknown>): Record<string, unknown> {
   harden(value, 1)
-  return value as Record<string, unknown>
+  return value
 }
 
 function refuse(code: string, message: string): BerthError {
   return new BerthError('invalid', code, message)
 }
 
-function isJson(contentType: string | undefined): boolean {
+/** Any JSON or text type, or none. A form is not: a browser sends those wherever a page tells it to. */
+function maySayJson(contentType: string | undefined): boolean {
   const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
   const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))
   return (
-    /^application\/([a-z0-9.!#$&^_-]+\+)?json$/.test(type.trim()) &&
-    (charset === undefined || /^charset="?utf-?8"?$/.test(charset))
+    /^(|text\/[a-z0-9.!#$&^_+-]+|application\/([a-z0-9.!#$&^_-]+\+)?json)$/.test(type.trim()) &&
+    (charset === undefined || /^charset="?(utf-?8|us-ascii)"?$/.test(charset))
   )
 }
 
-function parseJson(bytes: Buffer): unknown {
+/** @returns undefined for what is no JSON in UTF-8 */
+function findJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch {
-    // Without its cause, which quotes the body: secrets among it would be in the log.
-    throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
+    return undefined
   }
 }
 
@@ -95,19 +113,28 @@ function tooLarge(maxBytes: number): BerthError {
   return refuse('payload_too_large', `the body may not exceed ${maxBytes} bytes`)
 }
 
-/** Reads what is left of a refused request, within bounds and without keeping it; hangs up beyond them. */
-export function drainRest(request: IncomingMessage, maxBytes: number): void {
-  if (!request.complete && !request.destroyed && request.listenerCount('data') === 0) drain(request, maxBytes)
+/** True while bytes of the body are still to come. */
+export function isArriving(request: IncomingMessage): boolean {
+  return !request.complete && !request.destroyed
 }
 
-function drain(request: IncomingMessage, maxBytes: number): void {
+/**
+ * Reads away what is left of a request that is answered already, within bounds and without keeping it. Closing
+ * over bytes that were not read would reset the connection, and take the answer with it.
+ * @param done the client has sent everything, or more than it may
+ */
+export function drainRest(request: IncomingMessage, maxBytes: number, done: () => void): void {
   let size = 0
-  const hangUp = (): void => void request.socket.destroy()
-  const timer = setTimeout(hangUp, drainTimeoutMs)
+  const timer = setTimeout(done, drainTimeoutMs)
+  const end = (): void => {
+    clearTimeout(timer)
+    done()
+  }
   request.on('data', (chunk: Buffer) => {
     size += chunk.length
-    if (size > maxBytes) hangUp()
+    if (size > maxBytes) end()
   })
-  request.once('close', () => clearTimeout(timer))
-  request.once('end', () => clearTimeout(timer))
+  request.once('end', end)
+  request.once('close', end)
+  request.resume()
 }

@@ -10,6 +10,7 @@ const statusByKind: Record<ErrorKind, number> = {
   exhausted: 409,
   unavailable: 503,
   timeout: 504,
+  unimplemented: 501,
   internal: 500,
 }
 
@@ -18,6 +19,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,
   unsupported_media_type: 415,
+  expectation_failed: 417,
   policy_blocked: 403,
   precondition_failed: 412,
   idempotency_conflict: 422,

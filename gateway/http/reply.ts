@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { drainRest, isArriving } from './body.js'
 import type { Answer } from './route.js'
 
 /** What goes on the wire. */
@@ -41,13 +42,31 @@ export function answerReply(answer: Answer<unknown>, request: IncomingMessage): 
   return known ? { status: 304, headers, body: '' } : { status, headers, body }
 }
 
-/** Sends it, with the headers that every response carries. */
-export function sendReply(response: ServerResponse, reply: Reply, requestId: string): void {
+/**
+ * Sends it, with the headers that every response carries. A connection on which the rest of a body is still
+ * arriving ends with the answer.
+ * @param maxRest bytes of such a rest that are read away before the connection is closed
+ */
+export function sendReply(response: ServerResponse, reply: Reply, requestId: string, maxRest: number): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
-  response.writeHead(reply.status, headerList(reply, requestId, bodiless))
+  const headers = headerList(reply, requestId, bodiless)
+  if (isArriving(response.req)) return endConnection(response, reply, headers, maxRest)
+  response.writeHead(reply.status, headers)
   // Node leaves the body out where the method is HEAD.
   response.end(bodiless ? undefined : reply.body)
+}
+
+/** The whole answer goes out at once; the end of the connection waits until the client has stopped sending. */
+function endConnection(
+  response: ServerResponse,
+  { status, body }: Reply,
+  ...[headers, maxRest]: [string[], number]
+): void {
+  response.writeHead(status, [...headers, 'Connection', 'close'])
+  response.flushHeaders()
+  if (body.length > 0) response.write(body)
+  drainRest(response.req, maxRest, () => response.end())
 }
 
 /** Names and values in turn: Node takes them as they are, which is half the cost of merged objects. */

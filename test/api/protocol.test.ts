@@ -89,16 +89,26 @@ describe('the HTTP protocol', () => {
         }
   })
 
-  it('refuses what is no JSON object where a body may be absent, and does nothing', async () => {
-    const unusable = ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json at all', 'force=true']
-    const cut = ['{"force":', '{"ipv6_count":3', `{"force":${'['.repeat(100)}${']'.repeat(100)}}`]
+  it('takes what is no object for no body where one may be absent', async () => {
     for (const path of optionalBodies('bodies'))
-      for (const body of [...unusable, ...cut]) {
+      for (const body of [
+        'null',
+        '[1]',
+        '[{"ipv6_count":3}]',
+        '"x"',
+        '5',
+        'no json',
+        'force=true',
+        '{"force":',
+      ]) {
         const reply = await gateway.request('POST', path, { body })
-        expect([reply.status, reply.body.code], `${path} ${body}`).to.deep.equal([400, 'invalid_json'])
+        expect(reply.status, `${path} ${body}: ${reply.text}`).to.be.oneOf([200, 202])
       }
-    const { body } = await gateway.request('GET', '/containers/bodies')
-    expect(body.data).to.include({ status: 'running', ipv6: '' })
+    const { data } = (await gateway.request('GET', '/containers/bodies')).body
+    expect(data.ipv6_addresses).to.have.length(1)
+    const deep = `{"force":${'['.repeat(100)}${']'.repeat(100)}}`
+    const refused = await gateway.request('POST', '/containers/bodies/stop', { body: deep })
+    expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_json'])
     const wrong = await gateway.request('POST', '/containers/bodies/stop', { body: '{"force":"perhaps"}' })
     expect([wrong.status, wrong.body.code]).to.deep.equal([400, 'invalid_field'])
   })
@@ -157,7 +167,7 @@ describe('the HTTP protocol', () => {
   it('names the field it refuses', async () => {
     for (const [change, code, field] of [
       [{ name: undefined }, 'missing_field', 'name'],
-      [{ ram_mb: '512' }, 'invalid_field', 'ram_mb'],
+      [{ ram_mb: '512 MB' }, 'invalid_field', 'ram_mb'],
       [{ ram_mb: 512.5 }, 'invalid_field', 'ram_mb'],
       [{ virtualization: 'docker' }, 'invalid_field', 'virtualization'],
       [
@@ -188,7 +198,6 @@ describe('the HTTP protocol', () => {
       ['encoded slashes', 'GET /api/v1/containers/..%2f..%2fetc%2fpasswd HTTP/1.1'],
       ['broken percent encoding', 'GET /api/v1/containers/%zz%c3%28 HTTP/1.1'],
       ['a NUL', 'GET /api/v1/containers/%00 HTTP/1.1'],
-      ['two slashes', 'GET //api/v1/containers HTTP/1.1'],
       ['a backslash', 'GET /api/v1\\containers HTTP/1.1'],
       ['an absolute target', 'GET http://other.example/nothing HTTP/1.1'],
       ['a target with a bad port', 'GET http://other.example:99999/api HTTP/1.1'],

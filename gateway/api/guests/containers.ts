@@ -67,6 +67,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     scope: 'container:read',
     tag: 'Containers',
     query: ContainerListQuery,
+    sortable,
     data: Type.Array(CompactRowSchema),
     handle: ({ caller, query }: { caller: Caller; query: object }) => compactList(deps, caller, query),
   } as const
@@ -74,6 +75,8 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers',
+      name: 'listContainers',
+      sortable,
       scope: 'container:read',
       tag: 'Containers',
       summary: 'Containers, in the order of their ids',
@@ -81,11 +84,18 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       data: Type.Array(GuestRowSchema),
       handle: ({ caller, query }) => fullList(deps, caller, query),
     }),
-    route({ ...compact, method: 'GET', summary: 'Containers in short form' }),
-    route({ ...compact, method: 'POST', audit: false, summary: 'The same, for older clients' }),
+    route({ ...compact, method: 'GET', name: 'listContainerSummaries', summary: 'Containers in short form' }),
+    route({
+      ...compact,
+      method: 'POST',
+      name: 'listContainerSummariesByPost',
+      audit: false,
+      summary: 'The same, for older clients',
+    }),
     route({
       method: 'GET',
       path: '/containers/{id}',
+      name: 'getContainer',
       scope: 'container:read',
       tag: 'Containers',
       summary: 'One container',
@@ -96,6 +106,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers/{id}/usage',
+      name: 'getContainerUsage',
       scope: 'container:read',
       tag: 'Containers',
       summary: 'What a container uses, as last sampled',

@@ -5,13 +5,16 @@ import { notFound } from '../../../shared/errors.js'
 import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type Caller, type RequestContext, type Route } from '../../http/route.js'
+import { trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
+import { nothingToChange } from '../guests/settings.js'
 import { isBound, refuseBound, visibleGuests, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
-const HostNameSchema = Type.String({ minLength: 1, maxLength: 63 })
+const HostNameSchema = Type.String({ ...trimmed, minLength: 1, maxLength: 63 })
 const AddressSchema = Type.String({
+  ...trimmed,
   maxLength: 262,
   description: 'host:port at which the gateway dials the agent.',
 })
@@ -60,6 +63,8 @@ const RemoveQuerySchema = Type.Object({
   ),
 })
 
+const sortable = ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'] as const
+
 interface Parts {
   readonly fleet: Fleet
   readonly time: TimeFormat
@@ -74,6 +79,8 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
     route({
       method: 'GET',
       path: '/hosts',
+      name: 'listHosts',
+      sortable,
       scope: 'host:read',
       tag: 'Hosts',
       summary: 'Hosts of the fleet',
@@ -85,7 +92,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
           .hosts()
           .map((host) => hostRow(host, { caller, containers: guests.get(host.id) ?? 0, time }))
         return listAnswer(rows, query, {
-          sortable: ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'],
+          sortable,
           filters: ['status', 'name'],
         })
       },
@@ -93,6 +100,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
     route({
       method: 'GET',
       path: '/hosts/{id}',
+      name: 'getHost',
       scope: 'host:read',
       tag: 'Hosts',
       summary: 'One host',
@@ -108,11 +116,13 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'POST',
       path: '/hosts',
+      name: 'createHost',
       scope: 'host:manage',
       audit: 'host.create',
       tag: 'Hosts',
       summary: 'Adds a host; its agent joins with the token',
       body: CreateBodySchema,
+      example: { name: 'node1', address: '192.0.2.20:7443' },
       data: CreatedSchema,
       statuses: [201],
       errors: ['name_conflict', 'address_in_use', 'invalid_state'],
@@ -129,6 +139,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'POST',
       path: '/hosts/{id}/join-token',
+      name: 'createJoinToken',
       scope: 'host:manage',
       audit: 'host.join_token',
       tag: 'Hosts',
@@ -152,12 +163,14 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'PATCH',
       path: '/hosts/{id}',
+      name: 'updateHost',
       scope: 'host:manage',
       audit: 'host.update',
       tag: 'Hosts',
       summary: 'Changes name, address or draining; only the fields sent',
       params: HostPathSchema,
       body: ChangeBodySchema,
+      example: { draining: true },
       data: HostRowSchema,
       errors: ['name_conflict', 'address_in_use'],
       handle: (context) => changeHost({ fleet, time }, context),
@@ -165,6 +178,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'DELETE',
       path: '/hosts/{id}',
+      name: 'deleteHost',
       scope: 'host:manage',
       audit: 'host.delete',
       tag: 'Hosts',
@@ -195,7 +209,8 @@ async function changeHost(
   const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
   await fleet.hosts.updateHost(params.id, change)
-  return { message: 'host changed', data: getRow({ view: fleet.view, time }, caller, params.id) }
+  const message = detail.length > 0 ? 'host changed' : nothingToChange
+  return { message, data: getRow({ view: fleet.view, time }, caller, params.id) }
 }
 
 /** Only the fields that are meant: bodies may hold more. */

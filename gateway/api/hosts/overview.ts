@@ -50,6 +50,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/dashboard',
+      name: 'getDashboard',
       scope: 'dashboard:read',
       tag: 'Overview',
       summary: 'Containers of the fleet, counted',
@@ -60,6 +61,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/host-info',
+      name: 'getHostInfo',
       scope: 'host:read',
       tag: 'Overview',
       summary: 'Resources of a host, as last reported',
@@ -71,6 +73,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/host-report',
+      name: 'getHostReport',
       scope: 'host:read',
       tag: 'Overview',
       summary: 'Condition of a host',

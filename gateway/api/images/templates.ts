@@ -19,6 +19,7 @@ const TemplateSchema = Type.Object({
 })
 type TemplateRow = Static<typeof TemplateSchema>
 
+const sortable = ['id', 'name', 'distro', 'release', 'arch'] as const
 const textFilter = Type.String({ maxLength: 64 })
 
 export function templateRoutes({ view }: { view: FleetView }): Route[] {
@@ -26,6 +27,8 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
     route({
       method: 'GET',
       path: '/templates',
+      name: 'listTemplates',
+      sortable,
       scope: 'image:read',
       tag: 'Templates',
       summary: 'What containers can be created from',
@@ -38,7 +41,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
       data: Type.Array(TemplateSchema),
       handle: ({ query }) =>
         listAnswer(templateRows(view, query.host_id), query, {
-          sortable: ['id', 'name', 'distro', 'release', 'arch'],
+          sortable,
           filters: ['type', 'distro', 'arch'],
         }),
     }),

@@ -13,7 +13,14 @@ import { planTraffic } from '../guests/plan-settings.js'
 import { route, type Route } from '../../http/route.js'
 import { localTimeSchema } from '../../http/schema.js'
 import { trafficFields } from '../guests/setting-schemas.js'
-import { changeSetting, describeFields } from '../guests/settings.js'
+import {
+  changeSetting,
+  describeFields,
+  leaveSetting,
+  nothingToChange,
+  updatedAnswer,
+  UpdatedSchema,
+} from '../guests/settings.js'
 import { getVisibleGuest } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
@@ -65,6 +72,7 @@ function readRoute(fleet: Fleet): Route {
     ...common,
     method: 'GET',
     path: '/containers/{id}/traffic',
+    name: 'getTraffic',
     scope: 'container:read',
     summary: 'What a container has sent and received in the current period',
     data: TrafficSchema,
@@ -83,6 +91,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       ...change,
       method: 'POST',
       path: '/containers/{id}/traffic-reset',
+      name: 'resetTraffic',
       audit: 'container.traffic_reset',
       summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
       handle: async (context) => {
@@ -96,16 +105,25 @@ function changeRoutes(fleet: Fleet): Route[] {
       ...change,
       method: 'PUT',
       path: '/containers/{id}/traffic-limit',
+      name: 'updateTrafficLimit',
       audit: 'container.traffic_limit',
       summary: 'Changes the fields sent of a monthly quota; the others stay',
       body: TrafficBodySchema,
+      example: { traffic_mode: 'total', monthly_traffic_gb: 1000, traffic_action: 'throttle' },
+      data: UpdatedSchema,
       handle: async (context) => {
-        const wanted = planTraffic(context.body)
-        const detail = describeFields(pickSent(context.body))
+        const { body } = context
+        const wanted = planTraffic(body)
+        const sent = pickSent(body)
+        if (Object.keys(sent).length === 0) {
+          await leaveSetting(fleet, context)
+          return updatedAnswer(nothingToChange, body, TrafficBodySchema)
+        }
+        const detail = describeFields(sent)
         await changeSetting(fleet, context, detail, (settings, target) =>
           settings.setTrafficLimit({ ...target, ...wanted }),
         )
-        return { message: 'traffic limit updated' }
+        return updatedAnswer('traffic limit updated', body, TrafficBodySchema)
       },
     }),
   ]

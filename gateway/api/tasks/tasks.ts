@@ -10,6 +10,7 @@ import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
 import { getVisibleOperation, visibleOperations } from '../guests/visible.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
+const sortable = ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'] as const
 const textFilter = Type.String({ maxLength: 64 })
 
 const TaskListQuery = listQuery({
@@ -26,6 +27,8 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks',
+      name: 'listTasks',
+      sortable,
       scope: 'task:read',
       tag: 'Tasks',
       summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
@@ -36,7 +39,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
           visibleOperations(fleet.view, caller).map((operation) => taskRow(operation, time)),
           query,
           {
-            sortable: ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'],
+            sortable,
             filters: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
           },
         ),
@@ -44,6 +47,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks/{task_id}',
+      name: 'getTask',
       scope: 'task:read',
       tag: 'Tasks',
       summary: 'One task',
@@ -56,6 +60,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'DELETE',
       path: '/tasks/{task_id}',
+      name: 'deleteTask',
       scope: 'task:delete',
       audit: 'task.delete',
       tag: 'Tasks',
