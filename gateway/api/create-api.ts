@@ -24,6 +24,8 @@ import { routingRoutes } from './network/routing.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { templateRoutes } from './images/templates.js'
 import { trafficRoutes } from './network/traffic.js'
+import { tagTexts } from './tags.js'
+import { unsupportedRoutes } from './unsupported.js'
 
 export interface ApiOptions {
   readonly fleet: Fleet
@@ -49,7 +51,7 @@ export interface Api {
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log } = options
   const routes = allRoutes(options)
-  const document = buildOpenApi(routes, options.version)
+  const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
   const metrics = createMetrics(fleet.view, access.health)
   const isClosing = () => options.isClosing()
   const pages = [
@@ -80,5 +82,6 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
+    ...unsupportedRoutes(),
   ]
 }

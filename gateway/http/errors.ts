@@ -27,6 +27,29 @@ const statusByCode: Readonly<Record<string, number>> = {
   agent_error: 502,
 }
 
+/** Statuses of the other public codes; what is not among them is 400. */
+const statusOfOthers: Readonly<Record<string, number>> = {
+  ...Object.fromEntries(['unauthorized', 'key_disabled', 'key_expired'].map((code) => [code, 401])),
+  ...Object.fromEntries(['insufficient_scope', 'ip_not_allowed'].map((code) => [code, 403])),
+  not_found: 404,
+  ...Object.fromEntries(
+    [
+      ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
+      ...['resource_exhausted', 'memory_in_use'],
+    ].map((code) => [code, 409]),
+  ),
+  internal_error: 500,
+  host_offline: 503,
+  store_unavailable: 503,
+  agent_timeout: 504,
+}
+
+/** For the document. @param unsupported of an endpoint that does not exist yet, not of a field */
+export function statusOfCode(code: string, unsupported: boolean): number {
+  if (code === 'unsupported' && unsupported) return 501
+  return statusByCode[code] ?? statusOfOthers[code] ?? 400
+}
+
 const retryAfterSeconds = '5'
 /** Attempts are counted by the minute. */
 const retryLimitedAfterSeconds = '60'

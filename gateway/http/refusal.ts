@@ -80,7 +80,7 @@ function rangeOf({ minimum, maximum }: Rules = {}): string {
 }
 
 function describedRule({ description }: Rules = {}): string {
-  return description === undefined ? 'has the wrong form' : `must be as described: ${description}`
+  return description === undefined ? 'has the wrong form' : `must be: ${description.replace(/\.$/, '')}`
 }
 
 /** Of the field's own schema, or else what stands at its place in a right body. */

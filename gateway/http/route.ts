@@ -80,6 +80,8 @@ export interface Route<
   readonly statuses?: readonly number[]
   /** Fields that `sort` may name. */
   readonly sortable?: readonly string[]
+  /** The contract has it, this version does not: it answers 501 and does nothing. */
+  readonly unsupported?: boolean
   /** Error codes beyond the common ones, see `failuresOf`, for the document. */
   readonly errors?: readonly string[]
   handle(

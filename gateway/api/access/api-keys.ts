@@ -67,19 +67,25 @@ const UpdateRowSchema = Type.Object({
   disabled: Type.Boolean(),
   container_uuids: Type.Array(Type.String()),
 })
-const CreateRowSchema = Type.Object({
-  ...UpdateRowSchema.properties,
-  key: Type.String({ description: 'The whole key. It is shown here and never again.' }),
-  ip_whitelist: Type.String(),
-})
-const ListRowSchema = Type.Object({
-  ...UpdateRowSchema.properties,
-  ip_whitelist: Type.String(),
-  created_at: TimeSchema,
-  created_by: Type.Integer({ description: 'Id of the key that made it and bounds it; 0: none.' }),
-  last_used: TimeSchema,
-  last_used_ip: Type.String(),
-})
+const CreateRowSchema = Type.Object(
+  {
+    ...UpdateRowSchema.properties,
+    key: Type.String({ description: 'The whole key. It is shown here and never again.' }),
+    ip_whitelist: Type.String(),
+  },
+  { title: 'CreatedApiKey' },
+)
+const ListRowSchema = Type.Object(
+  {
+    ...UpdateRowSchema.properties,
+    ip_whitelist: Type.String(),
+    created_at: TimeSchema,
+    created_by: Type.Integer({ description: 'Id of the key that made it and bounds it; 0: none.' }),
+    last_used: TimeSchema,
+    last_used_ip: Type.String(),
+  },
+  { title: 'ApiKey' },
+)
 type ListRow = Static<typeof ListRowSchema>
 
 const PathSchema = Type.Object({ id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) })

@@ -13,16 +13,19 @@ import { QueuedSchema, taskStatusOf } from '../tasks/task-row.js'
 import { getVisibleGuest, refuseBound } from './visible.js'
 import { ContainerPathSchema } from './containers.js'
 
-const CreatedSchema = Type.Object({
-  task_id: Type.String(),
-  id: Type.Integer(),
-  uuid: Type.String(),
-  name: Type.String(),
-  status: GuestStatusSchema,
-  action: Type.Literal('create'),
-  ssh_port: Type.Integer(),
-  ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
-})
+const CreatedSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    id: Type.Integer(),
+    uuid: Type.String(),
+    name: Type.String(),
+    status: GuestStatusSchema,
+    action: Type.Literal('create'),
+    ssh_port: Type.Integer(),
+    ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
+  },
+  { title: 'CreatedContainer' },
+)
 
 type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody>

@@ -18,17 +18,20 @@ export const ContainerPathSchema = Type.Object({
   id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
 })
 
-const UsageSchema = Type.Object({
-  cpu_usage_pct: Type.Number(),
-  cpu_usage_usec: Type.Integer(),
-  memory_usage_bytes: Type.Integer(),
-  disk_usage_bytes: Type.Integer(),
-  network_rx_bytes: Type.Integer(),
-  network_tx_bytes: Type.Integer(),
-  load1: Type.Number(),
-  load5: Type.Number(),
-  load15: Type.Number(),
-})
+const UsageSchema = Type.Object(
+  {
+    cpu_usage_pct: Type.Number(),
+    cpu_usage_usec: Type.Integer(),
+    memory_usage_bytes: Type.Integer(),
+    disk_usage_bytes: Type.Integer(),
+    network_rx_bytes: Type.Integer(),
+    network_tx_bytes: Type.Integer(),
+    load1: Type.Number(),
+    load5: Type.Number(),
+    load15: Type.Number(),
+  },
+  { title: 'ContainerUsage' },
+)
 
 const textFilter = Type.String({ maxLength: 64 })
 const filters = {

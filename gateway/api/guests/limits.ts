@@ -15,11 +15,14 @@ import {
 } from './settings.js'
 import { ContainerPathSchema } from './containers.js'
 
-const LimitsBodySchema = Type.Object({
-  vcpu: Type.Optional(Type.Number({ ...vcpuBounds, ...zeroIsAbsent, description: '0: as it is.' })),
-  ram_mb: Type.Optional(Type.Integer({ ...ramBounds, ...zeroIsAbsent, description: '0: as it is.' })),
-  ...rateFields,
-})
+const LimitsBodySchema = Type.Object(
+  {
+    vcpu: Type.Optional(Type.Number({ ...vcpuBounds, ...zeroIsAbsent, description: '0: as it is.' })),
+    ram_mb: Type.Optional(Type.Integer({ ...ramBounds, ...zeroIsAbsent, description: '0: as it is.' })),
+    ...rateFields,
+  },
+  { title: 'ResourceLimit' },
+)
 type LimitsBody = Static<typeof LimitsBodySchema>
 const ExpiryBodySchema = Type.Object({ expires_at: ExpirySchema })
 

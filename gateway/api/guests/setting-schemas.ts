@@ -27,20 +27,27 @@ export const HostIpSchema = Type.String({
 export const ProtocolSchema = oneOf(['tcp', 'udp'])
 
 /** A port mapping that is asked for. */
-export const MappingBodySchema = Type.Object({
-  protocol: optional(oneOf(['tcp', 'udp'], 'Default tcp.')),
-  container_port: port(1),
-  host_port: optional(port(0, '0 or absent: one is picked.')),
-  host_ip: optional(HostIpSchema),
-  container_port_end: optional(port(0, 'Last port of a range; it follows from host_port_end where absent.')),
-  host_port_end: optional(port(0, 'Last port of a range; it follows from container_port_end where absent.')),
-  description: optional(
-    Type.String({
-      pattern: descriptionPattern,
-      description: 'At most 200 printable characters on one line.',
-    }),
-  ),
-})
+export const MappingBodySchema = Type.Object(
+  {
+    protocol: optional(oneOf(['tcp', 'udp'], 'Default tcp.')),
+    container_port: port(1),
+    host_port: optional(port(0, '0 or absent: one is picked.')),
+    host_ip: optional(HostIpSchema),
+    container_port_end: optional(
+      port(0, 'Last port of a range; it follows from host_port_end where absent.'),
+    ),
+    host_port_end: optional(
+      port(0, 'Last port of a range; it follows from container_port_end where absent.'),
+    ),
+    description: optional(
+      Type.String({
+        pattern: descriptionPattern,
+        description: 'At most 200 printable characters on one line.',
+      }),
+    ),
+  },
+  { title: 'NewPortMapping' },
+)
 
 export const MappingChangeSchema = Type.Partial(MappingBodySchema)
 

@@ -20,36 +20,42 @@ const AddressSchema = Type.String({
 })
 const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 
-const HostRowSchema = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  address: Type.String(),
-  status: StateSchema,
-  draining: Type.Boolean({ description: 'Takes no new containers.' }),
-  containers: count,
-  created_at: TimeSchema,
-  last_seen: TimeSchema,
-  certificate_expires_at: TimeSchema,
-  version: Type.String({ description: 'Of the agent.' }),
-  hostname: Type.String(),
-  kernel: Type.String(),
-  lxc: Type.Boolean(),
-  kvm: Type.Boolean(),
-  kvm_acceleration: Type.String(),
-  storage: Type.String(),
-  cgroup_version: count,
-  cpu_cores: count,
-  ram_total_mb: count,
-  disk_total_gb: count,
-  warnings: Type.Array(Type.String()),
-})
+const HostRowSchema = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    address: Type.String(),
+    status: StateSchema,
+    draining: Type.Boolean({ description: 'Takes no new containers.' }),
+    containers: count,
+    created_at: TimeSchema,
+    last_seen: TimeSchema,
+    certificate_expires_at: TimeSchema,
+    version: Type.String({ description: 'Of the agent.' }),
+    hostname: Type.String(),
+    kernel: Type.String(),
+    lxc: Type.Boolean(),
+    kvm: Type.Boolean(),
+    kvm_acceleration: Type.String(),
+    storage: Type.String(),
+    cgroup_version: count,
+    cpu_cores: count,
+    ram_total_mb: count,
+    disk_total_gb: count,
+    warnings: Type.Array(Type.String()),
+  },
+  { title: 'Host' },
+)
 type HostRow = Static<typeof HostRowSchema>
 
-const JoinTokenSchema = Type.Object({
-  join_token: Type.String({ description: 'One-time; only here.' }),
-  expires_at: TimeSchema,
-  command: Type.String({ description: 'To be run as root on the host.' }),
-})
+const JoinTokenSchema = Type.Object(
+  {
+    join_token: Type.String({ description: 'One-time; only here.' }),
+    expires_at: TimeSchema,
+    command: Type.String({ description: 'To be run as root on the host.' }),
+  },
+  { title: 'JoinToken' },
+)
 const CreatedSchema = Type.Object({ host: HostRowSchema, ...JoinTokenSchema.properties })
 const CreateBodySchema = Type.Object({ name: HostNameSchema, address: AddressSchema })
 const ChangeBodySchema = Type.Object({

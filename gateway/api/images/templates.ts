@@ -5,18 +5,21 @@ import { getNamedHost } from '../hosts/host-choice.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
 
-const TemplateSchema = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  distro: Type.String(),
-  release: Type.String(),
-  arch: Type.String(),
-  description: Type.String(),
-  type: VirtualizationSchema,
-  available: Type.Boolean({
-    description: 'The image is there on at least one host; else its first use builds it.',
-  }),
-})
+const TemplateSchema = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    distro: Type.String(),
+    release: Type.String(),
+    arch: Type.String(),
+    description: Type.String(),
+    type: VirtualizationSchema,
+    available: Type.Boolean({
+      description: 'The image is there on at least one host; else its first use builds it.',
+    }),
+  },
+  { title: 'Template' },
+)
 type TemplateRow = Static<typeof TemplateSchema>
 
 const sortable = ['id', 'name', 'distro', 'release', 'arch'] as const

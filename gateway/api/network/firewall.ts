@@ -29,20 +29,26 @@ const ruleFields = {
 const sourceIp = 'The other side: address, CIDR or range `A-B`; empty: any.'
 const port = 'Of the side that is connected to: `80`, `80,443`, `1000-2000`; tcp and udp only; empty: any.'
 
-const RuleSchema = Type.Object({
-  id: Type.String(),
-  ...ruleFields,
-  network: oneOf(networks),
-  source_ip: Type.String({ description: sourceIp }),
-  port: Type.String({ description: port }),
-  description: Type.String(),
-})
+const RuleSchema = Type.Object(
+  {
+    id: Type.String(),
+    ...ruleFields,
+    network: oneOf(networks),
+    source_ip: Type.String({ description: sourceIp }),
+    port: Type.String({ description: port }),
+    description: Type.String(),
+  },
+  { title: 'FirewallRule' },
+)
 
-const FirewallSchema = Type.Object({
-  enabled: Type.Boolean(),
-  default_action: oneOf(actions, 'For what no rule matches.'),
-  rules: Type.Array(RuleSchema, { description: 'The first that matches decides.' }),
-})
+const FirewallSchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    default_action: oneOf(actions, 'For what no rule matches.'),
+    rules: Type.Array(RuleSchema, { description: 'The first that matches decides.' }),
+  },
+  { title: 'Firewall' },
+)
 type FirewallRow = Static<typeof FirewallSchema>
 
 /** Lists of ports are bounded by their number, not their length. */
@@ -50,23 +56,26 @@ const maxText = 1024
 const text = (description: string, more: object = {}) =>
   optional(Type.String({ ...more, maxLength: maxText, description }))
 
-const FirewallBodySchema = Type.Object({
-  enabled: Type.Boolean(),
-  default_action: optional(oneOf(actions, 'Required where it is on; else absent: as it is.')),
-  rules: optional(
-    Type.Array(
-      Type.Object({
-        id: text('As read; absent for a new rule.', trimmed),
-        ...ruleFields,
-        network: optional(oneOf(networks, 'Default all.')),
-        source_ip: text(sourceIp, trimmed),
-        port: text(port, { ...trimmed, ...numeric }),
-        description: text('One line.'),
-      }),
-      { ...restricts, maxItems: networkLimits.firewallRules, description: 'Absent: as they are.' },
+const FirewallBodySchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    default_action: optional(oneOf(actions, 'Required where it is on; else absent: as it is.')),
+    rules: optional(
+      Type.Array(
+        Type.Object({
+          id: text('As read; absent for a new rule.', trimmed),
+          ...ruleFields,
+          network: optional(oneOf(networks, 'Default all.')),
+          source_ip: text(sourceIp, trimmed),
+          port: text(port, { ...trimmed, ...numeric }),
+          description: text('One line.'),
+        }),
+        { ...restricts, maxItems: networkLimits.firewallRules, description: 'Absent: as they are.' },
+      ),
     ),
-  ),
-})
+  },
+  { title: 'NewFirewall' },
+)
 type FirewallBody = Static<typeof FirewallBodySchema>
 
 const common = {

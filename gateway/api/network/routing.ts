@@ -46,12 +46,15 @@ const PrefixesSchema = Type.Array(
 
 const { min: minimum, max: maximum } = networkLimits.natPort
 const port = Type.Integer({ minimum, maximum })
-const RoutingBodySchema = Type.Object({
-  items: optional(PoolSchema),
-  public_ipv4_addresses: optional(PoolSchema),
-  ipv6_prefixes: optional(PrefixesSchema),
-  nat4_port_range: optional(Type.Object({ start: port, end: port })),
-})
+const RoutingBodySchema = Type.Object(
+  {
+    items: optional(PoolSchema),
+    public_ipv4_addresses: optional(PoolSchema),
+    ipv6_prefixes: optional(PrefixesSchema),
+    nat4_port_range: optional(Type.Object({ start: port, end: port })),
+  },
+  { title: 'NewRouting' },
+)
 type RoutingBody = Static<typeof RoutingBodySchema>
 
 const changedFields = [

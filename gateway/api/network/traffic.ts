@@ -27,28 +27,34 @@ import { ContainerPathSchema } from '../guests/containers.js'
 const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })
 const bytes = (description: string) => Type.Integer({ minimum: 0, description })
 
-const TrafficSchema = Type.Object({
-  mode: TrafficModeSchema,
-  limit_gb: gb,
-  in_limit_gb: gb,
-  out_limit_gb: gb,
-  total_used_bytes: bytes(
-    'IP packets with their headers, of what left the host or came from outside. What TCP sends in one piece to be ' +
-      'segmented later counts with one header: up to some 3.5 % less than on the wire. Up to 9 s old where no ' +
-      'container of the host has a quota, else 3 s (`traffic.interval_seconds` in `agent.yaml`).',
-  ),
-  rx_used_bytes: bytes('What the container received.'),
-  tx_used_bytes: bytes('What it sent.'),
-  used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
-  reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
-  period_start: Type.String({ pattern: '^(\\d{4}-\\d{2}-\\d{2})?$', description: 'Day on which it began.' }),
-  resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
-  utc_offset: Type.String({
-    pattern: '^[+-]\\d{2}:\\d{2}$',
-    description: 'Of that time zone at `resets_at`.',
-  }),
-  action: TrafficActionSchema,
-})
+const TrafficSchema = Type.Object(
+  {
+    mode: TrafficModeSchema,
+    limit_gb: gb,
+    in_limit_gb: gb,
+    out_limit_gb: gb,
+    total_used_bytes: bytes(
+      'IP packets with their headers, of what left the host or came from outside. What TCP sends in one piece to be ' +
+        'segmented later counts with one header: up to some 3.5 % less than on the wire. Up to 9 s old where no ' +
+        'container of the host has a quota, else 3 s (`traffic.interval_seconds` in `agent.yaml`).',
+    ),
+    rx_used_bytes: bytes('What the container received.'),
+    tx_used_bytes: bytes('What it sent.'),
+    used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
+    reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
+    period_start: Type.String({
+      pattern: '^(\\d{4}-\\d{2}-\\d{2})?$',
+      description: 'Day on which it began.',
+    }),
+    resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
+    utc_offset: Type.String({
+      pattern: '^[+-]\\d{2}:\\d{2}$',
+      description: 'Of that time zone at `resets_at`.',
+    }),
+    action: TrafficActionSchema,
+  },
+  { title: 'Traffic' },
+)
 type TrafficRow = Static<typeof TrafficSchema>
 
 const TrafficBodySchema = Type.Object(trafficFields)

@@ -66,7 +66,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       tag: 'Tasks',
       summary: 'Cancels a pending task, removes an ended one',
       params: TaskPathSchema,
-      errors: ['task_running'],
+      errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
     }),
   ]
