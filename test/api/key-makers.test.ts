@@ -109,6 +109,11 @@ describe('API keys and who made them', () => {
     ])
     const own = await startTestGateway()
     try {
+      const limited = await own.makeKey({ scopes: ['apikey:*'] })
+      for (const body of [{ disabled: true }, { scopes: ['apikey:read'] }, {}]) {
+        const { status, body: answer } = await own.request('PATCH', '/api-keys/1', { key: limited, body })
+        expect([status, answer.code], 'beyond its rights').to.deep.equal([403, 'insufficient_scope'])
+      }
       for (const [method, options] of [
         ['DELETE', {}],
         ['PATCH', { body: { disabled: true } }],

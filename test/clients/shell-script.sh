@@ -19,7 +19,10 @@ api() {
 }
 
 # field NAME: the last value of that name in the JSON on standard input.
-field() { echo "$(sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p")"; }
+field() {
+  sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p"
+  echo # the answer does not end its line
+}
 
 # follow TASK: waits for its end.
 follow() {
