@@ -18,11 +18,14 @@ export interface ErrorOptions {
   cause?: unknown
   /** Name of the offending input field, in the API's spelling. */
   field?: string
+  /** When another attempt may turn out better. */
+  retryAfterSeconds?: number
 }
 
 export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
+  readonly retryAfterSeconds: number | undefined
   /** What was asked has been taken back: what was before is in force. */
   undone = false
 
@@ -34,6 +37,7 @@ export class BerthError extends Error {
   ) {
     super(message, { cause: options.cause })
     this.field = options.field
+    this.retryAfterSeconds = options.retryAfterSeconds
   }
 }
 

@@ -31,10 +31,14 @@ export function parseEntry(id: string, start: Fields, outcome: Fields | undefine
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   return {
     ...{ action, user, address, requestId, containerUuid },
-    keyId: Number(start['key_id'] ?? 0),
+    keyId: keyIdOf(start),
     timeMs: Number(id.slice(0, id.indexOf('-'))),
     target: outcome?.['target'] || (start['target'] ?? ''),
     detail: outcome ? detail : outcomeUnknown,
     success: success === '1',
   }
+}
+
+function keyIdOf({ key_id: text = '0' }: Fields): number {
+  return Number(text)
 }

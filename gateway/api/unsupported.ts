@@ -84,6 +84,7 @@ export function unsupportedRoutes(): Route[] {
 function refusalRoute(tag: string, [method, path, scope, name]: Endpoint): Route {
   return route({
     ...{ method, path, scope, name, tag },
+    bound: 'same',
     ...(method === 'GET' ? {} : { audit: false }),
     summary: 'Does not exist in this version',
     unsupported: true,

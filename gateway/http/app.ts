@@ -3,13 +3,16 @@ import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
 import { BerthError } from '../../shared/errors.js'
+import { sourceOf } from '../../shared/source-address.js'
+import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
+import { drainRest } from './body.js'
 import { createClientAddressReader } from './client-address.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
 import { collapseSlashes, tidyHeaders } from './leniency.js'
-import type { AccessControl } from './pipeline.js'
+import type { AccessControl } from '../access/contract.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
@@ -25,6 +28,7 @@ export interface AppOptions {
   readonly routes: readonly Route[]
   readonly pages: readonly Page[]
   readonly access: AccessControl
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
   /** Addresses or CIDRs. */
   readonly trustedProxies: readonly string[]
@@ -47,8 +51,8 @@ export function createApp(options: AppOptions): Koa {
     const exchange = openExchange(ctx.req, readAddress(ctx.req))
     ctx.state['exchange'] = exchange
     ctx.respond = false
-    const reply = await replyTo(ctx, next)
-    sendReply(ctx.res, reply, exchange.requestId, options.maxBodyBytes)
+    const reply = await replyTo(ctx, options.access, next)
+    sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
     const seconds = (performance.now() - exchange.startedAtMs) / 1000
     options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
     logRequest(options.log, ctx, reply.status, seconds)
@@ -74,12 +78,16 @@ function createRouter(options: AppOptions): Router {
   return router
 }
 
-async function replyTo(ctx: ExchangeContext, next: () => Promise<unknown>): Promise<Reply> {
+async function replyTo(
+  ctx: ExchangeContext,
+  { addresses }: Pick<AccessControl, 'addresses'>,
+  next: () => Promise<unknown>,
+): Promise<Reply> {
   const exchange: Exchange = ctx.state.exchange
   try {
     checkProtocol(ctx.req)
     checkTarget(ctx)
-    await next()
+    await withinLimits(addresses, ctx, next)
     return exchange.reply ?? unmatched(ctx)
   } catch (error) {
     exchange.error = error
@@ -93,6 +101,21 @@ function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
     throw new BerthError('invalid', 'invalid_request', 'the request has no Host header')
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
     throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
+}
+
+/** Whoever watches over the gateway is let in when others flood it. */
+const unlimitedPages: readonly string[] = ['/healthz', '/readyz']
+
+/** @throws {BerthError} `rate_limited` for a source with too many requests, whoever sends them */
+async function withinLimits(
+  addresses: AccessControl['addresses'],
+  ctx: ExchangeContext,
+  next: () => Promise<unknown>,
+): Promise<unknown> {
+  if (unlimitedPages.includes(ctx.path)) return next()
+  const { exchange } = ctx.state
+  const source = sourceOf(exchange.address)
+  return addresses.within(source, exchange, next)
 }
 
 /** Koa parses the target lazily and throws on one that is no URL. */

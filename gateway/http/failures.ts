@@ -26,7 +26,7 @@ export function failuresOf(route: Route): Failures {
 function partCodes(route: Route): string[] {
   const isWrite = route.method !== 'GET'
   return [
-    ...(route.scope === 'any' ? [] : ['insufficient_scope']),
+    ...(route.scope === 'any' && route.bound !== 'refused' ? [] : ['insufficient_scope']),
     ...(route.params ? ['not_found'] : []),
     ...(isWrite ? ['invalid_body', 'payload_too_large', 'unsupported_media_type'] : []),
     ...(route.body ? ['missing_field', 'invalid_json'] : []),

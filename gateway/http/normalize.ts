@@ -49,7 +49,7 @@ export type Normalize = (value: Record<string, unknown>) => Record<string, unkno
 
 /** @param creates the request makes something new, so that there is nothing that could stay as it is */
 export function compileNormalizer(schema: TSchema, creates: boolean): Normalize {
-  const read = readerOf(schema as Schema, creates)
+  const read = readerOf(schema, creates)
   return (value) => read(value, '') as Record<string, unknown>
 }
 
@@ -74,6 +74,7 @@ function readerOf(schema: Schema, creates: boolean): Read {
       return readBoolean
     case 'string':
       return (value) => readText(schema, value)
+    case undefined:
     default:
       return (value) => value
   }

@@ -3,6 +3,13 @@ import type { Route } from './route.js'
 
 const text = { type: 'string' }
 
+/** Absent where nobody knows yet who asks. */
+function rate(description: string): Json {
+  return { required: false, description, schema: { type: 'string', pattern: '^\\d+$' } }
+}
+
+const everywhere = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
+
 /** Headers of responses, once each. */
 export const documentedHeaders: Readonly<Record<string, Json>> = {
   'X-Request-Id': {
@@ -25,6 +32,9 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
     description: 'Seconds after which another attempt may do better.',
     schema: { type: 'string', pattern: '^\\d+$' },
   },
+  'RateLimit-Limit': rate('Requests a second for this caller.'),
+  'RateLimit-Remaining': rate('Left of them at this moment.'),
+  'RateLimit-Reset': rate('Seconds until all are left again.'),
   'WWW-Authenticate': { required: true, description: 'How to authenticate.', schema: text },
   'Idempotency-Replayed': {
     required: false,
@@ -35,7 +45,7 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
 
 export function successHeaders(route: Route): Json {
   return refer([
-    'X-Request-Id',
+    ...everywhere,
     ...(route.sortable ? ['X-Total-Count'] : []),
     ...(route.method === 'GET' ? ['ETag'] : []),
     ...(route.method === 'POST' ? ['Idempotency-Replayed'] : []),
@@ -44,7 +54,7 @@ export function successHeaders(route: Route): Json {
 
 export function failureHeaders(status: number): Json {
   return refer([
-    'X-Request-Id',
+    ...everywhere,
     ...(status === 401 ? ['WWW-Authenticate'] : []),
     ...(status === 429 || status === 503 ? ['Retry-After'] : []),
     ...(status === 400 || status === 403 || status === 422 ? ['Idempotency-Replayed'] : []),

@@ -45,6 +45,7 @@ const introduction = [
   'Reads carry an `ETag`. POST takes an `Idempotency-Key`: the same key and body replay the first answer, unless ' +
     'that was 404, 409, 412, 429 or 5xx: then the repeat runs.',
   'Changes of a container take `If-Match` with the `ETag` of its detail: what was changed meanwhile is 412.',
+  '`RateLimit-Limit`, `-Remaining` and `-Reset` tell what a key may still send; beyond it is 429 with `Retry-After`.',
   'Types are shown as they should be sent. Numbers and booleans are taken as text too, words in any case, `null` and ' +
     'empty text in optional fields as absent; in fields that restrict they never widen. Unknown fields are ignored.',
   'What answers 501 belongs to the interface, and does not exist in this version.',
@@ -58,10 +59,11 @@ function tagOf(name: string, tags: DocumentOptions['tags']): Json {
 
 function operationOf(route: Route, schemas: SharedSchemas): Json {
   const scope = route.scope === 'any' ? 'Any valid key.' : `Needs scope \`${route.scope}\`.`
+  const bound = route.bound === 'refused' ? ' Not for keys that are bound to containers.' : ''
   return {
     operationId: route.name,
     summary: route.summary,
-    description: scope,
+    description: scope + bound,
     tags: [route.tag],
     parameters: [
       ...pathParameters(route, schemas),

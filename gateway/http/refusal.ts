@@ -48,38 +48,37 @@ const formats: Readonly<Record<string, string>> = {
   uuid: 'must be a uuid',
 }
 
-function ruleOf(error: ErrorObject | undefined): string {
-  const limit = Number(error?.params['limit'])
-  switch (error?.keyword) {
-    case 'enum':
-      return `must be one of ${(error.params['allowedValues'] as unknown[]).join(', ')}`
-    case 'type':
-      return types[String(error.params['type'])] ?? 'is of the wrong type'
-    case 'format':
-      return formats[String(error.params['format'])] ?? 'has the wrong form'
-    case 'minimum':
-    case 'maximum':
-      return rangeOf(error.parentSchema as Rules)
-    case 'minLength':
-      return limit === 1 ? 'must not be empty' : `must have at least ${limit} characters`
-    case 'maxLength':
-      return `may have at most ${limit} characters`
-    case 'minItems':
-      return `must have at least ${limit} ${limit === 1 ? 'entry' : 'entries'}`
-    case 'maxItems':
-      return `may have at most ${limit} entries`
-    default:
-      return describedRule(error?.parentSchema as Rules | undefined)
-  }
+type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => string
+
+const entriesText = (count: unknown): string => `${String(count)} ${count === 1 ? 'entry' : 'entries'}`
+
+/** By the keyword that was broken. */
+const rules: Readonly<Record<string, Describe>> = {
+  enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
+  type: ({ type }) => types[String(type)] ?? 'is of the wrong type',
+  format: ({ format }) => formats[String(format)] ?? 'has the wrong form',
+  minimum: (_, schema) => rangeOf(schema),
+  maximum: (_, schema) => rangeOf(schema),
+  minLength: ({ limit }) =>
+    limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`,
+  maxLength: ({ limit }) => `may have at most ${String(limit)} characters`,
+  minItems: ({ limit }) => `must have at least ${entriesText(limit)}`,
+  maxItems: ({ limit }) => `may have at most ${entriesText(limit)}`,
 }
 
-function rangeOf({ minimum, maximum }: Rules = {}): string {
+function ruleOf(error: ErrorObject | undefined): string {
+  const schema = (error?.parentSchema ?? {}) as Rules
+  const describe = error && rules[error.keyword]
+  return describe ? describe(error.params, schema) : describedRule(schema)
+}
+
+function rangeOf({ minimum, maximum }: Rules): string {
   if (minimum === undefined || maximum === undefined)
     return minimum === undefined ? `may be at most ${maximum}` : `must be at least ${minimum}`
   return `must be from ${minimum} to ${maximum}`
 }
 
-function describedRule({ description }: Rules = {}): string {
+function describedRule({ description }: Rules): string {
   return description === undefined ? 'has the wrong form' : `must be: ${description.replace(/\.$/, '')}`
 }
 

@@ -1,4 +1,4 @@
-import type { Route } from './route.js'
+import type { Bound, Route } from './route.js'
 
 const scopePattern = /^(any|[a-z0-9]+:[a-z]+)$/
 const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
@@ -7,7 +7,7 @@ const namePattern = /^[a-z]+([A-Z][a-z0-9]*)*$/
 
 /**
  * The rules of the table. @throws {Error} naming the route: without a scope nobody would be kept out, without
- * an audit action a change would leave no trace
+ * its bound a caller might see others' guests, without an audit action a change would leave no trace
  */
 export function checkRoutes(routes: readonly Route[]): void {
   const seen = new Set<string>()
@@ -19,15 +19,36 @@ export function checkRoutes(routes: readonly Route[]): void {
     }
     if (!pathPattern.test(route.path)) refuse('bad path')
     if (!scopePattern.test(String(route.scope))) refuse('has no scope')
+    refuseUnbounded(route, refuse)
     if (route.method !== 'GET' && (route.audit ?? '') === '') refuse('has no audit action')
-    if (!namePattern.test(route.name ?? '')) refuse('has no name')
-    if (names.has(route.name)) refuse(`has the name of another, ${route.name}`)
-    if (route.body && route.example === undefined) refuse('has no example of its body')
-    names.add(route.name)
+    refuseNameless(route, names, refuse)
     const key = `${route.method} ${route.path.replaceAll(/\{\w+\}/g, '{}')}`
     if (seen.has(key)) refuse('is there twice')
     seen.add(key)
   }
+}
+
+/** Clients that are made from the document call their functions so, and show the example. */
+function refuseNameless(
+  { name, body, example }: Route,
+  names: Set<string>,
+  refuse: (why: string) => never,
+): void {
+  if (!namePattern.test(name ?? '')) refuse('has no name')
+  if (names.has(name)) refuse(`has the name of another, ${name}`)
+  if (body && example === undefined) refuse('has no example of its body')
+  names.add(name)
+}
+
+const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
+
+/** A path that names a guest or a task is looked up for its caller, or closed to bound ones. */
+function refuseUnbounded({ bound, path, unsupported }: Route, refuse: (why: string) => never): void {
+  if (!boundWords.includes(bound)) refuse('does not say what a bound caller may do')
+  if (unsupported) return // it looks at nothing
+  const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
+  if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
+  if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)
 }
 
 /** Fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */

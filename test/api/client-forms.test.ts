@@ -39,7 +39,7 @@ describe('forms of clients, in every field of every body', () => {
 
   const bodies = (): { route: Route; schema: Schema; check: Check }[] =>
     gateway.api.routes.flatMap((route) =>
-      route.body ? [{ route, schema: route.body as Schema, check: compileChecks(route).body }] : [],
+      route.body ? [{ route, schema: route.body, check: compileChecks(route).body }] : [],
     )
 
   it('are of a dozen bodies and more than a hundred fields', () => {
@@ -229,19 +229,20 @@ function fieldsOf(schema: Schema, at: readonly string[] = []): Field[] {
 
 /** The smallest right body, with a value at the field's place; `undefined`: without it. */
 function bodyWith(schema: Schema, field: Field, value: unknown): Record<string, unknown> {
-  const body = rightValue(schema) as Record<string, unknown>
-  let [at, part]: [Record<string, unknown>, Schema] = [body, schema]
-  for (const step of field.path.slice(0, -1)) {
-    part = step === '0' ? (part.items ?? {}) : (part.properties?.[step] ?? {})
-    const below = part.type === 'array' ? [rightValue(part.items ?? {})] : rightValue(part)
-    if (step !== '0') at[step] ??= below
-    if (Array.isArray(at[step]) && at[step].length === 0) at[step] = below
-    at = at[step] as Record<string, unknown>
-  }
-  const last = field.path.at(-1) ?? ''
-  if (value === undefined) Reflect.deleteProperty(at, last)
-  else at[last] = structuredClone(value)
-  return body
+  return placed(schema, rightValue(schema), field.path, value) as Record<string, unknown>
+}
+
+function placed(
+  schema: Schema,
+  right: unknown,
+  [step = '', ...rest]: readonly string[],
+  value: unknown,
+): unknown {
+  if (step === '0') return [placed(schema.items ?? {}, rightValue(schema.items ?? {}), rest, value)]
+  const { [step]: own, ...others } = right as Record<string, unknown>
+  const part = schema.properties?.[step] ?? {}
+  const inner = rest.length > 0 ? placed(part, own ?? rightValue(part), rest, value) : structuredClone(value)
+  return inner === undefined ? others : { ...others, [step]: inner }
 }
 
 function rightValue(schema: Schema): unknown {
@@ -259,6 +260,7 @@ function rightValue(schema: Schema): unknown {
       return Object.fromEntries(
         (schema.required ?? []).map((name) => [name, rightValue(schema.properties?.[name] ?? {})]),
       )
+    case undefined:
     default:
       return rightText(schema)
   }
@@ -281,6 +283,7 @@ function lenientForms(schema: Schema, right: unknown): unknown[] {
       return ['true', 'TRUE', '1', 1, ' true ']
     case 'array':
       return schema.items?.type === 'string' ? [String(right), `${String(right)},`, [right, ''].flat()] : []
+    case undefined:
     default:
       return schema.format ? [` ${String(right)}\n`] : []
   }
@@ -318,6 +321,7 @@ function hostileForms(schema: Schema): unknown[] {
       return [5, true, { a: 1 }, [5], [[]], [true]]
     case 'object':
       return [5, true, 'x', [1]]
+    case undefined:
     default:
       return [true, { a: 1 }, [1], ...(schema.numeric ? [1.5] : [5])]
   }

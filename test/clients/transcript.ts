@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { checkAnswer } from '../support/api-call.js'
-import type { Body } from '../support/body.js'
 
 /**
  * Checks the answers that a program of its own kept: for each a line `METHOD PATH`, the status line and headers as
@@ -18,7 +17,7 @@ export async function checkTranscript(url: string, file: string): Promise<number
       .join('\n')
       .trim()
     await checkAnswer(url, [method, `/api/v1${path}`], {
-      ...{ status: Number(statusLine.split(' ')[1]), text, body: JSON.parse(text) as Body },
+      ...{ status: Number(statusLine.split(' ')[1]), text, body: JSON.parse(text) },
       headers: Object.fromEntries(rest.slice(0, gap).map(parseHeader)),
     })
   }

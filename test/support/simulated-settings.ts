@@ -4,7 +4,7 @@ import { checkCapacity, checkCapacityChange, type ProcessorsAndMemory } from '..
 import { checkLimits } from '../../agent/guests/limits.js'
 import { checkHostIp, openChoice, reserveMappings, type HostAddresses } from '../../agent/guests/mappings.js'
 import { parseTime } from '../../agent/guests/settings/parse.js'
-import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import { limits as ranges } from '../../shared/guest-rules.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { checkTrafficLimit, networkLimits } from '../../shared/network-limits.js'

@@ -11,8 +11,9 @@ import {
 } from './guest-row.js'
 import type { GuestPages } from './guest-pages.js'
 import { listAnswer, listQuery, wantsWholeList } from '../../http/list.js'
-import { route, type Answer, type Caller, type Route } from '../../http/route.js'
-import { getVisibleGuest, isBound, visibleGuests } from './visible.js'
+import { isBound, type Principal } from '../../access/principal.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import { visibleGuests } from './visible.js'
 
 export const ContainerPathSchema = Type.Object({
   id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
@@ -64,15 +65,15 @@ export interface ContainerDeps {
 
 /** Reads of containers; `container-writes.ts` has the rest. */
 export function containerRoutes(deps: ContainerDeps): Route[] {
-  const { view } = deps.fleet
   const compact = {
     path: '/containers/list',
     scope: 'container:read',
+    bound: 'own',
     tag: 'Containers',
     query: ContainerListQuery,
     sortable,
     data: Type.Array(CompactRowSchema),
-    handle: ({ caller, query }: { caller: Caller; query: object }) => compactList(deps, caller, query),
+    handle: ({ caller, query }: { caller: Principal; query: object }) => compactList(deps, caller, query),
   } as const
   return [
     route({
@@ -81,6 +82,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       name: 'listContainers',
       sortable,
       scope: 'container:read',
+      bound: 'own',
       tag: 'Containers',
       summary: 'Containers, in the order of their ids',
       query: ContainerListQuery,
@@ -100,33 +102,35 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       path: '/containers/{id}',
       name: 'getContainer',
       scope: 'container:read',
+      bound: 'guest',
       tag: 'Containers',
       summary: 'One container',
       params: ContainerPathSchema,
       data: GuestRowSchema,
-      handle: ({ caller, params }) => deps.pages.detail(getVisibleGuest(view, caller, params.id)),
+      handle: ({ guest }) => deps.pages.detail(guest),
     }),
     route({
       method: 'GET',
       path: '/containers/{id}/usage',
       name: 'getContainerUsage',
       scope: 'container:read',
+      bound: 'guest',
       tag: 'Containers',
       summary: 'What a container uses, as last sampled',
       params: ContainerPathSchema,
       data: UsageSchema,
       errors: ['host_offline', 'agent_timeout'],
-      handle: ({ caller, params }) => readUsage(deps.fleet, getVisibleGuest(view, caller, params.id)),
+      handle: ({ guest }) => readUsage(deps.fleet, guest),
     }),
   ]
 }
 
-function fullList(deps: ContainerDeps, caller: Caller, query: object) {
+function fullList(deps: ContainerDeps, caller: Principal, query: object) {
   if (!isBound(caller) && wantsWholeList(query)) return deps.pages.fullList()
   return selectRows(deps, caller, query)
 }
 
-function compactList(deps: ContainerDeps, caller: Caller, query: object) {
+function compactList(deps: ContainerDeps, caller: Principal, query: object) {
   if (!isBound(caller) && wantsWholeList(query)) return deps.pages.compactList()
   const byUuid = new Map(visibleGuests(deps.fleet.view, caller).map((guest) => [guest.guest.uuid, guest]))
   const { data = [], headers = {} } = selectRows(deps, caller, query)
@@ -139,13 +143,13 @@ function compactList(deps: ContainerDeps, caller: Caller, query: object) {
   }
 }
 
-function selectRows({ fleet, time }: ContainerDeps, caller: Caller, query: object) {
+function selectRows({ fleet, time }: ContainerDeps, caller: Principal, query: object) {
   const rows = visibleGuests(fleet.view, caller).map((guest) => guestRow(guest, time))
   return listAnswer(rows, query as Record<string, unknown>, { sortable, filters: filterable })
 }
 
 async function readUsage(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<UsageRow>> {
-  const usage = await fleet.agent(hostId).getGuestUsage(guest.uuid)
+  const usage = await fleet.agent(hostId).guests.getGuestUsage({ uuid: guest.uuid })
   return {
     data: {
       cpu_usage_pct: usage.cpuUsagePct,

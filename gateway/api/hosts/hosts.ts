@@ -2,13 +2,14 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { notFound } from '../../../shared/errors.js'
+import { guestsOf, type Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
-import { route, type Answer, type Caller, type RequestContext, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/settings.js'
-import { isBound, refuseBound, visibleGuests, visibleWarnings } from '../guests/visible.js'
+import { visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -88,6 +89,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       name: 'listHosts',
       sortable,
       scope: 'host:read',
+      bound: 'own',
       tag: 'Hosts',
       summary: 'Hosts of the fleet',
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
@@ -108,6 +110,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       path: '/hosts/{id}',
       name: 'getHost',
       scope: 'host:read',
+      bound: 'own',
       tag: 'Hosts',
       summary: 'One host',
       params: HostPathSchema,
@@ -124,6 +127,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       path: '/hosts',
       name: 'createHost',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.create',
       tag: 'Hosts',
       summary: 'Adds a host; its agent joins with the token',
@@ -134,7 +138,6 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       errors: ['name_conflict', 'address_in_use', 'invalid_state'],
       handle: async (context) => {
         const { body, caller, operationId } = context
-        refuseBound(caller, 'manage hosts')
         const host = await fleet.hosts.createHost(body, operationId)
         context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}` })
         const token = await fleet.hosts.createJoinToken(host.id)
@@ -147,6 +150,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       path: '/hosts/{id}/join-token',
       name: 'createJoinToken',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.join_token',
       tag: 'Hosts',
       summary: 'A new join token for a host; an earlier unused one is void',
@@ -155,7 +159,6 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       statuses: [201],
       handle: async (context) => {
         const { params, caller } = context
-        refuseBound(caller, 'manage hosts')
         const { name } = getRow({ view: fleet.view, time }, caller, params.id)
         context.audit({ target: name, detail: `id ${params.id}` })
         return { status: 201, data: tokenRow(await fleet.hosts.createJoinToken(params.id), time) }
@@ -171,6 +174,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       path: '/hosts/{id}',
       name: 'updateHost',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.update',
       tag: 'Hosts',
       summary: 'Changes name, address or draining; only the fields sent',
@@ -186,6 +190,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       path: '/hosts/{id}',
       name: 'deleteHost',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.delete',
       tag: 'Hosts',
       summary: 'Removes a host from the fleet; its certificate is worth nothing from then on',
@@ -194,7 +199,6 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       errors: ['invalid_state'],
       handle: async (context) => {
         const { params, query, caller } = context
-        refuseBound(caller, 'manage hosts')
         const { name, containers } = getRow({ view: fleet.view, time }, caller, params.id)
         context.audit({ target: name, detail: `id ${params.id}, ${containers} containers` })
         await fleet.hosts.removeHost(params.id, { force: query.force ?? false })
@@ -209,7 +213,6 @@ async function changeHost(
   context: RequestContext<{ id: string }, unknown, Static<typeof ChangeBodySchema>>,
 ): Promise<Answer<HostRow>> {
   const { params, body, caller } = context
-  refuseBound(caller, 'manage hosts')
   const { name } = getRow({ view: fleet.view, time }, caller, params.id)
   const change = pick(body)
   const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
@@ -231,7 +234,7 @@ function pick({ name, address, draining }: Static<typeof ChangeBodySchema>) {
 /** @throws {BerthError} `not_found` */
 function getRow(
   { view, time }: { view: FleetView; time: TimeFormat },
-  caller: Caller,
+  caller: Principal,
   hostId: string,
 ): HostRow {
   const host = view.findHost(hostId)
@@ -240,10 +243,9 @@ function getRow(
 }
 
 /** Containers by host, as far as the caller may know of them. */
-function countGuests(view: FleetView, caller: Caller): Map<string, number> {
+function countGuests(view: FleetView, caller: Principal): Map<string, number> {
   const counts = new Map<string, number>()
-  for (const { hostId } of isBound(caller) ? visibleGuests(view, caller) : view.guests())
-    counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
+  for (const { hostId } of guestsOf(caller, view)) counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
   return counts
 }
 
@@ -252,7 +254,7 @@ function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) 
 }
 
 interface RowParts {
-  readonly caller: Caller
+  readonly caller: Principal
   readonly containers: number
   readonly time: TimeFormat
 }

@@ -2,10 +2,11 @@ import { Type, type Static } from 'typebox'
 import { BerthError } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
+import type { Principal } from '../../access/principal.js'
 import type { FleetView, HostView } from '../../fleet/contract.js'
 import { HostQuerySchema, chooseHost, getNamedHost } from './host-choice.js'
 import { statusOf } from '../guests/guest-row.js'
-import { route, type Caller, type Route } from '../../http/route.js'
+import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { visibleGuests, visibleWarnings } from '../guests/visible.js'
 
@@ -61,6 +62,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       path: '/dashboard',
       name: 'getDashboard',
       scope: 'dashboard:read',
+      bound: 'own',
       tag: 'Overview',
       summary: 'Containers of the fleet, counted',
       query: HostQuerySchema,
@@ -72,6 +74,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       path: '/host-info',
       name: 'getHostInfo',
       scope: 'host:read',
+      bound: 'same',
       tag: 'Overview',
       summary: 'Resources of a host, as last reported',
       query: HostQuerySchema,
@@ -84,6 +87,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       path: '/host-report',
       name: 'getHostReport',
       scope: 'host:read',
+      bound: 'own',
       tag: 'Overview',
       summary: 'Condition of a host',
       query: HostQuerySchema,
@@ -98,7 +102,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
 
 function dashboard(
   view: FleetView,
-  caller: Caller,
+  caller: Principal,
   hostId: string | undefined,
 ): Static<typeof DashboardSchema> {
   const hosts = hostId === undefined ? view.hosts() : [getNamedHost(view, hostId)]
@@ -145,7 +149,7 @@ function hostInfo(host: HostView): Static<typeof HostInfoSchema> {
 }
 
 /** @throws {BerthError} `host_offline` for a host that never reported */
-function hostReport(host: HostView, caller: Caller, now: string): Static<typeof HostReportSchema> {
+function hostReport(host: HostView, caller: Principal, now: string): Static<typeof HostReportSchema> {
   const { description, metrics } = host
   if (description === undefined) throw neverReported()
   const warnings = visibleWarnings(caller, [...host.warnings, ...(metrics?.warnings ?? [])])

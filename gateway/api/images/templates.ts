@@ -33,6 +33,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
       name: 'listTemplates',
       sortable,
       scope: 'image:read',
+      bound: 'same',
       tag: 'Templates',
       summary: 'What containers can be created from',
       query: listQuery({

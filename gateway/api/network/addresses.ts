@@ -11,7 +11,6 @@ import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import { InterfaceSchema, OptionalIpv4Schema, ipv6ListFields } from '../guests/setting-schemas.js'
 import { changeSetting } from '../guests/settings.js'
-import { refuseBound } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -75,6 +74,7 @@ function scanRoute(fleet: Fleet): Route {
     path: '/routing/ipv4-scan',
     name: 'scanIpv4',
     scope: 'routing:write',
+    bound: 'refused',
     audit: 'routing.ipv4_scan',
     summary: 'What is known of the addresses of a public segment',
     body: ScanBodySchema,
@@ -82,8 +82,7 @@ function scanRoute(fleet: Fleet): Route {
     data: ScanSchema,
     errors: agentErrors,
     handle: async (context) => {
-      const { body, caller, query } = context
-      refuseBound(caller, 'scan networks')
+      const { body, query } = context
       const { id } = chooseHost(fleet.view, query.host_id)
       const cidr = planScanned(body.cidr)
       context.audit({ target: id, detail: cidr })
@@ -116,6 +115,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     path: '/ipv6/status',
     name: 'getIpv6Status',
     scope: 'ipv6:read',
+    bound: 'same',
     summary: 'Whether a host can give its containers IPv6 addresses, and why not',
     data: Ipv6StatusSchema,
     errors: agentErrors,
@@ -135,6 +135,7 @@ function assignRoute(fleet: Fleet): Route {
     path: '/containers/{id}/ipv6',
     name: 'assignIpv6',
     scope: 'ipv6:assign',
+    bound: 'guest',
     audit: 'container.ipv6',
     tag: 'Routing',
     summary: 'Gives a container more IPv6 addresses, at once; without a body one, unless it has some',

@@ -12,10 +12,9 @@ import type { Fleet } from '../../fleet/contract.js'
 import { ifRevisionOf, revisionEtag } from '../../http/if-match.js'
 import { numeric, restricts, trimmed } from '../../http/normalize.js'
 import { envelopeAround } from '../../http/reply.js'
-import { route, type RequestContext, type Route } from '../../http/route.js'
+import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { changeSetting } from '../guests/settings.js'
-import { getVisibleGuest } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -81,6 +80,7 @@ type FirewallBody = Static<typeof FirewallBodySchema>
 const common = {
   path: '/containers/{id}/firewall',
   scope: 'container:network',
+  bound: 'guest',
   tag: 'Firewall',
   params: ContainerPathSchema,
   data: FirewallSchema,
@@ -97,8 +97,7 @@ function readRoute(fleet: Fleet): Route {
     name: 'getFirewall',
     summary: 'The firewall of a container; its ETag serves If-Match as the detail’s does',
     errors: ['host_offline', 'agent_timeout'],
-    handle: async ({ caller, params }) => {
-      const { hostId, guest } = getVisibleGuest(fleet.view, caller, params.id)
+    handle: async ({ guest: { hostId, guest } }) => {
       const answer = await fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })
       const body = envelopeAround(JSON.stringify(firewallRow(answer.firewall)))
       return { prepared: { body, etag: revisionEtag(answer.revision, body) } }
@@ -128,7 +127,7 @@ function replaceRoute(fleet: Fleet): Route {
   })
 }
 
-type ReplaceContext = RequestContext<{ id: string }, unknown, FirewallBody>
+type ReplaceContext = RequestContext<unknown, unknown, FirewallBody> & Subjects['guest']
 
 /** Others may change the firewall between the look at it and the change: then it is looked at once more. */
 const maxAttempts = 5
@@ -149,7 +148,7 @@ async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<S
 /** What is stored, where the request leaves some of it as it is. */
 async function findStored(fleet: Fleet, context: ReplaceContext): Promise<GetFirewallResponse | undefined> {
   if (context.body.rules && context.body.default_action) return undefined
-  const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
+  const { hostId, guest } = context.guest
   return fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })
 }
 

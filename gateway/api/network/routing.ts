@@ -4,14 +4,15 @@ import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import { GetRoutingResponse, type SetRoutingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
 import { trimmed } from '../../http/normalize.js'
-import { route, type Caller, type Route } from '../../http/route.js'
+import { route, type Route } from '../../http/route.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
 import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../guests/setting-schemas.js'
 import { nothingToChange } from '../guests/settings.js'
-import { isBound, refuseBound, visibleGuests } from '../guests/visible.js'
+import { visibleGuests } from '../guests/visible.js'
 
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
@@ -78,6 +79,7 @@ function readRoute(fleet: Fleet): Route {
     path: '/routing',
     name: 'getRouting',
     scope: 'routing:read',
+    bound: 'own',
     summary: 'Ports and public addresses of a host: pools, what is used, who has what',
     data: RoutingSchema,
     errors: agentErrors,
@@ -89,7 +91,7 @@ function readRoute(fleet: Fleet): Route {
   })
 }
 
-function scopeOf({ view }: Fleet, caller: Caller, hostId: string) {
+function scopeOf({ view }: Fleet, caller: Principal, hostId: string) {
   const own = visibleGuests(view, caller).filter((found) => found.hostId === hostId)
   return { hostId, guests: new Map(own.map((found) => [found.guest.uuid, found])), all: !isBound(caller) }
 }
@@ -101,6 +103,7 @@ function changeRoute(fleet: Fleet): Route {
     path: '/routing',
     name: 'updateRouting',
     scope: 'routing:write',
+    bound: 'refused',
     audit: 'routing.update',
     summary: 'Replaces the lists sent; the others stay',
     body: RoutingBodySchema,
@@ -112,7 +115,6 @@ function changeRoute(fleet: Fleet): Route {
     data: ChangedSchema,
     errors: ['address_in_use', 'port_conflict', ...agentErrors],
     handle: async (context) => {
-      refuseBound(context.caller, 'change pools')
       const { id } = chooseHost(fleet.view, context.query.host_id)
       context.audit({ target: id, detail: describeRouting(context.body) })
       const { routing } = await fleet.agent(id).routing.setRouting(planRouting(context.body))

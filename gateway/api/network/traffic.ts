@@ -21,7 +21,6 @@ import {
   updatedAnswer,
   UpdatedSchema,
 } from '../guests/settings.js'
-import { getVisibleGuest } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })
@@ -59,7 +58,7 @@ type TrafficRow = Static<typeof TrafficSchema>
 
 const TrafficBodySchema = Type.Object(trafficFields)
 const errors = ['host_offline', 'agent_timeout']
-const common = { tag: 'Traffic', params: ContainerPathSchema } as const
+const common = { bound: 'guest', tag: 'Traffic', params: ContainerPathSchema } as const
 const change = {
   ...common,
   scope: 'container:traffic',
@@ -83,8 +82,7 @@ function readRoute(fleet: Fleet): Route {
     summary: 'What a container has sent and received in the current period',
     data: TrafficSchema,
     errors,
-    handle: async ({ caller, params }) => {
-      const { hostId, guest } = getVisibleGuest(fleet.view, caller, params.id)
+    handle: async ({ guest: { hostId, guest } }) => {
       const { uuid } = guest
       return { data: trafficRow(await fleet.agent(hostId).settings.getTraffic({ uuid })) }
     },

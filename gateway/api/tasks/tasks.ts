@@ -4,10 +4,10 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { OperationStatus } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Fleet, OperationView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
-import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { listedOperations } from '../../../shared/operation-limits.js'
 import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
-import { getVisibleOperation, visibleOperations } from '../guests/visible.js'
+import { visibleOperations } from '../guests/visible.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
 const sortable = ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'] as const
@@ -30,6 +30,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       name: 'listTasks',
       sortable,
       scope: 'task:read',
+      bound: 'own',
       tag: 'Tasks',
       summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
       query: TaskListQuery,
@@ -49,19 +50,19 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       path: '/tasks/{task_id}',
       name: 'getTask',
       scope: 'task:read',
+      bound: 'task',
       tag: 'Tasks',
       summary: 'One task',
       params: TaskPathSchema,
       data: TaskRowSchema,
-      handle: async ({ caller, params }) => ({
-        data: taskRow(await getVisibleOperation(fleet, caller, params.task_id), time),
-      }),
+      handle: ({ task }) => ({ data: taskRow(task, time) }),
     }),
     route({
       method: 'DELETE',
       path: '/tasks/{task_id}',
       name: 'deleteTask',
       scope: 'task:delete',
+      bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
       summary: 'Cancels a pending task, removes an ended one',
@@ -74,11 +75,11 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
 
 async function endTask(
   fleet: Fleet,
-  context: RequestContext<{ task_id: string }, unknown, unknown>,
+  context: RequestContext<unknown, unknown, unknown> & Subjects['task'],
 ): Promise<Answer<never>> {
-  const found = await getVisibleOperation(fleet, context.caller, context.params.task_id)
-  const { action, guestName, guestUuid } = found.operation
-  context.audit({ detail: `${action} ${guestName}`.trim(), containerUuid: guestUuid })
+  const { task: found } = context
+  const { action, subject } = found.operation
+  context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
       return cancelTask(fleet, found)
@@ -94,13 +95,13 @@ async function endTask(
 }
 
 async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).cancelOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task canceled' }
 }
 
 async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).removeOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.removeOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task removed' }
 }
