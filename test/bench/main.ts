@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { BerthApi } from './berth-api.js'
+import { benchFleet } from './fleet.js'
 import { printFigures } from './figures.js'
 import { benchHttp } from './http.js'
 import { benchIdle } from './idle.js'
@@ -14,7 +15,7 @@ import { benchRates } from './rates.js'
 import { RawTools } from './raw-tools.js'
 import { benchStorm } from './storm.js'
 
-const parts = ['lifecycle', 'storm', 'http', 'access', 'network', 'rates'] as const
+const parts = ['lifecycle', 'storm', 'http', 'access', 'network', 'rates', 'fleet'] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
 
@@ -81,4 +82,5 @@ if (runs('lifecycle') || runs('storm')) await benchGuests()
 if (runs('http')) printFigures('HTTP', await benchHttp())
 if (runs('access')) await import('./access.js')
 if (runs('network')) await benchNetworks()
+if (runs('fleet')) await benchFleet()
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))
