@@ -24,6 +24,11 @@ import type {
   GetOperationResponse,
   Operation,
 } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { GuestCounts } from './guest-status.js'
+import type { GuestBlock } from './lists/guest-blocks.js'
+import type { GuestField } from './lists/guest-table.js'
+import type { OperationField } from './lists/operation-table.js'
+import type { Selectable } from './lists/table.js'
 
 /** A guest as an agent reported it, and where it lives. */
 export interface GuestView {
@@ -31,6 +36,8 @@ export interface GuestView {
   readonly guest: Guest
   /** False while its host is away: its status is then shown as `unknown`. */
   readonly online: boolean
+  /** Room for what a reader makes of it and wants to find again; whoever uses it checks what it was made from. */
+  shown?: unknown
 }
 
 export interface OperationView {
@@ -69,14 +76,27 @@ export interface HostView {
 export interface FleetView {
   /** Changes whenever anything a guest list shows has changed; for caches and ETags. */
   readonly guestsVersion: number
+  /** In the order of their ids. */
   guests(): Iterable<GuestView>
+  guestsOf(hostId: string): Iterable<GuestView>
+  /** Sorted and filtered, by page. */
+  readonly guestTable: Selectable<GuestView, GuestField>
+  readonly guestBlocks: readonly GuestBlock[]
+  /** Of one host; default: of all. */
+  countGuests(hostId?: string): GuestCounts
   /** By numeric id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
+  findGuestByName(name: string): GuestView | undefined
   /** Newest first; of one host at most `listedOperations`. */
   operations(): OperationView[]
+  /** Sorted and filtered, by page. */
+  readonly operationTable: Selectable<OperationView, OperationField>
+  /** About these guests, newest first. */
+  operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
   hosts(): HostView[]
+  countHosts(): { readonly total: number; readonly online: number }
   findHost(id: string): HostView | undefined
 }
 

@@ -4,6 +4,7 @@ import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
+import { HostTotals } from './host-totals.js'
 
 /** All that one agent said: the whole of it, before it becomes visible at once. */
 export class Snapshot {
@@ -17,6 +18,7 @@ export class Snapshot {
 /** One host in the view. Maps are keyed by uuid and id; insertion order is age. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
+  readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   /** Guests it reported that clash with another guest: why, by uuid. They show up once the other is gone. */
@@ -63,6 +65,9 @@ export class HostState {
 
 /** `online` follows the host, so that a host coming or going touches no guest. */
 export class GuestEntry implements GuestView {
+  /** What was made of it for readers; a map of all entries would cost more than the entries. */
+  shown: unknown = undefined
+
   constructor(
     private readonly host: HostState,
     readonly guest: Guest,

@@ -8,7 +8,9 @@ import type { FleetView, GuestView, HostView, OperationView, TemplateView } from
 import { GuestIndex } from './guest-index.js'
 import type { HostRecord } from './host-record.js'
 import { HostState, Snapshot } from './host-state.js'
-import { OperationList } from './operation-list.js'
+import { addCounts, type GuestCounts } from './guest-status.js'
+import type { GuestBlock } from './lists/guest-blocks.js'
+import { OperationTable } from './lists/operation-table.js'
 import { parseDescription, parseGuest, parseMetrics, parseOperation, parseTemplate } from './parse-events.js'
 
 /** What one host may fill the gateway's memory with. */
@@ -20,7 +22,7 @@ type WatchEvent = NonNullable<WatchResponse['event']>
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
   readonly #guests = new GuestIndex()
-  readonly #operations = new OperationList()
+  readonly operationTable = new OperationTable()
   #guestsVersion = 0
 
   /** @param noteGuest told of every guest that changed or is gone */
@@ -31,19 +33,45 @@ export class FleetState implements FleetView {
   }
 
   guests(): Iterable<GuestView> {
-    return this.#guests.values()
+    return this.#guests.table.values()
+  }
+
+  guestsOf(hostId: string): Iterable<GuestView> {
+    return this.#hosts.get(hostId)?.guests.values() ?? []
+  }
+
+  get guestTable() {
+    return this.#guests.table
+  }
+
+  get guestBlocks(): readonly GuestBlock[] {
+    return this.#guests.blocks.inOrder()
+  }
+
+  countGuests(hostId?: string): GuestCounts {
+    const host = hostId === undefined ? undefined : this.#hosts.get(hostId)
+    const hosts = hostId === undefined ? [...this.#hosts.values()] : host ? [host] : []
+    return addCounts(hosts.map(({ totals, online }) => totals.counts(online)))
   }
 
   findGuest(ref: string): GuestView | undefined {
     return this.#guests.find(ref)
   }
 
+  findGuestByName(name: string): GuestView | undefined {
+    return this.#guests.findByName(name)
+  }
+
   operations(): OperationView[] {
-    return this.#operations.newestFirst()
+    return [...this.operationTable.values()]
+  }
+
+  operationsOf(guestUuids: Iterable<string>): OperationView[] {
+    return this.operationTable.ofGuests(guestUuids)
   }
 
   findOperation(id: string): OperationView | undefined {
-    return this.#operations.find(id)
+    return this.operationTable.find(id)
   }
 
   *templates(): Iterable<TemplateView> {
@@ -52,6 +80,15 @@ export class FleetState implements FleetView {
 
   hosts(): HostView[] {
     return [...this.#hosts.values()].map((host) => host.view)
+  }
+
+  countHosts() {
+    let [total, online] = [0, 0]
+    for (const host of this.#hosts.values()) {
+      total++
+      if (host.online) online++
+    }
+    return { total, online }
   }
 
   findHost(id: string): HostView | undefined {
@@ -84,7 +121,7 @@ export class FleetState implements FleetView {
 
   setOnline(host: HostState, online: boolean): void {
     if (host.online === online) return
-    host.online = online
+    this.#guests.setOnline(host, online)
     this.#guestsVersion++
   }
 
@@ -110,7 +147,7 @@ export class FleetState implements FleetView {
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
-    const other = this.#operations.find(operation.id)
+    const other = this.operationTable.find(operation.id)
     if (other && other.hostId !== host.record.id)
       return void (host.refused = `operation ${operation.id} is of host ${other.hostId}`)
     return { hostId: host.record.id, operation }
@@ -163,12 +200,12 @@ export class FleetState implements FleetView {
     const view = this.checkOperation(host, raw)
     if (!view) return
     host.operations.set(view.operation.id, view)
-    this.#operations.set(view)
+    this.operationTable.set(view.operation.id, view)
     if (host.operations.size > listedOperations) this.#dropOldestOperation(host)
   }
 
   #deleteOperation(host: HostState, id: string): void {
-    if (host.operations.delete(id)) this.#operations.delete(id)
+    if (host.operations.delete(id)) this.operationTable.delete(id)
   }
 
   #dropOldestOperation(host: HostState): void {

@@ -3,7 +3,7 @@ import { BerthError, describeError } from '../../shared/errors.js'
 import { outcomeUnknown } from '../access/audit-record.js'
 import { errorReply, type ErrorReply } from './errors.js'
 import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, StoredAnswer } from './pipeline.js'
-import type { Reply } from './reply.js'
+import { bodyText, type Reply } from './reply.js'
 import type { Caller } from './route.js'
 
 /** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
@@ -101,7 +101,7 @@ const unsettled: readonly number[] = [412, 429]
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
   if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
   const { status, headers } = reply
-  return idempotency.finish(claim, { status, headers, body: reply.body.toString() })
+  return idempotency.finish(claim, { status, headers, body: bodyText(reply.body) })
 }
 
 function replayOf(answer: StoredAnswer): Reply {

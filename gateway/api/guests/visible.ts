@@ -1,6 +1,6 @@
 import { BerthError, notFound } from '../../../shared/errors.js'
 import type { Fleet, FleetView, GuestView, OperationView } from '../../fleet/contract.js'
-import { sortedById } from './guest-pages.js'
+import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 import type { Caller } from '../../http/route.js'
 
 /*
@@ -16,10 +16,25 @@ export function visibleWarnings(caller: Caller, warnings: readonly string[]): st
   return isBound(caller) ? [] : [...new Set(warnings)]
 }
 
-/** In the order of their ids. */
-export function visibleGuests(view: FleetView, caller: Caller): GuestView[] {
-  if (!isBound(caller)) return sortedById(view.guests())
+/** Those of a key that is bound to containers, in the order of their ids. */
+export function boundGuests(view: FleetView, caller: Caller): GuestView[] {
   return sortedById([...caller.containerUuids].flatMap((uuid) => view.findGuest(uuid) ?? []))
+}
+
+/** On one host, in the order of their ids. */
+export function visibleGuestsOf(view: FleetView, caller: Caller, hostId: string): GuestView[] {
+  if (!isBound(caller)) return sortedById(view.guestsOf(hostId))
+  return boundGuests(view, caller).filter((guest) => guest.hostId === hostId)
+}
+
+/** Of one host; default: of all. */
+export function countVisible(view: FleetView, caller: Caller, hostId?: string): GuestCounts {
+  if (!isBound(caller)) return view.countGuests(hostId)
+  return countGuests(hostId === undefined ? boundGuests(view, caller) : visibleGuestsOf(view, caller, hostId))
+}
+
+function sortedById(guests: Iterable<GuestView>): GuestView[] {
+  return [...guests].sort((a, b) => a.guest.id - b.guest.id)
 }
 
 /**
@@ -30,12 +45,6 @@ export function getVisibleGuest(view: FleetView, caller: Caller, ref: string): G
   const found = view.findGuest(ref)
   if (found === undefined || !mayActOn(caller, found.guest.uuid)) throw notFound('container')
   return found
-}
-
-/** Newest first. */
-export function visibleOperations(view: FleetView, caller: Caller): OperationView[] {
-  const all = view.operations()
-  return isBound(caller) ? all.filter(({ operation }) => mayActOn(caller, operation.guestUuid)) : all
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type Caller, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { isBound, refuseBound, visibleGuests, visibleWarnings } from '../guests/visible.js'
+import { boundGuests, countVisible, isBound, refuseBound, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -80,10 +80,8 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
       data: Type.Array(HostRowSchema),
       handle: ({ caller, query }) => {
-        const guests = countGuests(view, caller)
-        const rows = view
-          .hosts()
-          .map((host) => hostRow(host, { caller, containers: guests.get(host.id) ?? 0, time }))
+        const countOf = containerCounter(view, caller)
+        const rows = view.hosts().map((host) => hostRow(host, { caller, containers: countOf(host.id), time }))
         return listAnswer(rows, query, {
           sortable: ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'],
           filters: ['status', 'name'],
@@ -215,15 +213,14 @@ function getRow(
 ): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
-  return hostRow(host, { caller, containers: countGuests(view, caller).get(hostId) ?? 0, time })
+  return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
 }
 
-/** Containers by host, as far as the caller may know of them. */
-function countGuests(view: FleetView, caller: Caller): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const { hostId } of isBound(caller) ? visibleGuests(view, caller) : view.guests())
-    counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
-  return counts
+/** Containers of a host, as far as the caller may know of them. */
+function containerCounter(view: FleetView, caller: Caller): (hostId: string) => number {
+  if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
+  const own = boundGuests(view, caller)
+  return (hostId) => own.filter((guest) => guest.hostId === hostId).length
 }
 
 function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) {

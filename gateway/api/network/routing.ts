@@ -9,7 +9,7 @@ import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
 import { route, type Caller, type Route } from '../../http/route.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
 import { InterfaceSchema, Ipv4OrEmptySchema, Ipv6OrEmptySchema } from '../guests/setting-schemas.js'
-import { isBound, refuseBound, visibleGuests } from '../guests/visible.js'
+import { isBound, refuseBound, visibleGuestsOf } from '../guests/visible.js'
 
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
@@ -80,7 +80,7 @@ function readRoute(fleet: Fleet): Route {
 }
 
 function scopeOf({ view }: Fleet, caller: Caller, hostId: string) {
-  const own = visibleGuests(view, caller).filter((found) => found.hostId === hostId)
+  const own = visibleGuestsOf(view, caller, hostId)
   return { hostId, guests: new Map(own.map((found) => [found.guest.uuid, found])), all: !isBound(caller) }
 }
 
