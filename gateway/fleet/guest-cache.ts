@@ -3,6 +3,8 @@ import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Store } from '../store/store.js'
 
 const flushEveryMs = 1000
+/** Written at once: encoding more would hold up whoever asks meanwhile. */
+const batch = 100
 
 /**
  * What was last known of each host's guests, in the store, so that a gateway that starts while a host is away
@@ -61,19 +63,20 @@ export class GuestCache {
   async flush(): Promise<void> {
     for (const [hostId, uuids] of this.#changed) {
       this.#changed.delete(hostId)
+      const left = [...uuids]
       try {
-        await this.#write(hostId, uuids)
+        for (; left.length > 0; left.splice(0, batch)) await this.#write(hostId, left.slice(0, batch))
       } catch (error) {
         this.log.debug({ host: hostId, error }, 'known guests not kept yet')
-        for (const uuid of uuids) this.note(hostId, uuid)
+        for (const uuid of left) this.note(hostId, uuid)
         return
       }
     }
   }
 
-  async #write(hostId: string, uuids: ReadonlySet<string>): Promise<void> {
+  async #write(hostId: string, uuids: readonly string[]): Promise<void> {
     const key = this.#key(hostId)
-    const known = [...uuids].map((uuid) => [uuid, this.findGuest(hostId, uuid)] as const)
+    const known = uuids.map((uuid) => [uuid, this.findGuest(hostId, uuid)] as const)
     const gone = known.filter(([, guest]) => !guest).map(([uuid]) => uuid)
     const kept = known.flatMap(([uuid, guest]) => (guest ? [[uuid, encode(guest)] as const] : []))
     await this.store.run('keep known guests', async (client) => {

@@ -131,11 +131,16 @@ export class FleetState implements FleetView {
     this.#guestsVersion++
   }
 
+  /** A guest as an earlier gateway knew it. */
+  recall(host: HostState, guest: Guest): void {
+    this.#setGuest(host, guest)
+  }
+
   /** One change of a host whose state is known; `reset` and `synced` are the watch's own. */
   apply(host: HostState, event: WatchEvent): void {
     if (event.$case === 'host') return this.#describe(host, event.value)
     if (event.$case === 'metrics') return void (host.metrics = parseMetrics(event.value))
-    if (event.$case === 'guest') return this.#setGuest(host, event.value)
+    if (event.$case === 'guest') return this.#reportGuest(host, event.value)
     if (event.$case === 'guestRemoved') return this.#deleteGuest(host, event.value.uuid)
     if (event.$case === 'operation') return this.#setOperation(host, event.value)
     if (event.$case === 'operationRemoved') return this.#deleteOperation(host, event.value.id)
@@ -160,7 +165,7 @@ export class FleetState implements FleetView {
     for (const id of host.operations.keys()) if (!snapshot.operations.has(id)) this.#deleteOperation(host, id)
     for (const id of host.templates.keys()) if (!snapshot.templates.has(id)) host.templates.delete(id)
     host.refused = ''
-    for (const guest of snapshot.guests.values()) this.#setGuest(host, guest)
+    for (const guest of snapshot.guests.values()) this.#reportGuest(host, guest)
     for (const operation of snapshot.operations.values()) this.#setOperation(host, operation)
     for (const template of snapshot.templates.values()) this.#setTemplate(host, template)
     if (snapshot.description) this.#describe(host, snapshot.description)
@@ -173,19 +178,29 @@ export class FleetState implements FleetView {
     host.description = description
   }
 
-  #setGuest(host: HostState, raw: Guest): void {
+  #reportGuest(host: HostState, raw: Guest): void {
+    if (this.#setGuest(host, raw)) this.noteGuest(host.record.id, raw.uuid)
+  }
+
+  /** @returns false: it was refused */
+  #setGuest(host: HostState, raw: Guest): boolean {
     const guest = parseGuest(raw)
-    if (!guest) return void (host.refused = 'the agent reported a guest without valid uuid, id or name')
+    if (!guest) return this.#refuse(host, 'the agent reported a guest without valid uuid, id or name')
     const before = findReported(host, guest.uuid)
     const mappings = host.mappings - (before?.portMappings.length ?? 0) + guest.portMappings.length
     if (!before && host.guests.size + host.conflicts.size >= hostLimits.guests)
-      return void (host.refused = `the agent reported more than ${hostLimits.guests} guests`)
+      return this.#refuse(host, `the agent reported more than ${hostLimits.guests} guests`)
     if (mappings > hostLimits.mappings)
-      return void (host.refused = 'the agent reported more port mappings than there are ports')
+      return this.#refuse(host, 'the agent reported more port mappings than there are ports')
     host.mappings = mappings
     this.#guests.set(host, guest)
-    this.noteGuest(host.record.id, guest.uuid)
     this.#guestsVersion++
+    return true
+  }
+
+  #refuse(host: HostState, why: string): false {
+    host.refused = why
+    return false
   }
 
   #deleteGuest(host: HostState, uuid: string): void {

@@ -7,6 +7,7 @@ import type { Answer } from './route.js'
 /** So many rows are written at once, more in slices. */
 const fewRows = 100
 const rowsPerPiece = 64
+const longBody = 16_384
 
 const [head, tail] = envelopeAround('\n')
   .split('\n')
@@ -22,7 +23,9 @@ export async function jsonListAnswer<Item>(
   total: number,
 ): Promise<Answer<never>> {
   if (items.length > fewRows) return listOfPieces(await inSlices(writePieces(items, jsonOf)), total)
-  const body = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
+  const text = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
+  // A string of a packet's size leaves together with its headers in one write; a long one is encoded once.
+  const body = text.length > longBody ? Buffer.from(text) : text
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }
 
