@@ -20,8 +20,8 @@ export function inSlices<T>(work: Generator<void, T>): Promise<T> {
         const next = work.next()
         if (next.done) resolve(next.value)
         return next.done ?? false
-      } catch (error) {
-        reject(error as Error)
+      } catch (cause) {
+        reject(new Error('work in slices', { cause }))
         return true
       }
     }

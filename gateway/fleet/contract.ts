@@ -4,7 +4,6 @@ import type {
   DeleteGuestRequest,
   DeleteGuestResponse,
   GetGuestUsageResponse,
-  Guest,
   GuestSpec,
   RestartGuestRequest,
   RestartGuestResponse,
@@ -22,28 +21,15 @@ import type {
 import type {
   CancelOperationResponse,
   GetOperationResponse,
-  Operation,
 } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { GuestView, OperationView } from './reported.js'
 import type { GuestCounts } from './guest-status.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { GuestField } from './lists/guest-table.js'
 import type { OperationField } from './lists/operation-table.js'
 import type { Selectable } from './lists/table.js'
 
-/** A guest as an agent reported it, and where it lives. */
-export interface GuestView {
-  readonly hostId: string
-  readonly guest: Guest
-  /** False while its host is away: its status is then shown as `unknown`. */
-  readonly online: boolean
-  /** Room for what a reader makes of it and wants to find again; whoever uses it checks what it was made from. */
-  shown?: unknown
-}
-
-export interface OperationView {
-  readonly hostId: string
-  readonly operation: Operation
-}
+export type { GuestView, OperationView }
 
 export interface TemplateView {
   readonly hostId: string

@@ -1,5 +1,5 @@
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { GuestView } from './contract.js'
+import type { GuestView } from './reported.js'
 
 export const guestStatuses = [
   'creating',

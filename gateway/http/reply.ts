@@ -1,15 +1,13 @@
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { bodyLength, bodyText, isPieces, type ReplyBody } from './reply-body.js'
 import type { Answer } from './route.js'
-
-/** In pieces where it is long and most of it was there before. */
-export type Body = Buffer | string | readonly Buffer[]
 
 /** What goes on the wire. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: Body
+  readonly body: ReplyBody
 }
 
 export const jsonType = 'application/json; charset=utf-8'
@@ -23,19 +21,6 @@ const constantHeaders = [
 /** Strong validator of a body. */
 export function etagOf(body: Buffer | string): string {
   return `"${hash('sha1', body, 'base64url')}"`
-}
-
-export function bodyText(body: Body): string {
-  return isPieces(body) ? Buffer.concat(body).toString() : body.toString()
-}
-
-function isPieces(body: Body): body is readonly Buffer[] {
-  return Array.isArray(body)
-}
-
-function lengthOf(body: Body): number {
-  if (isPieces(body)) return body.reduce((sum, piece) => sum + piece.length, 0)
-  return Buffer.byteLength(body)
 }
 
 /** The success envelope around data that is JSON already. */
@@ -80,7 +65,7 @@ function headerList({ headers, body }: Reply, requestId: string, bodiless: boole
   const list = constantHeaders.slice()
   if (headers['content-security-policy'] !== undefined) list.length = 0
   for (const name in headers) list.push(name, headers[name] ?? '')
-  if (!bodiless) list.push('Content-Length', String(lengthOf(body)))
+  if (!bodiless) list.push('Content-Length', String(bodyLength(body)))
   list.push('X-Request-Id', requestId)
   return list
 }

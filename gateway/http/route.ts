@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
 import type { Static, TSchema } from 'typebox'
-import type { Body } from './reply.js'
+import type { ReplyBody } from './reply-body.js'
 
 /** Who calls. */
 export interface Caller {
@@ -43,7 +43,7 @@ export interface Answer<Data> {
   data?: Data
   headers?: Record<string, string>
   /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
-  prepared?: { body: Body; etag: string }
+  prepared?: { body: ReplyBody; etag: string }
 }
 
 /**

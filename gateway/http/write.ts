@@ -3,7 +3,8 @@ import { BerthError, describeError } from '../../shared/errors.js'
 import { outcomeUnknown } from '../access/audit-record.js'
 import { errorReply, type ErrorReply } from './errors.js'
 import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, StoredAnswer } from './pipeline.js'
-import { bodyText, type Reply } from './reply.js'
+import type { Reply } from './reply.js'
+import { bodyText } from './reply-body.js'
 import type { Caller } from './route.js'
 
 /** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */

@@ -73,6 +73,13 @@ export class FleetLab {
     return { now: read('VmRSS'), peak: read('VmHWM') }
   }
 
+  /** Processor time of the gateway until now, in ms. */
+  processorMs(): number {
+    const stat = readFileSync(`/proc/${this.gateway.pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) * 10
+  }
+
   async close(): Promise<void> {
     for (const child of this.#children) child.kill('SIGKILL')
     await this.gateway.close()

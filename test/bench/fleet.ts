@@ -45,13 +45,25 @@ function readsOf(guests: number): Record<string, string> {
 }
 
 async function benchReads(lab: FleetLab): Promise<void> {
-  console.log('| 16 connections | Berth | p50 | p99 | other than 2xx | bare Koa | p99 | Berth / bare Koa |')
-  console.log('|---|---|---|---|---|---|---|---|')
+  console.log(
+    '| 16 connections | Berth | processor | p50 | p99 | other than 2xx | bare Koa | p99 | Berth / bare Koa |',
+  )
+  console.log('|---|---|---|---|---|---|---|---|---|')
   for (const [name, path] of Object.entries(readsOf(lab.guests))) {
     const koa = await lab.mirror(name.replaceAll(/\W+/g, '-'), path)
+    const before = lab.processorMs()
     const own = await load(lab.url + path, { key: lab.key, connections: 16, seconds })
+    const microseconds = ((lab.processorMs() - before) * 1000) / (own.perSecond * seconds)
     const bare = await load(koa, { key: lab.key, connections: 16, seconds })
-    const cells = [rate(own), ms(own.p50Ms), ms(own.p99Ms), own.failed, rate(bare), ms(bare.p99Ms)]
+    const cells = [
+      rate(own),
+      `${microseconds.toFixed(0)} µs`,
+      ms(own.p50Ms),
+      ms(own.p99Ms),
+      own.failed,
+      rate(bare),
+      ms(bare.p99Ms),
+    ]
     console.log(`| ${name} | ${cells.join(' | ')} | ${(own.perSecond / bare.perSecond).toFixed(2)} |`)
   }
 }

@@ -1,4 +1,4 @@
-import type { GuestView } from '../contract.js'
+import type { GuestView } from '../reported.js'
 
 const idsPerBlock = 256
 

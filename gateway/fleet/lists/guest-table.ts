@@ -1,5 +1,5 @@
 import { Virtualization } from '../../../proto/gen/berth/agent/v1/guest.js'
-import type { GuestView } from '../contract.js'
+import type { GuestView } from '../reported.js'
 import { statusOf } from '../guest-status.js'
 import type { Fields } from './query.js'
 import { Table } from './table.js'

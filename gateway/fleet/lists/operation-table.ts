@@ -1,5 +1,5 @@
 import { OperationStatus, type Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
-import type { OperationView } from '../contract.js'
+import type { OperationView } from '../reported.js'
 import type { Fields } from './query.js'
 import { Table } from './table.js'
 
