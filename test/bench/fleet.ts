@@ -1,7 +1,7 @@
 import { FleetLab } from './fleet-lab.js'
 import { load, type Load } from './wrk.js'
 
-const seconds = 2
+const seconds = 5
 const guestsPerHost = 1000
 /** Of every host's guests. */
 const changesPerSecond = 2
