@@ -30,6 +30,19 @@ module.exports = {
       to: { path: '^agent/host/' },
     },
     {
+      name: 'access-knows-no-http',
+      comment: 'gateway: api → http → access, never back',
+      severity: 'error',
+      from: { path: '^gateway/access/' },
+      to: { path: '^gateway/(api|http)/' },
+    },
+    {
+      name: 'http-knows-no-api',
+      severity: 'error',
+      from: { path: '^gateway/http/' },
+      to: { path: '^gateway/api/' },
+    },
+    {
       name: 'plans-are-pure',
       severity: 'error',
       from: { path: '(^|/)plan[^/]*\\.ts$', pathNot: 'test\\.ts$' },

@@ -39,6 +39,30 @@ export const AgentConfigSchema = Type.Object(
           },
           object,
         ),
+        /**
+         * Interfaces that IPv6 prefixes are found on, and that a pool belongs on which names none, where the default
+         * route leads there; empty: those of the host's hardware, with bonds and VLANs of it.
+         */
+        uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
+          default: [],
+          maxItems: 16,
+        }),
+        /**
+         * Addresses and CIDRs that no guest reaches, but name servers of the host there: where clouds tell hosts their
+         * user data and credentials. Beside those that are link-local, which no guest reaches in any case.
+         */
+        closed_destinations: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
+          default: [
+            '168.63.129.16', // Azure
+            '100.100.100.200', // Alibaba
+            '192.0.0.192', // Oracle
+            'fd00:ec2::254', // Amazon
+            'fd00:c1::a9fe:a9fe', // Oracle
+            'fd20:ce::254', // Google
+            'fd00:42::42', // Scaleway
+          ],
+          maxItems: 256,
+        }),
         /** Name servers of guests; empty: the host's, without loopback ones, else 9.9.9.9 and 1.1.1.1. */
         resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
           default: [],
@@ -82,6 +106,11 @@ export const AgentConfigSchema = Type.Object(
         /** Swap a guest may use, as a share of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
+        /** System calls that are closed otherwise: docs/security.md. */
+        allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
+          default: [],
+          uniqueItems: true,
+        }),
       },
       object,
     ),

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
-import type { StoreHealth } from './http/pipeline.js'
+import type { StoreHealth } from './access/contract.js'
 
 export interface HttpMetrics {
   observe(route: string, method: string, status: number, seconds: number): void

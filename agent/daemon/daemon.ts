@@ -17,7 +17,8 @@ import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
 import { createServerCredentials } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
-import { createWatchSource } from '../rpc/watch-source.js'
+import { watchKinds } from '../rpc/watch-kinds.js'
+import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
 import { lockState } from '../state/lock.js'
 import { readCapacity } from '../storage/pool.js'
@@ -84,7 +85,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { engine, images, policy, reconciler } = domain
   await images.sweep()
-  await reconciler.compareRules()
+  await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
   await policy.look() // what expired meanwhile is not started again
@@ -104,13 +105,12 @@ function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts
 }
 
 function prefetch({ engine, images }: Domain, templateId: string): void {
-  if (images.find(templateId)?.available !== false) return
+  const template = images.find(templateId)
+  if (template?.available !== false) return
   engine.submit({
     id: randomUUID(),
     action: 'image_build',
-    guestUuid: '',
-    guestId: 0,
-    guestName: '',
+    subject: imageSubject(template),
     input: { templateId },
     requestedBy: 'system',
   })
@@ -125,10 +125,7 @@ async function describe(
   return describeHost({
     version,
     timeZone: config.time_zone,
-    lxc: await domain.context.drivers.lxc?.describe(),
-    kvm: await domain.context.drivers.kvm?.describe(),
-    cgroupVersion: host.lxc.cgroupVersion,
-    lxcfs: host.lxc.hasLxcfs(),
+    ...(await host.drivers.describe()),
     poolTotalBytes: (await readCapacity(host.pool, config.storage)).totalBytes,
     natPortsTotal: end - start + 1,
     ipv4Total: host.ipv4Total,
@@ -143,7 +140,7 @@ async function startSampling(
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
     poolCapacity: () => readCapacity(host.pool, config.storage),
-    onSample: async (sample) => feed.publish(await readMetrics(sample, domain)),
+    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.weaknesses)),
     log,
   })
   closers.add(() => sampler.close())
@@ -160,24 +157,18 @@ function withNatPorts(description: FixedDescription, { changes, context }: Domai
 }
 
 function servicesOf(domain: Domain, describe: () => HostDescription, metrics: MetricsFeed): AgentServices {
-  const { changes, context, engine, guests, capacity, policy, routing, images, sampler } = domain
+  const { changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
-    guests: createGuestService({ guests, sampler, log }),
+    guests: createGuestService({ store: context.store, sampler, log }),
     settings: createGuestSettingsService({ context, policy, capacity, log }),
     routing: createRoutingService(routing, log),
-    operations: createOperationService(engine, changes, log),
+    operations: createOperationService({ engine, orders, changes, log }),
     hosts: createHostService(describe, log),
-    watch: createWatchService(
-      createWatchSource({
-        changes,
-        guests: context.store,
-        operations: engine.store,
-        images: images.store,
-        describe,
-        metrics,
-        log,
-      }),
-    ),
+    watch: createWatchService({
+      ...{ changes, describe, metrics },
+      kinds: watchKinds({ guests: context.store, operations: engine.store, images: images.store }),
+      failed: (err) => log.error({ err }, 'watch failed'),
+    }),
   }
 }

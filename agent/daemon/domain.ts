@@ -7,11 +7,12 @@ import { availableParallelism, totalmem } from 'node:os'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
-import { guestDefinitions } from '../guests/definitions.js'
-import { Guests, type HostCapacity } from '../guests/guests.js'
+import { guestSubject } from '../guests/operations/guest-order.js'
+import { guestKinds } from '../guests/operations/kinds.js'
+import type { HostCapacity } from '../guests/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/port-holds.js'
-import { machineOf, networkOf } from '../guests/record.js'
+import { machineOf } from '../guests/record.js'
 import { Reconciler } from '../guests/reconciler.js'
 import { GuestStore } from '../guests/store.js'
 import { Turns } from '../guests/turns.js'
@@ -19,10 +20,10 @@ import { readBootId } from '../host/proc.js'
 import { imageBuildDefinition } from '../images/definition.js'
 import { Images } from '../images/images.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
-import { HostAddressBook } from '../network/addresses/address-book.js'
 import { Routing } from '../network/addresses/routing.js'
 import { deviceName } from '../network/allocation.js'
-import type { AddressBook } from '../network/contract.js'
+import type { Network } from '../network/contract.js'
+import { Orders } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
@@ -37,7 +38,7 @@ export interface Domain {
   readonly changes: Changes
   readonly context: GuestContext
   readonly engine: OperationEngine
-  readonly guests: Guests
+  readonly orders: Orders
   readonly capacity: HostCapacity
   readonly policy: TrafficKeeper
   readonly routing: Routing
@@ -62,57 +63,59 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const images = new Images({ pool: host.pool, trash: host.trash, changes, config: config.images, log })
   const store = new GuestStore(changes)
   const key = await openSecret(join(config.state_dir, 'secret.key'), store)
-  const addresses = new HostAddressBook({
-    ...{ db, config: config.network, log },
+  const network = host.openNetwork({
+    db,
     assignInside: async ({ uuid }, gone) => {
       const record = store.find(uuid)
       if (record) await driverOf(context, record).assignAddresses(context.machineOf(record), gone)
     },
   })
-  closers.add(() => addresses.close())
-  const context = createContext({ host, options, store, images, key, addresses })
-  const definitions = Object.values(guestDefinitions(context)) as OperationDefinition<unknown>[]
-  const engine = new OperationEngine({
-    changes,
-    definitions: [...definitions, imageBuildDefinition(images)],
-    parallel: config.operations.parallel,
-    log,
-    ...(options.observer ? { observer: options.observer } : {}),
-  })
-  closers.add(() => engine.close())
+  closers.add(() => network.close())
+  const context = createContext({ host, options, store, images, key, network })
   const capacity = {
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
     readDisk: () => readCapacity(host.pool, config.storage),
   }
-  const guests = new Guests(context, engine, capacity)
+  const kinds = guestKinds(context, capacity)
+  const engine = new OperationEngine({
+    changes,
+    definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],
+    parallel: config.operations.parallel,
+    log,
+    ...(options.observer ? { observer: options.observer } : {}),
+  })
+  closers.add(() => engine.close())
+  const orders = new Orders(engine, kinds)
   const sampler = new GuestSampler(context)
   closers.add(() => sampler.close())
   const reconciler = new Reconciler({
-    guests,
+    context,
+    orders,
     engine,
     onObserved: (observed) => sampler.observed(observed),
-    repairStorage: (diskBytes) => {
+    repairStorage: (limitBytes) => {
       // A guest may have filled its disk with subvolumes, each a deletion of its own: nothing waits for them.
-      void host.trash.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
-      return host.disks.ensureLimits(diskBytes)
+      void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
+      return host.volumes.ensureLimits(limitBytes)
     },
   })
   closers.add(() => reconciler.close())
   const policy = new TrafficKeeper({
     context,
-    busy: (uuid) => engine.busy(uuid),
-    stop: (uuid) => void guests.stop({ operationId: randomUUID(), uuid, requestedBy: 'system' }),
+    busy: (uuid) => engine.busy(guestSubject(uuid)),
+    stop: (uuid) => stopNow(orders, uuid),
     bootId: readBootId(),
   })
   closers.add(() => policy.close())
-  // Rules first, as in every comparison; rates have no part in it.
-  const applyAddresses = async (): Promise<void> => {
-    await reconciler.compareRules()
-    await addresses.ensure(store.list().map((record) => networkOf(record, context.deviceOf)))
-  }
-  const routing = new Routing({ changes, config, book: addresses, applyAddresses, log })
-  return { changes, context, engine, guests, capacity, policy, routing, images, reconciler, sampler }
+  const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
+  const routing = new Routing({ changes, config, book: network, applyAddresses, log })
+  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler }
+}
+
+function stopNow(orders: Orders, uuid: string): void {
+  const order = { $case: 'stop', value: { uuid, force: false } } as const
+  orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
 }
 
 /** A new key would be of no use to logins sealed with the old one, and hide that it is lost. */
@@ -132,21 +135,22 @@ interface ContextParts {
   store: GuestStore
   images: Images
   key: Buffer
-  addresses: AddressBook
+  network: Network
 }
 
 function createContext(parts: ContextParts): GuestContext {
-  const { host, store, images, addresses, key } = parts
+  const { host, store, images, network, key } = parts
   const { config, log } = parts.options
   const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
-  const { gateway, prefixLength, resolvers } = host
+  const { gateway, prefixLength, resolvers, volumes } = host
+  const { enabled: drivers, settings } = host.drivers
   return {
     config,
     store,
-    drivers: { lxc: config.lxc.enabled ? host.lxc : undefined, kvm: undefined },
-    network: host.network,
-    addresses,
-    shaper: host.shaper,
+    drivers,
+    volumes,
+    userIdSlots: settings.userIdSlots,
+    network,
     turns: new Turns(),
     portHolds: new PortHolds(),
     images: {
@@ -155,7 +159,11 @@ function createContext(parts: ContextParts): GuestContext {
       ensure: (id, report, signal) => images.ensure(id, report, signal),
     },
     log,
-    machineOf: (record) => machineOf(record, { config, gateway, prefixLength, resolvers, deviceOf }),
+    machineOf: (record) =>
+      machineOf(record, {
+        ...{ settings, bridge: config.network.bridge, gateway, prefixLength, resolvers, deviceOf },
+        volumeOf: (uuid) => volumes.pathOf(uuid),
+      }),
     deviceOf,
     ...loginVault(key),
     now: Date.now,

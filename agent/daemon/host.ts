@@ -3,29 +3,34 @@ import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
-import { createLxcDriver, type LxcDriver } from '../drivers/lxc/driver.js'
-import { ensureHostLimits } from '../drivers/lxc/host-limits.js'
+import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
+import { HostAddressBook, type AddressBookOptions } from '../network/addresses/address-book.js'
 import type { Network } from '../network/contract.js'
-import { createNetwork } from '../network/network.js'
-import { createShaper, type HostShaper } from '../network/shaping/shaping.js'
-import { parseResolvers } from '../network/resolvers.js'
+import { HostNetwork } from '../network/host-network.js'
+import { createRules } from '../network/rules.js'
+import { createShaper } from '../network/shaping/shaping.js'
+import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
-import { BtrfsDisks } from '../storage/disks.js'
 import { openPool, type Pool } from '../storage/pool.js'
 import { Trash } from '../storage/trash.js'
+import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
 import { recordKernelSettings } from './kernel-record.js'
+
+/** What the network needs of the journal's side. */
+export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
 /** The host made ready for guests: nothing here knows the journal. */
 export interface Host {
   readonly pool: Pool
-  readonly disks: BtrfsDisks
+  readonly volumes: Volumes
   readonly trash: Trash
-  readonly lxc: LxcDriver
-  readonly network: Network
-  readonly shaper: HostShaper
+  readonly drivers: Drivers
+  /** What of the host keeps guests from being apart as they could be. */
+  readonly weaknesses: readonly string[]
+  readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
   /** How many addresses guests can have. */
@@ -39,35 +44,32 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   if (raised.length > 0) log.info({ raised }, 'host limits')
   const pool = await openPool(config.storage)
   const trash = new Trash(pool, log)
-  const disks = new BtrfsDisks(pool, trash)
-  const lxc = await createLxcDriver({
-    stateDir: config.state_dir,
-    runDir: config.run_dir,
-    namePrefix: config.network.interface_prefix,
-    disks,
-    log,
-  })
-  closers.add(() => lxc.close())
+  const volumes = new Volumes(pool, trash)
+  const drivers = await Drivers.open(config, log)
+  closers.add(() => drivers.close())
   const watch = new NetlinkWatch(config.network, (reason) =>
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
   closers.add(() => watch.close())
-  const network = createNetwork(config.network, { countInternal: config.traffic.count_internal, watch })
-  closers.add(() => network.close())
-  const shaper = createShaper(config.network.interface_prefix, watch)
-  closers.add(() => shaper.close())
+  const resolvers = await readResolvers(config)
+  const countInternal = config.traffic.count_internal
   const subnet = parseSubnet(config.network.subnet)
   return {
     pool,
-    disks,
+    volumes,
     trash,
-    lxc,
-    network,
-    shaper,
+    drivers,
+    weaknesses: drivers.findWeaknesses(config.storage.pool),
+    openNetwork: (parts) =>
+      new HostNetwork(
+        createRules(config.network, { countInternal, watch, resolvers }),
+        new HostAddressBook({ config: config.network, log, ...parts }),
+        createShaper(config.network.interface_prefix, watch),
+      ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,
-    resolvers: await readResolvers(config),
+    resolvers,
   }
 }
 
@@ -86,5 +88,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
   if (config.network.resolvers.length > 0) return config.network.resolvers
-  return parseResolvers(await readFile('/etc/resolv.conf', 'utf8').catch(() => ''))
+  // The second has what systemd-resolved asks, which is at a loopback address itself.
+  const paths = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
+  return chooseResolvers(await Promise.all(paths.map((path) => readFile(path, 'utf8').catch(() => ''))))
 }

@@ -3,16 +3,13 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
-import { createLxcDriver } from '../drivers/lxc/driver.js'
+import { Drivers } from '../drivers/drivers.js'
 import { Ip } from '../host/ip.js'
 import { removeHostAddresses } from '../network/addresses/address-book.js'
-import { createNetwork } from '../network/network.js'
+import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
 import { lockState } from '../state/lock.js'
-import { BtrfsDisks } from '../storage/disks.js'
-import { openPool } from '../storage/pool.js'
 import { removePool } from '../storage/remove.js'
-import { Trash } from '../storage/trash.js'
 import { restoreKernelSettings } from './kernel-record.js'
 
 /**
@@ -72,41 +69,31 @@ async function removeRates({ network }: AgentConfig): Promise<void> {
 }
 
 async function removeNetwork(config: AgentConfig): Promise<void> {
-  const network = createNetwork(config.network)
+  const rules = createRules(config.network)
   try {
-    await network.remove()
+    await rules.remove()
   } finally {
-    await network.close()
+    await rules.close()
   }
 }
 
 async function removeGuests(config: AgentConfig, log: Logger): Promise<void> {
-  const pool = await openPool(config.storage)
-  const trash = new Trash(pool, log)
-  const lxc = await createLxcDriver({
-    stateDir: config.state_dir,
-    runDir: config.run_dir,
-    namePrefix: config.network.interface_prefix,
-    disks: new BtrfsDisks(pool, trash),
-    log,
-  })
+  const drivers = await Drivers.open(config, log)
   try {
-    await lxc.removeAll()
+    await drivers.removeAll()
   } finally {
-    await trash.settled()
-    lxc.close()
+    drivers.close()
   }
 }
 
 async function removeFiles(config: AgentConfig): Promise<void> {
   for (const name of made) await rm(join(config.state_dir, name), { recursive: true, force: true })
-  await rm(join(config.run_dir, 'lxc-stopped'), { recursive: true, force: true })
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 
 /** What an agent makes in its state directory; the directory may have more of the operator's. */
 const made = [
-  ...['identity', 'lxc', 'lxc-support', 'secret.key'],
+  ...['identity', 'secret.key'],
   ...['journal.db', 'journal.db-shm', 'journal.db-wal', 'lock.db', 'lock.db-journal'],
 ]
 

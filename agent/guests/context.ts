@@ -1,7 +1,9 @@
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
-import type { AddressBook, Network, Shaper } from '../network/contract.js'
+import type { DriverKind } from '../drivers/drivers.js'
+import type { Network } from '../network/contract.js'
+import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
@@ -46,14 +48,18 @@ export interface PolicyKeeper {
   judge(uuid: string): Promise<void>
 }
 
+/** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
+export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'remove' | 'list' | 'usage'>
+
 /** What the guests domain works with; made once in daemon.ts. */
 export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore
-  readonly drivers: Readonly<Record<'lxc' | 'kvm', Driver | undefined>>
+  readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
+  readonly volumes: GuestVolumes
+  /** Guests that the host has user ids for. */
+  readonly userIdSlots: number
   readonly network: Network
-  readonly addresses: AddressBook
-  readonly shaper: Shaper
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { toBerthError } from '../../shared/errors.js'
 import type { Driver, Observed, StopCause } from '../drivers/contract.js'
-import type { GuestNetwork, GuestRates } from '../network/contract.js'
+import type { NetworkPart, WantedNetwork } from '../network/contract.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { GuestContext } from './context.js'
-import type { Guests } from './guests.js'
-import { policyReasonOf, ratesOf } from './policy.js'
+import type { Orders } from '../operations/orders.js'
+import { networkOf } from './network.js'
+import { guestSubject } from './operations/guest-order.js'
+import { policyReasonOf } from './policy.js'
 import { JoinedRuns } from './joined-runs.js'
 import { LostInterfaces } from './lost-interfaces.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
-import { networkOf, type GuestRecord } from './record.js'
+import type { GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
 
@@ -20,17 +21,13 @@ const lookDelayMs = 100
 const networkMs = 3000
 
 export interface ReconcilerParts {
-  readonly guests: Guests
+  readonly context: GuestContext
+  readonly orders: Orders
   readonly engine: OperationEngine
   /** Told what runs, each time that was looked at. */
   readonly onObserved: (observed: readonly Observed[]) => void
-  /** Empties the trash and bounds disks anew; returns what it repaired. @param diskBytes by uuid */
-  readonly repairStorage: (diskBytes: ReadonlyMap<string, number>) => Promise<string[]>
-}
-
-interface NetworkWanted {
-  readonly networks: readonly GuestNetwork[]
-  readonly rates: readonly GuestRates[]
+  /** Empties the trash and bounds volumes anew; returns what it repaired. @param limitBytes by uuid */
+  readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
 /** Compares the host with the journal: on events at once, in full every `intervalMs`. */
@@ -56,19 +53,19 @@ export class Reconciler {
   #warnings: readonly string[] = []
 
   /** Guests in the network's terms: the same as long as their list is. */
-  #planned: { readonly records: readonly GuestRecord[] } & NetworkWanted = {
-    ...{ records: [], networks: [], rates: [] },
+  #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
+    ...{ records: [], networks: [] },
   }
 
   readonly #context: GuestContext
   readonly #engine: OperationEngine
 
   constructor(private readonly parts: ReconcilerParts) {
-    this.#context = parts.guests.context
+    this.#context = parts.context
     this.#engine = parts.engine
     this.#policy = new RestartPolicy(this.#context.now)
     this.#runningGuests = new RunningGuests(this.#context)
-    this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(uuid))
+    this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(guestSubject(uuid)))
   }
 
   /** Differences found and repaired since the agent started. */
@@ -89,11 +86,14 @@ export class Reconciler {
       this.#policy.forget(key)
       this.#runningGuests.forget(key)
     })
-    this.#context.network.onForeignChange(() => void this.#guard('network', () => this.compareNetwork()))
-    this.#context.shaper.onLinks(() => void this.#guard('rates', () => this.#rates.run()))
+    this.#context.network.onDisturbed((part) =>
+      part === 'rates'
+        ? void this.#guard('rates', () => this.#rates.run())
+        : void this.#guard('network', () => this.compareNetwork()),
+    )
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
-        if (this.#engine.busy(uuid)) return // the operation knows
+        if (this.#engine.busy(guestSubject(uuid))) return // the operation knows
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })
@@ -161,55 +161,49 @@ export class Reconciler {
     }
   }
 
-  /** Rules and bridge as the journal has them. @throws what the host refused */
-  async compareRules(): Promise<void> {
-    this.#noteRepairs('network', await this.#context.network.ensure(this.#planNetwork().networks))
+  /** Parts of the network as the journal has them now. @throws {BerthError} what the host refused first */
+  async ensureNetwork(parts: readonly NetworkPart[]): Promise<void> {
+    this.#noteRepairs('network', await this.#context.network.ensure(this.#planNetworks(), parts))
   }
 
   /**
-   * Rules, bridge, addresses and rates as the journal has them when this is called, or later.
+   * The network as the journal has it when this is called, or later.
    * @throws {BerthError} what the host refused first
    */
   compareNetwork(): Promise<void> {
     return this.#network.run()
   }
 
-  /** Rules first: where they fail nothing else is to bring packets. */
+  /** An interface is made anew where the rules for it stand, and has its rates then. */
   async #compareNetwork(): Promise<void> {
-    const { addresses, shaper } = this.#context
-    await this.compareRules()
-    this.#noteRepairs('network', await this.#interfaces.ensure())
-    const { networks, rates } = this.#planNetwork()
-    const results = await Promise.allSettled([addresses.ensure(networks), shaper.ensure(rates)])
-    const failures = results.flatMap((result): unknown[] => {
-      if (result.status === 'rejected') return [result.reason]
-      this.#noteRepairs('network', result.value)
-      return []
-    })
-    if (failures.length > 0) throw toBerthError(failures[0], 'addresses and rates')
+    await this.ensureNetwork(['rules'])
+    await this.#compareInterfaces()
+    await this.ensureNetwork(['addresses', 'rates'])
   }
 
   /** Interfaces came or went: rates follow at once, and one that is gone is noticed. */
   async #compareRates(): Promise<void> {
-    this.#noteRepairs('network', await this.#interfaces.ensure())
-    await this.#context.shaper.ensure(this.#planNetwork().rates)
+    await this.#compareInterfaces()
+    await this.ensureNetwork(['rates'])
   }
 
-  #planNetwork(): NetworkWanted {
-    const { store, deviceOf } = this.#context
-    const records = store.list()
+  async #compareInterfaces(): Promise<void> {
+    this.#noteRepairs('network', await this.#interfaces.ensure())
+  }
+
+  #planNetworks(): readonly WantedNetwork[] {
+    const records = this.#context.store.list()
     if (records !== this.#planned.records)
-      this.#planned = {
-        records,
-        networks: records.map((record) => networkOf(record, deviceOf)),
-        rates: records.map((record) => ratesOf(record, this.#context)),
-      }
-    return this.#planned
+      this.#planned = { records, networks: records.map((record) => networkOf(record, this.#context)) }
+    return this.#planned.networks
   }
 
   async #compareStorage(): Promise<void> {
-    const { store, machineOf } = this.#context
-    const bounds = store.list().map((record) => [record.uuid, machineOf(record).limits.diskBytes] as const)
+    const { store, machineOf, drivers } = this.#context
+    const bounds = store.list().flatMap((record): [string, number][] => {
+      const driver = drivers[record.spec.virtualization]
+      return driver ? [[record.uuid, driver.volumeLimitBytes(machineOf(record))]] : []
+    })
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
   }
 
@@ -219,7 +213,7 @@ export class Reconciler {
   }
 
   async #compareGuests(records: readonly GuestRecord[]): Promise<void> {
-    const idle = records.filter(({ uuid }) => !this.#engine.busy(uuid))
+    const idle = records.filter(({ uuid }) => !this.#engine.busy(guestSubject(uuid)))
     const observed = await this.#observe()
     this.parts.onObserved([...observed.values()])
     const comparisons = idle
@@ -238,18 +232,25 @@ export class Reconciler {
    */
   async #findStrays(): Promise<string[]> {
     const strays: string[] = []
-    for (const driver of this.#drivers)
-      for (const uuid of await driver.listTraces()) {
-        if (this.#context.store.find(uuid) || this.#engine.busy(uuid)) continue
-        if (!(await this.#removeForgotten(driver, uuid))) strays.push(uuid)
-      }
+    for (const uuid of await this.#listTraces()) {
+      if (this.#context.store.find(uuid) || this.#engine.busy(guestSubject(uuid))) continue
+      if (!(await this.#removeForgotten(uuid))) strays.push(uuid)
+    }
     return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
   }
 
-  async #removeForgotten(driver: Driver, uuid: string): Promise<boolean> {
+  async #listTraces(): Promise<Set<string>> {
+    const lists = this.#drivers.map((driver) => driver.listTraces())
+    return new Set((await Promise.all([this.#context.volumes.list(), ...lists])).flat())
+  }
+
+  /** @returns false: it is not known as removed, or runs */
+  async #removeForgotten(uuid: string): Promise<boolean> {
     if (!this.#context.store.changes.wasRemoved('guest', uuid)) return false
     try {
-      return await driver.removeTraces(uuid)
+      for (const driver of this.#drivers) if (!(await driver.removeTraces(uuid))) return false
+      await this.#context.volumes.remove(uuid)
+      return true
     } catch (err) {
       this.#context.log.warn({ err, guest: uuid }, 'remove what is left of a deleted guest')
       return false
@@ -268,7 +269,8 @@ export class Reconciler {
   /** What was observed while an operation began or ended says nothing. */
   #unchanged(record: GuestRecord): boolean {
     return (
-      !this.#engine.busy(record.uuid) && this.#context.store.find(record.uuid)?.revision === record.revision
+      !this.#engine.busy(guestSubject(record.uuid)) &&
+      this.#context.store.find(record.uuid)?.revision === record.revision
     )
   }
 
@@ -297,6 +299,10 @@ export class Reconciler {
     this.#context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
     this.#repairs += 1
     this.#policy.started(uuid)
-    this.parts.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system', system: true })
+    this.parts.orders.submitNow({
+      operationId: randomUUID(),
+      requestedBy: 'system',
+      order: { $case: 'start', value: { uuid } },
+    })
   }
 }

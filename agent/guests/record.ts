@@ -1,7 +1,6 @@
 import { hostnameOf } from '../../shared/guest-rules.js'
-import type { AgentConfig } from '../config.js'
 import type { Machine } from '../drivers/contract.js'
-import type { GuestNetwork } from '../network/contract.js'
+import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
 import type { Firewall } from '../network/firewall/types.js'
 
@@ -21,7 +20,7 @@ export interface GuestLimits {
 
 /** What was ordered; stored as JSON. */
 export interface GuestSpec {
-  virtualization: 'lxc' | 'kvm'
+  virtualization: DriverKind
   templateId: string
   limits: GuestLimits
 }
@@ -86,7 +85,8 @@ export interface GuestRecord {
   statusReason: string
   /** What its owner wants: decides what happens after a crash or a reboot. */
   wanted: 'running' | 'stopped'
-  idmapSlot: number
+  /** Which of the host's ranges of user ids is its own. */
+  userIdSlot: number
   ipv4: string
   mac: string
   /** Sealed `Login`; null when there is none. */
@@ -109,40 +109,41 @@ export interface GuestRecord {
 
 const mib = 1024 * 1024
 const gib = 1024 * mib
-export const idmapRange = 65_536
+const userIdRange = 65_536
 
 export interface MachineDefaults {
-  readonly config: AgentConfig
+  readonly settings: MachineSettings
+  readonly bridge: string
   readonly gateway: string
   readonly prefixLength: number
   readonly resolvers: readonly string[]
   /** Host-side interface of a guest id. */
   readonly deviceOf: (id: number) => string
+  readonly volumeOf: (uuid: string) => string
 }
 
 /** The guest in the driver's terms. */
 export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machine {
-  const { config } = defaults
+  const { userIdBase, pidsMax, swapRatio } = defaults.settings
   const { limits } = record.spec
   const memoryBytes = limits.ramMb * mib
   return {
     uuid: record.uuid,
     id: record.id,
     hostname: hostnameOf(record.name),
-    templateId: record.spec.templateId,
+    volume: defaults.volumeOf(record.uuid),
     limits: {
       vcpuMilli: limits.vcpuMilli,
       memoryBytes,
-      swapBytes: Math.floor((memoryBytes * config.lxc.swap_ratio) / mib) * mib,
+      swapBytes: Math.floor((memoryBytes * swapRatio) / mib) * mib,
       diskBytes: limits.diskGb * gib,
-      pidsMax: config.lxc.pids_max,
       ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
       ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
     },
-    idmapBase: config.lxc.idmap_base + record.idmapSlot * idmapRange,
+    isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },
     nic: {
       device: defaults.deviceOf(record.id),
-      bridge: config.network.bridge,
+      bridge: defaults.bridge,
       mac: record.mac,
       ipv4: record.ipv4,
       prefixLength: defaults.prefixLength,
@@ -151,19 +152,5 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       gateway6,
     },
     resolvers: defaults.resolvers,
-  }
-}
-
-/** The guest in the network's terms. */
-export function networkOf(record: GuestRecord, deviceOf: (id: number) => string): GuestNetwork {
-  return {
-    uuid: record.uuid,
-    device: deviceOf(record.id),
-    mac: record.mac,
-    ipv4: record.ipv4,
-    portMappings: record.portMappings,
-    publicIpv4s: record.publicIpv4s,
-    ipv6Addresses: record.ipv6Addresses,
-    firewall: record.firewall,
   }
 }

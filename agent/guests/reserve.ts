@@ -4,7 +4,7 @@ import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
 import { reserveMappings } from './mappings.js'
-import type { CreateOrder } from './parse-create.js'
+import type { CreateRequest } from './parse-create.js'
 import { openFirewall, type GuestRecord } from './record.js'
 import type { GuestInsert } from './store.js'
 
@@ -15,7 +15,7 @@ import type { GuestInsert } from './store.js'
  */
 export function reserveGuest(
   context: GuestContext,
-  order: CreateOrder,
+  order: CreateRequest,
   listening: ReadonlySet<string>,
 ): void {
   if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
@@ -25,15 +25,15 @@ export function reserveGuest(
     spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
     status: 'creating',
     wanted: order.start ? 'running' : 'stopped',
-    idmapSlot: chooseIdmapSlot(context),
+    userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
     ...sealLogin(context, order),
     ...{ traffic: order.traffic, expiresAtMs: order.expiresAtMs, createdAtMs: context.now() },
   })
 }
 
-function chooseIdmapSlot({ store, config }: GuestContext): number {
-  const slot = store.freeIdmapSlot(config.lxc.idmap_slots)
+function chooseUserIdSlot({ store, userIdSlots }: GuestContext): number {
+  const slot = store.freeUserIdSlot(userIdSlots)
   if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is left')
   return slot
 }
@@ -43,10 +43,10 @@ type Network = Pick<
   'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'
 >
 
-function chooseNetwork(context: GuestContext, order: CreateOrder, listening: ReadonlySet<string>): Network {
-  const { store, config, addresses } = context
+function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
+  const { store, config, network } = context
   const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
-  const { publicIpv4s, ipv6Addresses } = addresses.choose(order)
+  const { publicIpv4s, ipv6Addresses } = network.choose(order)
   const hasIpv6 = ipv6Addresses.length > 0
   return {
     ...{ ipv4, mac: macOf(ipv4), publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] },
@@ -55,12 +55,12 @@ function chooseNetwork(context: GuestContext, order: CreateOrder, listening: Rea
   }
 }
 
-function sealLogin(context: GuestContext, order: CreateOrder): Pick<GuestInsert, 'login' | 'hasPassword'> {
+function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
   const login = loginOf(order)
   return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
 }
 
-function loginOf(order: CreateOrder): Login {
+function loginOf(order: CreateRequest): Login {
   switch (order.login.kind) {
     case 'auto':
       return { password: makePassword() }

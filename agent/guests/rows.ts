@@ -73,7 +73,7 @@ export function recordOf(row: GuestRow, mappings: string, addresses: readonly Ad
     status: row.status,
     statusReason: row.status_reason,
     wanted: row.wanted,
-    idmapSlot: row.idmap_slot,
+    userIdSlot: row.idmap_slot,
     ipv4: row.ipv4,
     mac: row.mac,
     login: row.login,

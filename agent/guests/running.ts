@@ -1,4 +1,4 @@
-import type { Observed } from '../drivers/contract.js'
+import type { Driver, Machine, Observed } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
 
@@ -50,7 +50,7 @@ export class RunningGuests {
     const machine = this.context.machineOf(record)
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
-    const resized = await this.#try('limits', uuid, () => driver.resize(machine))
+    const resized = await this.#try('limits', uuid, () => resize(driver, machine))
     // Asked for once: the guest's own root may refuse an address, or have taken it away.
     const assigned =
       seen?.addresses !== look.addresses &&
@@ -69,6 +69,13 @@ export class RunningGuests {
       return undefined
     }
   }
+}
+
+/** @throws what the guest refused */
+async function resize(driver: Driver, machine: Machine): Promise<boolean> {
+  const resized = await driver.resize(machine)
+  if (resized.outcome === 'refused') throw resized.error
+  return resized.changed
 }
 
 /** A setting that was taken back leaves the limits as they were, and the revision another one. */

@@ -1,7 +1,8 @@
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
-import { checkAllowed, ratesOf } from './policy.js'
-import { networkOf, type GuestRecord } from './record.js'
+import { networkOf } from './network.js'
+import { checkAllowed } from './policy.js'
+import type { GuestRecord } from './record.js'
 
 /*
  * The effects that guest operations are composed of. Each reads the guest anew from the journal, so a step
@@ -19,8 +20,9 @@ export function diskStep(context: GuestContext): GuestStep {
       await ensureImage(context, record, step)
       const driver = driverOf(context, record)
       const machine = context.machineOf(record)
-      await driver.createDisk(machine)
-      await driver.initialize(machine, context.openLogin(record))
+      const limitBytes = driver.volumeLimitBytes(machine)
+      await context.volumes.clone(record.uuid, record.spec.templateId, limitBytes)
+      await driver.initialize(machine, context.openLogin(record), machine.volume)
     }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
@@ -47,7 +49,7 @@ export function configureStep(context: GuestContext): GuestStep {
 export function attachStep(context: GuestContext, options: { undo: boolean }): GuestStep {
   const attach: GuestStep = {
     name: 'network',
-    run: inTurn(context, (record) => attachGuest(context, record)),
+    run: inTurn(context, (record) => context.network.attach(networkOf(record, context))),
   }
   const undo = ifPresent(context, (record) => detachGuest(context, record))
   return options.undo ? { ...attach, undo } : attach
@@ -61,20 +63,25 @@ export function startStep(context: GuestContext): GuestStep {
     run: inTurn(context, async (record, step) => {
       checkAllowed(record) // it may have expired while the order waited
       await driverOf(context, record).start(context.machineOf(record), step.signal)
-      await context.shaper.apply(ratesOf(record, context))
+      await context.network.attach(networkOf(record, context), ['rates'])
     }),
     undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
   }
 }
 
-export function stopStep(context: GuestContext): GuestStep<PowerInput> {
+/** Configuration and rules anew each time: limits or the program may have changed since. */
+export function bootSteps(context: GuestContext): GuestStep[] {
+  return [configureStep(context), attachStep(context, { undo: false }), startStep(context)]
+}
+
+export function stopStep(context: GuestContext): GuestStep<StopInput> {
   return {
     name: 'stop',
     weight: 3,
-    run: withGuest<PowerInput>(context, (record, step) => {
-      const timeoutMs = step.input.force ? 0 : context.config.lxc.stop_timeout_seconds * 1000
-      const machine = context.machineOf(record)
-      const stopped = driverOf(context, record).stop(machine, { timeoutMs, signal: step.signal })
+    run: withGuest<StopInput>(context, (record, step) => {
+      const driver = driverOf(context, record)
+      const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
+      const stopped = driver.stop(context.machineOf(record), { timeoutMs, signal: step.signal })
       return step.input.force ? stopped : step.yieldWhile(stopped) // the guest takes its time, not ours
     }),
   }
@@ -90,37 +97,28 @@ export function removeStep(context: GuestContext): GuestStep {
   }
 }
 
-/** Rules and disk in one step: a restart in between would put the rules back with those of all other guests. */
+/** Rules and volume in one step: a restart in between would put the rules back with those of all other guests. */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
-  const ended = await Promise.allSettled([
-    detachGuest(context, record),
-    driverOf(context, record).delete(context.machineOf(record)),
-  ])
+  const ended = await Promise.allSettled([detachGuest(context, record), removeMachine(context, record)])
   // Both have ended, so that another attempt meets neither.
   for (const result of ended) if (result.status === 'rejected') throw result.reason
 }
 
-export interface PowerInput {
-  force: boolean
-  /** Ordered by the agent itself: its failure leaves what the owner wants as it is. */
-  system?: boolean
+/** Its volume with all snapshots last: as long as the guest has processes, they have it. */
+async function removeMachine(context: GuestContext, record: GuestRecord): Promise<void> {
+  await driverOf(context, record).delete(context.machineOf(record))
+  await context.volumes.remove(record.uuid)
 }
 
-/** Rules first, then what brings packets; settings in between come before or after. */
-async function attachGuest(context: GuestContext, record: GuestRecord): Promise<void> {
-  const guest = networkOf(record, context.deviceOf)
-  await context.network.attach(guest)
-  await context.addresses.attach(guest)
+export interface StopInput {
+  /** Without a graceful shutdown. */
+  force: boolean
 }
 
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
   return context.turns.run(uuid, async () => {
     const record = context.store.find(uuid)
-    if (!record) return
-    const guest = networkOf(record, context.deviceOf)
-    await context.addresses.detach(guest)
-    await context.network.detach(guest)
-    await context.shaper.remove(guest.device)
+    if (record) await context.network.detach(networkOf(record, context))
   })
 }
 
@@ -130,14 +128,14 @@ function inTurn(
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
   const run = withGuest(context, act)
-  return (step) => context.turns.run(step.guestUuid, () => run(step))
+  return (step) => context.turns.run(step.subject.id, () => run(step))
 }
 
 function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
 ): (step: StepContext<Input>) => Promise<void> {
-  return (step) => act(context.store.get(step.guestUuid), step)
+  return (step) => act(context.store.get(step.subject.id), step)
 }
 
 /** For what removes: a guest that the journal no longer has is removed. */
@@ -145,8 +143,8 @@ function ifPresent(
   context: GuestContext,
   act: (record: GuestRecord) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
-  return async ({ guestUuid }) => {
-    const record = context.store.find(guestUuid)
+  return async ({ subject }) => {
+    const record = context.store.find(subject.id)
     if (record) await act(record)
   }
 }

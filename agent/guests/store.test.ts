@@ -16,7 +16,7 @@ const limits = {
 }
 
 const guest: GuestInsert = {
-  ...{ uuid: 'u1', id: 1, name: 'one', status: 'running', wanted: 'running', idmapSlot: 0 },
+  ...{ uuid: 'u1', id: 1, name: 'one', status: 'running', wanted: 'running', userIdSlot: 0 },
   spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
   ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
   portMappings: [mapping(20001), mapping(20100, { hostPortEnd: 20199, containerPortEnd: 121 })],

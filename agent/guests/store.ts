@@ -176,8 +176,8 @@ export class GuestStore {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }
 
-  /** Lowest free idmap slot below `slots`; undefined when all are taken. */
-  freeIdmapSlot(slots: number): number | undefined {
+  /** Lowest free range of user ids below `slots`; undefined when all are taken. */
+  freeUserIdSlot(slots: number): number | undefined {
     const row = this.changes.db
       .prepare<[], { slot: number }>(
         `SELECT 0 AS slot WHERE NOT EXISTS (SELECT 1 FROM guests WHERE idmap_slot = 0)
@@ -223,7 +223,7 @@ export class GuestStore {
       spec: JSON.stringify(guest.spec),
       status: guest.status,
       wanted: guest.wanted,
-      idmap_slot: guest.idmapSlot,
+      idmap_slot: guest.userIdSlot,
       ipv4: guest.ipv4,
       mac: guest.mac,
       login: guest.login,

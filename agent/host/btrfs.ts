@@ -52,9 +52,9 @@ export function parseSubvolumes(text: string): Subvolume[] {
   }))
 }
 
-/** Bounds what the subvolume references (classic quotas) or owns (simple quotas). */
+/** Bounds what the subvolume references (classic quotas) or owns (simple quotas); 0: not any more. */
 export async function setLimit(path: string, bytes: number): Promise<void> {
-  await run('btrfs', ['qgroup', 'limit', String(bytes), path])
+  await run('btrfs', ['qgroup', 'limit', bytes > 0 ? String(bytes) : 'none', path])
 }
 
 export interface StaleQgroups {
@@ -124,16 +124,27 @@ export class BtrfsView {
     if (await exists(file)) await writeFile(file, '8')
   }
 
-  /** Bytes that count for the subvolume's bound; undefined when it has no qgroup (any more). */
-  async referencedBytes(subvolumeId: number): Promise<number | undefined> {
-    const text = await this.#read(`qgroups/0_${subvolumeId}/referenced`)
+  /** Quota groups of that level, by what follows it: `190/5` is `5` of level 190. */
+  async listGroups(level: number): Promise<bigint[]> {
+    const names = await readdir(`${sysfs}/${this.fsid}/qgroups`)
+    return names.flatMap((name) => (name.startsWith(`${level}_`) ? BigInt(name.split('_')[1]!) : []))
+  }
+
+  /**
+   * Bytes that count for the group's bound; undefined when there is no such group (any more).
+   * @param group `0/ID` of a subvolume
+   */
+  async referencedBytes(group: string): Promise<number | undefined> {
+    const text = await this.#read(`qgroups/${group.replace('/', '_')}/referenced`)
     return text === undefined ? undefined : Number(text)
   }
 
-  /** 0: not bounded; undefined when the subvolume has no qgroup (any more). */
-  async limitBytes(subvolumeId: number): Promise<number | undefined> {
+  /** 0: not bounded; undefined when there is no such group (any more). */
+  async limitBytes(group: string): Promise<number | undefined> {
     const [flags, limit] = await Promise.all(
-      ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/0_${subvolumeId}/${name}`)),
+      ['limit_flags', 'max_referenced'].map((name) =>
+        this.#read(`qgroups/${group.replace('/', '_')}/${name}`),
+      ),
     )
     if (flags === undefined) return undefined
     return (Number(flags) & 1) === 0 ? 0 : Number(limit) // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER

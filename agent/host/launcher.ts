@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
-import { launcherProgram } from './launcher-program.js'
+import { readPerlProgram } from './perl-program.js'
 import { findLiveProcess } from './proc.js'
 
 /** Program and arguments, or perl code and its arguments. */
@@ -44,6 +44,8 @@ interface Launched {
   end?: LaunchEnd
   closed: boolean
 }
+
+const launcherProgram = readPerlProgram('launcher')
 
 const frameKinds = { program: 'R', perl: 'P', brief: 'B' } as const
 const surviving = 1

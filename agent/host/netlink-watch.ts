@@ -1,7 +1,9 @@
 import { createInterface } from 'node:readline'
-import { netlinkWatchProgram } from './netlink-watch-program.js'
+import { readPerlProgram } from './perl-program.js'
 import { isToolPid } from './pipe.js'
 import { start } from './process.js'
+
+const watchProgram = readPerlProgram('netlink-watch')
 
 /** From the end of one process to the next; each that did not get to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
@@ -52,7 +54,7 @@ export class NetlinkWatch {
 
   #start(): void {
     const { table, bridge, interface_prefix: prefix } = this.names
-    const child = start('/usr/bin/perl', ['-e', netlinkWatchProgram, table, bridge, prefix])
+    const child = start('/usr/bin/perl', ['-e', watchProgram, table, bridge, prefix])
     this.#child = child
     createInterface({ input: child.stdout }).on('line', (line) => this.#take(line))
     let said = ''

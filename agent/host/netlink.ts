@@ -1,3 +1,4 @@
+import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
 /*
@@ -23,31 +24,7 @@ export interface NetlinkRequest {
 /** linux/netlink.h */
 export const netlink = { error: 2, done: 3, ack: 4, interrupted: 0x10, dump: 0x300 } as const
 
-/**
- * Standard input: strings, each after its length: a pattern, then the requests. Each is sent once the one before has
- * been answered. Answers that the pattern does not match are left out.
- */
-const program = String.raw`
-  my ($pattern, @requests) = unpack('(N/a*)*', do { local $/; binmode STDIN; <STDIN> });
-  my $kernel = pack('S S L L', 16, 0, 0, 0);
-  socket(my $socket, 16, 3, 12) or die "socket: $!\n";
-  setsockopt($socket, 1, 33, pack('l', 1 << 20)); # SO_RCVBUFFORCE
-  bind($socket, $kernel) or die "bind: $!\n";
-  binmode STDOUT;
-  for my $request (@requests) {
-    defined send($socket, $request, 0, $kernel) or die "send: $!\n";
-    for (my $more = 1; $more;) {
-      defined recv($socket, my $answers, 1 << 18, 0) or die "recv: $!\n";
-      for (my $at = 0; $at + 16 <= length $answers;) {
-        my ($length, $type) = unpack("\@$at L S", $answers);
-        die "an answer of $length bytes\n" if $length < 16;
-        my $answer = substr($answers, $at, $length);
-        $more = 0 if $type == 2 || $type == 3;
-        print $answer, "\0" x (-$length & 3) if $type <= 3 || $pattern eq '' || $answer =~ /$pattern/so;
-        $at += $length + 3 & ~3;
-      }
-    }
-  }`
+const askProgram = readPerlProgram('ask-netfilter')
 
 /**
  * @param containing of a dump only what contains one of these is returned; empty: all
@@ -62,7 +39,7 @@ export async function askNetfilter(
   const pattern = containing.map((bytes) => [...bytes].map(hex).join('')).join('|')
   const stdin = Buffer.concat([Buffer.from(pattern), ...requests.map(encode)].map(withLength))
   const maxOutputBytes = 256 * 1024 * 1024
-  const { stdout } = await runPerl(program, [], { stdin, maxOutputBytes, encoding: 'latin1' })
+  const { stdout } = await runPerl(askProgram, [], { stdin, maxOutputBytes, encoding: 'latin1' })
   return [...messagesIn(Buffer.from(stdout, 'latin1'))]
 }
 

@@ -112,7 +112,7 @@ export class Images {
   async #readSize(id: string): Promise<number> {
     const { pool } = this.#parts
     const subvolume = (await listSubvolumes(pool.path)).find(({ path }) => path.endsWith(`images/${id}`))
-    return (subvolume && (await pool.view.referencedBytes(subvolume.id))) ?? 0
+    return (subvolume && (await pool.view.referencedBytes(`0/${subvolume.id}`))) ?? 0
   }
 
   #pathOf(id: string): string {

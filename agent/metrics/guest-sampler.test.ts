@@ -11,18 +11,17 @@ const running = (uuids: readonly string[]) =>
   uuids.map((uuid) => ({ uuid, state: 'running' as const, pid: 1, startTime: 1 }))
 
 function samplerOf(
-  driver: { usage?: (machine: { uuid: string }) => Promise<typeof sample>; diskUsage?: () => Promise<Disks> },
+  {
+    usage = () => Promise.resolve(sample),
+    diskUsage = () => Promise.resolve(new Map<string, number>()),
+  }: { usage?: (machine: { uuid: string }) => Promise<typeof sample>; diskUsage?: () => Promise<Disks> },
   now: () => number,
 ): GuestSampler {
-  const standard = {
-    kind: 'lxc',
-    usage: () => Promise.resolve(sample),
-    diskUsage: () => Promise.resolve(new Map()),
-  }
   const spec = { virtualization: 'lxc', limits: { vcpuMilli: 1 } }
   return new GuestSampler({
     ...{ log: pino({ level: 'silent' }), now },
-    drivers: { lxc: { ...standard, ...driver } },
+    drivers: { lxc: { kind: 'lxc', usage } },
+    volumes: { usage: diskUsage },
     store: { find: (uuid: string) => ({ uuid, kind: 'lxc', spec }) },
     machineOf: (record: { uuid: string }) => record,
   } as unknown as GuestContext)

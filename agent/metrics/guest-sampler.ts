@@ -105,9 +105,7 @@ export class GuestSampler {
     const elapsedMs = this.context.now() - this.#diskAtMs
     if (elapsedMs < (missing ? newDiskIntervalMs : diskIntervalMs)) return
     this.#diskAtMs = this.context.now()
-    const drivers = Object.values(this.context.drivers).filter((driver) => driver !== undefined)
-    const maps = await Promise.all(drivers.map((driver) => driver.diskUsage()))
-    this.#disk = new Map(maps.flatMap((map) => [...map]))
+    this.#disk = await this.context.volumes.usage()
   }
 
   async #sampleGuest(record: GuestRecord, pid: number): Promise<void> {

@@ -1,15 +1,11 @@
 import { availableParallelism, hostname, release, totalmem } from 'node:os'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
-import type { DriverDescription } from '../drivers/contract.js'
+import type { DriversDescription } from '../drivers/drivers.js'
 import { readBootId } from '../host/proc.js'
 
-export interface DescriptionParts {
+export interface DescriptionParts extends DriversDescription {
   readonly version: string
   readonly timeZone: string
-  readonly lxc: DriverDescription | undefined
-  readonly kvm: DriverDescription | undefined
-  readonly cgroupVersion: 1 | 2
-  readonly lxcfs: boolean
   readonly poolTotalBytes: number
   readonly natPortsTotal: number
   readonly ipv4Total: number
@@ -31,12 +27,21 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
     startedAtMs: Date.now(),
     timeZone: parts.timeZone || Intl.DateTimeFormat().resolvedOptions().timeZone,
     capabilities: {
-      lxc: parts.lxc?.available ?? false,
-      kvm: parts.kvm?.available ?? false,
-      kvmAcceleration: parts.kvm?.acceleration ?? '',
+      lxc: parts.drivers.get('lxc')?.available ?? false,
+      kvm: parts.drivers.get('kvm')?.available ?? false,
+      kvmAcceleration: parts.drivers.get('kvm')?.acceleration ?? '',
       storage: 'btrfs',
       cgroupVersion: parts.cgroupVersion,
       lxcfs: parts.lxcfs,
+      drivers: [...parts.drivers].map(([kind, driver]) => ({
+        ...{ kind, available: driver.available, reason: driver.reason ?? '' },
+        ...driver.capabilities,
+        ...{
+          consoles: [...driver.capabilities.consoles],
+          liveResize: [...driver.capabilities.liveResize],
+          setPassword: [...driver.capabilities.setPassword],
+        },
+      })),
     },
     capacity: {
       cpuCores: availableParallelism(),

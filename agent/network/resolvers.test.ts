@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import { parseResolvers } from './resolvers.js'
+import { chooseResolvers } from './resolvers.js'
 
-describe('parseResolvers', () => {
+describe('chooseResolvers', () => {
   for (const [name, text, servers] of [
     [
       'takes what guests can reach',
@@ -21,5 +21,11 @@ describe('parseResolvers', () => {
     ["takes a cloud's own", 'nameserver 169.254.169.254', ['169.254.169.254']],
     ['falls back', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
   ] as const)
-    it(name, () => expect(parseResolvers(text)).to.deep.equal(servers))
+    it(name, () => expect(chooseResolvers([text])).to.deep.equal(servers))
+
+  it('takes those behind a resolver of the host itself', () => {
+    const upstream = 'nameserver 168.63.129.16\n'
+    expect(chooseResolvers(['nameserver 127.0.0.53\n', upstream])).to.deep.equal(['168.63.129.16'])
+    expect(chooseResolvers(['nameserver 192.0.2.1\n', upstream])).to.deep.equal(['192.0.2.1'])
+  })
 })

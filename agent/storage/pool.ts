@@ -15,8 +15,10 @@ export interface Pool {
   readonly path: string
   /** Read-only subvolumes by template id; a name with a leading dot is a build that runs or died. */
   readonly images: string
-  /** Subvolumes by guest uuid: each is a root filesystem. */
+  /** Subvolumes by guest uuid, each a guest's volume; `UUID.next` is about to take its place, or was it until now. */
   readonly guests: string
+  /** A directory by guest uuid of read-only subvolumes by snapshot id. */
+  readonly snapshots: string
   /** Subvolumes on their way out. */
   readonly trash: string
   readonly view: BtrfsView
@@ -140,9 +142,10 @@ async function preparePool(path: string): Promise<Pool> {
     quota: await ensureQuota(path, view),
     images: join(path, 'images'),
     guests: join(path, 'guests'),
+    snapshots: join(path, 'snapshots'),
     trash: join(path, 'trash'),
   }
-  for (const folder of [pool.images, pool.guests, pool.trash]) await ensureFolder(folder)
+  for (const folder of [pool.images, pool.guests, pool.snapshots, pool.trash]) await ensureFolder(folder)
   return pool
 }
 

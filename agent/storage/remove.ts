@@ -6,6 +6,7 @@ import { detachLoop, findLoops, readBackingFile } from '../host/loop.js'
 import { exists, findMount, unmount } from '../host/mount.js'
 import { openPool, resolveWant, unfinished, type StorageConfig } from './pool.js'
 import { Trash } from './trash.js'
+import { Volumes } from './volumes.js'
 
 /**
  * Removes the pool with everything in it, for a purge: no guest may run any more. A loop-backed pool goes with
@@ -25,6 +26,8 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   const pool = await openPool(config)
   const trash = new Trash(pool, log)
   await trash.sweep()
+  const volumes = new Volumes(pool, trash)
+  for (const guest of await volumes.list()) await volumes.remove(guest)
   for (const folder of [pool.guests, pool.images]) {
     for (const name of await readdir(folder)) {
       await setReadOnly(join(folder, name), false)
@@ -32,8 +35,8 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
     }
   }
   await trash.settled()
-  await trash.sweep()
-  for (const folder of [pool.guests, pool.images, pool.trash]) await rmdir(folder)
+  await volumes.sweep()
+  for (const folder of [pool.guests, pool.snapshots, pool.images, pool.trash]) await rmdir(folder)
   if (!config.device) return
   await unmount(pool.path)
   await rmdirIfEmpty(pool.path)

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { clearStaleQgroups, setReadOnly } from '../host/btrfs.js'
-import { deleteSubvolume } from '../host/btrfs-ioctl.js'
+import { deleteSubvolume, deleteSubvolumes } from '../host/btrfs-ioctl.js'
 import { CommandError } from '../host/process.js'
 import { findNestedSubvolumes } from './nested.js'
 import type { Pool } from './pool.js'
@@ -48,6 +48,15 @@ export class Trash {
     }
     this.#waiting.push(name)
     this.#emptying ??= this.#emptyAll().finally(() => (this.#emptying = undefined))
+  }
+
+  /** Deletes subvolumes of one directory where they are; for those that cannot have others inside. */
+  async destroy(directory: string, names: readonly string[]): Promise<void> {
+    try {
+      await deleteSubvolumes(directory, names)
+    } finally {
+      this.#noteDeletion()
+    }
   }
 
   /** Once nothing is being deleted any more. */
@@ -95,10 +104,15 @@ export class Trash {
     } catch (error) {
       this.#log.warn({ err: error, subvolume: name }, 'subvolume left in the trash')
     } finally {
-      this.#deletions++
-      this.#qgroupErrors = ''
+      this.#noteDeletion()
       this.#inWork.delete(name)
     }
+  }
+
+  /** Quota groups are looked at anew. */
+  #noteDeletion(): void {
+    this.#deletions++
+    this.#qgroupErrors = ''
   }
 
   async #deleteTree(path: string): Promise<void> {

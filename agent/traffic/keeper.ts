@@ -1,9 +1,10 @@
 import { describeError } from '../../shared/errors.js'
 import { createTimeFormat, type TimeFormat } from '../../shared/time.js'
 import type { GuestContext, PolicyKeeper, TrafficUse } from '../guests/context.js'
-import { policyReasonOf, ratesOf } from '../guests/policy.js'
+import { networkOf } from '../guests/network.js'
+import { policyReasonOf } from '../guests/policy.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record.js'
-import type { ByteCounters, Network, Shaper } from '../network/contract.js'
+import type { ByteCounters, Network } from '../network/contract.js'
 import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './store.js'
@@ -16,8 +17,7 @@ const uncountedTicks = 2
 
 export interface KeeperParts {
   readonly context: Pick<GuestContext, 'config' | 'store' | 'turns' | 'deviceOf' | 'log' | 'now'> & {
-    readonly network: Pick<Network, 'readCounters'>
-    readonly shaper: Pick<Shaper, 'apply'>
+    readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
   /** An operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
@@ -123,7 +123,8 @@ export class TrafficKeeper implements PolicyKeeper {
       })
       const record = store.get(uuid)
       // Cut off before it is stopped, for that takes time. What the host refuses, its next comparison tries again.
-      await this.#guard(`rates of guest ${uuid}`, () => context.shaper.apply(ratesOf(record, context)))
+      const wanted = networkOf(record, context)
+      await this.#guard(`rates of guest ${uuid}`, () => context.network.attach(wanted, ['rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
     })
   }

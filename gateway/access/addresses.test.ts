@@ -44,7 +44,23 @@ describe('address lists', () => {
       expect(set.has(outside), outside).to.equal(false)
   })
 
+  for (const [entries, inside, outside] of [
+    ['::/0', ['::1', '2001:db8::1'], ['10.0.0.1', '::ffff:10.0.0.1', '::ffff:a00:1']],
+    ['0.0.0.0/0', ['10.0.0.1', '::ffff:10.0.0.1', '::ffff:a00:1'], ['::1', '2001:db8::1', '::']],
+    ['::ffff:0:0/96', ['10.0.0.1', '::ffff:10.0.0.1'], ['::1', '2001:db8::1']],
+    ['::/80', ['::1', '::10.0.0.1'], ['10.0.0.1', '::ffff:10.0.0.1']],
+    ['::10.0.0.1', ['::a00:1'], ['10.0.0.1', '::ffff:10.0.0.1']],
+    ['10.0.0.1', ['10.0.0.1', '::ffff:10.0.0.1'], ['::10.0.0.1', '::a00:1']],
+  ] as const)
+    it(`keeps the families apart: ${entries}`, () => {
+      const set = new AddressSet(parseAddressList('f', entries))
+      expect(inside.filter((address) => !set.has(address))).to.deep.equal([])
+      expect(outside.filter((address) => set.has(address))).to.deep.equal([])
+    })
+
   for (const [outer, inner, contained] of [
+    ['::/0', '10.0.0.0/8', false],
+    ['0.0.0.0/0', '::a00:0/120', false],
     ['10.0.0.0/25,10.0.0.128/25', '10.0.0.0/24', true],
     ['10.0.0.0/25', '10.0.0.0/24', false],
     ['0.0.0.0/0', '::1', false],

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import { containsCidr, mergeCidr } from 'cidr-tools'
-import { parseCidrOrAddress } from '../../shared/addresses.js'
+import { parseAddress, parseCidrOrAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
 
 const maxEntries = 256
@@ -43,21 +43,28 @@ export function containsAddresses(outer: readonly string[], inner: readonly stri
   return containsCidr(mergeCidr([...outer]), [...inner])
 }
 
-/** A list made ready for many look-ups. */
+/**
+ * A list made ready for many look-ups. A list of each family: in one of both `::/0` holds every IPv4 address, and
+ * `0.0.0.0/0` an IPv6 address that has one in it.
+ */
 export class AddressSet {
-  private readonly list = new BlockList()
+  private readonly lists = { ipv4: new BlockList(), ipv6: new BlockList() }
 
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
       const [address = '', prefix] = entry.split('/')
       const family = isIP(address) === 4 ? 'ipv4' : 'ipv6'
-      if (prefix === undefined) this.list.addAddress(address, family)
-      else this.list.addSubnet(address, Number(prefix), family)
+      if (prefix === undefined) this.lists[family].addAddress(address, family)
+      else this.lists[family].addSubnet(address, Number(prefix), family)
     }
   }
 
-  has(address: string): boolean {
-    const family = isIP(address)
-    return family !== 0 && this.list.check(address, family === 4 ? 'ipv4' : 'ipv6')
+  /** @param text an IPv4-mapped one, as a socket of both families tells an IPv4 client, is that of IPv4 */
+  has(text: string): boolean {
+    const address = parseAddress(text)
+    if (!address) return false
+    const plain = unmap(address.text)
+    const family = isIP(plain) === 4 ? 'ipv4' : 'ipv6'
+    return this.lists[family].check(plain, family)
   }
 }

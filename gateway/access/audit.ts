@@ -1,8 +1,9 @@
 import type { Logger } from 'pino'
-import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from '../http/pipeline.js'
 import type { Store } from '../store/store.js'
 import { parseEntry, type AuditRecord } from './audit-record.js'
+import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from './contract.js'
 import { LateOutcomes } from './late-outcomes.js'
+import type { Guests } from './principal.js'
 
 /** Which entries are wanted; what is absent is not asked for. */
 export interface AuditFilter {
@@ -13,8 +14,8 @@ export interface AuditFilter {
   /** ms since 1970, both inclusive. */
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
-  /** Only entries about these; empty: all. */
-  readonly containerUuids: ReadonlySet<string>
+  /** Only entries about these. */
+  readonly guests: Guests
 }
 
 export interface AuditPage {
@@ -59,10 +60,10 @@ export class AuditStore implements AuditLog {
   }
 
   async begin(start: AuditStart): Promise<AuditEntry> {
-    const { action, caller, requestId } = start
+    const { action, caller, address, requestId } = start
     const target = shorten(start.target, longest.target)
-    const entry = { action, target, user: caller.user, address: caller.address, request_id: requestId }
-    return { id: await this.append('audit', this.keep, { key_id: String(caller.keyId), ...entry }) }
+    const entry = { by: caller.ref, action, target, user: caller.user, address, request_id: requestId }
+    return { id: await this.append('audit', this.keep, entry) }
   }
 
   async finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void> {
@@ -103,9 +104,8 @@ export class AuditStore implements AuditLog {
 
   /** The number of all entries, where that is the answer's total. */
   private async countUnfiltered(filter: AuditFilter): Promise<number | undefined> {
-    const { containerUuids, ...fields } = filter
-    if (containerUuids.size > 0 || Object.values(fields).some((value) => value !== undefined))
-      return undefined
+    const { guests, ...fields } = filter
+    if (guests !== 'all' || Object.values(fields).some((value) => value !== undefined)) return undefined
     return this.store.run('count audit entries', (client) => client.xLen(this.store.key('audit')))
   }
 
@@ -182,12 +182,12 @@ function timeOf(id: string | undefined): number {
 }
 
 function matches(record: AuditRecord, filter: AuditFilter): boolean {
-  const { action, user, target, success, containerUuids } = filter
+  const { action, user, target, success, guests } = filter
   return (
     (action === undefined || record.action === action) &&
     (user === undefined || record.user === user) &&
     (target === undefined || record.target === target) &&
     (success === undefined || record.success === success) &&
-    (containerUuids.size === 0 || containerUuids.has(record.containerUuid))
+    (guests === 'all' || guests.has(record.containerUuid))
   )
 }

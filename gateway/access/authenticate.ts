@@ -1,14 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
-import type { AttemptLimit } from '../attempt-limit.js'
-import type { Authenticator } from '../http/pipeline.js'
-import type { Caller } from '../http/route.js'
+import { sourceOf } from '../../shared/source-address.js'
+import { rateLimited, type RateLimit } from '../rate-limit.js'
 import { storeUnavailable } from '../store/connection.js'
 import type { Store } from '../store/store.js'
+import type { Authenticator, Credentials } from './contract.js'
 import type { FailureLog } from './failure-log.js'
 import type { KeyCache, ResolvedKey } from './key-cache.js'
 import { digestKey, isKeySecret } from './key-secret.js'
 import type { KeyUsage } from './key-usage.js'
+import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
 /** A cached key counts this long after the store last proved that nothing was missed. */
@@ -21,21 +22,21 @@ export interface AuthenticatorParts {
   readonly cache: KeyCache
   readonly usage: KeyUsage
   readonly failures: FailureLog
-  /** Of failures, by address. */
-  readonly limit: AttemptLimit
+  /** Of failures, by `sourceOf` the address. */
+  readonly limit: RateLimit
 }
 
 export class KeyAuthenticator implements Authenticator {
   constructor(private readonly parts: AuthenticatorParts) {}
 
-  async authenticate(headers: IncomingHttpHeaders, address: string): Promise<Caller> {
+  async authenticate({ headers }: Credentials, address: string): Promise<Principal> {
     try {
       const key = readKeyHeader(headers)
       const resolved = await this.find(key)
       const nowMs = Date.now()
       checkKey(resolved, address, nowMs)
       this.parts.usage.note(resolved.record.id, nowMs, address)
-      return callerOf(resolved, address)
+      return resolved.principal
     } catch (error) {
       const shown = this.limited(error, address)
       this.parts.failures.note(shown, address)
@@ -49,12 +50,8 @@ export class KeyAuthenticator implements Authenticator {
    */
   private limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
-    if (!isRefusal || this.parts.limit.take(address)) return error
-    return new BerthError(
-      'unauthenticated',
-      'rate_limited',
-      'too many failed authentications; try again later',
-    )
+    const waitMs = isRefusal ? this.parts.limit.take(sourceOf(address)) : 0
+    return waitMs === 0 ? error : rateLimited('too many failed authentications; try again later', waitMs)
   }
 
   private async find(key: string): Promise<ResolvedKey> {
@@ -96,17 +93,4 @@ function checkKey(key: ResolvedKey, address: string, nowMs: number): void {
     throw new BerthError('unauthenticated', 'key_expired', 'this API key has expired')
   if (!key.admits(address))
     throw new BerthError('forbidden', 'ip_not_allowed', 'this API key may not be used from this address')
-}
-
-function callerOf({ record, rights, containerUuids }: ResolvedKey, address: string): Caller {
-  return {
-    keyId: record.id,
-    keyName: record.name,
-    user: `api:${record.name}`,
-    scopes: rights.scopes,
-    containerUuids,
-    ipWhitelist: record.addresses.join(','),
-    expiresAtMs: rights.expiresAtMs,
-    address,
-  }
 }

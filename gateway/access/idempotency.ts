@@ -1,9 +1,9 @@
 import { createHmac, hkdfSync, randomUUID } from 'node:crypto'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
-import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from '../http/pipeline.js'
 import type { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
+import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const keepMs = 24 * 3_600_000
 /** A process that took a request over and died before it said so blocks the next one this long at most. */
@@ -25,7 +25,7 @@ interface IdempotencyRecord {
 type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
- * Remembers POST requests that carry an Idempotency-Key, for 24 hours and per API key. The record is durable
+ * Remembers POST requests that carry an Idempotency-Key, for 24 hours and per caller. The record is durable
  * before the request runs, so that a repeat after a crash runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
@@ -46,7 +46,7 @@ export class IdempotencyStore implements Idempotency {
   }
 
   async begin(request: IdempotentRequest): Promise<Begun> {
-    const id = this.store.key('idempotency', request.caller.keyId, this.digest(request.key))
+    const id = this.store.key('idempotency', request.caller.ref, this.digest(request.key))
     const turn = (this.turns.get(id) ?? Promise.resolve()).then(
       () => this.decide(id, request),
       () => this.decide(id, request),

@@ -3,6 +3,7 @@ import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
 import { effectiveRights, type KeyChain, type KeyRecord } from './key-record.js'
 import { keyNames, readChain, type KeyNames } from './key-store.js'
+import type { Principal } from './principal.js'
 import type { Rights } from './rights.js'
 
 /** A key with what it may do, ready for checking requests. */
@@ -11,13 +12,10 @@ export interface ResolvedKey {
   /** False when a key that made it is gone. */
   readonly complete: boolean
   readonly rights: Rights
-  readonly containerUuids: ReadonlySet<string>
+  readonly principal: Principal
   /** Whether it may be used from an address. */
   readonly admits: (address: string) => boolean
 }
-
-/** Stands in for "no container at all" where an empty set would mean "all" (RFC 9562, 5.9). */
-const noContainer = '00000000-0000-0000-0000-000000000000'
 
 const maxEntries = 20_000
 
@@ -120,14 +118,18 @@ function resolveKey(chain: KeyChain): ResolvedKey | undefined {
   const [record] = chain.records
   if (!record) return undefined
   const rights = effectiveRights(chain)
-  const { containers } = rights
   return {
     record,
     complete: chain.complete,
     rights,
-    containerUuids: new Set(containers === 'all' ? [] : containers.length === 0 ? [noContainer] : containers),
+    principal: principalOf(record, rights),
     admits: rememberVerdicts(rights.addresses.map((list) => new AddressSet(list))),
   }
+}
+
+function principalOf({ id, name }: KeyRecord, { scopes, containers }: Rights): Principal {
+  const guests = containers === 'all' ? containers : new Set(containers)
+  return { kind: 'key', ref: `key:${id}`, keyId: id, user: `api:${name}`, scopes, guests }
 }
 
 const maxVerdicts = 100

@@ -1,5 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
-import type { Authorize } from '../http/pipeline.js'
+import type { Authorize } from './contract.js'
 
 /** Every permission there is, by area. */
 const verbs = {
@@ -16,6 +16,7 @@ const verbs = {
   swap: ['read', 'manage'],
   subuser: ['read', 'create', 'update'],
   audit: ['read'],
+  metrics: ['read'],
   loginlog: ['read'],
   apikey: ['read', 'create', 'update', 'delete'],
   webhook: ['manage'],

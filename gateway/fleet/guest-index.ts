@@ -17,7 +17,8 @@ export class GuestIndex {
   readonly #waiting = new Set<HostState>()
 
   find(ref: string): GuestEntry | undefined {
-    if (/^\d{1,15}$/.test(ref)) return this.#byId.get(Number(ref))?.item
+    // Only as ids are written: 02 is no id, and no name either.
+    if (/^[1-9]\d{0,14}$/.test(ref)) return this.#byId.get(Number(ref))?.item
     return this.table.find(ref.toLowerCase()) ?? this.findByName(ref)
   }
 

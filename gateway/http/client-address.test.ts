@@ -36,6 +36,8 @@ describe('the client’s address', () => {
       ['10.0.0.1'],
       '198.51.100.7',
     ],
+    ['trusts no IPv4 peer for all of IPv6', '192.0.2.1', '127.0.0.1', ['::/0'], '192.0.2.1'],
+    ['trusts no IPv6 peer for all of IPv4', '::192.0.2.1', '127.0.0.1', ['0.0.0.0/0'], '::192.0.2.1'],
     ['drops a port', '10.0.0.1', '198.51.100.7:4711, 10.0.0.2:80', ['10.0.0.0/8'], '198.51.100.7'],
     ['drops brackets and port', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
     ['drops brackets', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
@@ -83,5 +85,5 @@ describe('the client’s address', () => {
   })
 
   it('does not start with a trusted proxy that is no address', () =>
-    expect(() => createClientAddressReader(['proxy.example'])).to.throw(TypeError))
+    expect(() => createClientAddressReader(['proxy.example'])).to.throw(/^http\.trusted_proxies: /))
 })

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
-import proxyAddr from 'proxy-addr'
+import { AddressSet, parseAddressList } from '../access/addresses.js'
 
 export type ReadClientAddress = (request: IncomingMessage) => string
 
@@ -9,32 +9,28 @@ export type ReadClientAddress = (request: IncomingMessage) => string
  * no trusted proxy. Text that is no address ends the walk at the proxy that sent it. Where a trusted peer sends
  * no X-Forwarded-For, its X-Real-IP counts, or else its CF-Connecting-IP.
  * @param trustedProxies addresses or CIDRs
- * @throws {TypeError} for one that is neither
+ * @throws {BerthError} `invalid_field` for one that is neither
  */
 export function createClientAddressReader(trustedProxies: readonly string[]): ReadClientAddress {
   if (trustedProxies.length === 0) return peerAddress
-  const trust = proxyAddr.compile([...trustedProxies])
+  const trusted = new AddressSet(parseAddressList('http.trusted_proxies', trustedProxies.join()))
   return (request) => {
     const peer = peerAddress(request)
-    if (!trust(peer, 0)) return peer
+    if (!trusted.has(peer)) return peer
     const chain = request.headers['x-forwarded-for']
-    if (chain !== undefined) return walkForwarded(String(chain).split(','), peer, trust)
+    if (chain !== undefined) return walkForwarded(String(chain).split(','), peer, trusted)
     const single = request.headers['x-real-ip'] ?? request.headers['cf-connecting-ip']
-    return single === undefined ? peer : walkForwarded([String(single)], peer, trust)
+    return single === undefined ? peer : walkForwarded([String(single)], peer, trusted)
   }
 }
 
-function walkForwarded(
-  chain: string[],
-  peer: string,
-  trust: (address: string, i: number) => boolean,
-): string {
+function walkForwarded(chain: string[], peer: string, trusted: AddressSet): string {
   let nearest = peer
-  for (const [hop, text] of chain.toReversed().entries()) {
+  for (const text of chain.toReversed()) {
     const address = plainAddress(withoutPort(text.trim()))
     if (isIP(address) === 0) return nearest
     nearest = address
-    if (!trust(address, hop + 1)) return nearest
+    if (!trusted.has(address)) return nearest
   }
   return nearest
 }

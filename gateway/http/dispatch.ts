@@ -1,15 +1,20 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import { parseBody, parseOptionalBody, readBody } from './body.js'
+import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
 import type { ExchangeContext } from './exchange.js'
-import type { AccessControl } from './pipeline.js'
+import type { AccessControl } from '../access/contract.js'
+import type { Principal } from '../access/principal.js'
+import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
+import { guestUuidOf } from '../fleet/operation-subject.js'
 import { answerReply, type Reply } from './reply.js'
-import type { Caller, RequestContext, Route } from './route.js'
+import type { RequestContext, Route } from './route.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
 import { failedHandling, runWrite, type Handled } from './write.js'
 
 export interface DispatchOptions {
   readonly access: AccessControl
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
   readonly log: Logger
 }
@@ -24,7 +29,8 @@ interface ValidRequest {
 }
 
 /**
- * The request path of one route: authenticate, authorize, validate, then handle; writes are audited.
+ * The request path of one route: authenticate, count, authorize, validate, find what the path names, handle; writes are
+ * audited.
  * @returns middleware that leaves its reply in the exchange and throws BerthError
  */
 export function createDispatcher(
@@ -32,26 +38,30 @@ export function createDispatcher(
   options: DispatchOptions,
 ): (ctx: ExchangeContext) => Promise<void> {
   const checks = compileChecks(route)
-  const { authenticator, authorize } = options.access
+  const { authenticator, authorize, callers } = options.access
   return async (ctx) => {
     const exchange = ctx.state.exchange
     exchange.route = route.path
-    const caller = await authenticator.authenticate(ctx.req.headers, exchange.address)
+    const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
-    authorize(caller, route.scope)
-    const request =
-      route.method === 'GET'
-        ? readTarget(checks, ctx)
-        : await readRequest(route, checks, ctx, options.maxBodyBytes)
-    exchange.reply = isWrite(route)
-      ? await answerWrite(route, options, { ctx, caller, request })
-      : await answerRead(route, options, { ctx, caller, request })
+    await callers.within(caller.ref, exchange, async () => {
+      exchange.rate = callers.state(caller.ref)
+      authorize(caller, route.scope)
+      refuseBound(route, caller)
+      const request =
+        route.method === 'GET'
+          ? readTarget(checks, ctx)
+          : await readRequest(route, checks, ctx, options.maxBodyBytes)
+      exchange.reply = isWrite(route)
+        ? await answerWrite(route, options, { ctx, caller, request })
+        : await answerRead(route, options, { ctx, caller, request })
+    })
   }
 }
 
 interface Ready {
   readonly ctx: ExchangeContext
-  readonly caller: Caller
+  readonly caller: Principal
   readonly request: ValidRequest
 }
 
@@ -89,8 +99,13 @@ function bodyOf(route: Route, bytes: Buffer, contentType: string | undefined): R
 const empty = Buffer.alloc(0)
 
 async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
-  const context = contextOf(options, ready, '', () => undefined)
-  return answerReply(await route.handle(context), ready.ctx.req)
+  const subject = await subjectOf(route, options, ready)
+  const context = new HandlerContext(ready, options.log, { operationId: '', subject, audit: () => undefined })
+  try {
+    return answerReply(await route.handle(context), ready.ctx.req)
+  } catch (error) {
+    throw toldTo(ready.caller, error)
+  }
 }
 
 async function answerWrite(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
@@ -103,6 +118,7 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
     bodyBytes: request.bodyBytes,
     idempotencyKey: route.method === 'POST' ? headerOf(ctx.req, 'idempotency-key') : undefined,
     caller,
+    address: exchange.address,
     requestId: exchange.requestId,
     action: route.audit === false ? undefined : route.audit,
     target: targetOf(request),
@@ -129,22 +145,34 @@ async function handleWrite(
     target: targetOf(ready.request),
     detail: '',
   }
-  const context = contextOf(options, ready, operationId, (entry) => Object.assign(audited, entry))
+  const audit: AnyContext['audit'] = (entry) => void Object.assign(audited, entry)
   try {
+    // Not before: what an Idempotency-Key repeats is answered also where its guest is gone by now.
+    const subject = await subjectOf(route, options, ready)
+    Object.assign(audited, auditedOf(subject))
+    const context = new HandlerContext(ready, options.log, { operationId, subject, audit })
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited }
   } catch (error) {
-    return failedHandling(error, audited, ready.ctx.state.exchange.requestId)
+    return failedHandling(toldTo(ready.caller, error), audited, ready.ctx.state.exchange.requestId)
   }
 }
 
-function contextOf(
-  options: DispatchOptions,
-  ready: Ready,
-  operationId: string,
-  audit: AnyContext['audit'],
-): AnyContext {
-  return new HandlerContext(ready, options.log, operationId, audit)
+/** Waits only where something has to be asked for: most lookups are in memory. */
+function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }: Ready) {
+  return getSubject(fleet, route, { caller, params: request.params })
+}
+
+/** How the audit entry names what a request is about. */
+function auditedOf({ guest, task }: Subject): { target?: string; containerUuid?: string } {
+  if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
+  return task ? { containerUuid: guestUuidOf(task.operation) } : {}
+}
+
+interface Handling {
+  readonly operationId: string
+  readonly subject: Subject
+  readonly audit: AnyContext['audit']
 }
 
 /** A class, since it is made for every request: a literal with a getter costs ten times as much. */
@@ -152,17 +180,20 @@ class HandlerContext implements AnyContext {
   readonly params: unknown
   readonly query: unknown
   readonly body: unknown
-  readonly caller: Caller
+  readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingMessage['headers']
+  readonly operationId: string
+  readonly guest: GuestView | undefined
+  readonly task: OperationView | undefined
+  readonly audit: AnyContext['audit']
   readonly #log: Logger
 
-  constructor(
-    { ctx, caller, request }: Ready,
-    log: Logger,
-    readonly operationId: string,
-    readonly audit: AnyContext['audit'],
-  ) {
+  constructor({ ctx, caller, request }: Ready, log: Logger, { operationId, subject, audit }: Handling) {
+    this.operationId = operationId
+    this.guest = subject.guest
+    this.task = subject.task
+    this.audit = audit
     this.params = request.params
     this.query = request.query
     this.body = request.body

@@ -1,29 +1,33 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
 import type { Static, TSchema } from 'typebox'
+import type { Principal } from '../access/principal.js'
+import type { GuestView, OperationView } from '../fleet/contract.js'
 import type { ReplyBody } from './reply-body.js'
 
-/** Who calls. */
-export interface Caller {
-  readonly keyId: number
-  readonly keyName: string
-  /** As shown in logs and tasks: `api:<key_name>`. */
-  readonly user: string
-  readonly scopes: readonly string[]
-  /** Empty: all containers. */
-  readonly containerUuids: ReadonlySet<string>
-  readonly ipWhitelist: string
-  /** ms since 1970; 0: never. */
-  readonly expiresAtMs: number
-  /** Client address after trusted proxies. */
-  readonly address: string
+/**
+ * What a caller that is bound to some guests may do on a route:
+ * `guest`: `{id}` names a guest, `task`: `{task_id}` a task of one; others' are answered as what does not exist;
+ * `own`: the answer is made of what the caller may see (`visible.ts`);
+ * `same`: the answer tells nothing of any guest and is the same for everybody;
+ * `refused`: nothing, 403.
+ */
+export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
+
+/** What the request path found for a route: only what the caller may see gets to a handler. */
+export interface Subjects {
+  readonly guest: { readonly guest: GuestView }
+  readonly task: { readonly task: OperationView }
+  readonly own: object
+  readonly same: object
+  readonly refused: object
 }
 
 export interface RequestContext<Params, Query, Body> {
   readonly params: Params
   readonly query: Query
   readonly body: Body
-  readonly caller: Caller
+  readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingHttpHeaders
   /** Stable for repeats of the same request with the same Idempotency-Key, random otherwise; a uuid. */
@@ -31,7 +35,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly log: Logger
   /**
    * What the audit entry names as target and detail; never secrets. `containerUuid` where it is about a
-   * container: a key that is bound to containers sees only entries of those.
+   * container: a caller bound to containers sees only entries of those. Of `guest` and `task` routes both are
+   * known already.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -55,11 +60,14 @@ export interface Route<
   Q extends TSchema = TSchema,
   B extends TSchema = TSchema,
   D extends TSchema = TSchema,
+  R extends Bound = Bound,
 > {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   /** `area:verb`; `any` = every valid caller. A route without one does not start. */
   readonly scope: string
+  /** What a caller bound to some guests may do. A route that does not say so does not start. */
+  readonly bound: R
   /** Audit action (`container.create`); required on everything but GET, except for reads by POST (`false`). */
   readonly audit?: string | false
   readonly summary: string
@@ -78,13 +86,17 @@ export interface Route<
   /** Error codes beyond the common ones, for the document. */
   readonly errors?: readonly string[]
   handle(
-    context: RequestContext<Static<P>, Static<Q>, Static<B>>,
+    context: RequestContext<Static<P>, Static<Q>, Static<B>> & Subjects[R],
   ): Promise<Answer<Static<D>>> | Answer<Static<D>>
 }
 
 /** Keeps the types of one route's schemas for its handler, and forgets them for the table. */
-export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D extends TSchema>(
-  definition: Route<P, Q, B, D>,
-): Route {
+export function route<
+  P extends TSchema,
+  Q extends TSchema,
+  B extends TSchema,
+  D extends TSchema,
+  R extends Bound,
+>(definition: Route<P, Q, B, D, R>): Route {
   return definition
 }

@@ -1,11 +1,11 @@
-import type { Route } from './route.js'
+import type { Bound, Route } from './route.js'
 
 const scopePattern = /^(any|[a-z0-9]+:[a-z]+)$/
 const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 
 /**
  * The rules of the table. @throws {Error} naming the route: without a scope nobody would be kept out, without
- * an audit action a change would leave no trace
+ * its bound a caller might see others' guests, without an audit action a change would leave no trace
  */
 export function checkRoutes(routes: readonly Route[]): void {
   const seen = new Set<string>()
@@ -16,11 +16,22 @@ export function checkRoutes(routes: readonly Route[]): void {
     }
     if (!pathPattern.test(route.path)) refuse('bad path')
     if (!scopePattern.test(String(route.scope))) refuse('has no scope')
+    refuseUnbounded(route, refuse)
     if (route.method !== 'GET' && (route.audit ?? '') === '') refuse('has no audit action')
     const key = `${route.method} ${route.path.replaceAll(/\{\w+\}/g, '{}')}`
     if (seen.has(key)) refuse('is there twice')
     seen.add(key)
   }
+}
+
+const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
+
+/** A path that names a guest or a task is looked up for its caller, or closed to bound ones. */
+function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
+  if (!boundWords.includes(bound)) refuse('does not say what a bound caller may do')
+  const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
+  if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
+  if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)
 }
 
 /** Fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */

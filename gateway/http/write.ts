@@ -1,11 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { BerthError, describeError } from '../../shared/errors.js'
 import { outcomeUnknown } from '../access/audit-record.js'
+import type { Principal } from '../access/principal.js'
 import { errorReply, type ErrorReply } from './errors.js'
-import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, StoredAnswer } from './pipeline.js'
+import type {
+  AccessControl,
+  AuditOutcome,
+  Idempotency,
+  IdempotencyClaim,
+  StoredAnswer,
+} from '../access/contract.js'
 import type { Reply } from './reply.js'
 import { bodyText } from './reply-body.js'
-import type { Caller } from './route.js'
 
 /** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
 export interface Write {
@@ -16,7 +22,9 @@ export interface Write {
   readonly bodyBytes: Buffer
   /** `undefined`: none was sent. */
   readonly idempotencyKey: string | undefined
-  readonly caller: Caller
+  readonly caller: Principal
+  /** The client's. */
+  readonly address: string
   readonly requestId: string
   /** `undefined`: nothing to audit. */
   readonly action: string | undefined
@@ -80,9 +88,9 @@ async function runAudited(
   handle: () => Promise<Handled>,
   report: (error: unknown) => void,
 ): Promise<Handled> {
-  const { action, caller, requestId, target } = write
+  const { action, caller, address, requestId, target } = write
   if (action === undefined) return handle()
-  const entry = await access.audit.begin({ action, caller, requestId, target })
+  const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
   // The begun entry is durable, and the log tries again itself; the answer may carry the only copy of a
   // password and is not held back.

@@ -162,15 +162,16 @@ purge_storage() {
 
 pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }
 
-# Subvolumes in the pool's three folders, those that guests made inside theirs first.
+# Subvolumes in the pool's four folders, those that guests made inside theirs first.
 remove_subvolumes() {
   local path folder
-  { btrfs subvolume list "$1" 2>/dev/null || true; } | sed -nE 's#.* path (.*/)?((images|guests|trash)/.*)#\2#p' | sort -r |
+  { btrfs subvolume list "$1" 2>/dev/null || true; } | sed -nE 's#.* path (.*/)?((images|guests|snapshots|trash)/.*)#\2#p' | sort -r |
     while read -r path; do
       btrfs property set -f "$1/$path" ro false 2>/dev/null || true
       btrfs -q subvolume delete "$1/$path" || true
     done
-  for folder in images guests trash; do rmdir "$1/$folder" 2>/dev/null || true; done
+  rmdir "$1"/snapshots/* 2>/dev/null || true
+  for folder in images guests snapshots trash; do rmdir "$1/$folder" 2>/dev/null || true; done
 }
 
 # Deepest first; lazily, for what a process outside still holds.

@@ -1,12 +1,12 @@
 import { expect } from 'chai'
 import { AuditStore } from '../../gateway/access/audit.js'
-import type { Caller } from '../../gateway/http/route.js'
 import type { Store } from '../../gateway/store/store.js'
 import { BerthError } from '../../shared/errors.js'
 import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { codeOf } from '../support/test-fleet.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
+import { administratorOf } from '../support/administrator.js'
 
 interface Row {
   time: string
@@ -141,15 +141,12 @@ describe('audit log over HTTP', () => {
 
   it('cuts what is too long', async () => {
     const { audit } = gateway.access
-    const caller = {
-      ...{ keyId: 1, keyName: 'x', user: 'api:x', scopes: [], containerUuids: new Set<string>() },
-    }
-    const from = { ...caller, ipWhitelist: '', expiresAtMs: 0, address: '127.0.0.1' }
-    const start = { action: 'test.long', requestId: 'r', target: 't'.repeat(5000) }
+    const from = administratorOf(1)
+    const start = { action: 'test.long', address: '127.0.0.1', requestId: 'r', target: 't'.repeat(5000) }
     await audit.begin({ ...start, caller: from })
     const entry = await audit.begin({ ...start, caller: from })
     await audit.finish(entry, { success: true, target: 'u'.repeat(5000), detail: 'd'.repeat(50_000) })
-    const { records } = await audit.read({ action: 'test.long', containerUuids: new Set() })
+    const { records } = await audit.read({ action: 'test.long', guests: 'all' })
     expect(records.map(({ target, detail }) => [target.length, detail.length])).to.deep.equal([
       [200, 1000],
       [200, 'outcome unknown'.length],
@@ -195,9 +192,9 @@ describe('audit store', () => {
   })
   afterEach(() => redis.stop())
 
-  const caller = { keyId: 1, user: 'api:admin', address: '127.0.0.1' } as Caller
-  const start = (target: string) => ({ action: 'x.y', caller, requestId: 'r', target })
-  const all = { containerUuids: new Set<string>() }
+  const caller = administratorOf(1)
+  const start = (target: string) => ({ action: 'x.y', caller, address: '127.0.0.1', requestId: 'r', target })
+  const all = { guests: 'all' } as const
 
   const detailsOf = async (audit: AuditStore, store: Store) =>
     store.ready() ? (await audit.read(all)).records.map(({ detail }) => detail) : ['']

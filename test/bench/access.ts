@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from 'redis'
-import { createAccess } from '../../gateway/access/access.js'
+import { createAccess, noLimits } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
-import type { Caller } from '../../gateway/http/route.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
+import { administratorOf } from '../support/administrator.js'
 
 /* What access control costs: `scripts/bench --only access`. Median of five rounds each. */
 
@@ -19,13 +19,14 @@ const access = createAccess({
   secret: randomBytes(32),
   stateDir: redis.stateDir,
   auditKeep: 100_000,
+  limits: noLimits,
   log: silentLog,
 })
 store.start()
 access.start()
 await waitFor(() => store.ready())
 await waitFor(() => access.keys.create(1, { name: 'probe' }).catch(() => undefined))
-const caller = { keyId: 1, user: 'api:admin', address: '127.0.0.1' } as Caller
+const caller = administratorOf(1)
 
 async function measure(
   name: string,
@@ -67,7 +68,7 @@ for (const [name, { key }] of [
 ] as const)
   await measure(name, 50_000, 'µs each', async (count) => {
     const headers = { 'x-api-key': key }
-    for (let i = 0; i < count; i++) await access.authenticator.authenticate(headers, '127.0.0.1')
+    for (let i = 0; i < count; i++) await access.authenticator.authenticate({ headers }, '127.0.0.1')
   })
 
 const cached = createClient({ url: redis.url, RESP: 3, clientSideCache: { ttl: 0, maxEntries: 1000 } })
@@ -102,18 +103,17 @@ await measure('create a key, one at a time', 100, 'per s', (count) => parallel(c
 await measure('create a key, 32 at a time', 500, 'per s', (count) => parallel(count, 32, makeKey))
 await parallel(100_000 - 16_000, 500, audit)
 await measure('read a page of 100 of 100,000 audit entries', 5, 'µs each', (count) =>
-  parallel(count, 1, () => access.audit.read({ containerUuids: new Set() }, { page: 1, size: 100 })),
+  parallel(count, 1, () => access.audit.read({ guests: 'all' }, { page: 1, size: 100 })),
 )
 await measure('filter 100,000 audit entries', 1, 'µs each', (count) =>
-  parallel(count, 1, () =>
-    access.audit.read({ containerUuids: new Set(), target: 'none' }, { page: 1, size: 100 }),
-  ),
+  parallel(count, 1, () => access.audit.read({ guests: 'all', target: 'none' }, { page: 1, size: 100 })),
 )
 
 async function audit(): Promise<void> {
   const entry = await access.audit.begin({
     action: 'container.stop',
     caller,
+    address: '127.0.0.1',
     requestId: 'r',
     target: 'web-1',
   })

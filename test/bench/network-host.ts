@@ -1,17 +1,21 @@
 import { join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.js'
 import type { GuestContext } from '../../agent/guests/context.js'
-import { networkOf, unlimitedTraffic, type PortMapping } from '../../agent/guests/record.js'
+import { networkOf } from '../../agent/guests/network.js'
+import { unlimitedTraffic, type PortMapping } from '../../agent/guests/record.js'
 import { setFirewall } from '../../agent/guests/settings/firewall.js'
 import { PortMappings } from '../../agent/guests/settings/port-mappings.js'
 import { GuestStore } from '../../agent/guests/store.js'
 import { PortHolds } from '../../agent/guests/port-holds.js'
 import { Turns } from '../../agent/guests/turns.js'
 import { deviceName } from '../../agent/network/allocation.js'
-import type { GuestNetwork, Network } from '../../agent/network/contract.js'
+import { HostAddressBook } from '../../agent/network/addresses/address-book.js'
+import type { Network, WantedNetwork } from '../../agent/network/contract.js'
 import type { Firewall } from '../../agent/network/firewall/types.js'
 import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
-import { createNetwork } from '../../agent/network/network.js'
+import { HostNetwork } from '../../agent/network/host-network.js'
+import { createRules } from '../../agent/network/rules.js'
+import { createShaper } from '../../agent/network/shaping/shaping.js'
 import { formatIpv4, macOf, parseSubnet } from '../../agent/network/subnet.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
@@ -41,15 +45,21 @@ export class SimulatedHost {
     directory: string,
   ) {
     this.#watch = new NetlinkWatch(config)
-    this.network = createNetwork(config, { watch: this.#watch })
+    const changes = new Changes(openDatabase(join(directory, 'journal.db')))
+    const log = createLogger({ name: 'bench', level: 'error' })
+    this.network = new HostNetwork(
+      createRules(config, { watch: this.#watch }),
+      new HostAddressBook({ db: changes.db, config, log, assignInside: () => Promise.resolve() }),
+      createShaper(config.interface_prefix, this.#watch),
+    )
     // All that mappings and firewalls need of it.
     this.#context = {
       config: { network: config } as AgentConfig,
-      store: new GuestStore(new Changes(openDatabase(join(directory, 'journal.db')))),
+      store: new GuestStore(changes),
       network: this.network,
       turns: new Turns(),
       portHolds: new PortHolds(),
-      log: createLogger({ name: 'bench', level: 'error' }),
+      log,
       now: Date.now,
       deviceOf: (id: number) => deviceName(config.interface_prefix, id),
     } as GuestContext
@@ -64,11 +74,12 @@ export class SimulatedHost {
       for (let index = 0; index < scenario.guests; index++)
         store.insert(guestAt(this.config, { index, rules: scenario.rules, ports: portsOf(index) }))
     })
-    await this.network.ensure(store.list().map((record) => networkOf(record, this.#context.deviceOf)))
+    const wanted = store.list().map((record) => networkOf(record, this.#context))
+    await this.network.ensure(wanted, ['rules'])
   }
 
-  guest(index: number): GuestNetwork {
-    return networkOf(this.#context.store.get(uuidOf(index)), this.#context.deviceOf)
+  guest(index: number): WantedNetwork {
+    return networkOf(this.#context.store.get(uuidOf(index)), this.#context)
   }
 
   /** @returns how to delete it */
@@ -118,7 +129,7 @@ function guestAt(
 ): Parameters<GuestStore['insert']>[0] {
   const ipv4 = formatIpv4(parseSubnet(config.subnet).first + index)
   return {
-    ...{ uuid: uuidOf(index), id: index + 1, name: uuidOf(index), idmapSlot: index },
+    ...{ uuid: uuidOf(index), id: index + 1, name: uuidOf(index), userIdSlot: index },
     ...{ status: 'running', wanted: 'running', createdAtMs: 0, expiresAtMs: 0 },
     spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
     ...{ ipv4, mac: macOf(ipv4), login: null, hasPassword: false },

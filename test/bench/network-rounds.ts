@@ -58,10 +58,11 @@ function networkAlone(): Contestant {
   return {
     addMapping: async (protocol, hostPort) => {
       const added = { protocol, hostIp: '', hostPort, hostPortEnd: hostPort, containerPort: 22 }
-      await host.network.attach({ ...guest, portMappings: [...guest.portMappings, added] })
-      return () => host.network.attach(guest)
+      await host.network.attach({ ...guest, portMappings: [...guest.portMappings, added] }, ['rules'])
+      return () => host.network.attach(guest, ['rules'])
     },
-    replaceFirewall: (version) => host.network.attach({ ...guest, firewall: checkedFirewall(50, version) }),
+    replaceFirewall: (version) =>
+      host.network.attach({ ...guest, firewall: checkedFirewall(50, version) }, ['rules']),
   }
 }
 

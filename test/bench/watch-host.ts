@@ -4,15 +4,19 @@ import { bind } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
 import {
   Guest,
-  GuestServiceService,
-  type GuestServiceServer,
   GuestStatus,
   Virtualization,
-  type CreateGuestRequest,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import {
+  Operation,
+  OperationServiceService,
+  OperationStatus,
+  type OperationServiceServer,
+  type SubmitOperationRequest,
+  type SubmitOperationResponse,
+} from '../../proto/gen/berth/agent/v1/operation.js'
 import {
   WatchServiceService,
   type WatchRequest,
@@ -50,11 +54,7 @@ export class WatchHost {
     for (let id = options.firstId; id < options.firstId + options.guests; id++) host.#set(seedGuest(id))
     const server = new Server({ 'grpc.max_concurrent_streams': 1000 })
     server.addService(WatchServiceService, { watch: (call: Watcher) => host.#watch(call) })
-    server.addService(GuestServiceService, {
-      ...unavailable,
-      createGuest: ((call, callback) =>
-        callback(null, host.#create(call.request))) as GuestServiceServer['createGuest'],
-    })
+    server.addService(OperationServiceService, host.#operations())
     await bind(server, options.listen, tls)
     return host
   }
@@ -83,52 +83,8 @@ export class WatchHost {
     this.#watchers.add(call)
   }
 
-  #create({ operationId, id, uuid, name, spec, requestedBy }: CreateGuestRequest) {
-    const limits = spec?.limits ? { limits: spec.limits } : {}
-    const guest = this.#set({
-      ...seedGuest(id),
-      ...limits,
-      uuid,
-      name,
-      status: GuestStatus.GUEST_STATUS_CREATING,
-    })
-    const operation = Operation.fromPartial({
-      ...{ id: operationId, action: 'create', guestUuid: uuid, guestId: id, guestName: name, requestedBy },
-      ...{ status: OperationStatus.OPERATION_STATUS_RUNNING, createdAtMs: Date.now() },
-      revision: ++this.#revision,
-    })
-    this.#send(this.#revision, { $case: 'operation', value: operation })
-    return { operation, guest, revision: this.#revision, sshPassword: 'Simulated1' }
-  }
-
-  #set(guest: Guest): Guest {
-    const value = { ...guest, revision: ++this.#revision }
-    this.#guests.set(value.uuid, value)
-    this.#send(value.revision, { $case: 'guest', value })
-    return value
-  }
-
-  #send(revision: number, event: Event): void {
-    for (const watcher of this.#watchers) watcher.write({ revision, event })
-  }
-
-  #describe(): HostDescription {
-    return HostDescription.fromPartial({
-      ...{ hostId: this.hostId, version: '0.1.0', hostname: `sim-${this.hostId}`, kernel: '6.1.0', capacity },
-      capabilities: { lxc: true, storage: 'btrfs', cgroupVersion: 2, lxcfs: true },
-      ...{ bootId: this.#epoch, startedAtMs: Date.now(), timeZone: 'UTC' },
-    })
-  }
-}
-
-const refuse = (_call: unknown, callback: (error: Error) => void): void =>
-  callback(new Error('not simulated'))
-const unavailable = {
-  ...{ startGuest: refuse, stopGuest: refuse, restartGuest: refuse, deleteGuest: refuse },
-  getGuestUsage: refuse,
-}
-
-function sampleMetrics(): HostMetrics {
+  #operations(): OperationServiceServer {
+    function sampleMetrics(): HostMetrics {
   return HostMetrics.fromPartial({
     ...{ cpuUsagePct: Math.random() * 100, ramTotalMb: 8_388_608, ramUsedMb: 2048, diskTotalGb: 65_536 },
     ...{ load1: 0.5, load5: 0.4, load15: 0.3, publicIpv4: '192.0.2.10', publicIpv4Interface: 'eth0' },

@@ -236,7 +236,7 @@ describe('settings where something fails', function () {
     })
 
     it('being created: its limits are not changed, all else is', async () => {
-      faults({ 'createDisk 3': 'hold' })
+      faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)
       const codes = await Promise.all(settingsOf(created.uuid).map(codeOf))
@@ -258,7 +258,7 @@ describe('settings where something fails', function () {
     it('being deleted', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
-      const operation = await host.order('deleteGuest', deleted)
+      const operation = await host.order('delete', deleted)
       await waitFor(() => host.guest(deleted).status === GuestStatus.GUEST_STATUS_DELETING)
       expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(
         new Set(['invalid_state']),
@@ -271,7 +271,7 @@ describe('settings where something fails', function () {
     })
 
     it('broken: it can only be deleted', async () => {
-      faults({ 'createDisk 4': 'fail', 'delete 4': 'fail' })
+      faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)
       await waitFor(() => host.guest(broken).status === GuestStatus.GUEST_STATUS_ERROR, { timeoutMs: 30_000 })
@@ -279,7 +279,7 @@ describe('settings where something fails', function () {
         new Set(['invalid_state']),
       )
       faults({})
-      expect(await host.power('deleteGuest', broken)).to.equal('done')
+      expect(await host.power('delete', broken)).to.equal('done')
     })
   })
 

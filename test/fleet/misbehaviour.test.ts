@@ -62,10 +62,10 @@ describe('agents that are removed, stalled, lying or flooding', function () {
         { $case: 'host', value: good.agent.host.description },
         { $case: 'guest', value: { ...guest!, statusReason: 'lie' } },
         { $case: 'guest', value: { ...guest!, name: '__proto__' } },
-        { $case: 'guestRemoved', value: { uuid: guest!.uuid } },
+        { $case: 'removed', value: { kind: 'guest', key: guest!.uuid } },
         { $case: 'operation', value: { ...response.operation!, error: 'lie' } },
-        { $case: 'operationRemoved', value: { id: response.operation!.id } },
-        { $case: 'templateRemoved', value: { id: 'debian-12' } },
+        { $case: 'removed', value: { kind: 'operation', key: response.operation!.id } },
+        { $case: 'removed', value: { kind: 'template', key: 'debian-12' } },
       ]),
     })
     const { view } = test.fleet
@@ -116,7 +116,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
       const took: number[] = []
       for (const until = Date.now() + 4000; Date.now() < until;) {
         const begun = performance.now()
-        await test.fleet.agent(good.hostId).getGuestUsage(uuid)
+        await test.fleet.agent(good.hostId).guests.getGuestUsage({ uuid })
         took.push(performance.now() - begun)
         await new Promise((resolve) => setTimeout(resolve, 50))
       }

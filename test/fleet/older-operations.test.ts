@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import { GuestStore } from '../../agent/guests/store.js'
 import { OperationStore } from '../../agent/operations/store.js'
-import { createWatchSource, type WatchParts } from '../../agent/rpc/watch-source.js'
+import { watchKinds, type WatchStores } from '../../agent/rpc/watch-kinds.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
-import { Snapshot } from '../../gateway/fleet/host-state.js'
+import { Snapshot } from '../../gateway/fleet/snapshot.js'
 import { FleetState } from '../../gateway/fleet/view.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
@@ -27,13 +27,12 @@ describe('operations that the gateway does not list', function () {
   afterEach(() => test.close())
 
   it('are older than those of one host that an agent sends, which are all listed', () => {
-    const { source, ids } = journalOf(listedOperations + older)
-    const sent = source.list('operation', -1)
+    const { kinds, ids } = journalOf(listedOperations + older)
+    const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
     const view = new FleetState()
     const snapshot = new Snapshot()
-    for (const { event } of sent)
-      if (event.$case === 'operation') snapshot.operations.set(event.value.id, event.value)
+    for (const { event } of sent) snapshot.add(event)
     view.replace(view.setHost(record), snapshot)
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
@@ -58,12 +57,12 @@ describe('operations that the gateway does not list', function () {
       expect(fleet.view.operations()).to.have.length(listedOperations)
       expect(ids.filter((id) => !fleet.view.findOperation(id))).to.deep.equal(ids.slice(0, older))
       expect(await fleet.findOperation(ids[0]!)).to.deep.include({ hostId })
-      expect((await fleet.findOperation(ids[0]!))?.operation.guestName).to.equal('old')
+      expect((await fleet.findOperation(ids[0]!))?.operation.subject?.name).to.equal('old')
       expect(await fleet.findOperation(ids.at(-1)!)).to.equal(fleet.view.findOperation(ids.at(-1)!))
       expect(await fleet.findOperation(randomUUID())).to.equal(undefined)
       expect(fleet.view.operations(), 'not listed for that').to.have.length(listedOperations)
     }
-    const { revision } = await next.agent(hostId).removeOperation(ids[0]!)
+    const { revision } = await next.agent(hostId).operations.removeOperation({ id: ids[0]! })
     await next.reached(hostId, revision)
     for (const fleet of [test.fleet, next]) {
       expect(await fleet.findOperation(ids[0]!)).to.equal(undefined)
@@ -130,7 +129,9 @@ function made(id: string): Operation {
 function endOperations(host: SimulatedHost, count: number): string[] {
   const ids = Array.from({ length: count }, () => randomUUID())
   host.changes.transaction(() =>
-    ids.forEach((id, index) => host.setOperation({ ...made(id), guestName: 'old', createdAtMs: index + 1 })),
+    ids.forEach((id, index) =>
+      host.setOperation({ ...made(id), subject: { kind: 'guest', name: 'old' }, createdAtMs: index + 1 }),
+    ),
   )
   return ids
 }
@@ -140,13 +141,14 @@ function journalOf(count: number) {
   const changes = new Changes(openDatabase(':memory:'))
   const operations = new OperationStore(changes)
   const ids = Array.from({ length: count }, () => randomUUID())
-  const given = { action: 'stop', guestUuid: '', guestId: 0, guestName: '', requestHash: '', input: null }
+  const subject = { kind: 'guest', id: 'g', name: '', number: 0 }
+  const given = { action: 'stop', subject, requestHash: '', input: null }
   changes.transaction(() =>
     ids.forEach((id, index) => {
       operations.insert({ ...given, id, requestedBy: 'test', createdAtMs: index + 1 })
       operations.end(id, 'done', index + 2)
     }),
   )
-  const parts = { changes, operations, guests: new GuestStore(changes), log: pino({ level: 'silent' }) }
-  return { ids, source: createWatchSource(parts as unknown as WatchParts) }
+  const parts = { operations, guests: new GuestStore(changes) }
+  return { ids, kinds: watchKinds(parts as unknown as WatchStores) }
 }

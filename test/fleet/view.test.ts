@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { randomUUID } from 'node:crypto'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
+import { powerOrder } from '../support/agent-calls.js'
 import { SimulatedHost } from '../support/simulated-host.js'
 import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
@@ -25,9 +25,7 @@ describe('what the gateway shows of its hosts', function () {
     expect(view.operations()[0]?.operation.action).to.equal('create')
     await waitFor(() => view.findGuest('web')?.guest.status === GuestStatus.GUEST_STATUS_RUNNING)
     const uuid = response.guest!.uuid
-    const deleted = await test.fleet
-      .agent(hostId)
-      .deleteGuest({ operationId: randomUUID(), uuid, requestedBy: 'api:test' })
+    const deleted = await test.fleet.agent(hostId).operations.submitOperation(powerOrder('delete', uuid))
     await test.fleet.reached(hostId, deleted.revision)
     expect(view.findGuest(uuid)?.guest.status).to.equal(GuestStatus.GUEST_STATUS_DELETING)
     await waitFor(() => view.findGuest(uuid) === undefined)
@@ -79,7 +77,9 @@ describe('what the gateway shows of its hosts', function () {
     const again = await agent.restart()
     const uuid = [...again.host.guests.keys()][0]!
     const answers = async (): Promise<boolean> =>
-      (await codeOf(Promise.resolve().then(() => patient.fleet.agent(hostId).getGuestUsage(uuid)))) === 'ok'
+      (await codeOf(
+        Promise.resolve().then(() => patient.fleet.agent(hostId).guests.getGuestUsage({ uuid })),
+      )) === 'ok'
     await waitFor(answers, { what: 'calls to work again' })
     clearInterval(watching)
     expect(wasOffline).to.equal(false)

@@ -34,20 +34,21 @@ describe('first boot of an lxc guest', function () {
     for (const machine of machines.splice(0)) {
       await host.driver.kill(machine)
       await host.driver.delete(machine)
+      host.removeVolume(machine)
     }
   })
 
   async function cloned(): Promise<Machine> {
     const machine = host.machine()
     machines.push(machine)
-    await host.driver.createDisk(machine)
+    host.clone(machine)
     return machine
   }
 
   const rootFile = (machine: Machine, path: string): string =>
-    readFileSync(`${host.rootfs(machine)}/${path}`, 'utf8')
+    readFileSync(`${machine.volume}/${path}`, 'utf8')
   const modeOf = (machine: Machine, path: string): string => {
-    const { mode, uid, gid } = statSync(`${host.rootfs(machine)}/${path}`)
+    const { mode, uid, gid } = statSync(`${machine.volume}/${path}`)
     return `${(mode & 0o7777).toString(8)} ${uid} ${gid}`
   }
   const passwordOf = (text: string): string => /^root:([^:]*):/m.exec(text)?.[1] ?? ''
@@ -55,8 +56,8 @@ describe('first boot of an lxc guest', function () {
   it('sets host name, hosts, resolv.conf and login, twice the same', async () => {
     const machine = await cloned()
     const shadowMode = modeOf(machine, 'etc/shadow')
-    await host.driver.initialize(machine, login)
-    await host.driver.initialize(machine, login)
+    await host.driver.initialize(machine, login, machine.volume)
+    await host.driver.initialize(machine, login, machine.volume)
     expect(rootFile(machine, 'etc/hostname')).to.equal(`${machine.hostname}\n`)
     expect(rootFile(machine, 'etc/hosts')).to.contain(`127.0.1.1 ${machine.hostname}\n`)
     expect(rootFile(machine, 'etc/resolv.conf')).to.equal('nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
@@ -65,13 +66,13 @@ describe('first boot of an lxc guest', function () {
     expect(modeOf(machine, 'root/.ssh')).to.equal('700 0 0')
     expect(modeOf(machine, 'etc/hosts')).to.equal('644 0 0')
     expect(modeOf(machine, 'etc/shadow')).to.equal(shadowMode)
-    const leftOver = readdirSync(`${host.rootfs(machine)}/etc`).filter((name) => name.endsWith('.berth'))
+    const leftOver = readdirSync(`${machine.volume}/etc`).filter((name) => name.endsWith('.berth'))
     expect(leftOver).to.deep.equal([])
   })
 
   it('stores the password as a hash that others compute likewise', async () => {
     const machine = await cloned()
-    await host.driver.initialize(machine, login)
+    await host.driver.initialize(machine, login, machine.volume)
     const shadow = rootFile(machine, 'etc/shadow')
     const [, , salt = ''] = passwordOf(shadow).split('$')
     expect(passwordOf(shadow)).to.equal(
@@ -82,7 +83,7 @@ describe('first boot of an lxc guest', function () {
 
   it('is what the guest finds as its own', async () => {
     const machine = await cloned()
-    await host.driver.initialize(machine, login)
+    await host.driver.initialize(machine, login, machine.volume)
     await host.driver.configure(machine)
     await host.driver.start(machine, new AbortController().signal)
     expect(host.inside(machine, 'stat', '-c%u %g', '/etc/hostname', '/root/.ssh')).to.equal('0 0\n0 0')
@@ -93,12 +94,14 @@ describe('first boot of an lxc guest', function () {
     const machine = await cloned()
     await host.driver.configure(machine)
     await host.driver.start(machine, new AbortController().signal)
-    expect(await failureOf(host.driver.initialize(machine, login))).to.contain('the guest runs')
+    expect(await failureOf(host.driver.initialize(machine, login, machine.volume))).to.contain(
+      'the guest runs',
+    )
   })
 
   it('is on the disk when it returns', async () => {
     const machine = await cloned()
-    await host.driver.initialize(machine, login)
+    await host.driver.initialize(machine, login, machine.volume)
     // What a power loss now would leave: the pool's device without the kernel's memory of it.
     const copy = `${host.path}/after-power-loss`
     sh('cp', '--sparse=always', `${host.path}/pool.img`, `${copy}.img`)
@@ -118,10 +121,10 @@ describe('first boot of an lxc guest', function () {
 
   it('without a shadow file the password is where the image keeps it', async () => {
     const machine = await cloned()
-    rmSync(`${host.rootfs(machine)}/etc/shadow`)
-    await host.driver.initialize(machine, login)
+    rmSync(`${machine.volume}/etc/shadow`)
+    await host.driver.initialize(machine, login, machine.volume)
     expect(passwordOf(rootFile(machine, 'etc/passwd'))).to.match(/^\$6\$/)
-    expect(existsSync(`${host.rootfs(machine)}/etc/shadow`)).to.equal(false)
+    expect(existsSync(`${machine.volume}/etc/shadow`)).to.equal(false)
   })
 
   describe('an image with', () => {
@@ -192,16 +195,16 @@ describe('first boot of an lxc guest', function () {
       it(`${name} changes nothing on the host`, async () => {
         const machine = await cloned()
         writeFileSync(canary(), 'untouched', { mode: 0o666 })
-        plant(host.rootfs(machine))
+        plant(machine.volume)
         const before = hostFiles()
-        expect(await failureOf(host.driver.initialize(machine, login))).to.match(outcome)
+        expect(await failureOf(host.driver.initialize(machine, login, machine.volume))).to.match(outcome)
         expect(readFileSync(canary(), 'utf8')).to.equal('untouched')
         expect(hostFiles()).to.equal(before)
       })
 
     it('an etc that comes and goes never leads out', async () => {
       const machine = await cloned()
-      const root = host.rootfs(machine)
+      const root = machine.volume
       const outside = `${host.path}/outside`
       mkdirSync(outside)
       symlinkSync(outside, `${root}/link`)
@@ -209,7 +212,8 @@ describe('first boot of an lxc guest', function () {
       const swapping = spawn('sh', ['-c', swaps], { cwd: root, stdio: 'ignore' })
       const outcomes = new Set<string>()
       try {
-        for (let i = 0; i < 60; i++) outcomes.add(await failureOf(host.driver.initialize(machine, {})))
+        for (let i = 0; i < 60; i++)
+          outcomes.add(await failureOf(host.driver.initialize(machine, {}, machine.volume)))
       } finally {
         swapping.kill('SIGKILL')
       }

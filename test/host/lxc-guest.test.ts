@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
+import type { Machine } from '../../agent/drivers/contract.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
@@ -18,7 +19,7 @@ describe('a guest of the lxc driver', function () {
       const { limits: plain, nic } = lab.host.machine()
       const limits = { ...plain, vcpuMilli: 500 }
       const machine = await prepared({ limits, nic: { ...nic, ipv6Addresses: ['fd00::5', 'fd00::6'] } })
-      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' })
+      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' }, machine.volume)
       await lab.host.driver.start(machine, signal)
       await booted(machine)
       expect(systemState(machine)).to.equal('running', lab.host.inside(machine, 'systemctl', '--failed'))
@@ -41,7 +42,7 @@ describe('a guest of the lxc driver', function () {
 
     it('may not what only a host may', async () => {
       const machine = await started()
-      const node = `${lab.host.rootfs(machine)}/root/disk`
+      const node = `${machine.volume}/root/disk`
       sh('mknod', '-m', '666', node, 'b', '7', '0')
       for (const [name, command] of [
         ['make a device', 'mknod /tmp/d b 7 0'],
@@ -87,15 +88,23 @@ describe('a guest of the lxc driver', function () {
     })
   })
 
+  /** What the driver answers, in words. */
+  async function resized(machine: Machine): Promise<string> {
+    const result = await lab.host.driver.resize(machine)
+    if (result.outcome === 'refused') return `refused, ${result.error.code}`
+    return result.changed ? `${result.outcome}, changed` : result.outcome
+  }
+
   describe('resize and usage', () => {
     it('changes a running guest’s limits both ways, and keeps them', async () => {
       const machine = await started()
       const { controllers, version } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
       for (const mib of [1024, 256, 512]) {
-        const limits = { ...machine.limits, memoryBytes: mib * 2 ** 20, vcpuMilli: mib, pidsMax: mib }
-        expect(await lab.host.driver.resize({ ...machine, limits })).to.equal(true)
-        expect(await lab.host.driver.resize({ ...machine, limits }), 'the same again').to.equal(false)
+        const limits = { ...machine.limits, memoryBytes: mib * 2 ** 20, vcpuMilli: mib }
+        const wanted = { ...machine, limits, isolation: { ...machine.isolation, pidsMax: mib } }
+        expect(await resized(wanted)).to.equal('applied, changed')
+        expect(await resized(wanted), 'the same again').to.equal('applied')
         const file = version === 1 ? 'memory.limit_in_bytes' : 'memory.max'
         expect(readFileSync(`${group}/${file}`, 'utf8').trim()).to.equal(`${mib * 2 ** 20}`)
       }
@@ -103,14 +112,17 @@ describe('a guest of the lxc driver', function () {
       expect(config).to.contain('pids.max = 512\n')
       const io = { ...machine.limits, ioReadBytesPerSec: 1_000_000, ioWriteBytesPerSec: 2_000_000 }
       for (const wanted of [{ ...machine, limits: io }, machine])
-        expect([await lab.host.driver.resize(wanted), await lab.host.driver.resize(wanted)]).to.deep.equal([
-          true,
-          false,
-        ])
+        expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['applied, changed', 'applied'])
       writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
-      expect([await lab.host.driver.resize(machine), await lab.host.driver.resize(machine)]).to.deep.equal([
-        true,
-        false,
+      expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
+    })
+
+    it('notes a stopped guest’s limits for its next start', async () => {
+      const machine = await prepared()
+      const wanted = { ...machine, limits: { ...machine.limits, memoryBytes: 2 ** 28 } }
+      expect([await resized(wanted), await resized(wanted)]).to.deep.equal([
+        'at_next_start, changed',
+        'at_next_start',
       ])
     })
 
@@ -124,10 +136,7 @@ describe('a guest of the lxc driver', function () {
           (await lab.host.driver.usage(machine, (await observed(machine)).pid)).memoryBytes
         await waitFor(async () => (await usage()) > 150 * 2 ** 20, { timeoutMs: 20_000 })
         const limits = { ...machine.limits, memoryBytes: 32 * 2 ** 20, swapBytes: 0 }
-        const refused = await lab.host.driver
-          .resize({ ...machine, limits })
-          .catch((error: { code: string }) => error.code)
-        expect(refused).to.equal('memory_in_use')
+        expect(await resized({ ...machine, limits })).to.equal('refused, memory_in_use')
       } finally {
         child.kill('SIGKILL')
       }
@@ -162,10 +171,10 @@ describe('a guest of the lxc driver', function () {
   describe('console', () => {
     it('logs in on /dev/console', async () => {
       const machine = await prepared()
-      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' })
+      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' }, machine.volume)
       await lab.host.driver.start(machine, signal)
       await booted(machine)
-      const stream = await lab.host.driver.console(machine)
+      const { stream } = await lab.host.driver.console(machine, { columns: 80, rows: 24 })
       let text = ''
       stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
       const says = (pattern: RegExp, send: string): Promise<unknown> =>

@@ -19,7 +19,7 @@ describe('what the lxc driver takes for its own', function () {
         expect(other.driver.hasLxcfs(), 'it does without lxcfs').to.equal(false)
         for (const start of [true, false]) {
           const machine = other.machine()
-          await other.driver.createDisk(machine)
+          other.clone(machine)
           await other.driver.configure(machine)
           if (start) await other.driver.start(machine, signal)
         }
@@ -52,15 +52,17 @@ describe('what the lxc driver takes for its own', function () {
         const kept = readFileSync(config, 'utf8')
         if (hide) rmSync(config)
         const driver = await lab.host.reopen()
-        const other = { ...machine, uuid: machine.uuid.replace(/^.{8}/, '00000000') }
+        const uuid = machine.uuid.replace(/^.{8}/, '00000000')
+        const other = { ...machine, uuid, volume: machine.volume.replace(machine.uuid, uuid) }
         try {
           for (const act of [
-            () => driver.createDisk(other),
+            () => driver.initialize(other, {}, other.volume),
             () => driver.configure(other),
             () => driver.start(other, signal),
           ])
             expect(await refusal(act())).to.equal('guest_foreign')
-          if (!hide) expect(await refusal(driver.console(other))).to.equal('guest_foreign')
+          if (!hide)
+            expect(await refusal(driver.console(other, { columns: 80, rows: 24 }))).to.equal('guest_foreign')
           await driver.stop(other, { timeoutMs: 1000, signal })
           await driver.kill(other)
           await driver.delete(other)
@@ -69,8 +71,7 @@ describe('what the lxc driver takes for its own', function () {
           writeFileSync(config, kept, { mode: 0o600 })
         }
         expect(await observed(machine)).to.deep.include(before)
-        expect(existsSync(lab.host.rootfs(machine))).to.equal(true)
-        expect(existsSync(lab.host.rootfs(other))).to.equal(false)
+        expect(existsSync(machine.volume)).to.equal(true)
       })
   })
 

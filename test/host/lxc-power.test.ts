@@ -19,7 +19,7 @@ describe('power of lxc guests', function () {
   }
 
   function replaceInit(machine: Machine, script: string): void {
-    const init = `${lab.host.rootfs(machine)}/usr/sbin/init`
+    const init = `${machine.volume}/usr/sbin/init`
     rmSync(init, { force: true })
     writeFileSync(init, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
@@ -82,7 +82,7 @@ describe('power of lxc guests', function () {
       const machine = await prepared(nicWith(addresses))
       replaceInit(machine, 'ip -6 -oneline address show scope global >/root/seen; exec sleep 1000')
       await lab.host.driver.start(machine, signal)
-      const path = `${lab.host.rootfs(machine)}/root/seen`
+      const path = `${machine.volume}/root/seen`
       const count = (text: string): number => readFileSync(path, 'utf8').split(text).length - 1
       await waitFor(() => existsSync(path) && count('\n') >= max)
       expect([count('\n'), count(' deprecated '), count(' tentative ')]).to.deep.equal([max, max - 1, 0])
@@ -100,7 +100,7 @@ describe('power of lxc guests', function () {
 
     it('says why it failed, and leaves nothing', async () => {
       const machine = await prepared()
-      rmSync(`${lab.host.rootfs(machine)}/usr/sbin/init`, { force: true })
+      rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(
         () => expect.fail('started'),
         (reason: Error) => reason,

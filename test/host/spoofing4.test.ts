@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { macOf } from '../../agent/network/subnet.js'
-import { arpFrame, ipv4Frame, rawFrame, tagged } from '../support/frames.js'
+import { arpFrame, icmpErrorFrame, ipv4Frame, rawFrame, tagged } from '../support/frames.js'
 import { gateway, NetworkPair } from '../support/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
@@ -30,6 +30,15 @@ describe('what a guest sends in the name of others', function () {
       { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
       { from: a.ipv4, to: '255.255.255.255', sport: 67 },
       'dhcp',
+    ),
+    'a redirect': icmpErrorFrame(
+      toHost,
+      own,
+      {
+        error: { type: 5, code: 1, rest: 0x0a4d000c },
+        quoted: { from: gateway, to: a.ipv4, ports: [5000, 53] },
+      },
+      'redirect',
     ),
     "ARP for the gateway's address": arpFrame(
       a.mac,

@@ -287,8 +287,18 @@ describe('scripts/down --purge without a working agent', function () {
     sh('mount', '-o', 'loop', join(base, 'own.img'), join(base, 'pool'))
     try {
       mkdirSync(join(base, 'pool/guests'))
+      mkdirSync(join(base, 'pool/snapshots/g1'), { recursive: true })
       sh('btrfs', '-q', 'subvolume', 'create', join(base, 'pool/guests/g1'))
       sh('btrfs', '-q', 'subvolume', 'create', join(base, 'pool/guests/g1/nested'))
+      sh(
+        'btrfs',
+        '-q',
+        'subvolume',
+        'snapshot',
+        '-r',
+        join(base, 'pool/guests/g1'),
+        join(base, 'pool/snapshots/g1/s1'),
+      )
       sh('btrfs', '-q', 'subvolume', 'create', join(base, 'pool/mine'))
       writeConfigs()
       const config = readFileSync(join(etc, 'agent.yaml'), 'utf8').replace(pool, join(base, 'pool'))
@@ -296,7 +306,8 @@ describe('scripts/down --purge without a working agent', function () {
       const { code, output } = purge()
       expect(code, output).to.equal(0)
       expect(existsSync(join(base, 'pool/mine'))).to.equal(true)
-      expect(existsSync(join(base, 'pool/guests'))).to.equal(false)
+      for (const folder of ['guests', 'snapshots'])
+        expect(existsSync(join(base, 'pool', folder)), folder).to.equal(false)
     } finally {
       sh('umount', join(base, 'pool'))
       sh('rm', '-rf', base)

@@ -71,7 +71,7 @@ describe('kill -9 of gateway and Redis under load', () => {
     for (const { id, key } of acknowledged)
       expect((await cache.load(digestKey(key)))?.record.id, `key ${id}`).to.equal(id)
     expect(new Set(acknowledged.map(({ id }) => id)).size).to.equal(acknowledged.length)
-    const { records } = await new AuditStore(store, 1_000_000, silentLog).read({ containerUuids: new Set() })
+    const { records } = await new AuditStore(store, 1_000_000, silentLog).read({ guests: 'all' })
     const ended = new Set(records.filter((record) => record.success).map((record) => record.detail))
     for (const { id } of acknowledged)
       expect(ended.has(String(id)), `audit entry of key ${id}`).to.equal(true)

@@ -1,8 +1,8 @@
-import { createAccess } from '../../gateway/access/access.js'
-import type { Caller } from '../../gateway/http/route.js'
+import { createAccess, noLimits } from '../../gateway/access/access.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog } from './redis.js'
+import { administratorOf } from './administrator.js'
 
 /*
  * A gateway's store and access control as a process that can be killed: it makes audited keys, eight at a
@@ -29,6 +29,7 @@ const access = createAccess({
   secret: Buffer.alloc(32),
   stateDir,
   auditKeep: 1_000_000,
+  limits: noLimits,
   log: silentLog,
 })
 store.start()
@@ -46,8 +47,10 @@ async function makeKeys(worker: number): Promise<void> {
 }
 
 async function makeKey(name: string): Promise<Acknowledged> {
-  const caller = { keyId: 1, user: 'api:admin', address: '127.0.0.1' } as Caller
-  const entry = await access.audit.begin({ action: 'apikey.create', caller, requestId: 'r', target: name })
+  const caller = administratorOf(1)
+  const entry = await access.audit.begin({
+    ...{ action: 'apikey.create', caller, address: '127.0.0.1', requestId: 'r', target: name },
+  })
   const { record, key } = await access.keys.create(1, { name, scopes: ['swap:read'] })
   await access.audit.finish(entry, { success: true, target: name, detail: String(record.id) })
   return { id: record.id, key, auditId: entry.id }

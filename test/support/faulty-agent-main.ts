@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { AgentConfigSchema } from '../../agent/config.js'
 import { LxcDriver } from '../../agent/drivers/lxc/driver.js'
-import { createNetwork } from '../../agent/network/network.js'
+import { createRules } from '../../agent/network/rules.js'
 import { createShaper } from '../../agent/network/shaping/shaping.js'
 import { validateConfig } from '../../shared/config.js'
 import type { Fault } from './faulty-agent.js'
@@ -15,8 +15,8 @@ import type { Fault } from './faulty-agent.js'
 
 const faultsPath = join(dirname(process.argv.at(-1) ?? ''), 'faults.json')
 const points: readonly (readonly [prototype: object, methods: readonly string[]])[] = [
-  [LxcDriver.prototype, ['createDisk', 'resize', 'assignAddresses', 'stop', 'delete']],
-  [Object.getPrototypeOf(createNetwork(validateConfig(AgentConfigSchema, {}, 'test').network)), ['attach']],
+  [LxcDriver.prototype, ['initialize', 'resize', 'assignAddresses', 'stop', 'delete']],
+  [Object.getPrototypeOf(createRules(validateConfig(AgentConfigSchema, {}, 'test').network)), ['attach']],
   [Object.getPrototypeOf(createShaper('xx')), ['apply']],
 ]
 

@@ -16,14 +16,7 @@ export function ipv4Frame(
 ): string {
   const payload = marked(marker)
   const udp = Buffer.concat([u16(ip.sport ?? 4000, 9, 8 + payload.length, 0), payload])
-  const head = Buffer.concat([
-    Buffer.from([0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0]),
-    address(ip.from),
-    address(ip.to),
-  ])
-  head.writeUInt16BE(head.length + udp.length, 2)
-  head.writeUInt16BE(checksum(head), 10)
-  return frame(link, 0x0800, Buffer.concat([head, udp]))
+  return frame(link, 0x0800, ipv4Packet(ip, 17, udp))
 }
 
 export interface Arp {
@@ -79,6 +72,62 @@ export function discoveryFrame(
     ...(marker === '' ? [] : [marked(marker)]),
   ])
   return ipv6Frame(link, { hopLimit: 255, ...ip }, 58, body)
+}
+
+/** A datagram as a router shows it in an error: the first of its bytes. */
+export interface Quoted {
+  readonly from: string
+  readonly to: string
+  readonly ports: readonly [from: number, to: number]
+  /** In place of the datagram the answer to an echo request with this identifier. */
+  readonly echo?: number
+}
+
+export interface IcmpError {
+  readonly type: number
+  readonly code: number
+  /** Of "fragmentation needed" and "packet too big"; of a redirect in IPv4 the new router's address. */
+  readonly rest?: number
+}
+
+/** An error (RFC 792, RFC 4443) of either family about a packet, with a marker at the end of what it quotes. */
+export function icmpErrorFrame(
+  link: Ethernet,
+  ip: { from: string; to: string },
+  { error: { type, code, rest = 0 }, quoted }: { error: IcmpError; quoted: Quoted },
+  marker: string,
+): string {
+  const is6 = ip.from.includes(':')
+  const inner = quotedPacket(quoted, is6, marker)
+  const body = Buffer.concat([Buffer.from([type, code, 0, 0]), u16(rest >>> 16, rest & 0xffff), inner])
+  if (is6) return ipv6Frame(link, ip, 58, body)
+  body.writeUInt16BE(checksum(body), 2)
+  return frame(link, 0x0800, ipv4Packet(ip, 1, body))
+}
+
+function quotedPacket({ from, to, ports, echo }: Quoted, is6: boolean, marker: string): Buffer {
+  const payload = marked(marker)
+  const body = Buffer.concat([
+    echo === undefined
+      ? u16(...ports, 8 + payload.length, 0)
+      : Buffer.concat([Buffer.from([is6 ? 129 : 0, 0, 0, 0]), u16(echo, 1)]),
+    payload,
+  ])
+  const protocol = echo === undefined ? 17 : is6 ? 58 : 1
+  if (!is6) return ipv4Packet({ from, to }, protocol, body)
+  const head = Buffer.concat([u16(0x6000, 0, body.length), Buffer.from([protocol, 64])])
+  return Buffer.concat([head, address6(from), address6(to), body])
+}
+
+function ipv4Packet(ip: { from: string; to: string }, protocol: number, body: Buffer): Buffer {
+  const head = Buffer.concat([
+    Buffer.from([0x45, 0, 0, 0, 0, 1, 0, 0, 64, protocol, 0, 0]),
+    address(ip.from),
+    address(ip.to),
+  ])
+  head.writeUInt16BE(head.length + body.length, 2)
+  head.writeUInt16BE(checksum(head), 10)
+  return Buffer.concat([head, body])
 }
 
 /** With the checksum of transport, which the kernel wants of both. */

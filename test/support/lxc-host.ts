@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { pino } from 'pino'
 import type { Machine } from '../../agent/drivers/contract.js'
-import type { LxcDisks } from '../../agent/drivers/lxc/disks.js'
 import { createLxcDriver, type LxcDriver } from '../../agent/drivers/lxc/driver.js'
 import { unpackTestImage } from './debian-image.js'
 import { startLxcfs } from './lxcfs.js'
@@ -16,12 +15,14 @@ const mib = 1024 ** 2
 export interface LxcHost {
   readonly path: string
   readonly driver: LxcDriver
-  readonly disks: LxcDisks
   readonly bridge: string
   /** Another driver on the same state, as after a restart of the agent. */
   reopen(): Promise<LxcDriver>
   machine(change?: Partial<Machine>): Machine
-  rootfs(machine: Machine): string
+  /** Makes the machine's volume, of Debian. */
+  clone(machine: Machine): void
+  /** Removes it, if it is there. */
+  removeVolume(machine: Machine): void
   /** Output of a command in a running guest. */
   inside(machine: Machine, ...command: string[]): string
   close(): Promise<void>
@@ -48,7 +49,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
   sh('ip', 'link', 'add', bridge, 'type', 'bridge')
   sh('ip', 'address', 'add', `${subnet}.1/24`, 'dev', bridge)
   sh('ip', 'link', 'set', bridge, 'up')
-  const disks = testDisks(`${scratch.path}/pool`)
+  const pool = `${scratch.path}/pool`
   const stopLxcfs = options.lxcfs ? await startLxcfs(`${scratch.path}/lxcfs`) : undefined
   const drivers: LxcDriver[] = []
   const reopen = async (): Promise<LxcDriver> => {
@@ -56,7 +57,7 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
       stateDir: `${scratch.path}/state`,
       runDir: `${scratch.path}/run`,
       namePrefix: prefix,
-      disks,
+      stopTimeoutMs: 10_000,
       lxcfsDir: `${scratch.path}/lxcfs`,
       log: pino({ level: 'warn' }),
     })
@@ -74,11 +75,15 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
   return {
     path: scratch.path,
     driver,
-    disks,
     bridge,
     reopen,
-    machine: (change) => testMachine(nextId++, { prefix, bridge, subnet }, change),
-    rootfs: ({ uuid }) => disks.rootfsPath(uuid),
+    machine: (change) => testMachine(nextId++, { prefix, bridge, subnet, pool }, change),
+    clone: ({ volume }) => {
+      if (!existsSync(volume)) sh('btrfs', 'subvolume', 'snapshot', `${pool}/debian-12`, volume)
+    },
+    removeVolume: ({ volume }) => {
+      if (existsSync(volume)) sh('btrfs', 'subvolume', 'delete', volume)
+    },
     inside: (machine, ...command) =>
       sh('lxc-attach', ...container(machine), '--clear-env', '--', ...command).trim(),
     close: async () => {
@@ -93,24 +98,24 @@ export async function openLxcHost(options: LxcHostOptions): Promise<LxcHost> {
 
 function testMachine(
   id: number,
-  host: { prefix: string; bridge: string; subnet: string },
+  host: { prefix: string; bridge: string; subnet: string; pool: string },
   change: Partial<Machine> = {},
 ): Machine {
+  const uuid = randomUUID()
   return {
-    uuid: randomUUID(),
+    uuid,
+    volume: `${host.pool}/guests/${change.uuid ?? uuid}`,
     id,
     hostname: `guest-${id}`,
-    templateId: 'debian-12',
     limits: {
       vcpuMilli: 1000,
       memoryBytes: 512 * mib,
       swapBytes: 256 * mib,
       diskBytes: 2048 * mib,
-      pidsMax: 512,
       ioReadBytesPerSec: 0,
       ioWriteBytesPerSec: 0,
     },
-    idmapBase: 2_000_000_000 + id * 65_536,
+    isolation: { userIdBase: 2_000_000_000 + id * 65_536, pidsMax: 512 },
     nic: {
       device: `${host.prefix}${id}`,
       bridge: host.bridge,
@@ -134,22 +139,6 @@ async function makePool(path: string, sizeGb: number): Promise<void> {
   mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // as the product's
   sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
   await unpackTestImage(`${path}/pool/debian-12`)
-}
-
-function testDisks(pool: string): LxcDisks {
-  const pathOf = (uuid: string): string => `${pool}/guests/${uuid}`
-  return {
-    clone: async (uuid, templateId) => {
-      if (!existsSync(pathOf(uuid)))
-        sh('btrfs', 'subvolume', 'snapshot', `${pool}/${templateId}`, pathOf(uuid))
-    },
-    remove: async (uuid) => {
-      if (existsSync(pathOf(uuid))) sh('btrfs', 'subvolume', 'delete', pathOf(uuid))
-    },
-    rootfsPath: pathOf,
-    list: async () => readdirSync(`${pool}/guests`),
-    usage: async () => new Map(),
-  }
 }
 
 /** Guests and groups of this prefix, an earlier run's too; by lxc's tools, not the driver's code. */

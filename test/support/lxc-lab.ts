@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Machine, StopCause } from '../../agent/drivers/contract.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { openLxcHost, type LxcHost, type LxcHostOptions } from './lxc-host.js'
@@ -43,6 +43,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     for (const machine of machines.splice(0)) {
       await host.driver.kill(machine)
       await host.driver.delete(machine)
+      host.removeVolume(machine)
     }
     await waitFor(() => traces().length === 0, { what: () => `no traces, there are ${traces().join(' ')}` })
   })
@@ -50,7 +51,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
   const prepared = async (change?: Partial<Machine>): Promise<Machine> => {
     const machine = host.machine(change)
     machines.push(machine)
-    await host.driver.createDisk(machine)
+    host.clone(machine)
     await host.driver.configure(machine)
     return machine
   }
@@ -94,6 +95,7 @@ function tracesOf(host: LxcHost, { name, prefix }: LxcHostOptions): string[] {
     .hierarchies.flatMap((path) => readdirSync(path).map((group) => `${path}/${group}`))
     .filter((path) => new RegExp(`lxc\\.(payload|monitor)\\.${prefix}-`).test(path))
   const processes = execFileSync('ps', ['-eo', 'stat,args']).toString()
+  const locks = `/run/lxc/lock${host.path}/state/lxc`
   const state = ['state/lxc', 'run/lxc-stopped', 'pool/guests']
   return [
     ...groups,
@@ -101,6 +103,7 @@ function tracesOf(host: LxcHost, { name, prefix }: LxcHostOptions): string[] {
     ...matches(readFileSync('/proc/net/unix', 'latin1'), `@\\S*${name}\\S*`),
     ...matches(readFileSync('/proc/self/mountinfo', 'latin1'), `${name}/pool/guests`),
     ...matches(processes, `^[^Z].*lxc monitor\\] /var/tmp/${name}.*$`, 'gm'),
+    ...(existsSync(locks) ? readdirSync(locks) : []),
     ...state.flatMap((path) => readdirSync(`${host.path}/${path}`)),
   ]
 }

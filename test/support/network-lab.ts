@@ -2,11 +2,14 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { createInterface, type Interface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { AgentConfig } from '../../agent/config.js'
+import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { deviceName } from '../../agent/network/allocation.js'
 import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../agent/network/subnet.js'
+import { validateConfig } from '../../shared/config.js'
 import { removeNamespace } from './kill.js'
+
+const defaults = validateConfig(AgentConfigSchema, {}, 'test')
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.url))
@@ -53,6 +56,8 @@ export class NetworkLab {
       subnet: '10.77.0.0/24',
       subnet6: 'fd77::/64',
       nat_ports: { start: 20000, end: 29999, per_guest: 4000 },
+      uplinks: ['up0'],
+      closed_destinations: defaults.network.closed_destinations,
       resolvers: [],
       ...other,
     }

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
-import { createNetwork } from '../../agent/network/network.js'
+import { createRules } from '../../agent/network/rules.js'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { describeError } from '../../shared/errors.js'
 import type { LabAgentOptions } from './network-lab.js'
@@ -15,9 +15,13 @@ type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' |
 
 const [config, { watches = false, countInternal = false }] = process.argv
   .slice(2)
-  .map((text): unknown => JSON.parse(text)) as [Parameters<typeof createNetwork>[0], LabAgentOptions]
+  .map((text): unknown => JSON.parse(text)) as [Parameters<typeof createRules>[0], LabAgentOptions]
 const watch = watches ? new NetlinkWatch(config) : undefined
-const network = createNetwork(config, { countInternal, ...(watch ? { watch } : {}) })
+const network = createRules(config, {
+  countInternal,
+  resolvers: config.resolvers,
+  ...(watch ? { watch } : {}),
+})
 
 // Repairs by itself, as the agent's reconciler does it: after each change and, should that fail, every 3 s.
 let guests: GuestNetwork[] = []

@@ -1,7 +1,7 @@
 import { Server, type UntypedServiceImplementation } from '@grpc/grpc-js'
 import { isDeepStrictEqual } from 'node:util'
 import { certificateService } from '../../agent/rpc/certificates.js'
-import { bind } from '../../agent/rpc/server.js'
+import { bind, type Bound } from '../../agent/rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { createWatchService } from '../../agent/rpc/watch-service.js'
@@ -10,8 +10,6 @@ import {
   GetGuestUsageResponse,
   GuestServiceService,
   GuestStatus,
-  type CreateGuestRequest,
-  type CreateGuestResponse,
   type Guest,
   type GuestServiceServer,
 } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -21,7 +19,10 @@ import {
   OperationServiceService,
   OperationStatus,
   type Operation,
+  type CreateOrder,
   type OperationServiceServer,
+  type SubmitOperationRequest,
+  type SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { conflict, notFound } from '../../shared/errors.js'
@@ -40,22 +41,33 @@ export interface SimulatedAgentOptions {
   /** Default 1000. */
   readonly metricsEveryMs?: number
   /** Called first for every creation; may throw what the agent should answer. */
-  readonly onCreate?: (request: CreateGuestRequest) => void | Promise<void>
+  readonly onCreate?: (order: CreateOrder) => void | Promise<void>
   /** Instead of the journal's answer, for agents that misbehave. */
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** Instead of the agent's own Watch, for agents that misbehave. */
   readonly watch?: WatchServiceServer
 }
 
+/** The guest's status while it runs and afterwards; undefined: gone. */
+const effects = {
+  start: [GuestStatus.GUEST_STATUS_STARTING, GuestStatus.GUEST_STATUS_RUNNING],
+  stop: [GuestStatus.GUEST_STATUS_STOPPING, GuestStatus.GUEST_STATUS_STOPPED],
+  restart: [GuestStatus.GUEST_STATUS_RESTARTING, GuestStatus.GUEST_STATUS_RUNNING],
+  delete: [GuestStatus.GUEST_STATUS_DELETING, undefined],
+} as const
+
 /** An agent over real gRPC and mutual TLS whose guests are numbers in memory. */
 export class SimulatedAgent {
   readonly host: SimulatedHost
   readonly tls: AgentTls
   readonly #server = new Server({ 'grpc.max_concurrent_streams': 1000 })
-  readonly #created = new Map<string, { request: CreateGuestRequest; response: CreateGuestResponse }>()
+  readonly #created = new Map<
+    string,
+    { request: SubmitOperationRequest; response: SubmitOperationResponse }
+  >()
   readonly #watch: { service: WatchServiceServer; close: () => void }
   readonly #timers = new Set<NodeJS.Timeout>()
-  #port = 0
+  #bound: Bound | undefined
 
   private constructor(private readonly options: SimulatedAgentOptions) {
     this.tls = createServerCredentials(options.identityDir)
@@ -74,19 +86,20 @@ export class SimulatedAgent {
 
   static async start(options: SimulatedAgentOptions): Promise<SimulatedAgent> {
     const agent = new SimulatedAgent(options)
-    agent.#port = await bind(agent.#server, options.listen ?? '127.0.0.1:0', agent.tls)
+    agent.#bound = await bind(agent.#server, options.listen ?? '127.0.0.1:0', agent.tls)
     agent.#every(options.metricsEveryMs ?? 1000, () => agent.host.sample())
     return agent
   }
 
   get address(): string {
-    return `127.0.0.1:${this.#port}`
+    return `127.0.0.1:${this.#bound?.port ?? 0}`
   }
 
   /** Ends the server at once, as a killed process would; the host's state stays. */
   stop(): void {
     this.#watch.close()
     this.#timers.forEach((timer) => clearInterval(timer))
+    this.#bound?.close()
     this.#server.forceShutdown()
   }
 
@@ -99,25 +112,6 @@ export class SimulatedAgent {
   #guestService(): GuestServiceServer {
     const { host } = this
     return {
-      createGuest: unary(silentLog, 'create', async (request) => {
-        await this.options.onCreate?.(request)
-        return this.#create(request)
-      }),
-      startGuest: unary(silentLog, 'start', (request) =>
-        this.#act('start', request, [GuestStatus.GUEST_STATUS_STARTING, GuestStatus.GUEST_STATUS_RUNNING]),
-      ),
-      stopGuest: unary(silentLog, 'stop', (request) =>
-        this.#act('stop', request, [GuestStatus.GUEST_STATUS_STOPPING, GuestStatus.GUEST_STATUS_STOPPED]),
-      ),
-      restartGuest: unary(silentLog, 'restart', (request) =>
-        this.#act('restart', request, [
-          GuestStatus.GUEST_STATUS_RESTARTING,
-          GuestStatus.GUEST_STATUS_RUNNING,
-        ]),
-      ),
-      deleteGuest: unary(silentLog, 'delete', (request) =>
-        this.#act('delete', request, [GuestStatus.GUEST_STATUS_DELETING, undefined]),
-      ),
       getGuestUsage: unary(silentLog, 'usage', ({ uuid }) => {
         if (!host.guests.has(uuid)) throw notFound('guest')
         return GetGuestUsageResponse.fromPartial({
@@ -137,6 +131,7 @@ export class SimulatedAgent {
       return operation
     }
     return {
+      submitOperation: unary(silentLog, 'submit', (request) => this.#submit(request)),
       getOperation: unary(silentLog, 'operation', async ({ id }) => ({
         operation: await (this.options.onGetOperation ?? get)(id),
       })),
@@ -154,15 +149,25 @@ export class SimulatedAgent {
     }
   }
 
-  #create(request: CreateGuestRequest): CreateGuestResponse {
+  async #submit(request: SubmitOperationRequest): Promise<SubmitOperationResponse> {
+    const { order } = request
+    if (order?.$case === 'create') {
+      await this.options.onCreate?.(order.value)
+      return this.#create(request, order.value)
+    }
+    if (!order) throw new Error('no order')
+    return this.#act(order.$case, { ...request, uuid: order.value.uuid })
+  }
+
+  #create(request: SubmitOperationRequest, order: CreateOrder): SubmitOperationResponse {
     const earlier = this.#created.get(request.operationId)
     if (earlier) {
       if (isDeepStrictEqual(earlier.request, request)) return earlier.response
       throw conflict('operation_conflict', 'the operation was submitted with another request')
     }
-    const chosen = request.spec && this.host.settings.initial(request.spec)
-    const guest = this.host.setGuest({ ...guestOf(request), ...chosen })
-    const ends = request.spec?.start ? GuestStatus.GUEST_STATUS_RUNNING : GuestStatus.GUEST_STATUS_STOPPED
+    const chosen = order.spec && this.host.settings.initial(order.spec)
+    const guest = this.host.setGuest({ ...guestOf(order), ...chosen })
+    const ends = order.spec?.start ? GuestStatus.GUEST_STATUS_RUNNING : GuestStatus.GUEST_STATUS_STOPPED
     const operation = this.#run('create', guest, request, ends)
     const { revision } = this.host.changes
     const response = { operation, guest, revision, sshPassword: 'Simulated1' }
@@ -171,18 +176,19 @@ export class SimulatedAgent {
   }
 
   #act(
-    action: string,
+    action: keyof typeof effects,
     request: { operationId: string; uuid: string; requestedBy: string },
-    [during, after]: readonly [GuestStatus, GuestStatus | undefined],
-  ): { operation: Operation; revision: number } {
+  ): SubmitOperationResponse {
+    const answer = { guest: undefined, sshPassword: '' }
     const earlier = this.host.operations.get(request.operationId)
-    if (earlier) return { operation: earlier, revision: earlier.revision }
+    if (earlier) return { operation: earlier, revision: earlier.revision, ...answer }
     const guest = this.host.guests.get(request.uuid)
     if (!guest) throw notFound('guest')
     if (action === 'start' || action === 'restart') refuseBlocked(guest)
+    const [during, after] = effects[action]
     this.host.setGuest({ uuid: guest.uuid, status: during })
     const operation = this.#run(action, guest, request, after)
-    return { operation, revision: this.host.changes.revision }
+    return { operation, revision: this.host.changes.revision, ...answer }
   }
 
   /** Journals an operation and ends it after a while. @param after undefined: the guest is gone then */

@@ -20,6 +20,7 @@ import type {
   HostAdmin,
   HostState,
   HostView,
+  OperationCalls,
   OperationView,
   TemplateView,
 } from '../../gateway/fleet/contract.js'
@@ -192,7 +193,7 @@ export class SimulatedFleet implements Fleet {
     const done = this.#operations.get(request.operationId)
     if (!done && this.findGuest(request.name)) throw conflict('name_conflict', 'the name is taken')
     const hostId = done?.hostId ?? request.hostId ?? 'host-a'
-    const guest = done ? this.#guests.get(done.operation.guestUuid)!.guest : this.#newGuest(request, hostId)
+    const guest = done ? this.#guests.get(done.operation.subject!.id)!.guest : this.#newGuest(request, hostId)
     const operation = done?.operation ?? this.#queue('create', hostId, guest, request)
     const sshPassword = this.#passwords.get(guest.uuid) ?? ''
     return { hostId, response: { operation, guest, revision: this.#revision, sshPassword } }
@@ -202,29 +203,31 @@ export class SimulatedFleet implements Fleet {
     const host = this.#hosts.get(hostId)
     if (host?.state !== 'online') throw new BerthError('unavailable', 'host_offline', 'the host is away')
     if (this.agentFailure) throw this.agentFailure
-    const act =
-      (action: string) => async (order: { operationId: string; uuid: string; requestedBy: string }) => {
-        const { guest } = this.#guests.get(order.uuid)!
-        if (action === 'start' || action === 'restart') refuseBlocked(guest)
-        return { operation: this.#queue(action, hostId, guest, order), revision: this.#revision }
-      }
-    return {
-      createGuest: () => Promise.reject(new Error('through the fleet')),
-      startGuest: act('start'),
-      stopGuest: act('stop'),
-      restartGuest: act('restart'),
-      deleteGuest: act('delete'),
-      getGuestUsage: async () =>
-        GetGuestUsageResponse.create({ cpuUsagePct: 12.5, memoryUsageBytes: 1048576 }),
-      cancelOperation: async (id) => {
+    const answer = { guest: undefined, sshPassword: '' }
+    const operations: OperationCalls = {
+      submitOperation: async ({ order, ...asked }) => {
+        if (!order || order.$case === 'create') throw new Error('through the fleet')
+        const { guest } = this.#guests.get(order.value.uuid)!
+        if (order.$case === 'start' || order.$case === 'restart') refuseBlocked(guest)
+        const operation = this.#queue(order.$case, hostId, guest, asked)
+        return { operation, revision: this.#revision, ...answer }
+      },
+      cancelOperation: async ({ id }) => {
         this.endOperation(id, OperationStatus.OPERATION_STATUS_CANCELED)
         return { operation: this.#operations.get(id)?.operation, revision: this.#revision }
       },
-      getOperation: async (id) => ({ operation: this.#operations.get(id)?.operation }),
-      removeOperation: async (id) => {
+      getOperation: async ({ id }) => ({ operation: this.#operations.get(id)?.operation }),
+      removeOperation: async ({ id }) => {
         if (!this.#operations.delete(id)) throw notFound('task')
         return { revision: this.#revision }
       },
+    }
+    return {
+      guests: {
+        getGuestUsage: async () =>
+          GetGuestUsageResponse.create({ cpuUsagePct: 12.5, memoryUsageBytes: 1048576 }),
+      },
+      operations,
       settings: this.settingsOf(hostId).calls,
       routing: this.settingsOf(hostId).routing.calls,
     }
@@ -274,9 +277,7 @@ export class SimulatedFleet implements Fleet {
     const operation = Operation.create({
       id: order.operationId,
       action,
-      guestUuid: guest.uuid,
-      guestId: guest.id,
-      guestName: guest.name,
+      subject: { kind: 'guest', id: guest.uuid, name: guest.name, number: guest.id },
       status: OperationStatus.OPERATION_STATUS_PENDING,
       createdAtMs: Date.now(),
       requestedBy: order.requestedBy,

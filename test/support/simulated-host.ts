@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { openDatabase } from '../../agent/state/database.js'
-import { Changes, type ChangeKind } from '../../agent/state/changes.js'
+import { Changes } from '../../agent/state/changes.js'
+import type { WatchEvent, WatchKind } from '../../agent/rpc/watch-kinds.js'
 import type { WatchSource } from '../../agent/rpc/watch-service.js'
 import {
   Guest,
@@ -8,16 +9,12 @@ import {
   GuestStatus,
   PortMapping,
   Virtualization,
-  type CreateGuestRequest,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { Operation, OperationStatus, type CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { checkPortMapping } from '../../shared/port-mapping-rules.js'
 import { SimulatedSettings } from './simulated-settings.js'
-import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
-
-type Event = NonNullable<WatchResponse['event']>
 
 const capacity = {
   cpuCores: 64,
@@ -122,52 +119,47 @@ export class SimulatedHost {
   }
 
   get watchSource(): WatchSource {
+    const latest = (): HostMetrics => this.metrics
     return {
       changes: this.changes,
-      list: (kind, since) => this.#list(kind, since),
-      read: (kind, key) => this.#read(kind, key),
-      removal: (kind, key) => removal(kind, key),
+      kinds: {
+        template: kindOf(this.templates, (value) => ({ $case: 'template', value })),
+        guest: kindOf(this.guests, (value) => ({ $case: 'guest', value })),
+        operation: kindOf(this.operations, (value) => ({ $case: 'operation', value })),
+      },
       describe: () => this.description,
       failed: (error) => {
         throw error
       },
-      metrics: () => this.metrics,
-      onMetrics: (listener) => {
-        this.#metricsListeners.add(listener)
-        return () => this.#metricsListeners.delete(listener)
+      metrics: {
+        get latest() {
+          return latest()
+        },
+        listen: (listener) => {
+          this.#metricsListeners.add(listener)
+          return () => this.#metricsListeners.delete(listener)
+        },
       },
     }
   }
-
-  #list(kind: ChangeKind, since: number): { revision: number; event: Event }[] {
-    const rows = { guest: this.guests, operation: this.operations, template: this.templates }[kind]
-    return [...rows.entries()].flatMap(([key, { revision }]) => {
-      const event = revision > since ? this.#read(kind, key) : undefined
-      return event ? [{ revision, event }] : []
-    })
-  }
-
-  #read(kind: ChangeKind, key: string): Event | undefined {
-    const [guest, operation, template] = [
-      this.guests.get(key),
-      this.operations.get(key),
-      this.templates.get(key),
-    ]
-    if (kind === 'guest' && guest) return { $case: 'guest', value: guest }
-    if (kind === 'operation' && operation) return { $case: 'operation', value: operation }
-    if (kind === 'template' && template) return { $case: 'template', value: template }
-    return undefined
-  }
 }
 
-function removal(kind: ChangeKind, key: string): Event {
-  if (kind === 'guest') return { $case: 'guestRemoved', value: { uuid: key } }
-  if (kind === 'operation') return { $case: 'operationRemoved', value: { id: key } }
-  return { $case: 'templateRemoved', value: { id: key } }
+function kindOf<Entity extends { revision: number }>(
+  entities: ReadonlyMap<string, Entity>,
+  eventOf: (entity: Entity) => WatchEvent,
+): WatchKind {
+  const seen = (entity: Entity) => ({ revision: entity.revision, event: eventOf(entity) })
+  return {
+    list: (since) => [...entities.values()].filter(({ revision }) => revision > since).map(seen),
+    find: (key) => {
+      const entity = entities.get(key)
+      return entity && seen(entity)
+    },
+  }
 }
 
 /** What an agent would report of a guest it was told to create. */
-export function guestOf({ id, uuid, name, spec: given }: CreateGuestRequest): Guest {
+export function guestOf({ id, uuid, name, spec: given }: CreateOrder): Guest {
   const spec = given ?? GuestSpec.create()
   const ssh = { ...PortMapping.create({ protocol: 'tcp', description: 'SSH' }), containerPort: 22 }
   const wanted = spec.portMappings.length > 0 || !spec.assignNat ? spec.portMappings : [ssh]
@@ -212,7 +204,7 @@ function seedGuest(id: number): Guest {
     ...{ portMappings: [], sshAuthMode: 1, sshPassword: '', sshPublicKey: '', start: true },
     ...{ ipv4Count: 0, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [], expiresAtMs: 0, traffic: undefined },
   }
-  const request = { operationId: '', id, uuid, name: `sim-${id}`, spec, requestedBy: 'seed' }
+  const request = { id, uuid, name: `sim-${id}`, spec }
   return Guest.fromPartial({ ...guestOf(request), status: GuestStatus.GUEST_STATUS_RUNNING })
 }
 
@@ -224,7 +216,8 @@ export function runningOperation(fields: {
 }): Operation {
   const { id, action, guest, user } = fields
   return Operation.fromPartial({
-    ...{ id, action, guestUuid: guest.uuid, guestId: guest.id, guestName: guest.name, requestedBy: user },
+    ...{ id, action, requestedBy: user },
+    subject: { kind: 'guest', id: guest.uuid, name: guest.name, number: guest.id },
     status: OperationStatus.OPERATION_STATUS_PENDING,
     createdAtMs: Date.now(),
   })

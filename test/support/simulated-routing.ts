@@ -27,6 +27,7 @@ const facts: HostFacts = {
     simulatedAddresses.ipv4.map((address) => ({ interface: 'eth0', address, prefixLength: 24 })),
   readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
   // Nobody answers.
+  isVirtual: () => false,
   probe: async (_device, addresses) => new Map(addresses.map((address) => [address, ''])),
 }
 
@@ -91,7 +92,7 @@ export class SimulatedRouting {
     const { subnet6, bridge } = simulatedConfig.network
     return planIpv6({
       ...{ configured, addresses: [ipv6Address], interfaces: configured.map((one) => one.interface) },
-      defaultRoute: undefined,
+      ...{ held: [], isUsed: () => false, defaultRoute: undefined, uplink: undefined },
       ...{ subnet6: parseSubnet6(subnet6), bridge },
     })
   }

@@ -12,7 +12,7 @@ import {
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
 import { GuestStore } from '../../agent/guests/store.js'
 import { Turns } from '../../agent/guests/turns.js'
-import type { GuestRates } from '../../agent/network/contract.js'
+import type { GuestRates, WantedNetwork } from '../../agent/network/contract.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
 import { TrafficKeeper } from '../../agent/traffic/keeper.js'
@@ -54,12 +54,12 @@ export class TrafficHost {
       this.countersFail
         ? Promise.reject(new Error('nft died'))
         : Promise.resolve(structuredClone(this.counters))
-    const apply = (rates: GuestRates): Promise<void> => Promise.resolve(void this.rates.push(rates))
+    const attach = ({ device, downMbps, upMbps, cut }: WantedNetwork): Promise<void> =>
+      Promise.resolve(void this.rates.push({ device, downMbps, upMbps, cut: cut ?? false }))
     const context = {
       ...{ config, store, turns: new Turns(), deviceOf },
       ...{ log: pino({ level: 'silent' }), now: () => this.nowMs },
-      network: { readCounters },
-      shaper: { apply },
+      network: { readCounters, attach },
     }
     this.keeper = new TrafficKeeper({
       context,
@@ -98,7 +98,7 @@ export class TrafficHost {
     }
     this.store.insert({
       ...{ uuid, id, name: `g${id}`, spec: { virtualization: 'lxc', templateId: 't', limits } },
-      ...{ status: 'running', wanted: 'running', idmapSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
+      ...{ status: 'running', wanted: 'running', userIdSlot: id, ipv4: `10.0.0.${id}`, mac: `02:${id}` },
       ...{ login: null, hasPassword: false, portMappings: [], publicIpv4s: [], ipv6Addresses: [] },
       ...{ firewall: openFirewall, traffic: unlimitedTraffic, expiresAtMs: 0 },
       createdAtMs: at('2026-01-01 00:00:00'),

@@ -1,12 +1,15 @@
 import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
-import { conflict } from '../../../shared/errors.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
 import type {
+  ConsoleSize,
   Driver,
   DriverDescription,
+  GuestConsole,
   Login,
   Machine,
   Observed,
+  ResizeResult,
   StopCause,
   UsageSample,
 } from '../contract.js'
@@ -14,25 +17,31 @@ import { assignAddresses } from './assign.js'
 import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
-import type { LxcDisks } from './disks.js'
+import { capabilitiesOf } from './capabilities.js'
+import { freezeGuest, thawGuest } from './freeze.js'
+import { setRootPassword } from './password.js'
 import {
+  describeCgroups,
   findDiskNumbers,
   findHindrance,
   listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
 } from './host-facts.js'
+import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
+import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
+import { limitsOf } from './plan-limits.js'
 import { resizeGroups } from './resize.js'
 import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
-import { ensureSupportFiles } from './support-files.js'
+import { ensureSupportFiles, starterProgram } from './support-files.js'
 import { UsageReader } from './usage.js'
 
 export interface LxcDriverOptions {
@@ -42,8 +51,11 @@ export interface LxcDriverOptions {
   readonly runDir: string
   /** Guests are `<prefix>-<id>` to lxc. */
   readonly namePrefix: string
-  readonly disks: LxcDisks
+  /** How long a guest gets to shut down. */
+  readonly stopTimeoutMs: number
   readonly log: Logger
+  /** Calls that are closed to guests otherwise; default none. */
+  readonly allow?: readonly OpenCalls[]
   /** Where lxcfs is mounted; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
@@ -56,6 +68,7 @@ export class LxcDriver implements Driver {
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
   readonly #lxcfsDir: string
+  readonly #starter: string
 
   constructor(
     private readonly options: LxcDriverOptions,
@@ -66,6 +79,7 @@ export class LxcDriver implements Driver {
     this.#configs = new ConfigStore(paths, options.namePrefix)
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups)
+    this.#starter = starterProgram(options.allow ?? [])
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
       marksDir: paths.marks,
@@ -75,15 +89,27 @@ export class LxcDriver implements Driver {
     })
   }
 
+  get stopTimeoutMs(): number {
+    return this.options.stopTimeoutMs
+  }
+
   async describe(): Promise<DriverDescription> {
-    const reason = findHindrance(this.paths.lxcPath)
-    return reason === undefined
-      ? { available: true, acceleration: '' }
-      : { available: false, acceleration: '', reason }
+    const reason = findHindrance(this.paths.lxcPath, this.facts.cgroups)
+    const capabilities = capabilitiesOf(this.facts.cgroups)
+    const described = { available: reason === undefined, acceleration: '', capabilities }
+    return reason === undefined ? described : { ...described, reason }
   }
 
   get cgroupVersion(): 1 | 2 {
     return this.facts.cgroups.version
+  }
+
+  /**
+   * What of the host keeps guests from being apart as they could be, for the operator.
+   * @param poolPath where guests' disks are
+   */
+  findWeaknesses(poolPath: string): string[] {
+    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(poolPath))]
   }
 
   /** Do guests see their own memory, processors and load? */
@@ -91,9 +117,8 @@ export class LxcDriver implements Driver {
     return listLxcfsEntries(this.#lxcfsDir).length > 0
   }
 
-  async createDisk(machine: Machine): Promise<void> {
-    this.#freeName(machine)
-    await this.options.disks.clone(machine.uuid, machine.templateId, machine.limits.diskBytes)
+  volumeLimitBytes({ limits }: Machine): number {
+    return limits.diskBytes
   }
 
   async configure(machine: Machine): Promise<void> {
@@ -106,7 +131,7 @@ export class LxcDriver implements Driver {
     return this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
-        { paths: this.paths, runtime: this.#runtime, clearMark },
+        { paths: this.paths, runtime: this.#runtime, starter: this.#starter, clearMark },
         machine,
         signal,
       )
@@ -114,10 +139,11 @@ export class LxcDriver implements Driver {
     })
   }
 
-  async initialize(machine: Machine, login: Login): Promise<void> {
-    if (this.#runtime.read(this.#freeName(machine)).state !== 'stopped')
+  async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
+    const name = this.#freeName(machine)
+    if (volume === machine.volume && this.#runtime.read(name).state !== 'stopped')
       throw conflict('guest_running', 'the guest runs: its files are its own')
-    await initializeGuest(this.options.disks.rootfsPath(machine.uuid), machine, login)
+    await initializeGuest(volume, machine, login)
   }
 
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
@@ -133,10 +159,8 @@ export class LxcDriver implements Driver {
       if (this.#runtime.read(target.name).state !== 'stopped')
         throw conflict('guest_running', `${target.name} has processes: it is not deleted`)
       await removeLeftovers(this.#runtime, target)
-      await this.options.disks.remove(machine.uuid)
       this.#discardConfig(target.name)
     })
-    if (this.#isForeign(machine)) await this.options.disks.remove(machine.uuid)
   }
 
   async observe(): Promise<Observed[]> {
@@ -151,7 +175,7 @@ export class LxcDriver implements Driver {
   }
 
   async listTraces(): Promise<string[]> {
-    return [...new Set([...this.#configs.listUuids(), ...(await this.options.disks.list())])]
+    return this.#configs.listUuids()
   }
 
   async removeTraces(uuid: string): Promise<boolean> {
@@ -159,7 +183,6 @@ export class LxcDriver implements Driver {
     const suspects = name === undefined ? this.#unknownNames() : [name]
     if (suspects.some((suspect) => this.#runtime.read(suspect).state !== 'stopped')) return false
     if (name !== undefined) await this.#configs.remove(name)
-    await this.options.disks.remove(uuid)
     return true
   }
 
@@ -178,17 +201,21 @@ export class LxcDriver implements Driver {
     return this.#usage.read(this.#name(machine), machine.nic.device, pid)
   }
 
-  diskUsage(): Promise<Map<string, number>> {
-    return this.options.disks.usage()
-  }
-
-  async resize(machine: Machine): Promise<boolean> {
+  async resize(machine: Machine): Promise<ResizeResult> {
     const name = this.#name(machine)
     const facts = this.#configFacts(machine)
     const lines = planConfig(machine, facts) // checks every value before anything is written
     const { init } = this.#runtime.read(name)
-    const resized = init ? resizeGroups(this.facts.cgroups, name, { limits: machine.limits, facts }) : false
-    return (await this.#configs.ensure(name, machine.uuid, lines)) || resized
+    try {
+      const resized = init
+        ? resizeGroups(this.facts.cgroups, name, { limits: limitsOf(machine), facts })
+        : false
+      const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
+      return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized }
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'memory_in_use') return { outcome: 'refused', error }
+      throw error
+    }
   }
 
   async assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean> {
@@ -205,10 +232,31 @@ export class LxcDriver implements Driver {
     return init !== undefined && state === 'running' && connectGuest(init, machine.nic)
   }
 
-  async console(machine: Machine): Promise<Duplex> {
+  async setPassword(machine: Machine, password: string): Promise<void> {
+    const { state } = this.#runtime.read(this.#freeName(machine))
+    if (state === 'starting' || state === 'stopping')
+      throw conflict('guest_busy', `the guest is ${state}: try again`)
+    const running = state === 'running' ? this.#container(machine) : undefined
+    const filter = planSocketFilter(this.options.allow ?? [])
+    await setRootPassword(machine.volume, running, { password, filter })
+  }
+
+  freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
+    return freezeGuest(this.facts.cgroups, this.#name(machine), timeoutMs)
+  }
+
+  async thaw(machine: Machine): Promise<void> {
+    thawGuest(this.facts.cgroups, this.#name(machine))
+  }
+
+  async console(machine: Machine, _size: ConsoleSize): Promise<GuestConsole> {
     if (this.#runtime.read(this.#name(machine)).state !== 'running')
       throw conflict('guest_not_running', 'the guest does not run')
-    return openConsole(this.#container(machine))
+    return { stream: openConsole(this.#container(machine)), resize: () => Promise.resolve() }
+  }
+
+  display(): Promise<Duplex> {
+    return Promise.reject(conflict('unsupported', 'a container has no screen'))
   }
 
   /** Ends watching; guests are untouched. */
@@ -221,10 +269,8 @@ export class LxcDriver implements Driver {
    * on the host; it is of no use afterwards.
    */
   async removeAll(): Promise<void> {
-    const { namePrefix, disks } = this.options
     this.close()
-    await removeAll(this.#context, this.#configs, namePrefix)
-    for (const uuid of await disks.list()) await disks.remove(uuid)
+    await removeAll(this.#context, this.#configs, this.options.namePrefix)
   }
 
   /** Another guest's by the same name is left alone: this one is not there. */
@@ -232,6 +278,7 @@ export class LxcDriver implements Driver {
     if (this.#isForeign(machine)) return
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
+      thawGuest(this.facts.cgroups, name) // frozen, it would not even end when it is killed
       await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
       this.#events.forget(name)
@@ -279,18 +326,20 @@ export class LxcDriver implements Driver {
   }
 
   #configFacts(machine: Machine): ConfigFacts {
-    const rootfs = this.options.disks.rootfsPath(machine.uuid)
-    const poolDevice = findDiskNumbers(rootfs)
+    const poolDevice = findDiskNumbers(machine.volume)
     return {
       name: this.#name(machine),
-      rootfs,
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
+      socketAccounting: this.facts.socketAccounting,
       ...(poolDevice === undefined ? {} : { poolDevice }),
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
       seccompProfile: this.paths.seccompProfile,
+      commandLine: this.paths.commandLine,
+      hierarchies: this.facts.cgroups,
       addressesHook: this.paths.addressesHook,
+      groupsHook: this.paths.groupsHook,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
       lxcPath: this.paths.lxcPath,
@@ -304,6 +353,6 @@ export class LxcDriver implements Driver {
 /** Writes what lxc needs beside configurations and begins to watch for guests that end. */
 export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
   const paths = lxcPaths(options)
-  await ensureSupportFiles(paths)
+  await ensureSupportFiles(paths, options.allow ?? [])
   return new LxcDriver(options, paths, readHostFacts())
 }

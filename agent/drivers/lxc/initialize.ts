@@ -6,13 +6,13 @@ import type { Login, Machine } from '../contract.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
 /**
- * Sets host name, hosts, resolv.conf and root's login in the root of a guest that does not run yet.
+ * Sets host name, hosts, resolv.conf and root's login in a root filesystem that no guest runs on.
  * @throws {BerthError} `guest_initialize_failed` when the image's files are not what a Linux has
  */
-export async function initializeGuest(rootfs: string, machine: Machine, login: Login): Promise<void> {
+export async function initializeGuest(root: string, machine: Machine, login: Login): Promise<void> {
   checkLogin(machine, login)
   try {
-    await changeRoot(rootfs, planFirstBoot(machine, await hashLogin(login)))
+    await changeRoot(root, planFirstBoot(machine, await hashLogin(login)))
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
     throw new BerthError(

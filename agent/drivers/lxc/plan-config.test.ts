@@ -6,17 +6,16 @@ const machine: Machine = {
   uuid: '0f8fad5b-d9cb-469f-a165-70867728950e',
   id: 17,
   hostname: 'web-1',
-  templateId: 'debian-12',
+  volume: '/pool/guests/x',
   limits: {
     vcpuMilli: 500,
     memoryBytes: 536_870_912,
     swapBytes: 268_435_456,
     diskBytes: 10_737_418_240,
-    pidsMax: 1024,
     ioReadBytesPerSec: 0,
     ioWriteBytesPerSec: 0,
   },
-  idmapBase: 1_000_000,
+  isolation: { userIdBase: 1_000_000, pidsMax: 1024 },
   nic: {
     device: 'bt17',
     bridge: 'berth0',
@@ -32,14 +31,20 @@ const machine: Machine = {
 
 const facts: ConfigFacts = {
   name: 'bt-17',
-  rootfs: '/pool/guests/x',
   cgroupVersion: 1,
   swapAccounting: true,
+  socketAccounting: true,
   poolDevice: '7:0',
   lxcfsEntries: [],
   lxcfsDir: '/var/lib/lxcfs',
   seccompProfile: '/state/seccomp',
+  commandLine: '/state/cmdline',
+  hierarchies: {
+    hierarchies: ['/sys/fs/cgroup/pids', '/sys/fs/cgroup/cpu,cpuacct', '/sys/fs/cgroup/unified'],
+    unified: '/sys/fs/cgroup/unified',
+  },
   addressesHook: '/state/addresses',
+  groupsHook: '/state/groups',
   stoppedHook: '/state/hook',
   marksDir: '/run/marks',
   lxcPath: '/state/lxc',
@@ -51,6 +56,10 @@ const facts: ConfigFacts = {
 const withLimits = (change: Partial<Machine['limits']>): Machine => ({
   ...machine,
   limits: { ...machine.limits, ...change },
+})
+const withIsolation = (change: Partial<Machine['isolation']>): Machine => ({
+  ...machine,
+  isolation: { ...machine.isolation, ...change },
 })
 const withNic = (change: Partial<Machine['nic']>): Machine => ({
   ...machine,
@@ -72,9 +81,12 @@ describe('planConfig', () => {
       'lxc.start.auto = 0',
       'lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio',
       'lxc.seccomp.profile = /state/seccomp',
+      'lxc.seccomp.allow_nesting = 1',
       'lxc.prlimit.nofile = 1024:524288',
       'lxc.proc.oom_score_adj = 0',
-      'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
+      'lxc.mount.auto = proc:mixed sys:mixed',
+      'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
+      'lxc.mount.entry = /state/cmdline proc/cmdline none bind,ro,optional 0 0',
       'lxc.net.0.type = veth',
       'lxc.net.0.name = eth0',
       'lxc.net.0.flags = up',
@@ -88,6 +100,8 @@ describe('planConfig', () => {
       'lxc.cgroup.dir.container = lxc.payload.bt-17',
       'lxc.cgroup.dir.monitor.pivot = lxc.pivot.bt',
       'lxc.cgroup.devices.deny = a',
+      'lxc.cgroup2.cgroup.max.descendants = 512',
+      'lxc.cgroup2.cgroup.max.depth = 64',
       'lxc.cgroup.devices.allow = c 1:3 rwm',
       'lxc.cgroup.devices.allow = c 1:5 rwm',
       'lxc.cgroup.devices.allow = c 1:7 rwm',
@@ -99,11 +113,13 @@ describe('planConfig', () => {
       'lxc.cgroup.devices.allow = c 136:* rwm',
       'lxc.cgroup.memory.limit_in_bytes = 536870912',
       'lxc.cgroup.memory.memsw.limit_in_bytes = 805306368',
+      'lxc.cgroup.memory.kmem.tcp.limit_in_bytes = 67108864',
       'lxc.cgroup.cpu.cfs_period_us = 100000',
       'lxc.cgroup.cpu.cfs_quota_us = 50000',
       'lxc.cgroup.cpu.shares = 512',
       'lxc.cgroup.pids.max = 1024',
       'lxc.hook.version = 1',
+      'lxc.hook.start-host = /state/groups /sys/fs/cgroup/unified/lxc.payload.bt-17 /sys/fs/cgroup/pids/lxc.payload.bt-17 /sys/fs/cgroup/pids/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/pids/lxc.payload.bt-17/tasks /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17 /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/cgroup.procs /sys/fs/cgroup/cpu,cpuacct/lxc.payload.bt-17/tasks',
       'lxc.hook.post-stop = /state/hook /run/marks /state/lxc bt-17',
     ])
   })
@@ -119,13 +135,13 @@ describe('planConfig', () => {
         'lxc.cgroup2.cpu.max = 50000 100000',
         'lxc.cgroup2.cpu.weight = 50',
         'lxc.cgroup2.pids.max = 1024',
-        'lxc.cgroup2.cgroup.max.descendants = 2048',
+        'lxc.cgroup2.cgroup.max.descendants = 512',
         'lxc.cgroup2.cgroup.max.depth = 64',
       ],
     ],
     ['/20', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
     ['/32', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
-    ['no IPv6', machine, {}, ['!lxc.hook.start-host']],
+    ['no IPv6', machine, {}, ['!/state/addresses']],
     [
       'IPv6',
       withNic({ ipv6Addresses: ['2001:db8::5', 'fd00::1'] }),
@@ -171,7 +187,13 @@ describe('planConfig', () => {
       { lxcfsEntries: ['proc/meminfo'] },
       ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
     ],
-    ['no lxcfs', machine, {}, ['!lxc.mount.entry']],
+    ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
+    [
+      'no v1 hierarchies',
+      machine,
+      { hierarchies: { hierarchies: ['/sys/fs/cgroup'], unified: '/sys/fs/cgroup' } },
+      ['!lxc.hook.start-host'],
+    ],
   ] as const)
     it(name, () => {
       const lines = planConfig(of, { ...facts, ...on })
@@ -185,8 +207,8 @@ describe('planConfig', () => {
     ['upper case host name', { ...machine, hostname: 'A' }, {}],
     ['host name of 64', { ...machine, hostname: 'a'.repeat(64) }, {}],
     ['uuid with a path', { ...machine, uuid: '../../etc' }, {}],
-    ['range of the host', { ...machine, idmapBase: 0 }, {}],
-    ['range not whole', { ...machine, idmapBase: 1_000_000.5 }, {}],
+    ['range of the host', withIsolation({ userIdBase: 0 }), {}],
+    ['range not whole', withIsolation({ userIdBase: 1_000_000.5 }), {}],
     ['space in the device', withNic({ device: 'a b' }), {}],
     ['long device', withNic({ device: 'a'.repeat(16) }), {}],
     ['bad mac', withNic({ mac: '02:00' }), {}],
@@ -201,10 +223,10 @@ describe('planConfig', () => {
     ['memory NaN', withLimits({ memoryBytes: Number.NaN }), {}],
     ['memory infinite', withLimits({ memoryBytes: Number.POSITIVE_INFINITY }), {}],
     ['negative swap', withLimits({ swapBytes: -1 }), {}],
-    ['no processes', withLimits({ pidsMax: 0 }), {}],
+    ['no processes', withIsolation({ pidsMax: 0 }), {}],
     ['shell in a path', machine, { stoppedHook: '/state/$(reboot)' }],
-    ['space in a path', machine, { rootfs: '/pool/a b' }],
-    ['path up', machine, { rootfs: 'relative' }],
+    ['space in a path', { ...machine, volume: '/pool/a b' }, {}],
+    ['path up', { ...machine, volume: 'relative' }, {}],
     ['foreign lxcfs entry', machine, { lxcfsEntries: ['proc/x none\nlxc'] }],
   ] as const)
     it(`refuses: ${name}`, () => {

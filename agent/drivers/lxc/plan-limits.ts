@@ -1,10 +1,22 @@
-import type { MachineLimits } from '../contract.js'
+import type { Isolation, Machine, MachineLimits } from '../contract.js'
+
+/** What a guest's groups bound. */
+export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
+
+export function limitsOf({
+  limits,
+  isolation: { pidsMax },
+}: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
+  return { ...limits, pidsMax }
+}
 
 /** What of the host decides how limits are written. */
 export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** Swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
+  /** v1: memory of TCP and UDP sockets is charged where it has a limit of its own, and to that. */
+  readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, where one is known. */
   readonly poolDevice?: string
 }
@@ -24,16 +36,17 @@ const minimumQuotaUsec = 1000
  * A guest's limits as cgroup files; unlimited I/O is written out, so that a limit taken away is.
  * Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
  */
-export function planLimits(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   return facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
 }
 
-function planV1(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   const both = limits.memoryBytes + limits.swapBytes
   const { poolDevice: device } = facts
   return [
     put('memory', 'memory.limit_in_bytes', limits.memoryBytes),
     ...(facts.swapAccounting ? [put('memory', 'memory.memsw.limit_in_bytes', both)] : []),
+    ...(facts.socketAccounting ? [put('memory', socketLimit, socketBytes(limits.memoryBytes))] : []),
     put('cpu', 'cpu.cfs_period_us', periodUsec),
     put('cpu', 'cpu.cfs_quota_us', quotaUsec(limits)),
     put('cpu', 'cpu.shares', clamp(Math.round((limits.vcpuMilli * 1024) / 1000), 2, 262_144)),
@@ -47,7 +60,15 @@ function planV1(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-function planV2(limits: MachineLimits, facts: LimitFacts): GroupValue[] {
+const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
+
+/** An eighth of its memory: thousands of connections, or tens that are fast and far. */
+function socketBytes(memoryBytes: number): number {
+  const pageBytes = 4096
+  return Math.max(16 * 1024 * 1024, Math.floor(memoryBytes / 8 / pageBytes) * pageBytes)
+}
+
+function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   const rate = (bytes: number): string => (bytes > 0 ? `${bytes}` : 'max')
   const io = `rbps=${rate(limits.ioReadBytesPerSec)} wbps=${rate(limits.ioWriteBytesPerSec)}`
   return [

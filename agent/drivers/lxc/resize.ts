@@ -2,14 +2,20 @@ import { existsSync } from 'node:fs'
 import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
 import { readKernelFile } from '../../host/proc.js'
 import { conflict } from '../../../shared/errors.js'
-import type { MachineLimits } from '../contract.js'
-import { isWritten, limitsIo, planLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
+import {
+  isWritten,
+  limitsIo,
+  planLimits,
+  type GroupLimits,
+  type GroupValue,
+  type LimitFacts,
+} from './plan-limits.js'
 
 /** A guest's groups, and what they are to say. */
 interface Wanted {
   readonly groupOf: (controller: string) => string | undefined
   readonly values: readonly GroupValue[]
-  readonly limits: MachineLimits
+  readonly limits: GroupLimits
 }
 
 /**
@@ -21,7 +27,7 @@ interface Wanted {
 export function resizeGroups(
   cgroups: CgroupLayout,
   name: string,
-  { limits, facts }: { limits: MachineLimits; facts: LimitFacts },
+  { limits, facts }: { limits: GroupLimits; facts: LimitFacts },
 ): boolean {
   const groupOf = (controller: string): string | undefined => {
     const path = cgroups.controllers.get(controller)
@@ -79,7 +85,7 @@ function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes
 }
 
 /** A host may lack the I/O controller; a guest without such a limit does not miss it. */
-function refuseMissing({ controller }: GroupValue, limits: MachineLimits): void {
+function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
   const isIo = controller === 'io' || controller === 'blkio'
   if (!isIo || limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)
 }

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { checkFirewall, type WantedFirewall } from '../../../shared/firewall-rules.js'
 import type { Firewall } from '../../network/firewall/types.js'
 import type { GuestContext } from '../context.js'
-import { networkOf, type GuestRecord } from '../record.js'
+import { networkOf } from '../network.js'
+import type { GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
 /**
@@ -15,14 +16,14 @@ export async function setFirewall(
   target: Target,
   wanted: WantedFirewall,
 ): Promise<GuestRecord> {
-  const { store, network, deviceOf } = context
+  const { store, network } = context
   const checked = checkFirewall(wanted)
   return changeGuest(context, target, {
     write: ({ uuid, firewall: old }) => {
       store.update(uuid, { firewall: withIds(checked, old) })
       return () => store.update(uuid, { firewall: old })
     },
-    apply: (record) => network.attach(networkOf(record, deviceOf)),
+    apply: (record) => network.attach(networkOf(record, context), ['rules']),
   })
 }
 

@@ -1,8 +1,9 @@
 import { conflict } from '../../../shared/errors.js'
 import { networkLimits } from '../../../shared/network-limits.js'
-import type { AddressBook } from '../../network/contract.js'
+import type { Network } from '../../network/contract.js'
 import type { GuestContext } from '../context.js'
-import { networkOf, type GuestRecord } from '../record.js'
+import { networkOf } from '../network.js'
+import type { GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
 export interface Ipv6Order {
@@ -16,23 +17,19 @@ export interface Ipv6Order {
  * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
  */
 export function assignIpv6(context: GuestContext, target: Target, order: Ipv6Order): Promise<GuestRecord> {
-  const { store, network, addresses, deviceOf } = context
+  const { store, network } = context
   return changeGuest(context, target, {
     write: (record) => {
-      const chosen = chooseMore(addresses, record, order)
+      const chosen = chooseMore(network, record, order)
       if (chosen.length > 0) store.setAddresses(record.uuid, 6, [...record.ipv6Addresses, ...chosen])
       return () => store.setAddresses(record.uuid, 6, record.ipv6Addresses)
     },
-    apply: async (record) => {
-      const guest = networkOf(record, deviceOf)
-      await network.attach(guest)
-      await addresses.attach(guest)
-    },
+    apply: (record) => network.attach(networkOf(record, context), ['rules', 'addresses']),
   })
 }
 
 function chooseMore(
-  book: AddressBook,
+  network: Pick<Network, 'choose'>,
   record: GuestRecord,
   { count, addresses }: Ipv6Order,
 ): readonly string[] {
@@ -45,5 +42,5 @@ function chooseMore(
       'resource_exhausted',
       `a container has at most ${networkLimits.addresses.max} IPv6 addresses`,
     )
-  return book.choose({ ipv4Count: 0, publicIpv4s: [], ipv6Count, ipv6Addresses: addresses }).ipv6Addresses
+  return network.choose({ ipv4Count: 0, publicIpv4s: [], ipv6Count, ipv6Addresses: addresses }).ipv6Addresses
 }

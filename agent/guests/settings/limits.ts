@@ -2,7 +2,7 @@ import { conflict } from '../../../shared/errors.js'
 import { checkCapacityChange, type ProcessorsAndMemory } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkLimits } from '../limits.js'
-import { ratesOf } from '../policy.js'
+import { networkOf } from '../network.js'
 import type { GuestLimits, GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
@@ -32,8 +32,9 @@ export async function setLimits(
       return () => store.update(uuid, { limits: old })
     },
     apply: async (record) => {
-      await driverOf(context, record).resize(context.machineOf(record))
-      await context.shaper.apply(ratesOf(record, context))
+      const resized = await driverOf(context, record).resize(context.machineOf(record))
+      if (resized.outcome === 'refused') throw resized.error
+      await context.network.attach(networkOf(record, context), ['rates'])
     },
   })
 }

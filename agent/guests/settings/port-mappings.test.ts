@@ -40,7 +40,7 @@ describe('settings of port mappings', () => {
   beforeEach(() => {
     store = new GuestStore(new Changes(openDatabase(':memory:')))
     store.insert({
-      ...{ uuid: 'u1', id: 1, name: 'one', status: 'stopped', wanted: 'stopped', idmapSlot: 0 },
+      ...{ uuid: 'u1', id: 1, name: 'one', status: 'stopped', wanted: 'stopped', userIdSlot: 0 },
       spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
       ...{ ipv4: '10.64.0.2', mac: '02:be:0a:40:00:02', login: null, hasPassword: false, createdAtMs: 5 },
       ...{ portMappings: [], publicIpv4s: [], ipv6Addresses: [], firewall: openFirewall },

@@ -10,7 +10,8 @@ import {
 import { readListeningPorts } from '../../network/ports.js'
 import type { GuestContext } from '../context.js'
 import { checkHostIp, mappingAt, openChoice, reserveMappings, spanOf } from '../mappings.js'
-import { networkOf, type GuestRecord, type PortMapping } from '../record.js'
+import { networkOf } from '../network.js'
+import type { GuestRecord, PortMapping } from '../record.js'
 import { changeGuest, type Change, type Target } from './change.js'
 
 export type MappingChange = Parameters<typeof changePortMapping>[1]
@@ -104,7 +105,7 @@ export class PortMappings {
     write: (record: GuestRecord, freeing: Freeing) => () => void,
     prepare?: Change['prepare'],
   ): Promise<GuestRecord> {
-    const { network, deviceOf, portHolds } = this.context
+    const { network, portHolds } = this.context
     let release = (): void => undefined
     const freeing: Freeing = (position, old) => {
       release = portHolds.hold(spanOf(old))
@@ -115,7 +116,7 @@ export class PortMappings {
     }
     return changeGuest(this.context, target, {
       write: (record) => write(record, freeing),
-      apply: (record) => network.attach(networkOf(record, deviceOf)),
+      apply: (record) => network.attach(networkOf(record, this.context), ['rules']),
       ended: () => release(),
       ...(prepare && { prepare }),
     })

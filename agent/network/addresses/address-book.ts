@@ -1,23 +1,33 @@
 import type { Logger } from 'pino'
-import { toBerthError } from '../../../shared/errors.js'
 import type { AgentConfig } from '../../config.js'
 import { listHostAddresses, readDefaultRoutes } from '../../host/addresses.js'
 import { Ip } from '../../host/ip.js'
 import { findIpv6Addresses } from '../../host/ipv6-addresses.js'
 import type { Database } from '../../state/database.js'
 import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
+import { Drift } from '../drift.js'
+import { InTurn } from '../in-turn.js'
+import { KnownGuests } from '../known-guests.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
 import { ContestedAddresses } from './contested.js'
-import { kernelFacts } from './host-facts.js'
+import { holdPrefixes, isUsed } from './held-prefixes.js'
+import { kernelFacts, readUplinks } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
 import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
-import { availableSources, describeMissing, findSource, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
+import {
+  availableSources,
+  describeChanges,
+  describeMissing,
+  findSource,
+  planIpv6,
+  type Ipv6Plan,
+} from './plan-ipv6.js'
 import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
-import { readMappedAddresses, readPool, readPrefixes } from './store.js'
+import { readHeldPrefixes, readMappedAddresses, readPool, readPrefixes } from './store.js'
 
 /** Where no guest has an address, leftovers of another agent are looked for that often. */
 const emptyMs = 20_000
@@ -40,13 +50,10 @@ export class HostAddressBook implements AddressBook {
   readonly #ipv6: HostIpv6
   readonly #contested: ContestedAddresses
   readonly #subnet6: Ipv6Network
-  /** Guests with addresses, as told last. */
-  #known = new Map<string, GuestNetwork>()
-  /** Guests that were detached but are still in the journal: being deleted. */
-  readonly #detached = new Set<string>()
-  /** When all was right last, without any address to keep. */
-  #emptyAtMs = -Infinity
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #known = new KnownGuests()
+  /** Of a host without any address to keep. */
+  readonly #drift = new Drift(emptyMs)
+  readonly #turns = new InTurn()
 
   /** @throws {BerthError} `invalid_field` when the configured private network is none */
   constructor(private readonly options: AddressBookOptions) {
@@ -64,7 +71,7 @@ export class HostAddressBook implements AddressBook {
   } {
     const { db } = this.options
     const plan = this.readIpv6()
-    return {
+    const chosen = {
       publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
       ipv6Addresses: allocateIpv6s(db, {
         ...plan,
@@ -74,27 +81,31 @@ export class HostAddressBook implements AddressBook {
         reserved: this.#readReserved(plan),
       }),
     }
+    holdPrefixes(db, plan, chosen.ipv6Addresses)
+    return chosen
   }
 
-  /**
-   * How guests get IPv6 on this host now, or why they cannot. Spawns nothing.
-   * @param configured prefixes that are set; default: the journal's
-   */
-  readIpv6(configured: readonly Ipv6Prefix[] = readPrefixes(this.options.db)): Ipv6Plan {
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    const { db, config } = this.options
     return planIpv6({
-      configured,
+      configured: configured ?? readPrefixes(db),
+      held: held ?? readHeldPrefixes(db),
+      isUsed: (prefix) => isUsed(db, prefix),
       addresses: findIpv6Addresses(),
       interfaces: kernelFacts.listInterfaces(),
       defaultRoute: readDefaultRoutes().ipv6,
+      uplink: readUplinks(kernelFacts, config.uplinks).ipv6,
       subnet6: this.#subnet6,
-      bridge: this.options.config.bridge,
+      bridge: config.bridge,
     })
   }
 
   get warnings(): readonly string[] {
     const { db } = this.options
+    const routes = readDefaultRoutes()
     return [
-      ...planPoolWarnings(readPool(db), this.#ipv4.missing, readDefaultRoutes().ipv4),
+      ...planPoolWarnings(readPool(db), this.#ipv4.missing, routes.ipv4),
+      ...describeChanges(this.readIpv6(), routes.ipv6),
       ...describeMissing(readPrefixes(db), kernelFacts.listInterfaces()),
       ...describeUnserved(readMappedAddresses(db), () => [
         ...listHostAddresses('ipv4'),
@@ -105,13 +116,11 @@ export class HostAddressBook implements AddressBook {
   }
 
   ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
-    return this.#inTurn('ensure addresses', async () => {
-      const guests = this.#withoutDetached(journaled).filter(hasAddresses)
-      this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
-      if (guests.length === 0 && performance.now() - this.#emptyAtMs < emptyMs) return []
-      const repairs = await this.#ensureBoth(guests)
-      this.#emptyAtMs = guests.length === 0 ? performance.now() : -Infinity
-      return repairs
+    return this.#turns.run('ensure addresses', async () => {
+      const guests = this.#known.replace(journaled).filter(hasAddresses)
+      if (guests.length > 0) this.#drift.note()
+      if (guests.length === 0) return this.#drift.isDue ? this.#drift.look(() => this.#ensureBoth([])) : []
+      return this.#ensureBoth(guests)
     })
   }
 
@@ -131,11 +140,10 @@ export class HostAddressBook implements AddressBook {
   }
 
   async attach(guest: GuestNetwork): Promise<void> {
-    const gone = await this.#inTurn(`attach addresses of ${guest.device}`, async () => {
-      this.#detached.delete(guest.uuid)
+    const gone = await this.#turns.run(`attach addresses of ${guest.device}`, async () => {
       const lost = this.#findLost(guest)
-      this.#known.set(guest.uuid, guest)
-      this.#emptyAtMs = -Infinity
+      this.#known.attach(guest)
+      this.#drift.note()
       await this.#remove(lost)
       const places = this.#placesOf([guest])
       await this.#ipv4.add(places)
@@ -147,16 +155,14 @@ export class HostAddressBook implements AddressBook {
   }
 
   detach(guest: GuestNetwork): Promise<void> {
-    return this.#inTurn(`detach addresses of ${guest.device}`, async () => {
-      this.#detached.add(guest.uuid)
-      this.#known.delete(guest.uuid)
+    return this.#turns.run(`detach addresses of ${guest.device}`, async () => {
+      this.#known.detach(guest.uuid)
       await this.#remove(guest)
     })
   }
 
-  /** Ends what runs; the host keeps its addresses. */
   close(): Promise<void> {
-    return this.#inTurn('close addresses', async () => {
+    return this.#turns.run('close addresses', async () => {
       this.#ipv4.close()
       this.#contested.close()
       await this.#ip.close()
@@ -180,7 +186,7 @@ export class HostAddressBook implements AddressBook {
 
   /** The guest with what it had and has no more. */
   #findLost(guest: GuestNetwork): GuestNetwork {
-    const before = this.#known.get(guest.uuid)
+    const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>
       had.filter((address) => !has.includes(address))
     return {
@@ -224,20 +230,6 @@ export class HostAddressBook implements AddressBook {
         return value === undefined ? [] : [formatIpv6(value)]
       }),
     )
-  }
-
-  #withoutDetached(journaled: readonly GuestNetwork[]): GuestNetwork[] {
-    const uuids = new Set(journaled.map(({ uuid }) => uuid))
-    for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)
-    return journaled.filter(({ uuid }) => !this.#detached.has(uuid))
-  }
-
-  #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(work).catch((cause: unknown) => {
-      throw toBerthError(cause, step)
-    })
-    this.#queue = result.catch(() => undefined)
-    return result
   }
 }
 

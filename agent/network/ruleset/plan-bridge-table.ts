@@ -67,6 +67,8 @@ function planArp(): Item[] {
 function planIpv4(): Item[] {
   return [
     chain('ipv4_from_guest'),
+    // It routes for nobody. IPv6's are dropped with the rest of discovery.
+    rule('ipv4_from_guest', 'icmp type redirect drop'),
     rule('ipv4_from_guest', 'udp sport 67 drop'),
     rule('ipv4_from_guest', 'iifname . ether saddr . ip saddr @guests accept'),
   ]

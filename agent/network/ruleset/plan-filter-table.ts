@@ -1,8 +1,9 @@
 import { gateway6 } from '../addresses/plan-host.js'
 import { guestDevices } from './plan-bridge-table.js'
+import { planClosed, type ClosedPlan } from './plan-closed.js'
 import { chain, hook, inTable, map, rule, set, setMark, type Item } from './plan-items.js'
 
-export interface FilterTablePlan {
+export interface FilterTablePlan extends ClosedPlan {
   readonly table: string
   readonly bridge: string
   readonly interfacePrefix: string
@@ -43,7 +44,8 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     // Later than every filter: what is dropped is not counted.
     hook('forward', 'filter', 10, 'traffic'),
     ...['guest_to_host', 'from_guest', 'to_guest', 'opened', 'firewall_from', 'firewall_to'].map(chain),
-    chain('received'),
+    ...['received', 'related', 'errors'].map(chain),
+    ...planErrors(),
     ...planFirewallDispatch(),
     ...planHost(plan),
     rule('forward', `iifname "${plan.bridge}" ${setMark('filtered')}`),
@@ -88,6 +90,7 @@ function planSets(): Item[] {
       ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
       map(`owners${suffix}`, `type ${type} : classid;`),
       set(`pings${suffix}`, 'type ether_addr; size 65535; flags dynamic,timeout; timeout 10s;'),
+      set(`senders${suffix}`, `type ${type} . ${type}; size 65535; flags dynamic,timeout; timeout 10s;`),
     ]),
     set('received', 'type classid; counter;'),
     set('sent', 'type ether_addr; counter;'),
@@ -119,6 +122,31 @@ function planFirewallDispatch(): Item[] {
   ])
 }
 
+/*
+ * The kernel takes an error (ICMP) for related to the flow that it quotes, whoever sends it: one guest would narrow the
+ * path of another's flows, or of the host's, past every firewall. Of a guest it counts where the guest is the end of the
+ * flow that the error comes from. nft compares with what is in a set, and not two fields of a packet: so the sender
+ * is put into one, twice, and looked up with the flow's end.
+ *
+ * Where a helper of the kernel (FTP, SIP) watches connections those that it expects are related, too: they are new ones
+ * and nothing else.
+ */
+function planErrors(): Item[] {
+  return [
+    rule('related', `${isError} jump errors`),
+    ...addressFamilies.flatMap(({ ip, suffix }) => [
+      rule('errors', `update @senders${suffix} { ${ip} saddr . ${ip} saddr }`),
+      ...['original', 'reply'].map((way) =>
+        rule('errors', `ct direction ${way} ct ${way} ${ip} saddr . ${ip} saddr @senders${suffix} return`),
+      ),
+    ]),
+    rule('errors', 'drop'),
+  ]
+}
+
+const isError = 'meta l4proto { icmp, ipv6-icmp }'
+const relatedError = `ct state related ${isError}`
+
 function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
   const some = 'limit rate 20/second burst 40 packets'
   return [
@@ -129,7 +157,9 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `icmpv6 type nd-neighbor-solicit ip6 hoplimit 255 update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'jump firewall_from'),
-    rule('guest_to_host', 'ct state established,related accept'),
+    rule('guest_to_host', 'ct state established accept'),
+    rule('guest_to_host', 'ct state related jump related'),
+    rule('guest_to_host', `${relatedError} accept`),
     rule(
       'guest_to_host',
       `ip daddr ${gateway} icmp type echo-request update @pings { ether saddr ${some} } accept`,
@@ -153,22 +183,14 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
  */
 const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
 
-/*
- * A router forwards nothing to link-local addresses (RFC 3927, section 7; RFC 4291, section 2.5.6), the kernel does so
- * in IPv4: on a cloud's machine 169.254.169.254 would give guests the host's user data and credentials, in its name.
- * Amazon's answers at a unique local address as well. Clouds' name servers are there, too, and are spared: the host's
- * are its guests'.
- */
-function planFromGuest({ subnet }: FilterTablePlan): Item[] {
+function planFromGuest({ subnet, closed, resolvers }: FilterTablePlan): Item[] {
   return [
-    rule('from_guest', 'ct state invalid,untracked drop'),
+    rule('from_guest', 'ct state vmap { invalid : drop, untracked : drop, related : jump related }'),
     rule('from_guest', opensMidway),
     rule('from_guest', `ip saddr != ${subnet} drop`),
-    rule('from_guest', 'ip daddr 169.254.0.0/16 meta l4proto != { tcp, udp } drop'),
-    rule('from_guest', 'ip daddr 169.254.0.0/16 ct direction original th dport != 53 drop'),
-    rule('from_guest', 'ip6 daddr { fe80::/10, fd00:ec2::254 } drop'),
+    ...planClosed({ closed, resolvers }),
     rule('from_guest', 'jump firewall_from'),
-    ...boundConnections('from_guest', 'outbound', { match: 'ct state new ', guest: 'ether saddr' }),
+    ...boundConnections('from_guest', 'outbound', { match: 'ct state new,related ', guest: 'ether saddr' }),
   ]
 }
 
@@ -177,7 +199,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
     rule('to_guest', 'ct state invalid,untracked drop'),
     rule('to_guest', opensMidway),
     rule('to_guest', 'jump firewall_to'),
-    rule('to_guest', 'ct state established,related accept'),
+    rule('to_guest', 'ct state established accept'),
+    rule('to_guest', `${relatedError} accept`),
     rule('to_guest', 'ct status dnat jump opened'),
     rule('to_guest', 'ct status dnat accept'),
     rule('to_guest', `ip6 daddr ${subnet6} drop`),

@@ -1,4 +1,4 @@
-import { BerthError, toBerthError } from '../../../shared/errors.js'
+import { BerthError } from '../../../shared/errors.js'
 import { limits } from '../../../shared/guest-rules.js'
 import { Ip } from '../../host/ip.js'
 import { isUp, readFlags, readInterfaces } from '../../host/interfaces.js'
@@ -6,6 +6,9 @@ import { CommandError } from '../../host/process.js'
 import type { NetlinkWatch } from '../../host/netlink-watch.js'
 import { Tc } from '../../host/tc.js'
 import type { GuestRates, Shaper } from '../contract.js'
+import { Drift } from '../drift.js'
+import { Gathered } from '../gathered.js'
+import { InTurn } from '../in-turn.js'
 import {
   ifbOf,
   ifbPattern,
@@ -29,8 +32,6 @@ const settleMs = 100
 export interface HostShaper extends Shaper {
   /** What there is of every guest's, without knowing them; interfaces of guests that run keep their download rate. */
   removeAll(): Promise<void>
-  /** Ends the pipes; rates stay in force. */
-  close(): Promise<void>
 }
 
 /**
@@ -46,58 +47,55 @@ class TcShaper implements HostShaper {
   readonly #ip = new Ip()
   readonly #ifbs: RegExp
   readonly #devices: RegExp
-  #thoroughAtMs = -Infinity
-  /** Set when another program changed rates since they were last compared. */
-  #disturbed = true
+  /** Of the rates themselves from what they were at the last comparison. */
+  readonly #drift: Drift
   /** Guests whose rates were right last, no interface having come or gone since. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
-  #settling: NodeJS.Timeout | undefined
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #settling = new Gathered(settleMs, () => this.#onLinks?.())
+  readonly #turns = new InTurn()
 
-  constructor(
-    interfacePrefix: string,
-    private readonly watch: NetlinkWatch | undefined,
-  ) {
-    watch?.onChange('rates', () => (this.#disturbed = true))
+  constructor(interfacePrefix: string, watch: NetlinkWatch | undefined) {
+    this.#drift = new Drift(watch ? thoroughMs : 0)
+    watch?.onChange('rates', () => this.#drift.note())
     watch?.onChange('links', () => this.#noteLinks())
     this.#ifbs = ifbPattern(interfacePrefix)
     this.#devices = new RegExp(`^${interfacePrefix}\\d{1,10}$`)
   }
 
   ensure(guests: readonly GuestRates[]): Promise<string[]> {
-    return this.#inTurn('ensure rates', async () => {
-      const thorough = this.#isDisturbed()
+    return this.#turns.run('ensure rates', async () => {
+      const thorough = this.#drift.isDue
       if (!thorough && guests === this.#settled) return []
       this.#settled = guests
+      const compare = (): Promise<string[]> => this.#compare(guests, thorough)
       try {
-        return await this.#compare(guests, thorough)
+        return await (thorough ? this.#drift.look(compare) : compare())
       } catch (error) {
         this.#settled = undefined
-        this.#disturbed ||= thorough
         throw error
       }
     })
   }
 
   apply(guest: GuestRates): Promise<void> {
-    return this.#inTurn(`rates of ${guest.device}`, async () => {
+    return this.#turns.run(`rates of ${guest.device}`, async () => {
       if (readFlags(guest.device) === undefined) return
       try {
         await this.#converge(guest)
       } catch (error) {
-        this.#disturbed = true // half of it may be done
+        this.#drift.note() // half of it may be done
         throw error
       }
     })
   }
 
   remove(device: string): Promise<void> {
-    return this.#inTurn(`remove the rates of ${device}`, () => this.#removeIfbs([ifbOf(device)]))
+    return this.#turns.run(`remove the rates of ${device}`, () => this.#removeIfbs([ifbOf(device)]))
   }
 
   removeAll(): Promise<void> {
-    return this.#inTurn('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), [])))
+    return this.#turns.run('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), [])))
   }
 
   onLinks(listener: () => void): void {
@@ -106,26 +104,14 @@ class TcShaper implements HostShaper {
 
   #noteLinks(): void {
     this.#settled = undefined
-    this.#settling ??= setTimeout(() => {
-      this.#settling = undefined
-      this.#onLinks?.()
-    }, settleMs).unref()
+    this.#settling.ask()
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#settling)
+    this.#settling.cancel()
     this.#onLinks = undefined
-    await this.#queue
+    await this.#turns.settled()
     await Promise.all([this.#tc.close(), this.#ip.close()])
-  }
-
-  /** Whether rates themselves are to be compared; from now on they are not. */
-  #isDisturbed(): boolean {
-    const now = performance.now()
-    const disturbed = !this.watch || this.#disturbed || now - this.#thoroughAtMs >= thoroughMs
-    this.#disturbed = false
-    if (disturbed) this.#thoroughAtMs = now
-    return disturbed
   }
 
   async #compare(guests: readonly GuestRates[], thorough: boolean): Promise<string[]> {
@@ -217,14 +203,6 @@ class TcShaper implements HostShaper {
     const isRate = (mbps: number): boolean => Number.isInteger(mbps) && mbps >= min && mbps <= max
     if (!this.#devices.test(device) || !isRate(downMbps) || !isRate(upMbps))
       throw new BerthError('internal', 'internal_error', `rates out of their rules: ${device}`)
-  }
-
-  #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(work).catch((cause: unknown) => {
-      throw toBerthError(cause, step)
-    })
-    this.#queue = result.catch(() => undefined)
-    return result
   }
 }
 

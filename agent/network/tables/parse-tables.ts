@@ -13,7 +13,14 @@ export interface ParsedTables {
 }
 
 const connections = ['outbound', 'inbound']
-const dynamicSets = ['pings', 'pings6', ...connections, ...connections.map((name) => `${name}_full`)]
+const dynamicSets = [
+  'pings',
+  'pings6',
+  'senders',
+  'senders6',
+  ...connections,
+  ...connections.map((name) => `${name}_full`),
+]
 const variableNames = [...Object.keys(guestSets), ...dynamicSets]
 const variableSet = new RegExp(
   String.raw`^\t(?:set|map) (?<name>${variableNames.join('|')}) \{\n` +

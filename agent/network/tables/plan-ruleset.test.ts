@@ -10,6 +10,8 @@ describe('ruleset', () => {
     gateway: '10.65.0.1',
     subnet6: 'fd65::/64',
     countInternal: false,
+    closed: ['168.63.129.16', '10.9.0.0/16', 'fd00:ec2::254'],
+    resolvers: ['168.63.129.16', '9.9.9.9'],
   }
   const commands = planRuleset(plan)
 
@@ -45,19 +47,30 @@ describe('ruleset', () => {
       const rules = commands.filter((line) => line.startsWith(`add rule inet berth2 ${chain} `))
       const before = rules.slice(0, rules.indexOf(`add rule inet berth2 ${chain} jump ${jump}`))
       expect(before).to.have.lengthOf.within(1, 6)
-      for (const line of before) expect(line).to.match(/drop$/)
+      for (const line of before) expect(line).to.match(/drop$|jump (closed|related)( \})?$/)
     }
   })
 
-  it('forwards nothing to link-local addresses, whatever a firewall accepts', () => {
+  it('forwards nothing to closed destinations, whatever a firewall accepts', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
-    const decided = rules.findIndex((line) => /accept$|jump/.test(line))
-    for (const destination of [
-      'ip daddr 169.254.0.0/16 meta l4proto != { tcp, udp }',
-      'ip daddr 169.254.0.0/16 ct direction original th dport != 53',
-      'ip6 daddr { fe80::/10, fd00:ec2::254 }',
+    const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
+    for (const [ip, suffix] of [
+      ['ip', ''],
+      ['ip6', '6'],
     ])
-      expect(rules.slice(0, decided)).to.include(`add rule inet berth2 from_guest ${destination} drop`)
+      expect(rules.slice(0, decided)).to.include(
+        `add rule inet berth2 from_guest ${ip} daddr @closed${suffix} ct direction original jump closed`,
+      )
+    const closed = commands.filter((line) =>
+      / (set inet berth2 |inet berth2 )(closed|resolvers)6? /.test(line),
+    )
+    expect(closed.map((line) => line.replace(/.* berth2 /, ''))).to.deep.equal([
+      'closed { type ipv4_addr; flags interval; elements = { 10.9.0.0/16, 168.63.129.16/32, 169.254.0.0/16 }; }',
+      'resolvers { type ipv4_addr; flags interval; elements = { 9.9.9.9/32, 168.63.129.16/32 }; }',
+      'closed ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 return',
+      'closed6 { type ipv6_addr; flags interval; elements = { fd00:ec2::254/128, fe80::/10 }; }',
+      'closed drop',
+    ])
   })
 
   it('counts what leaves the host, and what stays when told so', () => {

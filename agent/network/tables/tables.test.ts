@@ -36,7 +36,14 @@ describe('the note of a firewall', () => {
   beforeEach(async () => {
     nft = new ToldNft()
     tables = new Tables(nft, {
-      ...{ table: 'berth', bridge: 'berth0', interfacePrefix: 'bt', countInternal: false },
+      ...{
+        table: 'berth',
+        bridge: 'berth0',
+        interfacePrefix: 'bt',
+        countInternal: false,
+        closed: [],
+        resolvers: [],
+      },
       ...{ subnet: '10.64.0.0/16', gateway: '10.64.0.1', subnet6: 'fd00::/64' },
     })
     await attach(guest)

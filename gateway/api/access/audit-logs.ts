@@ -37,12 +37,13 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       method: 'GET',
       path: '/audit-logs',
       scope: 'audit:read',
+      bound: 'own',
       tag: 'Logs',
       summary: 'What was changed, by whom, newest first',
       query: QuerySchema,
       data: Type.Array(RowSchema),
       handle: async ({ caller, query }) => {
-        const filter = { ...parseFilter(query, time), containerUuids: caller.containerUuids }
+        const filter = { ...parseFilter(query, time), guests: caller.guests }
         const oldestFirst = query.sort === 'time'
         const page = readPage(query)
         const { records, total } = await audit.read(filter, oldestFirst ? undefined : page)

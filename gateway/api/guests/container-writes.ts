@@ -1,8 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
-import type { AgentClient, Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
+import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
 import { statusOf } from '../../fleet/guest-status.js'
 import { operationStatusOf } from '../../fleet/lists/operation-table.js'
@@ -10,9 +10,8 @@ import { GuestStatusSchema } from './guest-row.js'
 import { getNamedHost } from '../hosts/host-choice.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { planCreate } from './plan-create.js'
-import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
-import { getVisibleGuest, refuseBound } from './visible.js'
 import { ContainerPathSchema } from './containers.js'
 
 const CreatedSchema = Type.Object({
@@ -26,8 +25,9 @@ const CreatedSchema = Type.Object({
   ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
 })
 
+type Order = SubmitOperationRequest['order']
 type Action = 'start' | 'stop' | 'restart' | 'delete'
-type ActionContext = RequestContext<{ id: string }, unknown, ActionBody>
+type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
   force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown, as pulling the plug.' })),
@@ -41,17 +41,7 @@ interface ActionDefinition {
   readonly summary: string
   /** Takes `force`. */
   readonly forceable?: boolean
-  readonly send: (
-    agent: AgentClient,
-    order: Order,
-  ) => Promise<{ operation?: Operation | undefined; revision: number }>
-}
-
-interface Order {
-  readonly operationId: string
-  readonly uuid: string
-  readonly requestedBy: string
-  readonly force: boolean
+  readonly order: (fields: { readonly uuid: string; readonly force: boolean }) => Order
 }
 
 const actions: readonly ActionDefinition[] = [
@@ -60,7 +50,7 @@ const actions: readonly ActionDefinition[] = [
     method: 'POST',
     scope: 'container:power',
     summary: 'Queues a start; a running container stays as it is and the task is done',
-    send: (agent, order) => agent.startGuest(order),
+    order: (fields) => ({ $case: 'start', value: fields }),
   },
   {
     action: 'stop',
@@ -68,7 +58,7 @@ const actions: readonly ActionDefinition[] = [
     scope: 'container:power',
     summary: 'Queues a stop; a stopped container stays as it is and the task is done',
     forceable: true,
-    send: (agent, order) => agent.stopGuest(order),
+    order: (fields) => ({ $case: 'stop', value: fields }),
   },
   {
     action: 'restart',
@@ -76,14 +66,14 @@ const actions: readonly ActionDefinition[] = [
     scope: 'container:power',
     summary: 'Queues a restart; a stopped container is started',
     forceable: true,
-    send: (agent, order) => agent.restartGuest(order),
+    order: (fields) => ({ $case: 'restart', value: fields }),
   },
   {
     action: 'delete',
     method: 'DELETE',
     scope: 'container:delete',
     summary: 'Queues the deletion of a container and all it holds',
-    send: (agent, order) => agent.deleteGuest(order),
+    order: (fields) => ({ $case: 'delete', value: fields }),
   },
 ]
 
@@ -98,6 +88,7 @@ export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
       method: 'POST',
       path: '/containers',
       scope: 'container:create',
+      bound: 'refused',
       audit: 'container.create',
       tag: 'Containers',
       summary: 'Queues the creation of a container',
@@ -119,6 +110,7 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     method: definition.method,
     path: `/containers/{id}/${definition.action}`,
     scope: definition.scope,
+    bound: 'guest',
     audit: `container.${definition.action}`,
     tag: 'Containers',
     summary: definition.summary,
@@ -134,20 +126,17 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
 
 async function queueAction(
   fleet: Fleet,
-  { action, send }: ActionDefinition,
+  { action, order: orderOf }: ActionDefinition,
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
-  const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
-  const detail = `id ${guest.id}, task ${context.operationId}`
-  context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
+  const { hostId, guest } = context.guest
+  context.audit({ detail: `id ${guest.id}, task ${context.operationId}` })
   await checkIfMatch(fleet, guest.uuid, context)
-  const order = {
+  const { operation, revision } = await fleet.agent(hostId).operations.submitOperation({
     operationId: context.operationId,
-    uuid: guest.uuid,
     requestedBy: context.caller.user,
-    force: context.body?.force ?? false,
-  }
-  const { operation, revision } = await send(fleet.agent(hostId), order)
+    order: orderOf({ uuid: guest.uuid, force: context.body?.force ?? false }),
+  })
   await fleet.reached(hostId, revision)
   const status = operation ? queuedStatusOf(operation) : 'pending'
   const data = { task_id: context.operationId, container_name: guest.name, status, action }
@@ -165,7 +154,6 @@ async function createContainer(
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
   const { body, caller, operationId } = context
-  refuseBound(caller, 'create containers')
   const { name, spec } = planCreate(body, time)
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
   checkTemplate(fleet.view, spec.templateId)

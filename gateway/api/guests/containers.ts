@@ -2,8 +2,8 @@ import { Type } from 'typebox'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { CompactRowSchema, GuestRowSchema } from './guest-row.js'
 import { GuestListQuery, type GuestPages } from './guest-pages.js'
-import { route, type Answer, type Caller, type Route } from '../../http/route.js'
-import { getVisibleGuest } from './visible.js'
+import type { Principal } from '../../access/principal.js'
+import { route, type Answer, type Route } from '../../http/route.js'
 
 export const ContainerPathSchema = Type.Object({
   id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
@@ -28,20 +28,22 @@ export interface ContainerDeps {
 
 /** Reads of containers; `container-writes.ts` has the rest. */
 export function containerRoutes(deps: ContainerDeps): Route[] {
-  const { view } = deps.fleet
   const compact = {
     path: '/containers/list',
     scope: 'container:read',
+    bound: 'own',
     tag: 'Containers',
     query: GuestListQuery,
     data: Type.Array(CompactRowSchema),
-    handle: ({ caller, query }: { caller: Caller; query: object }) => deps.pages.compactList(caller, query),
+    handle: ({ caller, query }: { caller: Principal; query: object }) =>
+      deps.pages.compactList(caller, query),
   } as const
   return [
     route({
       method: 'GET',
       path: '/containers',
       scope: 'container:read',
+      bound: 'own',
       tag: 'Containers',
       summary: 'Containers, in the order of their ids',
       query: GuestListQuery,
@@ -54,28 +56,30 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       method: 'GET',
       path: '/containers/{id}',
       scope: 'container:read',
+      bound: 'guest',
       tag: 'Containers',
       summary: 'One container',
       params: ContainerPathSchema,
       data: GuestRowSchema,
-      handle: ({ caller, params }) => deps.pages.detail(getVisibleGuest(view, caller, params.id)),
+      handle: ({ guest }) => deps.pages.detail(guest),
     }),
     route({
       method: 'GET',
       path: '/containers/{id}/usage',
       scope: 'container:read',
+      bound: 'guest',
       tag: 'Containers',
       summary: 'What a container uses, as last sampled',
       params: ContainerPathSchema,
       data: UsageSchema,
       errors: ['host_offline', 'agent_timeout'],
-      handle: ({ caller, params }) => readUsage(deps.fleet, getVisibleGuest(view, caller, params.id)),
+      handle: ({ guest }) => readUsage(deps.fleet, guest),
     }),
   ]
 }
 
 async function readUsage(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<UsageRow>> {
-  const usage = await fleet.agent(hostId).getGuestUsage(guest.uuid)
+  const usage = await fleet.agent(hostId).guests.getGuestUsage({ uuid: guest.uuid })
   return {
     data: {
       cpu_usage_pct: usage.cpuUsagePct,

@@ -5,12 +5,13 @@ import { createTimeFormat } from '../../../shared/time.js'
 import type { GuestView } from '../../fleet/contract.js'
 import { FleetState } from '../../fleet/view.js'
 import { bodyText } from '../../http/reply-body.js'
-import type { Answer, Caller } from '../../http/route.js'
+import type { Principal } from '../../access/principal.js'
+import type { Answer } from '../../http/route.js'
 import { createGuestPages } from './guest-pages.js'
 import { compactRow, guestRow } from './guest-row.js'
 
 const time = createTimeFormat('UTC')
-const everybody = { containerUuids: new Set() } as unknown as Caller
+const everybody = { guests: 'all' } as Principal
 const uuidOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
 const reported = (id: number, more: Partial<Guest> = {}): Guest =>
   Guest.fromPartial({ uuid: uuidOf(id), id, name: `guest-${id}`, revision: 1, ...more })
@@ -47,7 +48,8 @@ describe('pages of guests', () => {
         for (const { host: n, id, kind, status } of [...steps, { host: 0, id: 1, kind: 'read', status: 3 }]) {
           const host = hosts[n]!
           if (kind === 'set') view.apply(host, { $case: 'guest', value: reported(id, { status }) })
-          else if (kind === 'delete') view.apply(host, { $case: 'guestRemoved', value: { uuid: uuidOf(id) } })
+          else if (kind === 'delete')
+            view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(id) } })
           else if (kind !== 'read') view.setOnline(host, kind === 'online')
           else {
             const guests = [...view.guests()]
@@ -93,8 +95,8 @@ describe('pages of guests', () => {
   it('a caller bound to guests gets its own, filtered, sorted and paged as others', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
-    const bound = { containerUuids: new Set([3, 8, 5, 12].map(uuidOf)) } as unknown as Caller
-    const read = async (caller: Caller, query: object) => {
+    const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)) } as unknown as Principal
+    const read = async (caller: Principal, query: object) => {
       const answer = await pages.fullList(caller, query)
       return [rowsOf(answer).map((row) => (row as { id: number }).id), answer.headers?.['X-Total-Count']]
     }

@@ -1,4 +1,5 @@
 import type { TimeFormat } from '../../../shared/time.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { guestFields, type GuestField } from '../../fleet/lists/guest-table.js'
 import { selectFrom, type ListQuery } from '../../fleet/lists/query.js'
@@ -6,9 +7,9 @@ import { revisionEtag } from '../../http/if-match.js'
 import { jsonListAnswer } from '../../http/json-list.js'
 import { listQuery, parseListQuery, rangeOf, wantsWholeList } from '../../http/list.js'
 import { envelopeAround } from '../../http/reply.js'
-import type { Answer, Caller } from '../../http/route.js'
+import type { Answer } from '../../http/route.js'
 import { compactRow, guestRow, textFilter, GuestStatusSchema, VirtualizationSchema } from './guest-row.js'
-import { boundGuests, isBound } from './visible.js'
+import { boundGuests } from './visible.js'
 import { WholeList } from './whole-list.js'
 
 export const GuestListQuery = listQuery({
@@ -27,9 +28,9 @@ const options = {
 /** Answers about guests; what was made for one is kept until what it shows has changed. */
 export interface GuestPages {
   /** `GET /containers`. */
-  fullList(caller: Caller, query: object): Promise<Answer<never>>
+  fullList(caller: Principal, query: object): Promise<Answer<never>>
   /** `GET /containers/list`. */
-  compactList(caller: Caller, query: object): Promise<Answer<never>>
+  compactList(caller: Principal, query: object): Promise<Answer<never>>
   detail(view: GuestView): Answer<never>
 }
 
@@ -83,7 +84,7 @@ interface Selected {
 
 async function select(
   view: FleetView,
-  caller: Caller,
+  caller: Principal,
   { wanted, range }: { wanted: ListQuery<GuestField>; range: [number, number] },
 ): Promise<Selected> {
   const few = findFew(view, caller, wanted)
@@ -98,7 +99,7 @@ async function select(
 /** Where the caller or the query leaves only few to look at. */
 function findFew(
   view: FleetView,
-  caller: Caller,
+  caller: Principal,
   { filters }: ListQuery<GuestField>,
 ): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)

@@ -15,6 +15,7 @@ const ExpiryBodySchema = Type.Object({ expires_at: ExpirySchema })
 const common = {
   method: 'PUT',
   scope: 'container:resize',
+  bound: 'guest',
   tag: 'Containers',
   params: ContainerPathSchema,
   conditional: true,

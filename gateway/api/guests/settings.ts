@@ -1,8 +1,7 @@
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet, SettingsCalls } from '../../fleet/contract.js'
 import { ifRevisionOf } from '../../http/if-match.js'
-import type { RequestContext } from '../../http/route.js'
-import { getVisibleGuest } from './visible.js'
+import type { RequestContext, Subjects } from '../../http/route.js'
 
 /** What a settings call is about. */
 export interface SettingsTarget {
@@ -11,15 +10,12 @@ export interface SettingsTarget {
   readonly ifRevision: number
 }
 
-type Context = Pick<
-  RequestContext<{ id: string }, unknown, unknown>,
-  'params' | 'caller' | 'headers' | 'audit'
->
+type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit'> & Subjects['guest']
 
 /**
- * Changes a setting of a container the caller may see; resolves once the view shows it.
+ * Changes a setting of the request's container; resolves once the view shows it.
  * @param detail for the audit entry
- * @throws {BerthError} `not_found`, `precondition_failed`, `host_offline`, and the agent's own
+ * @throws {BerthError} `precondition_failed`, `host_offline`, and the agent's own
  */
 export async function changeSetting<Response extends { revision: number }>(
   fleet: Fleet,
@@ -27,8 +23,8 @@ export async function changeSetting<Response extends { revision: number }>(
   detail: string,
   send: (settings: SettingsCalls, target: SettingsTarget) => Promise<Response>,
 ): Promise<{ guest: Guest; response: Response }> {
-  const { hostId, guest } = getVisibleGuest(fleet.view, context.caller, context.params.id)
-  context.audit({ target: guest.name, detail: `id ${guest.id}, ${detail}`, containerUuid: guest.uuid })
+  const { hostId, guest } = context.guest
+  context.audit({ detail: `id ${guest.id}, ${detail}` })
   const target = { uuid: guest.uuid, ifRevision: ifRevisionOf(context.headers) }
   const response = await send(fleet.agent(hostId).settings, target)
   await fleet.reached(hostId, response.revision)

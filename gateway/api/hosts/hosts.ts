@@ -2,11 +2,12 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { notFound } from '../../../shared/errors.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
-import { route, type Answer, type Caller, type RequestContext, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { boundGuests, countVisible, isBound, refuseBound, visibleWarnings } from '../guests/visible.js'
+import { boundGuests, countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -75,6 +76,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       method: 'GET',
       path: '/hosts',
       scope: 'host:read',
+      bound: 'own',
       tag: 'Hosts',
       summary: 'Hosts of the fleet',
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
@@ -92,6 +94,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       method: 'GET',
       path: '/hosts/{id}',
       scope: 'host:read',
+      bound: 'own',
       tag: 'Hosts',
       summary: 'One host',
       params: HostPathSchema,
@@ -107,6 +110,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       method: 'POST',
       path: '/hosts',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.create',
       tag: 'Hosts',
       summary: 'Adds a host; its agent joins with the token',
@@ -116,7 +120,6 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       errors: ['name_conflict', 'address_in_use', 'invalid_state'],
       handle: async (context) => {
         const { body, caller, operationId } = context
-        refuseBound(caller, 'manage hosts')
         const host = await fleet.hosts.createHost(body, operationId)
         context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}` })
         const token = await fleet.hosts.createJoinToken(host.id)
@@ -128,6 +131,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       method: 'POST',
       path: '/hosts/{id}/join-token',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.join_token',
       tag: 'Hosts',
       summary: 'A new join token for a host; an earlier unused one is void',
@@ -136,7 +140,6 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       statuses: [201],
       handle: async (context) => {
         const { params, caller } = context
-        refuseBound(caller, 'manage hosts')
         const { name } = getRow({ view: fleet.view, time }, caller, params.id)
         context.audit({ target: name, detail: `id ${params.id}` })
         return { status: 201, data: tokenRow(await fleet.hosts.createJoinToken(params.id), time) }
@@ -151,6 +154,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       method: 'PATCH',
       path: '/hosts/{id}',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.update',
       tag: 'Hosts',
       summary: 'Changes name, address or draining; only the fields sent',
@@ -164,6 +168,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       method: 'DELETE',
       path: '/hosts/{id}',
       scope: 'host:manage',
+      bound: 'refused',
       audit: 'host.delete',
       tag: 'Hosts',
       summary: 'Removes a host from the fleet; its certificate is worth nothing from then on',
@@ -172,7 +177,6 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       errors: ['invalid_state'],
       handle: async (context) => {
         const { params, query, caller } = context
-        refuseBound(caller, 'manage hosts')
         const { name, containers } = getRow({ view: fleet.view, time }, caller, params.id)
         context.audit({ target: name, detail: `id ${params.id}, ${containers} containers` })
         await fleet.hosts.removeHost(params.id, { force: query.force ?? false })
@@ -187,7 +191,6 @@ async function changeHost(
   context: RequestContext<{ id: string }, unknown, Static<typeof ChangeBodySchema>>,
 ): Promise<Answer<HostRow>> {
   const { params, body, caller } = context
-  refuseBound(caller, 'manage hosts')
   const { name } = getRow({ view: fleet.view, time }, caller, params.id)
   const change = pick(body)
   const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
@@ -208,7 +211,7 @@ function pick({ name, address, draining }: Static<typeof ChangeBodySchema>) {
 /** @throws {BerthError} `not_found` */
 function getRow(
   { view, time }: { view: FleetView; time: TimeFormat },
-  caller: Caller,
+  caller: Principal,
   hostId: string,
 ): HostRow {
   const host = view.findHost(hostId)
@@ -217,7 +220,7 @@ function getRow(
 }
 
 /** Containers of a host, as far as the caller may know of them. */
-function containerCounter(view: FleetView, caller: Caller): (hostId: string) => number {
+function containerCounter(view: FleetView, caller: Principal): (hostId: string) => number {
   if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
   const own = boundGuests(view, caller)
   return (hostId) => own.filter((guest) => guest.hostId === hostId).length
@@ -228,7 +231,7 @@ function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) 
 }
 
 interface RowParts {
-  readonly caller: Caller
+  readonly caller: Principal
   readonly containers: number
   readonly time: TimeFormat
 }

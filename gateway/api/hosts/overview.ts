@@ -2,9 +2,10 @@ import { Type, type Static } from 'typebox'
 import { BerthError } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
+import type { Principal } from '../../access/principal.js'
 import type { FleetView, HostView } from '../../fleet/contract.js'
 import { HostQuerySchema, chooseHost, getNamedHost } from './host-choice.js'
-import { route, type Caller, type Route } from '../../http/route.js'
+import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { countVisible, visibleWarnings } from '../guests/visible.js'
 
@@ -50,6 +51,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       method: 'GET',
       path: '/dashboard',
       scope: 'dashboard:read',
+      bound: 'own',
       tag: 'Overview',
       summary: 'Containers of the fleet, counted',
       query: HostQuerySchema,
@@ -60,6 +62,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       method: 'GET',
       path: '/host-info',
       scope: 'host:read',
+      bound: 'same',
       tag: 'Overview',
       summary: 'Resources of a host, as last reported',
       query: HostQuerySchema,
@@ -71,6 +74,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       method: 'GET',
       path: '/host-report',
       scope: 'host:read',
+      bound: 'own',
       tag: 'Overview',
       summary: 'Condition of a host',
       query: HostQuerySchema,
@@ -85,7 +89,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
 
 function dashboard(
   view: FleetView,
-  caller: Caller,
+  caller: Principal,
   hostId: string | undefined,
 ): Static<typeof DashboardSchema> {
   const hosts = hostId === undefined ? view.countHosts() : countOne(getNamedHost(view, hostId))
@@ -133,7 +137,7 @@ function hostInfo(host: HostView): Static<typeof HostInfoSchema> {
 }
 
 /** @throws {BerthError} `host_offline` for a host that never reported */
-function hostReport(host: HostView, caller: Caller, now: string): Static<typeof HostReportSchema> {
+function hostReport(host: HostView, caller: Principal, now: string): Static<typeof HostReportSchema> {
   const { description, metrics } = host
   if (description === undefined) throw neverReported()
   const warnings = visibleWarnings(caller, [...host.warnings, ...(metrics?.warnings ?? [])])

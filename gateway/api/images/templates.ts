@@ -27,6 +27,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
       method: 'GET',
       path: '/templates',
       scope: 'image:read',
+      bound: 'same',
       tag: 'Templates',
       summary: 'What containers can be created from',
       query: listQuery({

@@ -10,7 +10,6 @@ import { Ipv6PrefixSchema, ipv6PrefixRow, PoolAddressSchema, poolAddressRow } fr
 import { oneOf } from '../../http/schema.js'
 import { InterfaceSchema, Ipv4OrEmptySchema, ipv6ListFields } from '../guests/setting-schemas.js'
 import { changeSetting } from '../guests/settings.js'
-import { refuseBound } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -73,14 +72,14 @@ function scanRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/routing/ipv4-scan',
     scope: 'routing:write',
+    bound: 'refused',
     audit: 'routing.ipv4_scan',
     summary: 'What is known of the addresses of a public segment',
     body: ScanBodySchema,
     data: ScanSchema,
     errors: agentErrors,
     handle: async (context) => {
-      const { body, caller, query } = context
-      refuseBound(caller, 'scan networks')
+      const { body, query } = context
       const { id } = chooseHost(fleet.view, query.host_id)
       const cidr = planScanned(body.cidr)
       context.audit({ target: id, detail: cidr })
@@ -112,6 +111,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     method: 'GET',
     path: '/ipv6/status',
     scope: 'ipv6:read',
+    bound: 'same',
     summary: 'Whether a host can give its containers IPv6 addresses, and why not',
     data: Ipv6StatusSchema,
     errors: agentErrors,
@@ -130,6 +130,7 @@ function assignRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/containers/{id}/ipv6',
     scope: 'ipv6:assign',
+    bound: 'guest',
     audit: 'container.ipv6',
     tag: 'Routing',
     summary: 'Gives a container more IPv6 addresses, at once; without a body one, unless it has some',

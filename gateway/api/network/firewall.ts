@@ -8,7 +8,6 @@ import { envelopeAround } from '../../http/reply.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { changeSetting } from '../guests/settings.js'
-import { getVisibleGuest } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -61,6 +60,7 @@ const FirewallBodySchema = Type.Object({
 const common = {
   path: '/containers/{id}/firewall',
   scope: 'container:network',
+  bound: 'guest',
   tag: 'Firewall',
   params: ContainerPathSchema,
   data: FirewallSchema,
@@ -76,8 +76,7 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     summary: 'The firewall of a container; its ETag serves If-Match as the detail’s does',
     errors: ['host_offline', 'agent_timeout'],
-    handle: async ({ caller, params }) => {
-      const { hostId, guest } = getVisibleGuest(fleet.view, caller, params.id)
+    handle: async ({ guest: { hostId, guest } }) => {
       const answer = await fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })
       const body = envelopeAround(JSON.stringify(firewallRow(answer.firewall)))
       return { prepared: { body, etag: revisionEtag(answer.revision, body) } }

@@ -12,7 +12,6 @@ import {
   ProtocolSchema,
 } from '../guests/setting-schemas.js'
 import { changeSetting } from '../guests/settings.js'
-import { getVisibleGuest } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -31,7 +30,7 @@ const RandomPortSchema = Type.Object({
   ports: optional(Type.Array(Type.Integer(), { description: 'Where `count` is sent.' })),
 })
 
-const common = { scope: 'container:network', tag: 'Ports' } as const
+const common = { scope: 'container:network', bound: 'guest', tag: 'Ports' } as const
 const change = {
   ...common,
   conditional: true,
@@ -115,8 +114,7 @@ function randomPortRoute(fleet: Fleet): Route {
     query: RandomPortQuerySchema,
     data: RandomPortSchema,
     errors: ['address_in_use', 'resource_exhausted', 'host_offline', 'agent_timeout'],
-    handle: async ({ caller, params, query }) => {
-      const { hostId } = getVisibleGuest(fleet.view, caller, params.id)
+    handle: async ({ guest: { hostId }, query }) => {
       const { host_ip = '', protocol = 'tcp', count = 1 } = query
       const hostIp = checkHostIp('host_ip', host_ip)
       const { ports } = await fleet.agent(hostId).settings.findFreePorts({ hostIp, protocol, count })

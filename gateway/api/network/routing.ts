@@ -4,12 +4,13 @@ import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { checkPortRange } from '../../../shared/port-mapping-rules.js'
 import { GetRoutingResponse, type SetRoutingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
-import { route, type Caller, type Route } from '../../http/route.js'
+import { route, type Route } from '../../http/route.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
 import { InterfaceSchema, Ipv4OrEmptySchema, Ipv6OrEmptySchema } from '../guests/setting-schemas.js'
-import { isBound, refuseBound, visibleGuestsOf } from '../guests/visible.js'
+import { visibleGuestsOf } from '../guests/visible.js'
 
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
@@ -68,6 +69,7 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     path: '/routing',
     scope: 'routing:read',
+    bound: 'own',
     summary: 'Ports and public addresses of a host: pools, what is used, who has what',
     data: RoutingSchema,
     errors: agentErrors,
@@ -79,7 +81,7 @@ function readRoute(fleet: Fleet): Route {
   })
 }
 
-function scopeOf({ view }: Fleet, caller: Caller, hostId: string) {
+function scopeOf({ view }: Fleet, caller: Principal, hostId: string) {
   const own = visibleGuestsOf(view, caller, hostId)
   return { hostId, guests: new Map(own.map((found) => [found.guest.uuid, found])), all: !isBound(caller) }
 }
@@ -90,13 +92,13 @@ function changeRoute(fleet: Fleet): Route {
     method: 'PUT',
     path: '/routing',
     scope: 'routing:write',
+    bound: 'refused',
     audit: 'routing.update',
     summary: 'Replaces the lists sent; the others stay',
     body: RoutingBodySchema,
     data: ChangedSchema,
     errors: ['address_in_use', 'port_conflict', ...agentErrors],
     handle: async (context) => {
-      refuseBound(context.caller, 'change pools')
       const { id } = chooseHost(fleet.view, context.query.host_id)
       context.audit({ target: id, detail: describeRouting(context.body) })
       const { routing } = await fleet.agent(id).routing.setRouting(planRouting(context.body))

@@ -14,7 +14,6 @@ import { route, type Route } from '../../http/route.js'
 import { localTimeSchema } from '../../http/schema.js'
 import { trafficFields } from '../guests/setting-schemas.js'
 import { changeSetting, describeFields } from '../guests/settings.js'
-import { getVisibleGuest } from '../guests/visible.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })
@@ -46,7 +45,7 @@ type TrafficRow = Static<typeof TrafficSchema>
 
 const TrafficBodySchema = Type.Object(trafficFields)
 const errors = ['host_offline', 'agent_timeout']
-const common = { tag: 'Traffic', params: ContainerPathSchema } as const
+const common = { bound: 'guest', tag: 'Traffic', params: ContainerPathSchema } as const
 const change = {
   ...common,
   scope: 'container:traffic',
@@ -69,8 +68,7 @@ function readRoute(fleet: Fleet): Route {
     summary: 'What a container has sent and received in the current period',
     data: TrafficSchema,
     errors,
-    handle: async ({ caller, params }) => {
-      const { hostId, guest } = getVisibleGuest(fleet.view, caller, params.id)
+    handle: async ({ guest: { hostId, guest } }) => {
       const { uuid } = guest
       return { data: trafficRow(await fleet.agent(hostId).settings.getTraffic({ uuid })) }
     },

@@ -34,13 +34,14 @@ export const QueuedSchema = Type.Object({
 })
 
 export function taskRow({ hostId, operation }: OperationView, time: TimeFormat): TaskRow {
+  const guest = operation.subject?.kind === 'guest' ? operation.subject : undefined
   return {
     task_id: operation.id,
     id: operation.id,
     action: operation.action,
     type: operation.action,
-    container_id: operation.guestId,
-    container_name: operation.guestName,
+    container_id: guest?.number ?? 0,
+    container_name: guest?.name ?? '',
     host_id: hostId,
     status: operationStatusOf(operation),
     progress: operation.progress,

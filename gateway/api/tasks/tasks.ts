@@ -2,15 +2,15 @@ import { Type } from 'typebox'
 import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { OperationStatus } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, OperationView } from '../../fleet/contract.js'
 import { operationFields } from '../../fleet/lists/operation-table.js'
 import { selectFrom } from '../../fleet/lists/query.js'
 import { jsonListAnswer } from '../../http/json-list.js'
 import { listQuery, parseListQuery, rangeOf } from '../../http/list.js'
-import { route, type Answer, type Caller, type RequestContext, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { listedOperations } from '../../../shared/operation-limits.js'
 import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
-import { getVisibleOperation, isBound } from '../guests/visible.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
 const textFilter = Type.String({ maxLength: 64 })
@@ -30,6 +30,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       method: 'GET',
       path: '/tasks',
       scope: 'task:read',
+      bound: 'own',
       tag: 'Tasks',
       summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
       query: TaskListQuery,
@@ -43,18 +44,18 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       method: 'GET',
       path: '/tasks/{task_id}',
       scope: 'task:read',
+      bound: 'task',
       tag: 'Tasks',
       summary: 'One task',
       params: TaskPathSchema,
       data: TaskRowSchema,
-      handle: async ({ caller, params }) => ({
-        data: taskRow(await getVisibleOperation(fleet, caller, params.task_id), time),
-      }),
+      handle: ({ task }) => ({ data: taskRow(task, time) }),
     }),
     route({
       method: 'DELETE',
       path: '/tasks/{task_id}',
       scope: 'task:delete',
+      bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
       summary: 'Cancels a pending task, removes an ended one',
@@ -72,12 +73,12 @@ const listOptions = {
 
 async function selectTasks(
   view: FleetView,
-  caller: Caller,
+  caller: Principal,
   query: Record<string, unknown>,
 ): Promise<{ items: OperationView[]; total: number }> {
   const [wanted, range] = [parseListQuery(query, listOptions), rangeOf(query)]
-  if (isBound(caller)) {
-    const own = selectFrom(view.operationsOf(caller.containerUuids), operationFields, wanted)
+  if (caller.guests !== 'all') {
+    const own = selectFrom(view.operationsOf(caller.guests), operationFields, wanted)
     return { items: own.slice(...range), total: own.length }
   }
   const selection = await view.operationTable.select(wanted)
@@ -86,11 +87,11 @@ async function selectTasks(
 
 async function endTask(
   fleet: Fleet,
-  context: RequestContext<{ task_id: string }, unknown, unknown>,
+  context: RequestContext<unknown, unknown, unknown> & Subjects['task'],
 ): Promise<Answer<never>> {
-  const found = await getVisibleOperation(fleet, context.caller, context.params.task_id)
-  const { action, guestName, guestUuid } = found.operation
-  context.audit({ detail: `${action} ${guestName}`.trim(), containerUuid: guestUuid })
+  const { task: found } = context
+  const { action, subject } = found.operation
+  context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
       return cancelTask(fleet, found)
@@ -106,13 +107,13 @@ async function endTask(
 }
 
 async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).cancelOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task canceled' }
 }
 
 async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).removeOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.removeOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task removed' }
 }

@@ -1,4 +1,5 @@
 import { OperationStatus, type Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { guestUuidOf } from '../operation-subject.js'
 import type { OperationView } from '../reported.js'
 import type { Fields } from './query.js'
 import { Table } from './table.js'
@@ -23,8 +24,8 @@ export function operationStatusOf({ status }: Operation): OperationStatusName {
 export const operationFields = {
   status: ({ operation }) => operationStatusOf(operation),
   action: ({ operation }) => operation.action,
-  container_id: ({ operation }) => operation.guestId,
-  container_name: ({ operation }) => operation.guestName,
+  container_id: ({ operation }) => guestOf(operation)?.number ?? 0,
+  container_name: ({ operation }) => guestOf(operation)?.name ?? '',
   host_id: ({ hostId }) => hostId,
   user: ({ operation }) => operation.requestedBy,
   created_at: ({ operation }) => Math.floor(operation.createdAtMs / 1000),
@@ -50,7 +51,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
     // The order goes by the time, which an agent may correct.
     if (before && newestFirst(before, view) !== 0) this.delete(id)
     else if (before) this.#forget(before)
-    const { guestUuid } = view.operation
+    const guestUuid = guestUuidOf(view.operation)
     const ids = this.#byGuest.get(guestUuid) ?? new Set()
     this.#byGuest.set(guestUuid, ids.add(id))
     return super.set(id, view)
@@ -68,11 +69,16 @@ export class OperationTable extends Table<OperationView, OperationField> {
     return ids.flatMap((id) => this.find(id) ?? []).sort(newestFirst)
   }
 
-  #forget({ operation: { id, guestUuid } }: OperationView): void {
+  #forget({ operation }: OperationView): void {
+    const guestUuid = guestUuidOf(operation)
     const ids = this.#byGuest.get(guestUuid)
-    ids?.delete(id)
+    ids?.delete(operation.id)
     if (ids?.size === 0) this.#byGuest.delete(guestUuid)
   }
+}
+
+function guestOf({ subject }: Operation) {
+  return subject?.kind === 'guest' ? subject : undefined
 }
 
 function newestFirst({ operation: a }: OperationView, { operation: b }: OperationView): number {

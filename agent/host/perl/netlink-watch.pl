@@ -1,16 +1,13 @@
-/*
- * The program that watches the kernel's notices, for perl: 6 MiB, where `nft monitor` keeps a copy of every table.
- * Arguments: the nft table, the bridge, the prefix of guests' interfaces. A line tells what was changed, and the
- * process that did it where the kernel names it (the port of its netlink socket):
- *
- *   ready          notices come from now on
- *   tables PID     the nft table, in whatever family
- *   others PID     another nft table
- *   rates PID      a qdisc, class or filter of any interface
- *   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
- *   lost           some did not come
- */
-export const netlinkWatchProgram = String.raw`
+# The program that watches the kernel's notices, for perl: 6 MiB, where `nft monitor` keeps a copy of every table.
+# Arguments: the nft table, the bridge, the prefix of guests' interfaces. A line tells what was changed, and the
+# process that did it where the kernel names it (the port of its netlink socket):
+#
+#   ready          notices come from now on
+#   tables PID     the nft table, in whatever family
+#   others PID     another nft table
+#   rates PID      a qdisc, class or filter of any interface
+#   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
+#   lost           some did not come
 use strict;
 use Errno;
 
@@ -91,4 +88,3 @@ while (1) {
     }
   }
 }
-`

@@ -5,7 +5,11 @@ import { readTrackedFlows } from '../host/conntrack.js'
 import { Nft } from '../host/nft.js'
 import type { NetlinkWatch } from '../host/netlink-watch.js'
 import { Bridge } from './bridge/bridge.js'
-import type { ByteCounters, GuestNetwork, Network } from './contract.js'
+import type { ByteCounters, GuestNetwork, Rules } from './contract.js'
+import { Drift } from './drift.js'
+import { Gathered } from './gathered.js'
+import { InTurn } from './in-turn.js'
+import { KnownGuests } from './known-guests.js'
 import { countersByGuest } from './tables/counters.js'
 import type { ElementIndex } from './tables/element-index.js'
 import { readWarnings } from './bridge/foreign.js'
@@ -13,6 +17,7 @@ import { Guard } from './bridge/guard.js'
 import type { Change } from './tables/plan-change.js'
 import { findAbandoned, type StaleFlows } from './flows/plan-purge.js'
 import { StaleFlowQueue } from './flows/purge.js'
+import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables/tables.js'
 
@@ -27,52 +32,53 @@ const nothingDone = {
   stale: { addresses: [], publicAddresses: [], mappings: [], newDatagrams: [] },
 }
 
-export interface NetworkOptions {
+export interface RulesOptions {
   /** Traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
   /** Tells what others change; without it everything is read each time. */
   readonly watch?: NetlinkWatch
+  /** Name servers of guests, reached also where they are among `closed_destinations`. */
+  readonly resolvers?: readonly string[]
 }
 
 /**
- * The host's network for guests.
- * @throws {BerthError} `invalid_field` when the configured subnet is none
+ * The bridge, and the tables of nft.
+ * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is none
  */
-export function createNetwork(config: AgentConfig['network'], options: NetworkOptions = {}): Network {
-  return new HostNetwork(config, parseSubnet(config.subnet), options)
+export function createRules(config: AgentConfig['network'], options: RulesOptions = {}): Rules {
+  return new HostRules(config, parseSubnet(config.subnet), options)
 }
 
-class HostNetwork implements Network {
+class HostRules implements Rules {
   readonly #nft = new Nft()
   readonly #tables: Tables
   readonly #bridge: Bridge
   readonly #guard: Guard
-  readonly #watch: NetlinkWatch | undefined
-  /** Guests that should be on the network, as far as told. */
-  #known = new Map<string, GuestNetwork>()
-  /** Guests that were detached but are still in the journal: being deleted. */
-  readonly #detached = new Set<string>()
+  readonly #known = new KnownGuests()
   readonly #stale = new StaleFlowQueue(readHostAddresses)
-  /** Set when another program changed the tables since they were last read in full. */
-  #disturbed = true
+  /** Of the tables from what was read of them last. */
+  readonly #drift: Drift
   /** Of what other programs filter nothing is known, or they changed it since. */
   #othersChanged = true
   /** What the tables were made of, nothing having changed them since. */
   #converged: readonly GuestNetwork[] | undefined
-  #readAtMs = 0
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
-  #settling: NodeJS.Timeout | undefined
+  readonly #settling = new Gathered(settleMs, () => this.#onForeignChange?.())
   #warnings: readonly string[] = []
-  #purging: NodeJS.Timeout | undefined
-  #queue: Promise<unknown> = Promise.resolve()
+  /**
+   * Nobody waits for it but the next attach, which may be of a new owner; and it need not compete with what those
+   * wait for who asked for the change.
+   */
+  readonly #purging = new Gathered(lullMs, () => void this.#purge().catch(() => undefined))
+  readonly #turns = new InTurn()
 
   constructor(
     private readonly config: AgentConfig['network'],
     private readonly subnet: Subnet,
-    { countInternal = false, watch }: NetworkOptions,
+    { countInternal = false, watch, resolvers = [] }: RulesOptions,
   ) {
-    this.#watch = watch
+    this.#drift = new Drift(watch ? fullReadMs : 0)
     watch?.onChange('tables', () => {
       this.#tables.disturbed()
       this.#noteForeignChange()
@@ -86,12 +92,14 @@ class HostNetwork implements Network {
       gateway: subnet.gateway,
       subnet6: config.subnet6,
       countInternal,
+      closed: parseClosed(config.closed_destinations),
+      resolvers,
     })
     const { table, bridge, interface_prefix: interfacePrefix } = config
     this.#bridge = new Bridge({
       name: bridge,
       subnet,
-      devices: () => [...this.#known.values()].map(({ device }) => device),
+      devices: () => this.#known.list().map(({ device }) => device),
       watch,
       onBroken: () => this.#onForeignChange?.(),
     })
@@ -103,8 +111,8 @@ class HostNetwork implements Network {
   }
 
   async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
-    const repairs = await this.#inTurn('ensure the network', async () => {
-      const settled = journaled === this.#converged && this.#isUndisturbed()
+    const repairs = await this.#turns.run('ensure the network', async () => {
+      const settled = journaled === this.#converged && !this.#drift.isDue
       const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
       this.#stale.add(stale)
       await this.#tables.noteFirewalls()
@@ -116,10 +124,9 @@ class HostNetwork implements Network {
   }
 
   async attach(guest: GuestNetwork): Promise<void> {
-    const urgent = await this.#inTurn(`attach ${guest.device}`, async () => {
-      const before = this.#known.get(guest.uuid)
-      this.#detached.delete(guest.uuid)
-      this.#known.set(guest.uuid, guest)
+    const urgent = await this.#turns.run(`attach ${guest.device}`, async () => {
+      const before = this.#known.find(guest.uuid)
+      this.#known.attach(guest)
       try {
         const stale = await this.#change((index) => index.planAttach(guest))
         return (
@@ -127,31 +134,29 @@ class HostNetwork implements Network {
         )
       } catch (cause) {
         // What was refused is not what a later repair should bring.
-        if (before) this.#known.set(guest.uuid, before)
-        else this.#known.delete(guest.uuid)
+        this.#known.putBack(guest.uuid, before)
         throw cause
       }
     })
     this.#noteSoon()
     if (urgent) await this.#purge()
-    else this.#purgeSoon()
+    else this.#purging.ask()
   }
 
   async detach(guest: GuestNetwork): Promise<void> {
-    await this.#inTurn(`detach ${guest.device}`, async () => {
-      this.#detached.add(guest.uuid)
-      this.#known.delete(guest.uuid)
+    await this.#turns.run(`detach ${guest.device}`, async () => {
+      this.#known.detach(guest.uuid)
       await this.#change((index) => index.planDetach(guest))
       this.#tables.forgetCounted(guest)
       const addresses = [guest.ipv4, ...guest.ipv6Addresses]
       this.#stale.add({ addresses, publicAddresses: [], mappings: [], newDatagrams: [] })
     })
-    this.#purgeSoon()
+    this.#purging.ask()
   }
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
-    return this.#inTurn('read counters', async () =>
-      countersByGuest(this.#known.values(), await this.#tables.readCounted()),
+    return this.#turns.run('read counters', async () =>
+      countersByGuest(this.#known.list(), await this.#tables.readCounted()),
     )
   }
 
@@ -160,7 +165,7 @@ class HostNetwork implements Network {
   }
 
   remove(): Promise<void> {
-    return this.#inTurn('remove the network', async () => {
+    return this.#turns.run('remove the network', async () => {
       await this.#guard.close()
       await this.#tables.remove()
       await this.#bridge.remove()
@@ -169,20 +174,17 @@ class HostNetwork implements Network {
   }
 
   close(): Promise<void> {
-    return this.#inTurn('close the network', () => this.#end())
+    return this.#turns.run('close the network', () => this.#end())
   }
 
   #noteForeignChange(): void {
-    this.#disturbed = true
-    this.#settling ??= setTimeout(() => {
-      this.#settling = undefined
-      this.#onForeignChange?.()
-    }, settleMs).unref()
+    this.#drift.note()
+    this.#settling.ask()
   }
 
   async #change(planOn: (index: ElementIndex) => Change): Promise<StaleFlows> {
     this.#converged = undefined
-    const stale = await this.#tables.change(planOn, [...this.#known.values()])
+    const stale = await this.#tables.change(planOn, this.#known.list())
     this.#stale.add(stale)
     return stale
   }
@@ -190,8 +192,7 @@ class HostNetwork implements Network {
   /** The tables come before the bridge: no guest is ever on it without them. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
-    const guests = this.#withoutDetached(journaled)
-    this.#known = new Map(guests.map((guest) => [guest.uuid, guest]))
+    const guests = this.#known.replace(journaled)
     const done = await this.#ensureTables(guests)
     await this.#findAbandonedFlows(guests)
     this.#converged = journaled
@@ -208,20 +209,9 @@ class HostNetwork implements Network {
     this.#flowsChecked = true
   }
 
-  /**
-   * Nobody waits for it but the next attach, which may be of a new owner; and it need not compete with what those
-   * wait for who asked for the change.
-   */
-  #purgeSoon(): void {
-    this.#purging ??= setTimeout(() => {
-      this.#purging = undefined
-      this.#purge().catch(() => undefined)
-    }, lullMs).unref()
-  }
-
   /** In its turn, at once, so that nobody comes between; what fails is made up for when the tables are read. */
   #noteSoon(): void {
-    this.#inTurn('note firewalls', () => this.#tables.noteFirewalls()).catch(() => undefined)
+    this.#turns.run('note firewalls', () => this.#tables.noteFirewalls()).catch(() => undefined)
   }
 
   /** What would not go stays noted for the next time. */
@@ -235,19 +225,13 @@ class HostNetwork implements Network {
 
   /** Tables that nobody else touched are not read each time; a monitor may miss something, so at times they are. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
-    const now = performance.now()
-    if (this.#isUndisturbed()) return this.#tables.adapt(guests)
-    this.#disturbed = false
-    try {
+    if (!this.#drift.isDue) return this.#tables.adapt(guests)
+    return this.#drift.look(async () => {
       const result = await this.#tables.ensure(guests)
       await this.#guard.ensure()
       this.#othersChanged = true
-      this.#readAtMs = now
       return result
-    } catch (cause) {
-      this.#disturbed = true
-      throw cause
-    }
+    })
   }
 
   async #readWarnings(): Promise<void> {
@@ -258,31 +242,12 @@ class HostNetwork implements Network {
     ])
   }
 
-  #isUndisturbed(): boolean {
-    const age = performance.now() - this.#readAtMs
-    return this.#watch !== undefined && !this.#disturbed && age < fullReadMs
-  }
-
-  #withoutDetached(journaled: readonly GuestNetwork[]): GuestNetwork[] {
-    const uuids = new Set(journaled.map(({ uuid }) => uuid))
-    for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)
-    return journaled.filter(({ uuid }) => !this.#detached.has(uuid))
-  }
-
   async #end(): Promise<void> {
-    clearTimeout(this.#purging)
-    clearTimeout(this.#settling)
+    this.#purging.cancel()
+    this.#settling.cancel()
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
-  }
-
-  #inTurn<T>(step: string, work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(work).catch((cause: unknown) => {
-      throw toBerthError(cause, step)
-    })
-    this.#queue = result.catch(() => undefined)
-    return result
   }
 }
 

@@ -13,10 +13,10 @@ import {
 } from 'node:fs'
 import { expect } from 'chai'
 import { pino } from 'pino'
-import { BtrfsDisks } from '../../agent/storage/disks.js'
 import { openPool, readCapacity, type Pool } from '../../agent/storage/pool.js'
 import { removePool } from '../../agent/storage/remove.js'
 import { Trash } from '../../agent/storage/trash.js'
+import { Volumes } from '../../agent/storage/volumes.js'
 import { refusal } from '../support/refusal.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
@@ -26,18 +26,18 @@ const log = pino({ level: 'silent' })
 const mib = 1024 ** 2
 const gib = 1024 ** 3
 
-describe('disks of guests', function () {
+describe('volumes of guests', function () {
   this.timeout(60_000)
-  const scratch = scratchDirectory('btest-disks')
+  const scratch = scratchDirectory('btest-volumes')
   const config = testStorage(scratch.path)
   let pool: Pool
   let trash: Trash
-  let disks: BtrfsDisks
+  let volumes: Volumes
 
   before(async () => {
     pool = await openPool(config)
     trash = new Trash(pool, log)
-    disks = new BtrfsDisks(pool, trash)
+    volumes = new Volumes(pool, trash)
     const image = `${pool.images}/small-1`
     sh('btrfs', '-q', 'subvolume', 'create', image)
     mkdirSync(`${image}/etc`)
@@ -50,7 +50,7 @@ describe('disks of guests', function () {
     scratch.wipe()
   })
   afterEach(async () => {
-    for (const guest of await disks.list()) await disks.remove(guest)
+    for (const guest of await volumes.list()) await volumes.remove(guest)
     await trash.settled()
     await trash.sweep()
     expect(readdirSync(pool.trash)).to.deep.equal([])
@@ -63,70 +63,70 @@ describe('disks of guests', function () {
 
   it('are clones that can be written to, as often as asked for one', async () => {
     const guest = randomUUID()
-    for (let i = 0; i < 2; i++) await disks.clone(guest, 'small-1', gib)
-    expect(await disks.list()).to.deep.equal([guest])
-    writeFileSync(`${disks.rootfsPath(guest)}/etc/hostname`, 'mine\n')
-    await disks.remove(guest)
-    await disks.remove(guest)
-    expect(await disks.list()).to.deep.equal([])
+    for (let i = 0; i < 2; i++) await volumes.clone(guest, 'small-1', gib)
+    expect(await volumes.list()).to.deep.equal([guest])
+    writeFileSync(`${volumes.pathOf(guest)}/etc/hostname`, 'mine\n')
+    await volumes.remove(guest)
+    await volumes.remove(guest)
+    expect(await volumes.list()).to.deep.equal([])
     expect(existsSync(`${pool.images}/small-1/etc/hostname`)).to.equal(true)
   })
 
   it('are bounded: a guest that writes beyond gets EDQUOT, neighbours do not', async () => {
     const [guest, neighbour] = [randomUUID(), randomUUID()]
-    await disks.clone(guest, 'small-1', 64 * mib)
-    await disks.clone(neighbour, 'small-1', gib)
-    expect(() => write(`${disks.rootfsPath(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
-    expect(statSync(`${disks.rootfsPath(guest)}/big`).size).to.be.within(32 * mib, 64 * mib)
-    write(`${disks.rootfsPath(neighbour)}/big`, 128 * mib)
-    rmSync(`${disks.rootfsPath(guest)}/big`)
-    await disks.resize(guest, 256 * mib)
-    write(`${disks.rootfsPath(guest)}/big`, 128 * mib)
+    await volumes.clone(guest, 'small-1', 64 * mib)
+    await volumes.clone(neighbour, 'small-1', gib)
+    expect(() => write(`${volumes.pathOf(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
+    expect(statSync(`${volumes.pathOf(guest)}/big`).size).to.be.within(32 * mib, 64 * mib)
+    write(`${volumes.pathOf(neighbour)}/big`, 128 * mib)
+    rmSync(`${volumes.pathOf(guest)}/big`)
+    await volumes.resize(guest, 256 * mib)
+    write(`${volumes.pathOf(guest)}/big`, 128 * mib)
     sh('btrfs', 'filesystem', 'sync', pool.path)
-    const usage = await disks.usage()
+    const usage = await volumes.usage()
     expect(usage.get(guest)).to.be.within(128 * mib, 145 * mib)
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
   it('are bounded from their first moment, by classic quotas too', async () => {
     const guest = randomUUID()
-    await disks.clone(guest, 'small-1', gib)
-    expect(await disks.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
+    await volumes.clone(guest, 'small-1', gib)
+    expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, gib)
     sh('mkfs.btrfs', '-q', theirs.loop_file)
     const classic = await openPool(theirs)
     expect(await classic.view.quotaMode()).to.equal('classic')
-    const classicDisks = new BtrfsDisks(classic, new Trash(classic, log))
+    const classicVolumes = new Volumes(classic, new Trash(classic, log))
     sh('btrfs', '-q', 'subvolume', 'create', `${classic.images}/small-1`)
-    await classicDisks.clone(guest, 'small-1', 64 * mib)
-    expect(await classicDisks.ensureLimits(new Map([[guest, 64 * mib]]))).to.deep.equal([])
-    expect(() => write(`${classicDisks.rootfsPath(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
+    await classicVolumes.clone(guest, 'small-1', 64 * mib)
+    expect(await classicVolumes.ensureLimits(new Map([[guest, 64 * mib]]))).to.deep.equal([])
+    expect(() => write(`${classicVolumes.pathOf(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
     expect(await classic.view.quotaInconsistent()).to.equal(false)
     await removePool(theirs, log)
   })
 
   it('get a bound that was lost', async () => {
     const guest = randomUUID()
-    sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, disks.rootfsPath(guest))
-    expect(await disks.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([guest])
-    expect(await disks.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
-    await disks.clone(guest, 'small-1', 2 * gib)
-    expect(await disks.ensureLimits(new Map([[guest, 2 * gib]]))).to.deep.equal([])
+    sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, volumes.pathOf(guest))
+    expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([guest])
+    expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
+    await volumes.clone(guest, 'small-1', 2 * gib)
+    expect(await volumes.ensureLimits(new Map([[guest, 2 * gib]]))).to.deep.equal([])
   })
 
   it('of a template that is not there are refused', async () => {
     for (const template of ['absent', '.building', '../guests', 'small-1/etc'])
-      expect(await refusal(disks.clone(randomUUID(), template, gib))).to.match(/image_missing/)
-    expect(() => disks.rootfsPath('../images')).to.throw(/not a uuid/)
-    expect(await disks.list()).to.deep.equal([])
+      expect(await refusal(volumes.clone(randomUUID(), template, gib))).to.match(/image_missing/)
+    expect(() => volumes.pathOf('../images')).to.throw(/not a uuid/)
+    expect(await volumes.list()).to.deep.equal([])
   })
 
   it('go with the subvolumes a guest made inside, however it named and locked them', async () => {
     const guest = randomUUID()
-    await disks.clone(guest, 'small-1', gib)
-    const root = disks.rootfsPath(guest)
+    await volumes.clone(guest, 'small-1', gib)
+    const root = volumes.pathOf(guest)
     const odd = 'x\nID 256 gen 1 top level 5 path images\nsmall-1'
     for (const path of [`${root}/a`, `${root}/a/b`, `${root}/etc/${odd}`, `${root}/-rf`, `${root}/plain`])
       path.endsWith('plain') ? mkdirSync(path) : sh('btrfs', '-q', 'subvolume', 'create', path)
@@ -135,8 +135,8 @@ describe('disks of guests', function () {
     makeDeep(`${root}/plain`, 5000, () => sh('btrfs', '-q', 'subvolume', 'create', 'deep'))
     for (const path of [`${root}/a/b`, `${root}/a`, `${root}/etc/${odd}`, root])
       sh('btrfs', 'property', 'set', '-ts', path, 'ro', 'true')
-    await disks.remove(guest)
-    expect(await disks.list()).to.deep.equal([])
+    await volumes.remove(guest)
+    expect(await volumes.list()).to.deep.equal([])
     await trash.settled()
     expect(readdirSync(pool.trash)).to.deep.equal([])
     expect(existsSync(`${pool.images}/small-1/data`)).to.equal(true)
@@ -148,8 +148,8 @@ describe('disks of guests', function () {
 
   it('that were in the trash when the power went are deleted by the sweep', async () => {
     const guest = randomUUID()
-    await disks.clone(guest, 'small-1', gib)
-    renameSync(disks.rootfsPath(guest), `${pool.trash}/${guest}.aa`)
+    await volumes.clone(guest, 'small-1', gib)
+    renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
     await new Trash(pool, log).sweep()
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
@@ -159,9 +159,9 @@ describe('disks of guests', function () {
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
     const guest = randomUUID()
-    await disks.clone(guest, 'old', gib)
+    await volumes.clone(guest, 'old', gib)
     await trash.discard(image)
-    await disks.remove(guest)
+    await volumes.remove(guest)
     await trash.settled()
     await trash.sweep() // too early
     sh('btrfs', 'filesystem', 'sync', pool.path)
@@ -175,10 +175,10 @@ describe('disks of guests', function () {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)
-    const sharing = new BtrfsDisks(pool, shared)
+    const sharing = new Volumes(pool, shared)
     const guests = Array.from({ length: 12 }, () => randomUUID())
     for (const guest of guests) await sharing.clone(guest, 'small-1', gib)
-    for (const guest of guests.slice(6)) renameSync(sharing.rootfsPath(guest), `${pool.trash}/${guest}.aa`)
+    for (const guest of guests.slice(6)) renameSync(sharing.pathOf(guest), `${pool.trash}/${guest}.aa`)
     const removals = guests.slice(0, 6).map((guest) => sharing.remove(guest))
     await Promise.all([...removals, shared.sweep(), shared.sweep(), shared.sweep()])
     await shared.settled()
@@ -187,11 +187,11 @@ describe('disks of guests', function () {
 
   it('are made 100 at once', async () => {
     const guests = Array.from({ length: 100 }, () => randomUUID())
-    await Promise.all(guests.map((guest) => disks.clone(guest, 'small-1', gib)))
-    expect(await disks.ensureLimits(new Map(guests.map((guest) => [guest, gib])))).to.deep.equal([])
-    expect((await disks.usage()).size).to.equal(100)
-    await Promise.all(guests.map((guest) => disks.remove(guest)))
-    expect(await disks.list()).to.deep.equal([])
+    await Promise.all(guests.map((guest) => volumes.clone(guest, 'small-1', gib)))
+    expect(await volumes.ensureLimits(new Map(guests.map((guest) => [guest, gib])))).to.deep.equal([])
+    expect((await volumes.usage()).size).to.equal(100)
+    await Promise.all(guests.map((guest) => volumes.remove(guest)))
+    expect(await volumes.list()).to.deep.equal([])
   })
 
   it('a pool that is full fails with a reason, still deletes, and heals', async () => {
@@ -199,28 +199,28 @@ describe('disks of guests', function () {
     mkdirSync(`${scratch.path}/small`)
     const pool = await openPool(small)
     const trash = new Trash(pool, log)
-    const disks = new BtrfsDisks(pool, trash)
+    const volumes = new Volumes(pool, trash)
     const guest = randomUUID()
     sh('btrfs', '-q', 'subvolume', 'create', `${pool.images}/small-1`)
-    await disks.clone(guest, 'small-1', 2 * gib)
+    await volumes.clone(guest, 'small-1', 2 * gib)
     const fill = [
       '-c',
       `head -c 2G /dev/zero >big; mkdir m; cd m; for i in $(seq 30); do mkdir d$i && head -c 2000 /dev/urandom >d$i/f; done`,
     ]
-    expect(() => execFileSync('sh', fill, { cwd: disks.rootfsPath(guest), stdio: 'pipe' })).to.throw(
+    expect(() => execFileSync('sh', fill, { cwd: volumes.pathOf(guest), stdio: 'pipe' })).to.throw(
       /No space left/,
     )
     const { totalBytes, usedBytes } = await readCapacity(pool, small)
     expect(usedBytes / totalBytes).to.be.above(0.95)
-    await disks.clone(randomUUID(), 'small-1', gib).catch((error: { code: string }) => {
+    await volumes.clone(randomUUID(), 'small-1', gib).catch((error: { code: string }) => {
       expect(error.code).to.equal('storage_full')
     })
-    await disks.remove(guest)
+    await volumes.remove(guest)
     await trash.settled()
     expect(readdirSync(pool.trash)).to.deep.equal([])
     sh('btrfs', 'filesystem', 'sync', pool.path)
     await waitFor(async () => (await readCapacity(pool, small)).usedBytes < totalBytes / 2, { what: 'space' })
-    await disks.clone(guest, 'small-1', gib)
+    await volumes.clone(guest, 'small-1', gib)
     await removePool(small, log)
   })
 })

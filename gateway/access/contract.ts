@@ -1,10 +1,14 @@
-import type { IncomingHttpHeaders } from 'node:http'
-import type { Caller } from './route.js'
+import type { IncomingMessage } from 'node:http'
+import type { Principal } from './principal.js'
+import type { RequestLimits } from './request-limits.js'
 
 /*
- * What the request path needs from access control. The order is fixed: authenticate, authorize, validate,
- * claim the idempotency key, begin the audit entry, handle, finish both, answer.
+ * What the request path needs from access control, which itself knows nothing of HTTP routes. The order is fixed: count the address, authenticate, count the caller, authorize,
+ * validate, claim the idempotency key, begin the audit entry, handle, finish both, answer.
  */
+
+/** Where a request carries what proves its caller. */
+export type Credentials = Pick<IncomingMessage, 'headers' | 'method'>
 
 export interface Authenticator {
   /**
@@ -12,15 +16,17 @@ export interface Authenticator {
    * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed` (403),
    * `rate_limited` (429) instead of those after too many of them, `store_unavailable` (503): a store that is down lets nobody in
    */
-  authenticate(headers: IncomingHttpHeaders, address: string): Promise<Caller>
+  authenticate(request: Credentials, address: string): Promise<Principal>
 }
 
 /** @throws {BerthError} `insufficient_scope`. The scope `any` asks for nothing. */
-export type Authorize = (caller: Caller, scope: string) => void
+export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  readonly caller: Caller
+  readonly caller: Principal
+  /** The client's. */
+  readonly address: string
   readonly requestId: string
   /** As far as the request names it; the handler may name it better in the outcome. */
   readonly target: string
@@ -67,7 +73,7 @@ export interface IdempotencyClaim {
 }
 
 export interface IdempotentRequest {
-  readonly caller: Caller
+  readonly caller: Principal
   /** The header, 1 to 255 printable ASCII characters, checked by the pipeline. */
   readonly key: string
   /** Digest of method, path (without the version prefix), query and body. */
@@ -92,6 +98,10 @@ export interface Idempotency {
 export interface AccessControl {
   readonly authenticator: Authenticator
   readonly authorize: Authorize
+  /** Requests of each caller, by `ref`. */
+  readonly callers: RequestLimits
+  /** Requests from each source, by `sourceOf` the client's address. */
+  readonly addresses: RequestLimits
   readonly audit: AuditLog
   readonly idempotency: Idempotency
 }

@@ -1,16 +1,13 @@
-/*
- * The launcher's program, for perl: perl-base is on every Debian, and a perl process is 8 MiB, so that a fork of
- * it costs a fraction of a millisecond; the agent's own would copy the page tables of all its memory and hold up
- * its event loop meanwhile.
- *
- * Frames, numbers as 32 bits big-endian, text with its length before it:
- *   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
- *                           P the same with perl code for a program, evaluated in a fork
- *                           B perl code alone, evaluated here: what never waits is not worth a fork
- *                           K kill
- *   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
- */
-export const launcherProgram = String.raw`
+# The launcher's program, for perl: perl-base is on every Debian, and a perl process is 8 MiB, so that a fork of
+# it costs a fraction of a millisecond; the agent's own would copy the page tables of all its memory and hold up
+# its event loop meanwhile.
+#
+# Frames, numbers as 32 bits big-endian, text with its length before it:
+#   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
+#                           P the same with perl code for a program, evaluated in a fork
+#                           B perl code alone, evaluated here: what never waits is not worth a fork
+#                           K kill
+#   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
 use strict;
 use Errno;
 use IO::Handle;
@@ -171,4 +168,3 @@ while (1) {
   for my $fd (keys %reading) { forward($fd) if vec($r, $fd, 1) }
   receive() if vec($r, 0, 1);
 }
-`

@@ -1,0 +1,21 @@
+import type { WantedNetwork } from '../network/contract.js'
+import type { GuestContext } from './context.js'
+import { ratesOf } from './policy.js'
+import type { GuestRecord } from './record.js'
+
+/** The guest in the network's terms. */
+export function networkOf(
+  record: GuestRecord,
+  context: Pick<GuestContext, 'config' | 'deviceOf'>,
+): WantedNetwork {
+  return {
+    uuid: record.uuid,
+    mac: record.mac,
+    ipv4: record.ipv4,
+    portMappings: record.portMappings,
+    publicIpv4s: record.publicIpv4s,
+    ipv6Addresses: record.ipv6Addresses,
+    firewall: record.firewall,
+    ...ratesOf(record, context),
+  }
+}

@@ -1,0 +1,23 @@
+# Asks the kernel's packet filter by netlink(7). Standard input: strings, each after its length (32 bits, big-endian): a
+# pattern, then the requests. Each is sent once the one before has been answered. Prints the answers; those that the
+# pattern does not match are left out.
+my ($pattern, @requests) = unpack('(N/a*)*', do { local $/; binmode STDIN; <STDIN> });
+my $kernel = pack('S S L L', 16, 0, 0, 0);
+socket(my $socket, 16, 3, 12) or die "socket: $!\n";
+setsockopt($socket, 1, 33, pack('l', 1 << 20)); # SO_RCVBUFFORCE
+bind($socket, $kernel) or die "bind: $!\n";
+binmode STDOUT;
+for my $request (@requests) {
+  defined send($socket, $request, 0, $kernel) or die "send: $!\n";
+  for (my $more = 1; $more;) {
+    defined recv($socket, my $answers, 1 << 18, 0) or die "recv: $!\n";
+    for (my $at = 0; $at + 16 <= length $answers;) {
+      my ($length, $type) = unpack("\@$at L S", $answers);
+      die "an answer of $length bytes\n" if $length < 16;
+      my $answer = substr($answers, $at, $length);
+      $more = 0 if $type == 2 || $type == 3;
+      print $answer, "\0" x (-$length & 3) if $type <= 3 || $pattern eq '' || $answer =~ /$pattern/so;
+      $at += $length + 3 & ~3;
+    }
+  }
+}

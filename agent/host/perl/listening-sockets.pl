@@ -1,0 +1,23 @@
+# Prints the ports of TCP sockets that listen, one a line, of both families.
+#
+# For /proc/net/tcp the kernel walks all buckets of its table of connections, 262,144 on a large host and once for
+# each family: 10 ms to find a handful that wait. Asked over netlink for those alone it looks at nothing else.
+use strict;
+my ($netlink, $raw, $sock_diag, $by_family, $dump, $tcp, $listen) = (16, 3, 4, 20, 0x301, 6, 1 << 10);
+socket(my $socket, $netlink, $raw, $sock_diag) or die "socket: $!\n";
+setsockopt $socket, 1, 20, pack 'q2', 1, 0; # SO_RCVTIMEO: a second
+for my $family (2, 10) {
+  my $request = pack 'LSSLL CCCxL x48', 72, $by_family, $dump, 1, 0, $family, $tcp, 0, $listen;
+  defined send $socket, $request, 0, pack 'SSLL', $netlink, 0, 0, 0 or die "send: $!\n";
+  for (my $more = 1; $more;) {
+    defined recv $socket, my $messages, 65536, 0 or die "recv: $!\n";
+    while (length $messages >= 16) {
+      my ($length, $type) = unpack 'LS', $messages;
+      die "an answer of $length bytes\n" if $length < 16;
+      die 'refused: ', unpack('x16 l', $messages), "\n" if $type == 2;
+      $more = 0 if $type == 3;
+      print unpack('x20 n', $messages), "\n" if $type == $by_family;
+      $messages = substr $messages, $length + 3 & ~3;
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import { expect } from 'chai'
+import { findStreamItem } from './simplestreams.js'
+
+const base = 'https://images.example.org/server'
+const query = {
+  distro: 'alpine',
+  release: '3.20',
+  arch: 'amd64',
+  variant: 'default',
+  fileType: 'root.tar.xz',
+}
+const sha256 = 'ab'.repeat(32)
+const item = (path: string, change = {}) => ({ ftype: 'root.tar.xz', path, sha256, size: 5, ...change })
+const list = (versions: object, name = 'alpine:3.20:amd64:default'): string =>
+  JSON.stringify({ format: 'products:1.0', products: { [name]: { arch: 'amd64', versions } } })
+const codeOf = (text: string): string => {
+  try {
+    return findStreamItem(text, base, query).url
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+describe('lists of a simplestreams server', () => {
+  it('give the newest version that has the file', () => {
+    const versions = {
+      '20260101_13:00': { items: { 'root.tar.xz': item('images/a/1.tar.xz') } },
+      '20260103_13:00': { items: { 'lxd.tar.xz': item('images/a/lxd.tar.xz', { ftype: 'lxd.tar.xz' }) } },
+      '20260102_13:00': { items: { root: item('images/a/2.tar.xz') } },
+    }
+    expect(findStreamItem(list(versions), `${base}/`, query)).to.deep.equal({
+      url: `${base}/images/a/2.tar.xz`,
+      sha256,
+      sizeBytes: 5,
+      version: '20260102_13:00',
+    })
+  })
+
+  for (const [name, text, code] of [
+    ['no JSON', '<html>', 'image_server_invalid'],
+    ['no products', '{}', 'image_server_invalid'],
+    ['another shape', list([] as never).replace('[]', '7'), 'image_server_invalid'],
+    ['another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
+    ['no version', list({}), 'release_missing'],
+    [
+      'a name of every object',
+      JSON.stringify({ products: { constructor: { versions: {} } } }),
+      'release_missing',
+    ],
+    ['no checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
+    ['a short checksum', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
+    ['a path above', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
+    ['an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
+    ['another server', list({ 1: { items: { a: item('https://evil.example/a') } } }), 'image_server_invalid'],
+    [
+      'another server, shortly',
+      list({ 1: { items: { a: item('//evil.example/a') } } }),
+      'image_server_invalid',
+    ],
+  ] as const)
+    it(`are refused: ${name}`, () => expect(codeOf(text)).to.equal(code))
+})

@@ -1,0 +1,85 @@
+import { Type, type Static } from 'typebox'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { BerthError } from '../../../shared/errors.js'
+
+/** A file that a server of images offers. */
+export interface StreamItem {
+  readonly url: string
+  readonly sha256: string
+  readonly sizeBytes: number
+  /** As the server names it; later ones sort behind. */
+  readonly version: string
+}
+
+export interface StreamQuery {
+  /** As in `debian:bookworm:amd64:default`. */
+  readonly distro: string
+  readonly release: string
+  readonly arch: string
+  readonly variant: string
+  /** Kind of file, e.g. `root.tar.xz` or `disk-kvm.img`. */
+  readonly fileType: string
+}
+
+const ItemSchema = Type.Object({
+  ftype: Type.String(),
+  path: Type.String({ maxLength: 1000 }),
+  sha256: Type.Optional(Type.String()),
+  size: Type.Optional(Type.Number()),
+})
+const ProductsSchema = Type.Object({
+  products: Type.Record(
+    Type.String(),
+    Type.Object({
+      versions: Type.Record(Type.String(), Type.Object({ items: Type.Record(Type.String(), ItemSchema) })),
+    }),
+  ),
+})
+const isProducts = new Ajv2020().compile<Static<typeof ProductsSchema>>(ProductsSchema)
+
+/**
+ * The newest version of an image, from the text of a server's `streams/v1/images.json`.
+ * @param base URL of the server; what is offered is on it, whatever the text says
+ * @throws {BerthError} `image_server_invalid`, or `release_missing`
+ * Source: Ubuntu's simplestreams as images.linuxcontainers.org has it
+ */
+export function findStreamItem(text: string, base: string, query: StreamQuery): StreamItem {
+  const { products } = parseProducts(text)
+  const name = [query.distro, query.release, query.arch, query.variant].join(':')
+  const versions = Object.entries(Object.hasOwn(products, name) ? (products[name]?.versions ?? {}) : {})
+  for (const [version, { items }] of versions.sort(([a], [b]) => (a < b ? 1 : -1))) {
+    const item = Object.values(items).find(({ ftype }) => ftype === query.fileType)
+    if (!item) continue
+    if (!/^[0-9a-f]{64}$/i.test(item.sha256 ?? '')) throw invalid(`${name} has no SHA-256`)
+    return {
+      url: resolveOn(base, item.path),
+      sha256: item.sha256 ?? '',
+      sizeBytes: item.size ?? 0,
+      version,
+    }
+  }
+  throw new BerthError('unavailable', 'release_missing', `${base} has no ${query.fileType} of ${name}`)
+}
+
+function parseProducts(text: string): Static<typeof ProductsSchema> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw invalid('no JSON', cause)
+  }
+  if (!isProducts(value)) throw invalid('no list of products')
+  return value
+}
+
+/** Paths are relative: one that leads to another server, or above the base, is refused. */
+function resolveOn(base: string, path: string): string {
+  const root = `${base.replace(/\/+$/, '')}/`
+  const url = new URL(path, root).href
+  if (!url.startsWith(root)) throw invalid(`a path leads elsewhere: ${path.slice(0, 200)}`)
+  return url
+}
+
+function invalid(message: string, cause?: unknown): BerthError {
+  return new BerthError('unavailable', 'image_server_invalid', `the server's list: ${message}`, { cause })
+}

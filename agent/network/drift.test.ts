@@ -1,0 +1,64 @@
+import { expect } from 'chai'
+import { Drift } from './drift.js'
+import { InTurn } from './in-turn.js'
+import { KnownGuests } from './known-guests.js'
+
+describe('drift of a part of the host', () => {
+  const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
+
+  it('is due before the first look, not after it', async () => {
+    const drift = new Drift(60_000)
+    expect(drift.isDue).to.equal(true)
+    await look(drift)
+    expect(drift.isDue).to.equal(false)
+  })
+
+  it('is due again once noted, also during a look, or when the look failed', async () => {
+    const drift = new Drift(60_000)
+    await drift.look(() => Promise.resolve(drift.note()))
+    expect(drift.isDue).to.equal(true)
+    await look(drift)
+    await drift.look(() => Promise.reject(new Error('no'))).catch(() => undefined)
+    expect(drift.isDue).to.equal(true)
+  })
+
+  it('is always due where nothing tells of changes', async () => {
+    const drift = new Drift(0)
+    await look(drift)
+    expect(drift.isDue).to.equal(true)
+  })
+})
+
+describe('work in turn', () => {
+  it('goes on after a failure, which is told with its step', async () => {
+    const turns = new InTurn()
+    const done: string[] = []
+    const failed = turns
+      .run('first', () => Promise.reject(new Error('refused')))
+      .catch((e: Error) => e.message)
+    const after = turns.run('second', () => Promise.resolve(void done.push('second')))
+    expect(await failed).to.equal('first')
+    await Promise.all([after, turns.settled()])
+    expect(done).to.deep.equal(['second'])
+  })
+})
+
+describe('known guests', () => {
+  const guest = (uuid: string): never => ({ uuid }) as never
+
+  it('one that was detached stays away while the journal has it, and comes back with a new attachment', () => {
+    const known = new KnownGuests()
+    known.replace([guest('a'), guest('b')])
+    known.detach('a')
+    expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['b'])
+    known.attach(guest('a'))
+    expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
+  })
+
+  it('one that the journal forgot is no more detached', () => {
+    const known = new KnownGuests()
+    known.detach('a')
+    known.replace([])
+    expect(known.replace([guest('a')])).to.have.length(1)
+  })
+})

@@ -1,0 +1,81 @@
+import { expect } from 'chai'
+import type { AddressBook, Rules, Shaper, WantedNetwork } from './contract.js'
+import { HostNetwork } from './host-network.js'
+
+describe('the network as one', () => {
+  const guest: WantedNetwork = {
+    ...{ uuid: 'u1', device: 'bt1', mac: '02:be:0a:40:00:02', ipv4: '10.64.0.2', portMappings: [] },
+    ...{ publicIpv4s: [], ipv6Addresses: [], downMbps: 10, upMbps: 0 },
+  }
+  let calls: string[]
+  let failing: string
+  let network: HostNetwork
+
+  /** Each part tells what it is asked, and what it repaired. */
+  function part(name: string): never {
+    const answer = (method: string) => (): Promise<string[]> => {
+      calls.push(`${name} ${method}`)
+      return failing === name ? Promise.reject(new Error(`no ${name}`)) : Promise.resolve([`${name} mended`])
+    }
+    const listen = (listener: () => void): void => listener()
+    return {
+      ...{ attach: answer('attach'), detach: answer('detach'), ensure: answer('ensure') },
+      ...{ apply: answer('apply'), remove: answer('remove'), close: answer('close') },
+      ...{ onForeignChange: listen, onLinks: listen, warnings: [name] },
+    } as never
+  }
+
+  beforeEach(() => {
+    calls = []
+    failing = ''
+    const [rules, addresses, shaper]: [Rules, AddressBook, Shaper] = [
+      part('rules'),
+      part('addresses'),
+      part('rates'),
+    ]
+    network = new HostNetwork(rules, addresses, shaper)
+  })
+
+  const messageOf = (work: Promise<unknown>): Promise<string> =>
+    work.then(String, (error: Error) => error.message)
+
+  it('rules stand before what brings packets, and go after it', async () => {
+    await network.attach(guest)
+    await network.detach(guest)
+    expect(calls).to.deep.equal([
+      ...['rules attach', 'addresses attach', 'rates apply'],
+      ...['addresses detach', 'rules detach', 'rates remove'],
+    ])
+  })
+
+  it('a change of one part asks that part alone', async () => {
+    await network.attach(guest, ['rates'])
+    await network.attach(guest, ['addresses', 'rules'])
+    await network.ensure([guest], ['rates'])
+    expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
+  })
+
+  it('without rules nothing else is brought', async () => {
+    failing = 'rules'
+    expect(await messageOf(network.attach(guest))).to.equal('no rules')
+    expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
+    expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
+  })
+
+  it('addresses that fail do not keep rates from being compared; what was repaired is told next time', async () => {
+    failing = 'addresses'
+    expect(await messageOf(network.ensure([guest]))).to.equal('addresses and rates')
+    expect(calls).to.include('rates ensure')
+    failing = ''
+    expect(await network.ensure([guest], ['addresses'])).to.deep.equal([
+      ...['rules mended', 'rates mended', 'addresses mended'],
+    ])
+  })
+
+  it('tells which part was disturbed, and what harms any', () => {
+    const told: string[] = []
+    network.onDisturbed((name) => told.push(name))
+    expect(told).to.deep.equal(['rules', 'rates'])
+    expect(network.warnings).to.deep.equal(['rules', 'addresses'])
+  })
+})

@@ -1,0 +1,81 @@
+import { toBerthError } from '../../shared/errors.js'
+import type {
+  AddressBook,
+  AddressOrder,
+  ByteCounters,
+  GuestNetwork,
+  Network,
+  NetworkPart,
+  Rules,
+  Shaper,
+  WantedNetwork,
+} from './contract.js'
+import type { Ipv6Plan } from './addresses/plan-ipv6.js'
+import type { Ipv6Prefix } from './addresses/pool.js'
+
+const everything: readonly NetworkPart[] = ['rules', 'addresses', 'rates']
+
+/** The network made of its parts, each of which does one thing at a time: see contract.ts. */
+export class HostNetwork implements Network {
+  /** Repaired, but not told yet, since another part failed. */
+  readonly #repaired: string[] = []
+
+  constructor(
+    private readonly rules: Rules,
+    private readonly addresses: AddressBook,
+    private readonly shaper: Shaper,
+  ) {}
+
+  choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'> {
+    return this.addresses.choose(order)
+  }
+
+  async attach(guest: WantedNetwork, parts = everything): Promise<void> {
+    if (parts.includes('rules')) await this.rules.attach(guest)
+    if (parts.includes('addresses')) await this.addresses.attach(guest)
+    if (parts.includes('rates')) await this.shaper.apply(guest)
+  }
+
+  async detach(guest: GuestNetwork): Promise<void> {
+    await this.addresses.detach(guest)
+    await this.rules.detach(guest)
+    await this.shaper.remove(guest.device)
+  }
+
+  /** Addresses have nothing to do with what is wrong with rates. */
+  async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
+    if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
+    const results = await Promise.allSettled([
+      parts.includes('addresses') ? this.addresses.ensure(guests) : [],
+      parts.includes('rates') ? this.shaper.ensure(guests) : [],
+    ])
+    for (const result of results) if (result.status === 'fulfilled') this.#repaired.push(...result.value)
+    for (const result of results)
+      if (result.status === 'rejected') throw toBerthError(result.reason, 'addresses and rates')
+    return this.#repaired.splice(0)
+  }
+
+  readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
+    return this.rules.readCounters()
+  }
+
+  get warnings(): readonly string[] {
+    return [...this.rules.warnings, ...this.addresses.warnings]
+  }
+
+  onDisturbed(listener: (part: 'rules' | 'rates') => void): void {
+    this.rules.onForeignChange(() => listener('rules'))
+    this.shaper.onLinks(() => listener('rates'))
+  }
+
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    return this.addresses.readIpv6(configured, held)
+  }
+
+  /** Rates before rules, so that nothing is asked of what has ended. */
+  async close(): Promise<void> {
+    await this.addresses.close()
+    await this.shaper.close()
+    await this.rules.close()
+  }
+}

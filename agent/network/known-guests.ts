@@ -1,0 +1,40 @@
+import type { GuestNetwork } from './contract.js'
+
+/** Guests as told last. One that was detached is still in the journal until it is deleted, and is none of them. */
+export class KnownGuests {
+  #guests = new Map<string, GuestNetwork>()
+  readonly #detached = new Set<string>()
+
+  find(uuid: string): GuestNetwork | undefined {
+    return this.#guests.get(uuid)
+  }
+
+  list(): GuestNetwork[] {
+    return [...this.#guests.values()]
+  }
+
+  attach(guest: GuestNetwork): void {
+    this.#detached.delete(guest.uuid)
+    this.#guests.set(guest.uuid, guest)
+  }
+
+  detach(uuid: string): void {
+    this.#detached.add(uuid)
+    this.#guests.delete(uuid)
+  }
+
+  /** After an attachment that was refused: the guest as it was before. */
+  putBack(uuid: string, before: GuestNetwork | undefined): void {
+    if (before) this.#guests.set(uuid, before)
+    else this.#guests.delete(uuid)
+  }
+
+  /** @param journaled all guests of the journal. @returns those that are not being deleted */
+  replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
+    const uuids = new Set(journaled.map(({ uuid }) => uuid))
+    for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)
+    const guests = journaled.filter(({ uuid }) => !this.#detached.has(uuid))
+    this.#guests = new Map(guests.map((guest) => [guest.uuid, guest]))
+    return guests
+  }
+}

@@ -1,0 +1,60 @@
+import { isIP } from 'node:net'
+import { mergeCidr } from 'cidr-tools'
+import { parseCidrOrAddress } from '../../../shared/addresses.js'
+import { invalidField } from '../../../shared/errors.js'
+import { chain, rule, set, type Item } from './plan-items.js'
+
+/** Where guests do not get to. Entries are canonical addresses and CIDRs of both families. */
+export interface ClosedPlan {
+  readonly closed: readonly string[]
+  /** Name servers of guests: where one is closed, its port 53 is not. */
+  readonly resolvers: readonly string[]
+}
+
+/**
+ * Canonical entries of `network.closed_destinations`.
+ * @throws {BerthError} `invalid_field`
+ */
+export function parseClosed(entries: readonly string[]): string[] {
+  const field = 'network.closed_destinations'
+  return entries.map((entry) => {
+    const range = parseCidrOrAddress(entry)
+    if (!range) throw invalidField(field, `${field}: ${entry} is no address and no CIDR`)
+    return range.text
+  })
+}
+
+const sides = [
+  // A router forwards nothing to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6); the kernel does so in IPv4.
+  { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', version: 4 },
+  { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', version: 6 },
+] as const
+
+/**
+ * The host's cloud tells the host's user data and credentials to whoever asks in its name, at addresses that are
+ * link-local or of nobody's network. Some answer names at the same address. What the other side opened may be answered.
+ */
+export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
+  const reaching = 'ct direction original'
+  return [
+    chain('closed'),
+    ...sides.flatMap(({ ip, type, suffix, always, version }) => {
+      const body = (elements: readonly string[]): string =>
+        `type ${type}; flags interval; elements = { ${elements.join(', ')} };`
+      const of = (entries: readonly string[]): string[] =>
+        entries.filter((entry) => isIP(entry.split('/')[0] ?? '') === version)
+      const names = of(resolvers)
+      return [
+        set(`closed${suffix}`, body(mergeCidr([always, ...of(closed)]))),
+        ...(names.length === 0
+          ? []
+          : [
+              set(`resolvers${suffix}`, body(mergeCidr(names))),
+              rule('closed', `${ip} daddr @resolvers${suffix} meta l4proto { tcp, udp } th dport 53 return`),
+            ]),
+        rule('from_guest', `${ip} daddr @closed${suffix} ${reaching} jump closed`),
+      ]
+    }),
+    rule('closed', 'drop'),
+  ]
+}

@@ -1,0 +1,263 @@
+import { mkdir, readdir, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError, conflict } from '../../shared/errors.js'
+import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
+import { exchangeSubvolumes, snapshotSubvolume, type ExchangeResult } from '../host/btrfs-ioctl.js'
+import { exists } from '../host/mount.js'
+import { CommandError } from '../host/process.js'
+import { Bounds } from './bounds.js'
+import { storageError } from './errors.js'
+import type { Pool } from './pool.js'
+import type { Trash } from './trash.js'
+
+const uuid = new RegExp(uuidPattern)
+const template = new RegExp(templateIdPattern)
+const snapshotId = /^[a-z0-9][a-z0-9-]{0,62}$/
+const nextSuffix = '.next'
+
+/** What a volume is a clone of. */
+export type VolumeSource = { readonly templateId: string } | { readonly snapshot: string }
+
+export interface SnapshotTaken {
+  /** False: it was there already. */
+  readonly made: boolean
+  /** What counted for the guest's bound right after, docs/decisions/0130; undefined where quotas have no figure. */
+  readonly sizeBytes: number | undefined
+}
+
+/**
+ * Guests' volumes: one subvolume each, whatever the driver makes of it, a root filesystem or the place of a disk image.
+ * Every method is safe to repeat, after a kill at any point too, and says what it found; what is to be done, and whether
+ * the guest may run meanwhile, is the caller's to know. Limits are in bytes, 0 is none.
+ */
+export class Volumes {
+  readonly #pool: Pool
+  readonly #trash: Trash
+  readonly #bounds: Bounds
+  /** Guests that a subvolume is being made for: their groups stay. */
+  readonly #inWork = new Map<string, number>()
+
+  constructor(pool: Pool, trash: Trash) {
+    this.#pool = pool
+    this.#trash = trash
+    this.#bounds = new Bounds(pool)
+  }
+
+  /** Says nothing about whether it is there. @throws {BerthError} `invalid_field` */
+  pathOf(guest: string): string {
+    return join(this.#pool.guests, checkUuid(guest))
+  }
+
+  /** Of the volume that `exchange` puts in place of the guest's. */
+  nextPathOf(guest: string): string {
+    return `${this.pathOf(guest)}${nextSuffix}`
+  }
+
+  /** The guest's volume from a template's image; one that is there is kept, and bounded anew. */
+  async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
+    const path = this.pathOf(guest)
+    await this.#working(guest, `clone ${templateId} for ${guest}`, async () => {
+      const found = await exists(path)
+      const made = !found && (await this.#make(guest, guest, { source: { templateId }, limitBytes }))
+      if (!made) await this.#bounds.set(guest, path, limitBytes)
+    })
+  }
+
+  /** A new volume beside the guest's, for `exchange`; it takes the place of one that was prepared before. */
+  async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
+    await this.#working(guest, `prepare a volume for ${guest}`, async () => {
+      do await this.discardNext(guest)
+      while (!(await this.#make(guest, `${guest}${nextSuffix}`, { source, limitBytes })))
+    })
+  }
+
+  /** @returns whether there was one */
+  async discardNext(guest: string): Promise<boolean> {
+    const path = this.nextPathOf(guest)
+    const found = await exists(path)
+    if (found) await this.#trash.discard(path)
+    return found
+  }
+
+  /**
+   * The prepared volume becomes the guest's, in one step that is on the disk when this returns: whenever the agent or
+   * the power goes, the guest has the one or the other. Then the old one goes to the trash. The guest may not run.
+   * @returns `done`: it was exchanged by an earlier call; `nothing`: there is no prepared volume, nor an old one
+   */
+  async exchange(guest: string): Promise<ExchangeResult> {
+    return this.#working(guest, `exchange the volume of ${guest}`, async () => {
+      const names = { current: checkUuid(guest), next: `${guest}${nextSuffix}` }
+      const result = await exchangeSubvolumes(this.#pool.guests, names)
+      this.#bounds.forget(guest)
+      await this.discardNext(guest)
+      return result
+    })
+  }
+
+  /** The guest's volume is as when the snapshot was taken; fails before it is touched. It may not run. */
+  async restore(guest: string, snapshot: string, limitBytes: number): Promise<void> {
+    await this.prepare(guest, { snapshot }, limitBytes)
+    await this.exchange(guest)
+  }
+
+  /**
+   * Read-only, as the volume is at this moment: what a power loss now would leave, unless the caller froze the guest.
+   * @param id of letters, digits and `-`, of the guest's own
+   * @throws {BerthError} `volume_missing`, `storage_full`
+   */
+  async snapshot(guest: string, id: string): Promise<SnapshotTaken> {
+    const made = await this.#working(guest, `snapshot ${id} of ${guest}`, async () => {
+      if (await exists(this.snapshotPathOf(guest, id))) return false
+      if (!(await exists(this.pathOf(guest)))) throw conflict('volume_missing', 'the guest has no disk')
+      const directory = this.#snapshotsOf(guest)
+      await mkdir(directory, { recursive: true, mode: 0o700 })
+      const target = { directory, name: id, readOnly: true }
+      await snapshotSubvolume(this.pathOf(guest), target, this.#bounds.findGroup(guest))
+      return true
+    })
+    return { made, sizeBytes: (await this.#bounds.usage([guest])).get(guest) }
+  }
+
+  /** Ids of the guest's snapshots. */
+  async listSnapshots(guest: string): Promise<string[]> {
+    return (await namesIn(this.#snapshotsOf(guest))).filter((name) => snapshotId.test(name))
+  }
+
+  /** Volumes that were restored from it keep what they share. @returns whether it was there */
+  async deleteSnapshot(guest: string, id: string): Promise<boolean> {
+    const found = await exists(this.snapshotPathOf(guest, id))
+    if (found) await this.#destroySnapshots(guest, [id])
+    return found
+  }
+
+  /** @throws {BerthError} `invalid_field` */
+  snapshotPathOf(guest: string, id: string): string {
+    if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not an id: ${id}`)
+    return join(this.#snapshotsOf(guest), id)
+  }
+
+  async resize(guest: string, limitBytes: number): Promise<void> {
+    await this.#bounds.set(guest, this.pathOf(guest), limitBytes)
+  }
+
+  /** All that the pool has of the guest; the volume comes last, so that it is known as long as something is there. */
+  async remove(guest: string): Promise<void> {
+    const path = this.pathOf(guest)
+    this.#bounds.forget(guest)
+    const snapshots = await this.listSnapshots(guest)
+    if (snapshots.length > 0) await this.#destroySnapshots(guest, snapshots)
+    await this.discardNext(guest)
+    if (await exists(path)) await this.#trash.discard(path)
+  }
+
+  /** Guests that the pool has anything of. */
+  async list(): Promise<string[]> {
+    const [volumes, snapshots] = await Promise.all([
+      namesIn(this.#pool.guests),
+      namesIn(this.#pool.snapshots),
+    ])
+    const guests = [...volumes.map((name) => name.replace(/\.next$/, '')), ...snapshots]
+    return [...new Set(guests)].filter((name) => uuid.test(name))
+  }
+
+  /** Bytes that count for the bound, by guest. */
+  async usage(): Promise<Map<string, number>> {
+    return this.#bounds.usage(await this.#listVolumes())
+  }
+
+  /**
+   * Sets every bound that is not as told: one changed right before a power loss may be the old one. Converged, it
+   * starts no process.
+   * @returns the guests whose bound was wrong
+   */
+  async ensureLimits(limits: ReadonlyMap<string, number>): Promise<string[]> {
+    const guests = await this.#listVolumes()
+    const found = await this.#bounds.limits(guests)
+    const wrong = guests.filter((guest) => limits.has(guest) && found.get(guest) !== limits.get(guest))
+    for (const guest of wrong) await this.resize(guest, limits.get(guest)!)
+    return wrong
+  }
+
+  /** Empties the trash and removes what deleted guests left of quotas; for starts and now and then. */
+  async sweep(): Promise<void> {
+    await this.#trash.sweep()
+    const inWork = [...this.#inWork.keys()] // those that begin after the list are in the next look
+    await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
+  }
+
+  /** @returns false: there is one by now, the last that a killed agent's command did */
+  async #make(
+    guest: string,
+    name: string,
+    { source, limitBytes }: { source: VolumeSource; limitBytes: number },
+  ): Promise<boolean> {
+    const target = { directory: this.#pool.guests, name, readOnly: false }
+    const group = this.#bounds.findGroup(guest, limitBytes)
+    try {
+      await snapshotSubvolume(await this.#findSource(guest, source), target, group)
+    } catch (error) {
+      if (error instanceof CommandError && error.stderr === 'File exists\n') return false
+      throw error
+    }
+    // With classic quotas a snapshot gets the bounds of its source, whatever it is told (btrfs_qgroup_inherit()).
+    if (!group) await this.#bounds.set(guest, join(this.#pool.guests, name), limitBytes)
+    return true
+  }
+
+  async #findSource(guest: string, source: VolumeSource): Promise<string> {
+    if ('snapshot' in source) {
+      const path = this.snapshotPathOf(guest, source.snapshot)
+      if (await exists(path)) return path
+      throw conflict('snapshot_missing', `the guest has no snapshot ${source.snapshot} on this host`)
+    }
+    const { templateId } = source
+    const path = join(this.#pool.images, templateId)
+    if (template.test(templateId) && (await exists(path))) return path
+    throw conflict('image_missing', `no image of template ${templateId} on this host`)
+  }
+
+  async #destroySnapshots(guest: string, ids: readonly string[]): Promise<void> {
+    const directory = this.#snapshotsOf(guest)
+    await this.#trash.destroy(directory, ids)
+    await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY') throw error
+    })
+  }
+
+  /** Those whose names are a guest's: what is beside is not counted twice. */
+  async #listVolumes(): Promise<string[]> {
+    return (await namesIn(this.#pool.guests)).filter((name) => uuid.test(name))
+  }
+
+  #snapshotsOf(guest: string): string {
+    return join(this.#pool.snapshots, checkUuid(guest))
+  }
+
+  /** Keeps the guest's group while a member is on its way, and tells a full pool from a fault. */
+  async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
+    this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
+    try {
+      return await work()
+    } catch (error) {
+      throw storageError(error, what)
+    } finally {
+      const left = this.#inWork.get(guest)! - 1
+      if (left === 0) this.#inWork.delete(guest)
+      else this.#inWork.set(guest, left)
+    }
+  }
+}
+
+function checkUuid(guest: string): string {
+  if (!uuid.test(guest)) throw new BerthError('invalid', 'invalid_field', `not a uuid: ${guest}`)
+  return guest
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}

@@ -1,0 +1,137 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { setLimit } from '../../agent/host/btrfs.js'
+import { unpackArchive } from '../../agent/images/sources/unpack.js'
+import { openPool, type Pool } from '../../agent/storage/pool.js'
+import { scratchDirectory, testStorage } from '../support/scratch.js'
+import { sh } from '../support/sh.js'
+import { waitFor } from '../support/wait.js'
+
+const generator = fileURLToPath(new URL('../support/hostile-archives.py', import.meta.url))
+const never = new AbortController().signal
+const mib = 1024 ** 2
+const hostIdBase = 4_000_000_000
+
+describe('archives of root filesystems', function () {
+  this.timeout(120_000)
+  const scratch = scratchDirectory('btest-archives')
+  const canary = `${scratch.path}/outside/btest-canary`
+  const archives = `${scratch.path}/archives`
+  let pool: Pool
+  let next = 0
+
+  before(async () => {
+    pool = await openPool(testStorage(scratch.path, 2))
+    mkdirSync(`${scratch.path}/outside`)
+    writeFileSync(canary, 'untouched')
+    execFileSync('python3', [generator, archives, canary])
+  })
+  after(() => scratch.wipe())
+
+  /** An empty subvolume that holds so much. */
+  async function target(bytes: number): Promise<string> {
+    const path = join(pool.images, `.unpacked-${next++}`)
+    sh('btrfs', '-q', 'subvolume', 'create', path)
+    await setLimit(path, bytes)
+    return path
+  }
+  const unpack = (archive: string, path: string): Promise<string> =>
+    unpackArchive({ archive, target: path, hostIdBase }, never).then(
+      () => 'done',
+      (error: { code?: string; message: string }) => error.code ?? error.message,
+    )
+  /** What an archive could have changed. */
+  const outside = (): unknown => ({
+    canary: readFileSync(canary, 'utf8'),
+    beside: readdirSync(`${scratch.path}/outside`),
+    mode: statSync(`${scratch.path}/outside`).mode,
+    links: statSync(canary).nlink,
+    planted: ['/', '/etc', '/dev', '/tmp', '/mnt', '/var/tmp', '/proc/self/cwd'].filter(
+      (place) => existsSync(`${place}/${basename(canary)}`) || existsSync(`${place}/${basename(canary)}.d`),
+    ),
+    modes: ['/etc', '/dev', '/sys'].map((place) => statSync(place).mode),
+  })
+
+  it('that are hostile change nothing outside, and end within their bound', async () => {
+    const names = readdirSync(archives)
+    expect(names).to.have.length.of.at.least(60)
+    const before = outside()
+    const answers = new Map<string, string>()
+    for (const name of names) {
+      const path = await target(16 * mib)
+      answers.set(name, await unpack(join(archives, name), path))
+      expect(outside(), name).to.deep.equal(before)
+      expect(lstatSync(path).isDirectory(), name).to.equal(true)
+      // Anybody may make 0:0, which is no device (overlayfs marks with it what was deleted).
+      const devices = sh('find', path, '(', '-type', 'b', '-o', '-type', 'c', ')', '!', '-name', 'whiteout')
+      expect(devices, name).to.equal('')
+    }
+    for (const [name, answer] of answers)
+      expect(['done', 'image_invalid', 'image_too_large'], name).to.include(answer)
+    const answersOf = (pattern: RegExp): Set<string> =>
+      new Set([...answers].filter(([name]) => pattern.test(name)).map(([, answer]) => answer))
+    expect([...answersOf(/^bomb-of-(zeros|files)/)]).to.deep.equal(['image_too_large'])
+    expect([...answersOf(/^(cut|garbage|text|zip|elf)/)]).to.deep.equal(['image_invalid'])
+    expect([...answersOf(/^device-(null|mem|loop)$/)]).to.deep.equal(['image_invalid'])
+  })
+
+  it('that are right keep owners, modes, capabilities and links; /dev is left out', async () => {
+    const source = `${scratch.path}/source`
+    for (const directory of ['bin', 'dev', 'etc', 'home/user'])
+      mkdirSync(join(source, directory), { recursive: true })
+    writeFileSync(join(source, 'bin/su'), 'su')
+    writeFileSync(join(source, 'bin/ping'), 'ping')
+    writeFileSync(join(source, 'home/user/file'), 'theirs')
+    sh('chmod', '4755', join(source, 'bin/su'))
+    sh('setcap', 'cap_net_raw+ep', join(source, 'bin/ping'))
+    sh('chown', '-R', '1000:1001', join(source, 'home/user'))
+    sh('ln', '-s', '/etc/passwd', join(source, 'etc/link'))
+    sh('mknod', join(source, 'dev/null'), 'c', '1', '3')
+    for (const [option, suffix] of [
+      ['--zstd', 'zst'],
+      ['--xz', 'xz'],
+      ['--gzip', 'gz'],
+      ['--bzip2', 'bz2'],
+      ['', 'tar'],
+    ] as const) {
+      const archive = `${scratch.path}/right.${suffix}`
+      sh(
+        'tar',
+        '--create',
+        '--xattrs',
+        '--xattrs-include=*',
+        `--file=${archive}`,
+        ...(option ? [option] : []),
+        '-C',
+        source,
+        '.',
+      )
+      const path = await target(64 * mib)
+      expect(await unpack(archive, path)).to.equal('done')
+      expect(lstatSync(join(path, 'bin/su')).mode & 0o7777).to.equal(0o4755)
+      expect(lstatSync(join(path, 'bin/su')).uid).to.equal(0)
+      expect(lstatSync(join(path, 'home/user/file'))).to.include({ uid: 1000, gid: 1001 })
+      expect(sh('getcap', join(path, 'bin/ping'))).to.match(/cap_net_raw=ep/)
+      expect(sh('readlink', join(path, 'etc/link'))).to.equal('/etc/passwd\n')
+      expect(readdirSync(join(path, 'dev'))).to.deep.equal([])
+    }
+  })
+
+  it('that are being unpacked end with their order, and all that they started', async () => {
+    const stop = new AbortController()
+    const path = await target(1024 * mib)
+    const archive = `${scratch.path}/long.tar`
+    const header =
+      'import sys,tarfile; i = tarfile.TarInfo("zeros"); i.size = 20 << 30; sys.stdout.buffer.write(i.tobuf())'
+    writeFileSync(archive, execFileSync('python3', ['-c', header]))
+    sh('truncate', '--size=21G', archive)
+    const work = unpackArchive({ archive, target: path, hostIdBase }, stop.signal)
+    await waitFor(() => readdirSync(path).length > 0, { what: 'tar to begin' })
+    stop.abort(new Error('canceled'))
+    expect(await work.catch((error: Error) => error.message)).to.equal('canceled')
+    await waitFor(() => !sh('ps', '-eo', 'args').includes(archive), { what: 'its processes to end' })
+  })
+})
