@@ -2,11 +2,7 @@ import { Server, type ServerWritableStream } from '@grpc/grpc-js'
 import { randomUUID } from 'node:crypto'
 import { bind } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
-import {
-  Guest,
-  GuestStatus,
-  Virtualization,
-} from '../../proto/gen/berth/agent/v1/guest.js'
+import { Guest, GuestStatus, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import {
@@ -84,7 +80,50 @@ export class WatchHost {
   }
 
   #operations(): OperationServiceServer {
-    function sampleMetrics(): HostMetrics {
+    const refuse = (_call: unknown, callback: (error: Error) => void): void =>
+      callback(new Error('not simulated'))
+    return {
+      ...{ getOperation: refuse, cancelOperation: refuse, removeOperation: refuse },
+      submitOperation: (call, callback) => callback(null, this.#create(call.request)),
+    }
+  }
+
+  #create({ operationId, order, requestedBy }: SubmitOperationRequest): SubmitOperationResponse {
+    if (order?.$case !== 'create') throw new Error('only creations are simulated')
+    const { id, uuid, name, spec } = order.value
+    const limits = spec?.limits ? { limits: spec.limits } : {}
+    const status = GuestStatus.GUEST_STATUS_CREATING
+    const guest = this.#set({ ...seedGuest(id), ...limits, uuid, name, status })
+    const operation = Operation.fromPartial({
+      ...{ id: operationId, action: 'create', requestedBy, createdAtMs: Date.now() },
+      ...{ subject: { kind: 'guest', id: uuid, name, number: id } },
+      ...{ status: OperationStatus.OPERATION_STATUS_RUNNING, revision: ++this.#revision },
+    })
+    this.#send(this.#revision, { $case: 'operation', value: operation })
+    return { operation, guest, revision: this.#revision, sshPassword: 'Simulated1' }
+  }
+
+  #set(guest: Guest): Guest {
+    const value = { ...guest, revision: ++this.#revision }
+    this.#guests.set(value.uuid, value)
+    this.#send(value.revision, { $case: 'guest', value })
+    return value
+  }
+
+  #send(revision: number, event: Event): void {
+    for (const watcher of this.#watchers) watcher.write({ revision, event })
+  }
+
+  #describe(): HostDescription {
+    return HostDescription.fromPartial({
+      ...{ hostId: this.hostId, version: '0.1.0', hostname: `sim-${this.hostId}`, kernel: '6.1.0', capacity },
+      capabilities: { lxc: true, storage: 'btrfs', cgroupVersion: 2, lxcfs: true },
+      ...{ bootId: this.#epoch, startedAtMs: Date.now(), timeZone: 'UTC' },
+    })
+  }
+}
+
+function sampleMetrics(): HostMetrics {
   return HostMetrics.fromPartial({
     ...{ cpuUsagePct: Math.random() * 100, ramTotalMb: 8_388_608, ramUsedMb: 2048, diskTotalGb: 65_536 },
     ...{ load1: 0.5, load5: 0.4, load15: 0.3, publicIpv4: '192.0.2.10', publicIpv4Interface: 'eth0' },
