@@ -81,7 +81,7 @@ describe('the HTTP protocol', () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)
-    for (const path of optionalBodies('absent'))
+    for (const path of await optionalBodies('absent'))
       for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded'])
         for (const body of ['[]', '', '{}']) {
           const reply = await gateway.request('POST', path, { body, headers: { 'content-type': type } })
@@ -92,7 +92,7 @@ describe('the HTTP protocol', () => {
   it('refuses what is no JSON object where a body may be absent, and does nothing', async () => {
     const unusable = ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json at all', 'force=true']
     const cut = ['{"force":', '{"ipv6_count":3', `{"force":${'['.repeat(100)}${']'.repeat(100)}}`]
-    for (const path of optionalBodies('bodies'))
+    for (const path of await optionalBodies('bodies'))
       for (const body of [...unusable, ...cut]) {
         const reply = await gateway.request('POST', path, { body })
         expect([reply.status, reply.body.code], `${path} ${body}`).to.deep.equal([400, 'invalid_json'])
@@ -104,8 +104,8 @@ describe('the HTTP protocol', () => {
   })
 
   /** Of a container of their own. */
-  function optionalBodies(name: string): string[] {
-    gateway.fleet.addGuest({ name })
+  async function optionalBodies(name: string): Promise<string[]> {
+    await gateway.fleet.addGuest({ name })
     return ['stop', 'restart', 'ipv6'].map((action) => `/containers/${name}/${action}`)
   }
 

@@ -24,6 +24,8 @@ const facts: HostFacts = {
     { interface: 'eth0', address: '198.51.100.5', prefixLength: 24 },
   ],
   readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '198.51.100.254' }, ipv6: route6 }),
+  listIpv6: () => [],
+  listAddresses: () => [],
   probe: async () => new Map(),
 }
 /** A /64 on the uplink, which guests use unless another is set. */
