@@ -40,6 +40,14 @@ export const AgentConfigSchema = Type.Object(
           object,
         ),
         /**
+         * Interfaces that IPv6 prefixes are found on, and that a pool belongs on which names none, where the default
+         * route leads there; empty: those of the host's hardware, with bonds and VLANs of it.
+         */
+        uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
+          default: [],
+          maxItems: 16,
+        }),
+        /**
          * Addresses and CIDRs that no guest reaches, but name servers of the host there: where clouds tell hosts their
          * user data and credentials. Beside those that are link-local, which no guest reaches in any case.
          */

@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 
 const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
+const requests = (value: number) => Type.Integer({ minimum: 0, maximum: 1000000, default: value })
 const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:\\d{1,5}$' })
 
 /** gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
@@ -38,6 +39,24 @@ export const GatewayConfigSchema = Type.Object(
         max_body_bytes: Type.Integer({ minimum: 1024, maximum: 67108864, default: 1048576 }),
         /** Addresses or CIDRs of proxies whose forwarded-for headers count. */
         trusted_proxies: Type.Array(Type.String(), { default: [] }),
+        metrics: Type.Union(
+          (['loopback_or_key', 'loopback', 'key'] as const).map((word) => Type.Literal(word)),
+          { default: 'loopback_or_key' },
+        ),
+      },
+      object,
+    ),
+    /** Requests allowed of each API key, and of each source address (IPv6: /64). Every gateway counts its own. */
+    limits: Type.Object(
+      {
+        /** 0: no limit; so for all of these but the last. */
+        key_requests_per_second: requests(1000),
+        /** In progress at the same time. */
+        key_requests_at_once: requests(256),
+        address_requests_per_second: requests(2000),
+        address_requests_at_once: requests(512),
+        /** Failed authentications that are answered as such, by source address. */
+        auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
       },
       object,
     ),
@@ -73,5 +92,14 @@ export const GatewayConfigSchema = Type.Object(
   },
   { additionalProperties: false },
 )
+
+/** The limits as access control takes them. */
+export function limitsOf({ limits }: GatewayConfig) {
+  return {
+    caller: { perSecond: limits.key_requests_per_second, atOnce: limits.key_requests_at_once },
+    address: { perSecond: limits.address_requests_per_second, atOnce: limits.address_requests_at_once },
+    authFailuresPerMinute: limits.auth_failures_per_minute,
+  }
+}
 
 export type GatewayConfig = Static<typeof GatewayConfigSchema>

@@ -5,7 +5,7 @@ import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
 import { createAccess } from './access/access.js'
 import { createApi } from './api/create-api.js'
-import type { GatewayConfig } from './config.js'
+import { limitsOf, type GatewayConfig } from './config.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { startHttpServer } from './server.js'
 import { RedisProcess } from './store/redis-process.js'
@@ -52,7 +52,9 @@ async function startParts(
   const url = redisUrl || config.redis.url || startPrivateRedis(config, log, onClose)
   const store = new Store({ url, prefix: config.redis.prefix, log })
   const auditKeep = config.audit.keep
-  const access = createAccess({ store, secret, stateDir: config.state_dir, auditKeep, log })
+  const access = createAccess({
+    ...{ store, secret, stateDir: config.state_dir, auditKeep, limits: limitsOf(config), log },
+  })
   store.start()
   onClose(() => store.close())
   access.start()
@@ -60,9 +62,10 @@ async function startParts(
   const fleet = await GatewayFleet.start({ store, config, log })
   onClose(() => fleet.close())
   let closing = false
-  const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies } = config.http
+  const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const isClosing = () => closing
-  const { app } = createApi({ fleet, access, time, maxBodyBytes, trustedProxies, version, log, isClosing })
+  const http = { maxBodyBytes, trustedProxies, metricsFor }
+  const { app } = createApi({ fleet, access, time, ...http, version, log, isClosing })
   const server = await startHttpServer(app, splitHostPort(config.listen), log)
   onClose(async () => {
     closing = true

@@ -17,11 +17,14 @@ export interface ErrorOptions {
   cause?: unknown
   /** Name of the offending input field, in the API's spelling. */
   field?: string
+  /** When another attempt may turn out better. */
+  retryAfterSeconds?: number
 }
 
 export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
+  readonly retryAfterSeconds: number | undefined
   /** What was asked has been taken back: what was before is in force. */
   undone = false
 
@@ -33,6 +36,7 @@ export class BerthError extends Error {
   ) {
     super(message, { cause: options.cause })
     this.field = options.field
+    this.retryAfterSeconds = options.retryAfterSeconds
   }
 }
 

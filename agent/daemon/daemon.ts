@@ -18,6 +18,7 @@ import { serve, type AgentServices } from '../rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
 import { createWatchSource } from '../rpc/watch-source.js'
+import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
 import { lockState } from '../state/lock.js'
 import { Closers } from './closers.js'
@@ -111,13 +112,12 @@ function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts
 }
 
 function prefetch({ engine, images }: Domain, templateId: string): void {
-  if (images.find(templateId)?.available !== false) return
+  const template = images.find(templateId)
+  if (template?.available !== false) return
   engine.submit({
     id: randomUUID(),
     action: 'image_build',
-    guestUuid: '',
-    guestId: 0,
-    guestName: '',
+    subject: imageSubject(template),
     input: { templateId },
     requestedBy: 'system',
   })
@@ -166,13 +166,13 @@ function withNatPorts(description: FixedDescription, { changes, context }: Domai
 }
 
 function servicesOf(domain: Domain, describe: () => HostDescription, metrics: MetricsFeed): AgentServices {
-  const { changes, context, engine, guests, capacity, policy, routing, images, sampler } = domain
+  const { changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
-    guests: createGuestService({ guests, sampler, log }),
+    guests: createGuestService({ store: context.store, sampler, log }),
     settings: createGuestSettingsService({ context, policy, capacity, log }),
     routing: createRoutingService(routing, log),
-    operations: createOperationService(engine, changes, log),
+    operations: createOperationService({ engine, orders, changes, log }),
     hosts: createHostService(describe, log),
     watch: createWatchService(
       createWatchSource({

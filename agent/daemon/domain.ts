@@ -6,8 +6,9 @@ import type { Logger } from 'pino'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
-import { guestDefinitions } from '../guests/definitions.js'
-import { Guests, type HostCapacity } from '../guests/guests.js'
+import { guestSubject } from '../guests/operations/guest-order.js'
+import { guestKinds } from '../guests/operations/kinds.js'
+import type { HostCapacity } from '../guests/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/port-holds.js'
 import { machineOf } from '../guests/record.js'
@@ -21,6 +22,7 @@ import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
 import { deviceName } from '../network/allocation.js'
 import type { Network } from '../network/contract.js'
+import { Orders } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
@@ -34,7 +36,7 @@ export interface Domain {
   readonly changes: Changes
   readonly context: GuestContext
   readonly engine: OperationEngine
-  readonly guests: Guests
+  readonly orders: Orders
   readonly capacity: HostCapacity
   readonly policy: TrafficKeeper
   readonly routing: Routing
@@ -66,25 +68,26 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => network.close())
   const context = createContext({ host, options, store, images, key, network })
-  const definitions = Object.values(guestDefinitions(context)) as OperationDefinition<unknown>[]
-  const engine = new OperationEngine({
-    changes,
-    definitions: [...definitions, imageBuildDefinition(images)],
-    parallel: config.operations.parallel,
-    log,
-    ...(options.observer ? { observer: options.observer } : {}),
-  })
-  closers.add(() => engine.close())
   const capacity = {
     cpuCores: host.cpuCores,
     ramTotalMb: host.ramTotalMb,
     readDisk: () => host.readCapacity(),
   }
-  const guests = new Guests(context, engine, capacity)
+  const kinds = guestKinds(context, capacity)
+  const engine = new OperationEngine({
+    changes,
+    definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],
+    parallel: config.operations.parallel,
+    log,
+    ...(options.observer ? { observer: options.observer } : {}),
+  })
+  closers.add(() => engine.close())
+  const orders = new Orders(engine, kinds)
   const sampler = new GuestSampler(context)
   closers.add(() => sampler.close())
   const reconciler = new Reconciler({
-    guests,
+    context,
+    orders,
     engine,
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
@@ -96,14 +99,19 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => reconciler.close())
   const policy = new TrafficKeeper({
     context,
-    busy: (uuid) => engine.busy(uuid),
-    stop: (uuid) => void guests.stop({ operationId: randomUUID(), uuid, requestedBy: 'system' }),
+    busy: (uuid) => engine.busy(guestSubject(uuid)),
+    stop: (uuid) => stopNow(orders, uuid),
     bootId: readBootId(),
   })
   closers.add(() => policy.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
-  return { changes, context, engine, guests, capacity, policy, routing, images, reconciler, sampler }
+  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler }
+}
+
+function stopNow(orders: Orders, uuid: string): void {
+  const order = { $case: 'stop', value: { uuid, force: false } } as const
+  orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
 }
 
 /** A new key would be of no use to logins sealed with the old one, and hide that it is lost. */

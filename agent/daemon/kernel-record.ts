@@ -4,15 +4,17 @@ import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
 import { readNetworkNamespace } from '../host/network-namespace.js'
-import { noteSysctlChanges } from '../host/sysctl-change.js'
+import { keepSysctls, type SysctlChange } from '../host/sysctl-change.js'
 import { findSysctl, writeSysctl } from '../host/sysctl.js'
 import {
   planBoot,
   planChange,
   planLeave,
   planLimits,
+  planRelease,
   planUser,
   type KernelRecord,
+  type KernelUser,
 } from './plan-kernel-record.js'
 
 /** One for all agents of a machine: its kernel is theirs together, whatever network namespaces they are in. */
@@ -34,13 +36,41 @@ export async function recordKernelSettings(
   await update(file, (record) =>
     raised.reduce((noted, change) => planChange(noted, netns, change), planUser(record, { stateDir, netns })),
   )
-  let turn = Promise.resolve()
-  noteSysctlChanges((change) => {
-    if (change.path.split('/').includes(bridge)) return Promise.resolve()
-    const noted = turn.then(() => update(file, (record) => planChange(record, netns, change)))
-    turn = noted.catch(() => undefined)
-    return noted
+  const user = { stateDir, netns }
+  let turn: Promise<unknown> = Promise.resolve()
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = turn.then(work)
+    turn = result.catch(() => undefined)
+    return result
+  }
+  keepSysctls({
+    note: async (change) => {
+      if (change.path.split('/').includes(bridge)) return
+      await inTurn(() => update(file, (record) => planChange(record, netns, change)))
+    },
+    putBack: (isUnused) => inTurn(() => release(file, user, isUnused)),
   })
+}
+
+/** What stands in the record until it is done is done again after a crash. */
+async function release(
+  file: string,
+  user: KernelUser,
+  isUnused: (path: string) => boolean,
+): Promise<string[]> {
+  const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
+  if (restore.length === 0) return []
+  const done: string[] = []
+  for (const change of restore) if (await putBack(change)) done.push(change.path)
+  await writeRecord(file, record)
+  return done
+}
+
+/** @returns false where it is not as an agent set it, or was the same before */
+async function putBack({ path, before, value }: SysctlChange): Promise<boolean> {
+  if (findSysctl(path) !== value || before === value) return false
+  await writeSysctl(path, before)
+  return true
 }
 
 /** Puts back what is still as agents set it, unless another agent needs it. */
@@ -51,14 +81,13 @@ export async function restoreKernelSettings(
 ): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)
-  for (const { path, before, value } of restore) {
-    if (findSysctl(path) !== value || before === value) continue
-    try {
-      await writeSysctl(path, before)
-    } catch (error) {
-      log.warn({ path, value: before, reason: describeError(error) }, 'kernel setting not put back')
-    }
-  }
+  for (const change of restore)
+    await putBack(change).catch((error: unknown) =>
+      log.warn(
+        { path: change.path, value: change.before, reason: describeError(error) },
+        'kernel setting not put back',
+      ),
+    )
   await (record ? writeRecord(file, record) : rm(file, { force: true }))
 }
 

@@ -4,6 +4,7 @@ import {
   planChange,
   planLeave,
   planLimits,
+  planRelease,
   planUser,
   type KernelRecord,
 } from './plan-kernel-record.js'
@@ -54,6 +55,26 @@ describe('record of kernel settings', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
+  })
+
+  describe('an agent that stays', () => {
+    const a = { stateDir: '/a', netns: host }
+    const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
+    const record = planUser(planChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
+
+    it('puts back what it needs no more, and keeps the rest', () => {
+      const left = planRelease(record, a, unused)
+      expect(left.restore).to.deep.equal([forwards])
+      expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
+    })
+
+    it('leaves what another agent of its network may need', () => {
+      const shared = planUser(record, { stateDir: '/b', netns: host })
+      expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
+      const elsewhere = planUser(record, { stateDir: '/b', netns: guest })
+      expect(planRelease(elsewhere, a, unused).restore).to.deep.equal([forwards])
+      expect(planRelease(shared, a, { ...unused, isThere: () => false }).restore).to.deep.equal([forwards])
+    })
   })
 
   describe('an agent that goes', () => {

@@ -90,11 +90,44 @@ export function planLeave(
   }
   const restore = Object.entries(record.before)
     .filter(([key]) => !isNeeded(key) && [undefined, netns].includes(namespaceOf(key)))
-    .map(([key, before]) => ({ path: key.replace(/^\d+:/, ''), before, value: record.set[key] ?? before }))
+    .map(([key, before]) => ({ path: pathOf(key), before, value: record.set[key] ?? before }))
     .reverse()
   if (users.length === 0) return { record: undefined, restore }
   const [before, set] = [keep(record.before, isNeeded), keep(record.set, isNeeded)]
   return { record: { boot: record.boot, users: Object.fromEntries(users), before, set }, restore }
+}
+
+interface Release {
+  /** What is left of the record. */
+  readonly record: KernelRecord
+  /** As of `Leave`. */
+  readonly restore: readonly SysctlChange[]
+}
+
+/**
+ * Settings of its network that an agent needs no more, while it stays: put back as with the last agent, where it is the
+ * only one of that network, since nobody notes which of them another needs.
+ */
+export function planRelease(
+  record: KernelRecord,
+  { stateDir, netns }: KernelUser,
+  { isThere, isUnused }: { isThere: (stateDir: string) => boolean; isUnused: (path: string) => boolean },
+): Release {
+  const others = Object.entries(record.users).filter(([user]) => user !== stateDir && isThere(user))
+  if (others.some(([, place]) => [0, netns].includes(place))) return { record, restore: [] }
+  const isKept = (key: string): boolean => namespaceOf(key) !== netns || !isUnused(pathOf(key))
+  const restore = Object.entries(record.before)
+    .filter(([key]) => !isKept(key))
+    .map(([key, before]) => ({ path: pathOf(key), before, value: record.set[key] ?? before }))
+    .reverse()
+  return {
+    record: { ...record, before: keep(record.before, isKept), set: keep(record.set, isKept) },
+    restore,
+  }
+}
+
+function pathOf(key: string): string {
+  return key.replace(/^\d+:/, '')
 }
 
 function namespaceOf(key: string): number | undefined {

@@ -1,9 +1,15 @@
 import { BerthError } from '../../shared/errors.js'
+import type { PoolCapacity } from '../storage/pool.js'
 import type { GuestLimits } from './record.js'
 
 export interface ProcessorsAndMemory {
   readonly cpuCores: number
   readonly ramTotalMb: number
+}
+
+export interface HostCapacity extends ProcessorsAndMemory {
+  /** Of the pool, without a process. */
+  readonly readDisk: () => Promise<PoolCapacity>
 }
 
 type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>

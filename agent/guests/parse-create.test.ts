@@ -7,9 +7,9 @@ import {
   TrafficLimit,
   TrafficMode,
   Virtualization,
-  type CreateGuestRequest,
   type GuestSpec,
 } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
 import { parseCreate } from './parse-create.js'
 
@@ -39,30 +39,27 @@ const spec: GuestSpec = {
   traffic: undefined,
 }
 
-const request: CreateGuestRequest = {
-  operationId: '00000000-0000-4000-8000-000000000001',
+const request: CreateOrder = {
   id: 1,
   uuid: '00000000-0000-4000-8000-000000000002',
   name: 'web-1',
   spec,
-  requestedBy: 'api:admin',
 }
 
-const withSpec = (change: Partial<GuestSpec>): CreateGuestRequest => ({
+const withSpec = (change: Partial<GuestSpec>): CreateOrder => ({
   ...request,
   spec: { ...spec, ...change },
 })
-const withLimits = (change: object): CreateGuestRequest =>
-  withSpec({ limits: { ...spec.limits!, ...change } })
-const withMapping = (change: object): CreateGuestRequest =>
+const withLimits = (change: object): CreateOrder => withSpec({ limits: { ...spec.limits!, ...change } })
+const withMapping = (change: object): CreateOrder =>
   withSpec({ portMappings: [{ ...spec.portMappings[0]!, ...change }] })
-const withTraffic = (change: Partial<TrafficLimit>): CreateGuestRequest =>
+const withTraffic = (change: Partial<TrafficLimit>): CreateOrder =>
   withSpec({ traffic: TrafficLimit.create(change) })
 
 /** `ssh-ed25519` and 32 bytes of key. */
 const ed25519 = `ssh-ed25519 ${Buffer.from(`\0\0\0\x0bssh-ed25519\0\0\0 ${'k'.repeat(32)}`, 'latin1').toString('base64')}`
 
-function codeOf(bad: CreateGuestRequest): string {
+function codeOf(bad: CreateOrder): string {
   try {
     parseCreate(bad)
   } catch (error) {
@@ -134,7 +131,6 @@ describe('parseCreate', () => {
     ['an id too long for an interface', { ...request, id: 1e10 }, 'invalid_field id'],
     ['a path as uuid', { ...request, uuid: '../../x' }, 'invalid_field uuid'],
     ['a shouted uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
-    ['two lines of requester', { ...request, requestedBy: 'a\nb' }, 'invalid_field requested_by'],
     ['a path as template', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
     [
       'no virtualization',

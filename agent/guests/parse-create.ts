@@ -13,22 +13,20 @@ import {
 import {
   SshAuthMode,
   Virtualization,
-  type CreateGuestRequest,
   type GuestSpec as WireSpec,
 } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { networkLimits } from '../../shared/network-limits.js'
 import { checkPortMapping, type CheckedMapping } from '../../shared/port-mapping-rules.js'
 import { parseAddresses, parseTime, parseTrafficLimit } from './settings/parse.js'
 import { checkLimits } from './limits.js'
 import type { GuestLimits, TrafficLimit } from './record.js'
 
-/** A create request that passed every rule; host ports 0 are still to be picked. */
-export interface CreateOrder {
-  operationId: string
+/** A creation that passed every rule; host ports 0 are still to be picked. */
+export interface CreateRequest {
   id: number
   uuid: string
   name: string
-  requestedBy: string
   virtualization: 'lxc'
   templateId: string
   limits: GuestLimits
@@ -49,17 +47,15 @@ export interface CreateOrder {
  * The gateway checked the same rules; the agent trusts no one with its host.
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`
  */
-export function parseCreate(request: CreateGuestRequest): CreateOrder {
+export function parseCreate(request: CreateOrder): CreateRequest {
   const { spec } = request
   if (!spec?.limits) throw new BerthError('invalid', 'missing_field', 'spec: missing', { field: 'spec' })
   checkGuestName(request.name)
   checkTemplateId(spec.templateId)
   return {
-    operationId: parseUuid('operation_id', request.operationId),
     id: checkInteger('id', request.id, { min: 1, max: maxGuestId }),
     uuid: parseUuid('uuid', request.uuid),
     name: request.name,
-    requestedBy: parseRequester(request.requestedBy),
     virtualization: parseVirtualization(spec.virtualization),
     templateId: spec.templateId,
     limits: checkLimits(spec.limits),
@@ -110,7 +106,7 @@ function parseMappings(spec: WireSpec): CheckedMapping[] {
   return spec.portMappings.map((mapping) => checkPortMapping(mapping))
 }
 
-function parseLogin(spec: WireSpec): CreateOrder['login'] {
+function parseLogin(spec: WireSpec): CreateRequest['login'] {
   switch (spec.sshAuthMode) {
     case SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD:
       return { kind: 'auto' }

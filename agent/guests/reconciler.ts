@@ -3,8 +3,9 @@ import type { Driver, Observed, StopCause } from '../drivers/contract.js'
 import type { NetworkPart, WantedNetwork } from '../network/contract.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { GuestContext } from './context.js'
-import type { Guests } from './guests.js'
+import type { Orders } from '../operations/orders.js'
 import { networkOf } from './network.js'
+import { guestSubject } from './operations/guest-order.js'
 import { policyReasonOf } from './policy.js'
 import { JoinedRuns } from './joined-runs.js'
 import { LostInterfaces } from './lost-interfaces.js'
@@ -20,7 +21,8 @@ const lookDelayMs = 100
 const networkMs = 3000
 
 export interface ReconcilerParts {
-  readonly guests: Guests
+  readonly context: GuestContext
+  readonly orders: Orders
   readonly engine: OperationEngine
   /** Told what runs, each time that was looked at. */
   readonly onObserved: (observed: readonly Observed[]) => void
@@ -59,11 +61,11 @@ export class Reconciler {
   readonly #engine: OperationEngine
 
   constructor(private readonly parts: ReconcilerParts) {
-    this.#context = parts.guests.context
+    this.#context = parts.context
     this.#engine = parts.engine
     this.#policy = new RestartPolicy(this.#context.now)
     this.#runningGuests = new RunningGuests(this.#context)
-    this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(uuid))
+    this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(guestSubject(uuid)))
   }
 
   /** Differences found and repaired since the agent started. */
@@ -91,7 +93,7 @@ export class Reconciler {
     )
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
-        if (this.#engine.busy(uuid)) return // the operation knows
+        if (this.#engine.busy(guestSubject(uuid))) return // the operation knows
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })
@@ -211,7 +213,7 @@ export class Reconciler {
   }
 
   async #compareGuests(records: readonly GuestRecord[]): Promise<void> {
-    const idle = records.filter(({ uuid }) => !this.#engine.busy(uuid))
+    const idle = records.filter(({ uuid }) => !this.#engine.busy(guestSubject(uuid)))
     const observed = await this.#observe()
     this.parts.onObserved([...observed.values()])
     const comparisons = idle
@@ -231,7 +233,7 @@ export class Reconciler {
   async #findStrays(): Promise<string[]> {
     const strays: string[] = []
     for (const uuid of await this.#listTraces()) {
-      if (this.#context.store.find(uuid) || this.#engine.busy(uuid)) continue
+      if (this.#context.store.find(uuid) || this.#engine.busy(guestSubject(uuid))) continue
       if (!(await this.#removeForgotten(uuid))) strays.push(uuid)
     }
     return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
@@ -267,7 +269,8 @@ export class Reconciler {
   /** What was observed while an operation began or ended says nothing. */
   #unchanged(record: GuestRecord): boolean {
     return (
-      !this.#engine.busy(record.uuid) && this.#context.store.find(record.uuid)?.revision === record.revision
+      !this.#engine.busy(guestSubject(record.uuid)) &&
+      this.#context.store.find(record.uuid)?.revision === record.revision
     )
   }
 
@@ -296,6 +299,10 @@ export class Reconciler {
     this.#context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
     this.#repairs += 1
     this.#policy.started(uuid)
-    this.parts.guests.start({ operationId: randomUUID(), uuid, requestedBy: 'system', system: true })
+    this.parts.orders.submitNow({
+      operationId: randomUUID(),
+      requestedBy: 'system',
+      order: { $case: 'start', value: { uuid } },
+    })
   }
 }

@@ -1,6 +1,6 @@
 import { hostnameOf } from '../../shared/guest-rules.js'
 import type { Machine } from '../drivers/contract.js'
-import type { MachineSettings } from '../drivers/drivers.js'
+import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
 import type { Firewall } from '../network/firewall/types.js'
 
@@ -20,7 +20,7 @@ export interface GuestLimits {
 
 /** What was ordered; stored as JSON. */
 export interface GuestSpec {
-  virtualization: 'lxc' | 'kvm'
+  virtualization: DriverKind
   templateId: string
   limits: GuestLimits
 }

@@ -4,7 +4,7 @@ import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
 import { reserveMappings } from './mappings.js'
-import type { CreateOrder } from './parse-create.js'
+import type { CreateRequest } from './parse-create.js'
 import { openFirewall, type GuestRecord } from './record.js'
 import type { GuestInsert } from './store.js'
 
@@ -15,7 +15,7 @@ import type { GuestInsert } from './store.js'
  */
 export function reserveGuest(
   context: GuestContext,
-  order: CreateOrder,
+  order: CreateRequest,
   listening: ReadonlySet<string>,
 ): void {
   if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
@@ -43,7 +43,7 @@ type Network = Pick<
   'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'
 >
 
-function chooseNetwork(context: GuestContext, order: CreateOrder, listening: ReadonlySet<string>): Network {
+function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
   const { store, config, network } = context
   const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
   const { publicIpv4s, ipv6Addresses } = network.choose(order)
@@ -55,12 +55,12 @@ function chooseNetwork(context: GuestContext, order: CreateOrder, listening: Rea
   }
 }
 
-function sealLogin(context: GuestContext, order: CreateOrder): Pick<GuestInsert, 'login' | 'hasPassword'> {
+function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
   const login = loginOf(order)
   return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
 }
 
-function loginOf(order: CreateOrder): Login {
+function loginOf(order: CreateRequest): Login {
   switch (order.login.kind) {
     case 'auto':
       return { password: makePassword() }

@@ -69,11 +69,16 @@ export function startStep(context: GuestContext): GuestStep {
   }
 }
 
-export function stopStep(context: GuestContext): GuestStep<PowerInput> {
+/** Configuration and rules anew each time: limits or the program may have changed since. */
+export function bootSteps(context: GuestContext): GuestStep[] {
+  return [configureStep(context), attachStep(context, { undo: false }), startStep(context)]
+}
+
+export function stopStep(context: GuestContext): GuestStep<StopInput> {
   return {
     name: 'stop',
     weight: 3,
-    run: withGuest<PowerInput>(context, (record, step) => {
+    run: withGuest<StopInput>(context, (record, step) => {
       const driver = driverOf(context, record)
       const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
       const stopped = driver.stop(context.machineOf(record), { timeoutMs, signal: step.signal })
@@ -105,10 +110,9 @@ async function removeMachine(context: GuestContext, record: GuestRecord): Promis
   await context.volumes.remove(record.uuid)
 }
 
-export interface PowerInput {
+export interface StopInput {
+  /** Without a graceful shutdown. */
   force: boolean
-  /** Ordered by the agent itself: its failure leaves what the owner wants as it is. */
-  system?: boolean
 }
 
 function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void> {
@@ -124,14 +128,14 @@ function inTurn(
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
   const run = withGuest(context, act)
-  return (step) => context.turns.run(step.guestUuid, () => run(step))
+  return (step) => context.turns.run(step.subject.id, () => run(step))
 }
 
 function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
 ): (step: StepContext<Input>) => Promise<void> {
-  return (step) => act(context.store.get(step.guestUuid), step)
+  return (step) => act(context.store.get(step.subject.id), step)
 }
 
 /** For what removes: a guest that the journal no longer has is removed. */
@@ -139,8 +143,8 @@ function ifPresent(
   context: GuestContext,
   act: (record: GuestRecord) => Promise<void>,
 ): (step: StepContext<unknown>) => Promise<void> {
-  return async ({ guestUuid }) => {
-    const record = context.store.find(guestUuid)
+  return async ({ subject }) => {
+    const record = context.store.find(subject.id)
     if (record) await act(record)
   }
 }

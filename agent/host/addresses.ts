@@ -1,5 +1,6 @@
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os'
 import { parseAddress } from '../../shared/addresses.js'
+import { isVirtual } from './interfaces.js'
 import { findIpv6Addresses } from './ipv6-addresses.js'
 import { readKernelFile } from './proc.js'
 
@@ -12,11 +13,13 @@ export interface PublicAddresses {
 }
 
 /**
- * The first address of the interface with the default route, for each protocol. Spawns nothing.
+ * The first address of the interface with the default route, for each protocol: of one that is of the host's hardware,
+ * where there is any. Spawns nothing.
  * Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
  */
 export function readPublicAddresses(): PublicAddresses {
-  const { ipv4, ipv6 } = readDefaultRoutes()
+  const [own, all] = [readDefaultRoutes((device) => !isVirtual(device)), readDefaultRoutes()]
+  const { ipv4, ipv6 } = { ipv4: own.ipv4 ?? all.ipv4, ipv6: own.ipv6 ?? all.ipv6 }
   const interfaces = networkInterfaces()
   const ipv4Interface = ipv4?.interface ?? ''
   const ipv6Interface = ipv6?.interface ?? ''
@@ -69,46 +72,58 @@ export interface DefaultRoute {
   readonly gateway: string
 }
 
-/** The ways out for each protocol; undefined: there is none. Spawns nothing. */
-export function readDefaultRoutes(): { ipv4: DefaultRoute | undefined; ipv6: DefaultRoute | undefined } {
+/** Ways out of the host for each protocol; undefined: there is none. */
+export interface DefaultRoutes {
+  readonly ipv4: DefaultRoute | undefined
+  readonly ipv6: DefaultRoute | undefined
+}
+
+/**
+ * The ways out for each protocol. Spawns nothing.
+ * @param isMeant which interfaces count; default: all
+ */
+export function readDefaultRoutes(isMeant: (device: string) => boolean = () => true): DefaultRoutes {
+  const choose = (routes: readonly DefaultRoute[]): DefaultRoute | undefined =>
+    routes.find((route) => isMeant(route.interface))
   return {
-    ipv4: parseDefaultRoute(readKernelFile('/proc/net/route') ?? ''),
+    ipv4: choose(parseDefaultRoutes(readKernelFile('/proc/net/route') ?? '')),
     // Missing where the kernel has IPv6 switched off.
-    ipv6: parseDefaultRoute6(readKernelFile('/proc/net/ipv6_route') ?? ''),
+    ipv6: choose(parseDefaultRoutes6(readKernelFile('/proc/net/ipv6_route') ?? '')),
   }
 }
 
-/** IPv4 default route with the lowest metric, from the text of /proc/net/route. */
-export function parseDefaultRoute(text: string): DefaultRoute | undefined {
+/** IPv4 default routes, that with the lowest metric first, from the text of /proc/net/route. */
+export function parseDefaultRoutes(text: string): DefaultRoute[] {
   const routes = text
     .split('\n')
     .slice(1)
     .map((line) => line.trim().split(/\s+/))
-  const [best] = routes
+  return routes
     .filter(([, destination, , flags = '', , , , mask]) => {
       const bits = parseInt(flags, 16)
       return destination === '00000000' && mask === '00000000' && (bits & routeUp) !== 0
     })
     .sort((a, b) => Number(a[6]) - Number(b[6]))
-  if (!best) return undefined
-  const [device = '', , gateway = '', flags = ''] = best
-  const hasGateway = (parseInt(flags, 16) & routeGateway) !== 0
-  return { interface: device, gateway: hasGateway ? bytesOf(gateway).reverse().join('.') : '' }
+    .map(([device = '', , gateway = '', flags = '']) => {
+      const hasGateway = (parseInt(flags, 16) & routeGateway) !== 0
+      return { interface: device, gateway: hasGateway ? bytesOf(gateway).reverse().join('.') : '' }
+    })
 }
 
 /** The same from /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
-export function parseDefaultRoute6(text: string): DefaultRoute | undefined {
+export function parseDefaultRoutes6(text: string): DefaultRoute[] {
   const routes = text.split('\n').map((line) => line.trim().split(/\s+/))
-  const [best] = routes
+  return routes
     .filter(([destination = '', length, , , , , , , flags = '', device]) => {
       const bits = parseInt(flags, 16)
       const usable = (bits & routeUp) !== 0 && (bits & routeReject) === 0
       return /^0{32}$/.test(destination) && length === '00' && usable && device !== 'lo'
     })
     .sort((a, b) => parseInt(a[5] ?? '', 16) - parseInt(b[5] ?? '', 16))
-  if (!best) return undefined
-  const [gateway = '', device = ''] = [best[4], best[9]]
-  return { interface: device, gateway: /^0*$/.test(gateway) ? '' : gateway.match(/.{4}/g)!.join(':') }
+    .map(([, , , , gateway = '', , , , , device = '']) => ({
+      interface: device,
+      gateway: /^0*$/.test(gateway) ? '' : gateway.match(/.{4}/g)!.join(':'),
+    }))
 }
 
 /** The kernel prints IPv4 addresses in the byte order of the machine: little-endian. */

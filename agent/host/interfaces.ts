@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { listDirectory, readKernelFile } from './proc.js'
 
 /* Interfaces of the network namespace, as the kernel shows them, without a process. */
@@ -25,6 +26,19 @@ export function readFlags(name: string): string | undefined {
 export function readIndex(name: string): number | undefined {
   const text = readAttribute(name, 'ifindex')
   return text === undefined ? undefined : Number(text)
+}
+
+/**
+ * Whether an interface is of no hardware, the host's or its hypervisor's: a veth, a bridge, a tunnel, which any program
+ * makes. A bond and a VLAN are what is below them.
+ * @param directory default: the kernel's
+ */
+export function isVirtual(name: string, directory = '/sys/class/net'): boolean {
+  const at = `${directory}/${name}`
+  if (existsSync(`${at}/device`)) return false
+  if (!/^DEVTYPE=(bond|vlan)$/m.test(readKernelFile(`${at}/uevent`) ?? '')) return true
+  const below = listDirectory(at).flatMap((entry) => /^lower_(.+)/.exec(entry)?.[1] ?? [])
+  return below.length === 0 || below.some((device) => isVirtual(device, directory))
 }
 
 function readAttribute(name: string, attribute: string): string | undefined {

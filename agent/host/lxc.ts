@@ -1,5 +1,5 @@
 import { readKernelFile } from './proc.js'
-import { hostEnvironment, run, start } from './process.js'
+import { hostEnvironment, run, start, type RunOptions, type RunResult } from './process.js'
 
 /** Where lxc keeps a container: its directory's parent and its name. */
 export interface LxcContainer {
@@ -37,6 +37,18 @@ export async function lxcStart(container: LxcContainer, logFile: string): Promis
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
+}
+
+/**
+ * Runs a program of the container's own in its namespaces, groups and confinement, without a terminal.
+ * @throws {CommandError} also where it cannot be attached to
+ */
+export function lxcAttach(
+  container: LxcContainer,
+  command: readonly string[],
+  options: RunOptions,
+): Promise<RunResult> {
+  return run('lxc-attach', [...target(container), '--clear-env', '--', ...command], options)
 }
 
 /** The container's console on pipes: no terminal, so no window size; its own is 80 by 24. */

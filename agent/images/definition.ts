@@ -1,7 +1,11 @@
-import type { OperationDefinition } from '../operations/types.js'
+import type { OperationDefinition, Subject } from '../operations/types.js'
 
 export interface ImageBuildInput {
   templateId: string
+}
+
+export function imageSubject({ id, name }: { id: string; name: string }): Subject {
+  return { kind: 'image', id, name, number: 0 }
 }
 
 interface Builder {

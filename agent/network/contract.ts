@@ -79,8 +79,12 @@ export interface Network {
    * no rates yet.
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
-  /** How guests get IPv6 now, or why they cannot. @param configured prefixes; default: the journal's */
-  readIpv6(configured?: readonly Ipv6Prefix[]): Ipv6Plan
+  /**
+   * How guests get IPv6 now, or why they cannot.
+   * @param configured prefixes that are set; default: the journal's
+   * @param held prefixes that were found and given of (addresses/held-prefixes.ts); default: the journal's
+   */
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends what runs; the host keeps what it has. */
   close(): Promise<void>
 }
@@ -131,7 +135,7 @@ export interface AddressBook {
   /** What the host lacks of what its pools name. */
   readonly warnings: readonly string[]
   /** As the network's. Spawns nothing. */
-  readIpv6(configured?: readonly Ipv6Prefix[]): Ipv6Plan
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends what runs; the host keeps its addresses. */
   close(): Promise<void>
 }

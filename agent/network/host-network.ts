@@ -68,8 +68,8 @@ export class HostNetwork implements Network {
     this.shaper.onLinks(() => listener('rates'))
   }
 
-  readIpv6(configured?: readonly Ipv6Prefix[]): Ipv6Plan {
-    return this.addresses.readIpv6(configured)
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    return this.addresses.readIpv6(configured, held)
   }
 
   /** Rates before rules, so that nothing is asked of what has ended. */

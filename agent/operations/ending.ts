@@ -11,7 +11,7 @@ export interface Ending {
   readonly reason?: OperationError
 }
 
-/** For what this version cannot run: it ends, so that its guest can be ordered something else. */
+/** For what this version cannot run: it ends, so that its subject can be ordered something else. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent knows no operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
@@ -32,9 +32,9 @@ const none: OperationError = { code: '', message: '' }
 /** The definition's own writes and the operation's end, in one transaction. */
 export function commitEnd(store: OperationStore, clock: Clock, ending: Ending): void {
   const { definition, operation, outcome } = ending
-  const { id, guestUuid } = operation.record
+  const { id, subject } = operation.record
   store.changes.transaction(() => {
-    definition?.settle?.({ id, guestUuid, input: operation.input }, outcome)
+    definition?.settle?.({ id, subject, input: operation.input }, outcome)
     const { code, message } = outcome.status === 'failed' ? outcome : (ending.reason ?? none)
     store.end(id, outcome.status, clock.now(), { code, message })
   })

@@ -16,7 +16,14 @@ import { defaultRetry, Interrupted, isStorageFault, planBackoffMs, systemClock }
 import { Scheduler, type Task } from './scheduler.js'
 import { OperationStore, type JournaledOperation, type OperationError } from './store.js'
 import { repeated, type EngineOptions, type EngineStats, type Submission } from './submission.js'
-import type { Clock, OperationDefinition, OperationOutcome, OperationRecord, RetryPolicy } from './types.js'
+import type {
+  Clock,
+  OperationDefinition,
+  OperationOutcome,
+  OperationRecord,
+  RetryPolicy,
+  SubjectRef,
+} from './types.js'
 import { Waiters } from './waiters.js'
 
 const dayMs = 86_400_000
@@ -53,8 +60,8 @@ export class OperationEngine {
     if (this.#recovered) throw new Error('recover() twice')
     this.#recovered = true
     const open = this.store.listOpen()
-    for (const { id, action, guestUuid, status } of open)
-      this.#add({ id, guestUuid, forwardOnly: this.#forwardOnly(action), begun: status === 'running' })
+    for (const { id, action, subject, status } of open)
+      this.#add({ id, subject, forwardOnly: this.#forwardOnly(action), begun: status === 'running' })
     const resumed = open.filter(({ status }) => status === 'running').length
     if (open.length > 0) this.options.log.info({ resumed, total: open.length }, 'operations recovered')
     return { resumed, pending: open.length - resumed }
@@ -68,13 +75,13 @@ export class OperationEngine {
    */
   submit(order: Submission): OperationRecord {
     this.#refuseUnlessOpen()
-    const requestHash = hashRequest(order.action, order.guestUuid, order.hashOf ?? order.input)
+    const requestHash = hashRequest(order.action, order.subject, order.hashOf ?? order.input)
     const known = this.store.findSubmitted(order.id, this.#clock.now())
     if (known) return repeated(known, requestHash)
     const forwardOnly = this.#definitions.get(order.action)?.forwardOnly ?? false
     const { record, superseded } = this.#journal(order, requestHash, forwardOnly)
     for (const task of superseded) this.#drop(task)
-    this.#add({ id: order.id, guestUuid: order.guestUuid, forwardOnly, begun: false })
+    this.#add({ id: order.id, subject: order.subject, forwardOnly, begun: false })
     return record
   }
 
@@ -136,14 +143,14 @@ export class OperationEngine {
     return this.#open.has(id) ? this.#waiters.wait(id) : record
   }
 
-  /** An operation of the guest is pending or running. */
-  busy(guestUuid: string): boolean {
-    return this.#scheduler.busy(guestUuid)
+  /** An operation of the subject is pending or running. */
+  busy(subject: SubjectRef): boolean {
+    return this.#scheduler.busy(subject)
   }
 
-  /** What is only tried forward is pending or running: the guest is about to go, whatever comes before. */
-  leaving(guestUuid: string): boolean {
-    return this.#scheduler.tasks(guestUuid).some((task) => task.forwardOnly)
+  /** What is only tried forward is pending or running: the subject is about to go, whatever comes before. */
+  leaving(subject: SubjectRef): boolean {
+    return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
 
   stats(): EngineStats {
@@ -176,15 +183,15 @@ export class OperationEngine {
     if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
     return changes.transaction(() => {
       order.reserve?.()
-      const superseded = forwardOnly ? this.#supersede(order.guestUuid) : []
+      const superseded = forwardOnly ? this.#supersede(order.subject) : []
       const record = this.store.insert({ ...order, requestHash, createdAtMs: this.#clock.now() })
       return { record, superseded }
     })
   }
 
-  /** A guest that is to go needs nothing else done first. */
-  #supersede(guestUuid: string): Task[] {
-    const tasks = this.#scheduler.tasks(guestUuid).filter((task) => !task.begun && !task.forwardOnly)
+  /** What is to go needs nothing else done first. */
+  #supersede(subject: SubjectRef): Task[] {
+    const tasks = this.#scheduler.tasks(subject).filter((task) => !task.begun && !task.forwardOnly)
     for (const { id } of tasks)
       this.#commitCancel(id, { code: 'superseded', message: 'the container is deleted first' })
     return tasks
@@ -232,7 +239,7 @@ export class OperationEngine {
   }
 
   async #execute(task: Task, operation: JournaledOperation, log: Logger): Promise<OperationOutcome> {
-    const { action, guestUuid } = operation.record
+    const { action, subject } = operation.record
     const definition = this.#definitions.get(action)
     if (!definition) return unknownAction(action)
     if (operation.unreadable !== undefined) return unreadableInput(operation, operation.unreadable)
@@ -242,7 +249,7 @@ export class OperationEngine {
       retry: this.#retry,
       signal: this.#shutdown.signal,
       observer: this.options.observer,
-      log: log.child({ action, guest: guestUuid }),
+      log: log.child({ action, [subject.kind]: subject.id }),
       pause: (ms: number) => this.#pause(task, ms),
       yieldWhile: <T>(work: Promise<T>) => this.#scheduler.pause(task, () => work),
       persist: <T>(write: () => T) => this.#persist(task, write),
@@ -283,9 +290,9 @@ export class OperationEngine {
     this.#waiters.resolve(record)
   }
 
-  #count({ id, action, guestUuid, status, startedAtMs, finishedAtMs, error }: OperationRecord): void {
+  #count({ id, action, subject, status, startedAtMs, finishedAtMs, error }: OperationRecord): void {
     if (status === 'done' || status === 'failed' || status === 'canceled') this.#counts[status] += 1
-    const line = { operation: id, action, guest: guestUuid, tookMs: finishedAtMs - startedAtMs }
+    const line = { operation: id, action, [subject.kind]: subject.id, tookMs: finishedAtMs - startedAtMs }
     if (status === 'failed') this.options.log.warn({ ...line, reason: error }, 'operation failed')
     else this.options.log.info(line, `operation ${status}`)
   }

@@ -87,10 +87,10 @@ export class Execution {
 
   #beginStep(index: number): void {
     const { store } = this.parts
-    const { guestUuid } = this.operation.record
+    const { subject } = this.operation.record
     store.changes.transaction(() => {
       store.beginStep(this.#id, this.#written(index, this.#step(index).name))
-      if (index === 0) this.definition.begin?.({ id: this.#id, guestUuid, input: this.operation.input })
+      if (index === 0) this.definition.begin?.({ id: this.#id, subject, input: this.operation.input })
     })
   }
 
@@ -143,7 +143,7 @@ export class Execution {
     const { signal, log, yieldWhile } = this.parts
     return {
       operationId: this.#id,
-      guestUuid: this.operation.record.guestUuid,
+      subject: this.operation.record.subject,
       input: this.operation.input,
       repeated,
       signal,

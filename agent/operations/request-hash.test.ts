@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { createHash } from 'node:crypto'
 import { canonicalJson, hashRequest } from './request-hash.js'
 
 describe('request hash', () => {
@@ -11,14 +12,21 @@ describe('request hash', () => {
   ] as const)
     it(name, () => expect(canonicalJson(value)).to.equal(text))
 
-  it('differs by action, guest and request, not by key order', () => {
-    const same = hashRequest('stop', 'u', { force: true, x: 1 })
-    expect(hashRequest('stop', 'u', { x: 1, force: true })).to.equal(same)
+  it('differs by action, subject and request, not by key order', () => {
+    const guest = { kind: 'guest', id: 'u' }
+    const same = hashRequest('stop', guest, { force: true, x: 1 })
+    expect(hashRequest('stop', guest, { x: 1, force: true })).to.equal(same)
     const others = [
-      hashRequest('start', 'u', { force: true, x: 1 }),
-      hashRequest('stop', 'v', { force: true, x: 1 }),
-      hashRequest('stop', 'u', { force: false, x: 1 }),
+      hashRequest('start', guest, { force: true, x: 1 }),
+      hashRequest('stop', { kind: 'guest', id: 'v' }, { force: true, x: 1 }),
+      hashRequest('stop', guest, { force: false, x: 1 }),
+      hashRequest('stop', { kind: 'image', id: 'u' }, { force: true, x: 1 }),
     ]
-    expect(new Set([...others, same]).size).to.equal(4)
+    expect(new Set([...others, same]).size).to.equal(5)
   })
+
+  it('of a guest is the one that earlier versions journaled', () =>
+    expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
+      createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
+    ))
 })

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { SubjectRef } from './types.js'
 
 /** JSON with the keys of every object in one order, so that equal values give equal text. */
 export function canonicalJson(value: unknown): string {
@@ -6,8 +7,10 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** What tells a repeated request from another one under the same id; hex SHA-256. */
-export function hashRequest(action: string, guestUuid: string, request: unknown): string {
-  const text = canonicalJson({ action, guestUuid, request: request ?? null })
+export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
+  // A guest's text is that of earlier versions, so that their hashes still mean something.
+  const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }
+  const text = canonicalJson({ action, ...about, request: request ?? null })
   return createHash('sha256').update(text).digest('hex')
 }
 

@@ -1,10 +1,11 @@
 import { Queue } from './queue.js'
+import type { SubjectRef } from './types.js'
 
 /** An operation in memory: what ordering needs; the rest is read from the journal when its turn comes. */
 export interface Task {
   readonly id: string
-  /** Tasks of one guest run one after another; empty: of none. */
-  readonly guestUuid: string
+  /** Tasks of one subject run one after another. */
+  readonly subject: SubjectRef
   readonly forwardOnly: boolean
   /** Journaled as running, or about to be. */
   begun: boolean
@@ -21,7 +22,7 @@ interface Turn {
 }
 
 /**
- * Who runs next: per guest in order, over all first come first served, at most `parallel` at once. The cost of
+ * Who runs next: per subject in order, over all first come first served, at most `parallel` at once. The cost of
  * each event does not depend on how many tasks wait.
  */
 export class Scheduler {
@@ -50,21 +51,22 @@ export class Scheduler {
     return this.#waiting
   }
 
-  busy(guestUuid: string): boolean {
-    return this.#lanes.has(guestUuid)
+  busy(subject: SubjectRef): boolean {
+    return this.#lanes.has(keyOf(subject))
   }
 
   add(task: Task): void {
     this.#waiting += 1
-    const lane = this.#lanes.get(task.guestUuid)
+    const key = keyOf(task.subject)
+    const lane = this.#lanes.get(key)
     if (lane) return lane.waiting.push(task)
-    if (task.guestUuid !== '') this.#lanes.set(task.guestUuid, { current: task, waiting: new Queue() })
+    this.#lanes.set(key, { current: task, waiting: new Queue() })
     this.#enqueue({ task, go: () => this.#start(task) })
   }
 
-  /** Those of a guest, in order: at most the first was begun. */
-  tasks(guestUuid: string): Task[] {
-    const lane = this.#lanes.get(guestUuid)
+  /** Those of a subject, in order: at most the first was begun. */
+  tasks(subject: SubjectRef): Task[] {
+    const lane = this.#lanes.get(keyOf(subject))
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
   }
 
@@ -75,7 +77,7 @@ export class Scheduler {
     this.#advance(task)
   }
 
-  /** Gives the task's place to others while it waits; its guest stays busy. */
+  /** Gives the task's place to others while it waits; its subject stays busy. */
   async pause<T>(task: Task, wait: () => Promise<T>): Promise<T> {
     this.#placed.delete(task)
     this.#pump()
@@ -106,11 +108,12 @@ export class Scheduler {
   }
 
   #advance(ended: Task): void {
-    const lane = this.#lanes.get(ended.guestUuid)
+    const key = keyOf(ended.subject)
+    const lane = this.#lanes.get(key)
     if (lane?.current !== ended) return
     let next = lane.waiting.shift()
     while (next && this.#dropped.has(next)) next = lane.waiting.shift()
-    if (!next) return void this.#lanes.delete(ended.guestUuid)
+    if (!next) return void this.#lanes.delete(key)
     const task = (lane.current = next)
     this.#enqueue({ task, go: () => this.#start(task) })
   }
@@ -136,4 +139,8 @@ export class Scheduler {
       }
     })
   }
+}
+
+function keyOf({ kind, id }: SubjectRef): string {
+  return `${kind}:${id}`
 }

@@ -2,14 +2,15 @@ import type { Statement } from 'better-sqlite3'
 import { describeError, notFound } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
 import { RemovedOperations, type SubmittedOperation } from './removed.js'
-import type { OperationRecord, OperationStatus } from './types.js'
+import type { OperationRecord, OperationStatus, Subject, SubjectRef } from './types.js'
 
 interface OperationRow {
   id: string
   action: string
-  guest_uuid: string
-  guest_id: number
-  guest_name: string
+  subject_kind: string
+  subject_id: string
+  subject_name: string
+  subject_number: number
   request_hash: string
   input: string
   status: OperationStatus
@@ -27,12 +28,12 @@ interface OperationRow {
   revision: number
 }
 
+type OpenRow = Pick<OperationRow, 'id' | 'action' | 'subject_kind' | 'subject_id' | 'status'>
+
 export interface OperationInsert {
   id: string
   action: string
-  guestUuid: string
-  guestId: number
-  guestName: string
+  subject: Subject
   requestHash: string
   /** Plain JSON. */
   input: unknown
@@ -68,7 +69,7 @@ export interface OperationError {
 export interface OpenOperation {
   id: string
   action: string
-  guestUuid: string
+  subject: SubjectRef
   status: 'pending' | 'running'
 }
 
@@ -79,7 +80,7 @@ export class OperationStore {
   readonly removed: RemovedOperations
   readonly #byId: Statement<[string], OperationRow>
   readonly #since: Statement<[number], OperationRow>
-  readonly #open: Statement<[], { id: string; action: string; guest_uuid: string; status: OperationStatus }>
+  readonly #open: Statement<[], OpenRow>
   readonly #insert: Statement<[Record<string, unknown>]>
   readonly #step: Statement<[Record<string, unknown>]>
   readonly #progress: Statement<[Record<string, unknown>]>
@@ -94,14 +95,14 @@ export class OperationStore {
     // rowid is the order of submission; clocks can go back.
     this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
     this.#open = db.prepare(
-      `SELECT id, action, guest_uuid, status FROM operations WHERE status IN ('pending', 'running')
+      `SELECT id, action, subject_kind, subject_id, status FROM operations WHERE status IN ('pending', 'running')
        ORDER BY status = 'pending', rowid`,
     )
     this.#insert = db.prepare(
-      `INSERT INTO operations (id, action, guest_uuid, guest_id, guest_name, request_hash, input, status,
-         requested_by, created_at_ms, revision)
-       VALUES (@id, @action, @guestUuid, @guestId, @guestName, @requestHash, @input, 'pending',
-         @requestedBy, @createdAtMs, @revision)`,
+      `INSERT INTO operations (id, action, subject_kind, subject_id, subject_name, subject_number,
+         request_hash, input, status, requested_by, created_at_ms, revision)
+       VALUES (@id, @action, @subjectKind, @subjectId, @subjectName, @subjectNumber,
+         @requestHash, @input, 'pending', @requestedBy, @createdAtMs, @revision)`,
     )
     this.#step = db.prepare(
       `UPDATE operations SET status = 'running', step = @step, step_name = @stepName, undoing = @undoing,
@@ -166,14 +167,18 @@ export class OperationStore {
     return this.#open.all().map((row) => ({
       id: row.id,
       action: row.action,
-      guestUuid: row.guest_uuid,
+      subject: { kind: row.subject_kind, id: row.subject_id },
       status: row.status as OpenOperation['status'],
     }))
   }
 
   insert(operation: OperationInsert): OperationRecord {
-    const { input, ...rest } = operation
-    this.#write(operation.id, this.#insert, { ...rest, input: JSON.stringify(input ?? null) })
+    const { input, subject, ...rest } = operation
+    this.#write(operation.id, this.#insert, {
+      ...rest,
+      ...subjectColumns(subject),
+      input: JSON.stringify(input ?? null),
+    })
     return this.get(operation.id)
   }
 
@@ -221,6 +226,10 @@ export class OperationStore {
   }
 }
 
+function subjectColumns({ kind, id, name, number }: Subject): Record<string, unknown> {
+  return { subjectKind: kind, subjectId: id, subjectName: name, subjectNumber: number }
+}
+
 function parseInput(text: string): Pick<JournaledOperation, 'input' | 'unreadable'> {
   try {
     return { input: JSON.parse(text) as unknown }
@@ -233,9 +242,12 @@ function toRecord(row: OperationRow): OperationRecord {
   return {
     id: row.id,
     action: row.action,
-    guestUuid: row.guest_uuid,
-    guestId: row.guest_id,
-    guestName: row.guest_name,
+    subject: {
+      kind: row.subject_kind,
+      id: row.subject_id,
+      name: row.subject_name,
+      number: row.subject_number,
+    },
     status: row.status,
     progress: row.progress,
     stage: row.stage,

@@ -2,7 +2,14 @@ import type { Logger } from 'pino'
 import { conflict } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
 import type { SubmittedOperation } from './removed.js'
-import type { Clock, OperationDefinition, OperationRecord, RetryPolicy, StepObserver } from './types.js'
+import type {
+  Clock,
+  OperationDefinition,
+  OperationRecord,
+  RetryPolicy,
+  StepObserver,
+  Subject,
+} from './types.js'
 
 export interface EngineOptions {
   changes: Changes
@@ -19,10 +26,7 @@ export interface Submission {
   /** Chosen by who asks: the same id again is the same operation. */
   id: string
   action: string
-  /** Empty: about no guest. */
-  guestUuid: string
-  guestId: number
-  guestName: string
+  subject: Subject
   /** Plain JSON; what the steps see. */
   input: unknown
   /** What tells a repetition from another request; default `input`. */

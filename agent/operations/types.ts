@@ -1,10 +1,24 @@
 import type { Logger } from 'pino'
 
+/** What operations are about; those of one run one after another. */
+export interface SubjectRef {
+  /** `guest`, `image`, … */
+  readonly kind: string
+  /** Unique among those of its kind: a guest's uuid, a template's id. */
+  readonly id: string
+}
+
+/** With what people know it by; that may be empty. */
+export interface Subject extends SubjectRef {
+  readonly name: string
+  /** Of a guest: its id in the fleet; else 0. */
+  readonly number: number
+}
+
 /** What a step sees. */
 export interface StepContext<Input> {
   readonly operationId: string
-  /** Empty where the operation is not about a guest. */
-  readonly guestUuid: string
+  readonly subject: SubjectRef
   /** As journaled: plain JSON, survives a restart. */
   readonly input: Input
   /** True when this step may have run before: after a crash, or again after a failure. */
@@ -16,7 +30,7 @@ export interface StepContext<Input> {
   report(fraction: number, stage?: string): void
   /**
    * Waits for what others do (a download that many share) without occupying one of the operations that may run
-   * at once; the guest stays busy. `work` should end when `signal` is aborted.
+   * at once; the subject stays busy. `work` should end when `signal` is aborted.
    * @returns or throws what `work` does, once this operation has a place again
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
@@ -40,6 +54,13 @@ export type OperationOutcome =
   /** `undone` is false when an undo failed too. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
+/** As its definition sees it. */
+export interface DefinedOperation<Input> {
+  readonly id: string
+  readonly subject: SubjectRef
+  readonly input: Input
+}
+
 export interface OperationDefinition<Input> {
   readonly action: string
   readonly steps: readonly Step<Input>[]
@@ -49,9 +70,9 @@ export interface OperationDefinition<Input> {
    * Database writes in the transaction that begins the operation, with its first step. Synchronous, no other
    * effects; run again where the first step is.
    */
-  begin?(operation: { id: string; guestUuid: string; input: Input }): void
+  begin?(operation: DefinedOperation<Input>): void
   /** Database writes in the transaction that ends the operation. Synchronous, no other effects. */
-  settle?(operation: { id: string; guestUuid: string; input: Input }, outcome: OperationOutcome): void
+  settle?(operation: DefinedOperation<Input>, outcome: OperationOutcome): void
 }
 
 export type OperationStatus = 'pending' | 'running' | 'done' | 'failed' | 'canceled'
@@ -60,9 +81,7 @@ export type OperationStatus = 'pending' | 'running' | 'done' | 'failed' | 'cance
 export interface OperationRecord {
   id: string
   action: string
-  guestUuid: string
-  guestId: number
-  guestName: string
+  subject: Subject
   status: OperationStatus
   /** 0 to 100. */
   progress: number

@@ -1,16 +1,34 @@
 import type { Logger } from 'pino'
-import type { OperationServiceServer } from '../../proto/gen/berth/agent/v1/operation.js'
+import type {
+  OperationServiceServer,
+  SubmitOperationRequest,
+  SubmitOperationResponse,
+} from '../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError } from '../../shared/errors.js'
+import { parseRequester, parseUuid } from '../guests/parse-create.js'
 import type { OperationEngine } from '../operations/engine.js'
+import type { Order, Orders, Submitted } from '../operations/orders.js'
 import type { Changes } from '../state/changes.js'
-import { encodeOperation } from './encode.js'
+import { encodeGuest, encodeOperation } from './encode.js'
 import { unary } from './unary.js'
 
-export function createOperationService(
-  engine: OperationEngine,
-  changes: Changes,
-  log: Logger,
-): OperationServiceServer {
+export interface OperationServiceParts {
+  engine: OperationEngine
+  orders: Orders
+  changes: Changes
+  log: Logger
+}
+
+export function createOperationService({
+  engine,
+  orders,
+  changes,
+  log,
+}: OperationServiceParts): OperationServiceServer {
   return {
+    submitOperation: unary(log, 'submit operation', async (request) =>
+      encodeSubmitted(await orders.submit(parseOrder(request)), changes.revision),
+    ),
     getOperation: unary(log, 'read operation', ({ id }) => ({ operation: encodeOperation(engine.get(id)) })),
     cancelOperation: unary(log, 'cancel operation', ({ id }) => ({
       operation: encodeOperation(engine.cancel(id)),
@@ -21,4 +39,23 @@ export function createOperationService(
       return { revision: changes.revision }
     }),
   }
+}
+
+/** @throws {BerthError} `invalid_field`, `missing_field`; `unsupported` also for an order of a newer gateway */
+export function parseOrder({ operationId, requestedBy, order }: SubmitOperationRequest): Order {
+  const ordered = {
+    operationId: parseUuid('operation_id', operationId),
+    requestedBy: parseRequester(requestedBy),
+  }
+  if (!order)
+    throw new BerthError('invalid', 'unsupported', 'order: missing, or of a kind unknown to this agent')
+  return { ...ordered, order }
+}
+
+function encodeSubmitted(
+  { operation, guest, sshPassword = '' }: Submitted,
+  revision: number,
+): SubmitOperationResponse {
+  const shown = guest && encodeGuest(guest)
+  return { operation: encodeOperation(operation), revision, guest: shown, sshPassword }
 }

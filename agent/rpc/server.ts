@@ -1,4 +1,5 @@
 import { Server } from '@grpc/grpc-js'
+import { createServer, type AddressInfo } from 'node:net'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
@@ -13,6 +14,7 @@ import {
   type OperationServiceServer,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
+import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
 import type { AgentTls } from './tls.js'
 
@@ -54,20 +56,42 @@ export async function serve(
   server.addService(HostServiceService, services.hosts)
   server.addService(WatchServiceService, services.watch.service)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))
-  await bind(server, listen, tls)
+  const { close } = await bind(server, listen, tls)
   return () => {
     services.watch.close()
+    close()
     return end(server)
   }
 }
 
-/** Connections end when the host has moved: whoever is the gateway now makes new ones. @returns the port */
-export async function bind(server: Server, listen: string, tls: AgentTls): Promise<number> {
-  const port = await new Promise<number>((done, fail) =>
-    server.bindAsync(listen, tls.credentials, (error, bound) => (error ? fail(error) : done(bound))),
-  )
-  tls.onMoved(() => server.drain(listen.replace(/:0$/, `:${port}`), graceMs))
-  return port
+export interface Bound {
+  readonly port: number
+  /** Takes no more connections, and ends those that proved nothing yet. */
+  close(): void
+}
+
+/**
+ * Serves on an own listener, since gRPC's shows nobody a connection before its TLS is done.
+ * Connections end when the host has moved: whoever is the gateway now makes new ones.
+ * @param listen host:port; port 0 picks one
+ */
+export async function bind(server: Server, listen: string, tls: AgentTls): Promise<Bound> {
+  const injector = server.createConnectionInjector(tls.credentials)
+  const listener = createServer((socket) => {
+    tls.guard.watch(socket)
+    injector.injectConnection(socket)
+  })
+  const address = listen.endsWith(':0') ? { host: listen.slice(0, -2), port: 0 } : splitHostPort(listen)
+  await new Promise<void>((done, fail) => {
+    listener.once('error', fail)
+    listener.listen(address, () => done())
+  })
+  tls.onMoved(() => injector.drain(graceMs))
+  const close = (): void => {
+    listener.close()
+    tls.guard.close()
+  }
+  return { port: (listener.address() as AddressInfo).port, close }
 }
 
 function end(server: Server): Promise<void> {

@@ -4,6 +4,7 @@ import { watchFile } from 'node:fs'
 import type { SecureContextOptions } from 'node:tls'
 import { BerthError } from '../../shared/errors.js'
 import { toStatus } from '../../shared/grpc-errors.js'
+import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { createPeerCheck } from '../../shared/identity.js'
 import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
 
@@ -11,6 +12,8 @@ import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../
 const revokedFreshMs = 1000
 /** A new `join` of a running agent is noticed within this. */
 const rejoinNoticedMs = 2000
+/** Only a gateway's own few connections ever get further. */
+const strangers = { unproven: 128, unprovenPerSource: 32, proveWithinMs: 5000 }
 
 /**
  * TLS of the agent's gRPC server: TLS 1.3, client certificates demanded and checked against the private CA,
@@ -43,6 +46,8 @@ const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as con
 
 export interface AgentTls {
   readonly credentials: ServerCredentials
+  /** Of the connections on which no call was the gateway's yet. */
+  readonly guard: ConnectionGuard
   /** The identity in use. */
   identity(): AgentIdentity
   /** Reads the identity again; connections made from then on use it. Call after a certificate was installed. */
@@ -59,7 +64,9 @@ export function createServerCredentials(identityDir: string): AgentTls {
   let identity = getIdentity(identityDir)
   let check = gatewayCheck(identityDir, identity)
   const movedListeners: ((identity: AgentIdentity) => void)[] = []
-  const credentials = new AgentServerCredentials(contextOf(identity), [gatewayOnly((peer) => check(peer))])
+  const guard = new ConnectionGuard(strangers)
+  const interceptor = gatewayOnly((peer) => check(peer), guard)
+  const credentials = new AgentServerCredentials(contextOf(identity), [interceptor])
   const reload = (): AgentIdentity => {
     const before = identity
     identity = getIdentity(identityDir)
@@ -70,7 +77,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
   onIdentityReplaced(identityDir, reload)
   return {
-    ...{ credentials, identity: () => identity, reload },
+    ...{ credentials, guard, identity: () => identity, reload },
     onMoved: (listener) => movedListeners.push(listener),
   }
 }
@@ -99,7 +106,7 @@ type PeerCheck = ReturnType<typeof createPeerCheck>
  * Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED, also one that no longer is while a stream
  * goes on. Part of the credentials already.
  */
-function gatewayOnly(check: PeerCheck): ServerInterceptor {
+function gatewayOnly(check: PeerCheck, guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {
     const { sslPeerCertificate } = call.getAuthContext()
     const unlessRefused = (proceed: () => void): void => {
@@ -110,9 +117,13 @@ function gatewayOnly(check: PeerCheck): ServerInterceptor {
       }
       proceed()
     }
+    const begin = (proceed: () => void): void =>
+      unlessRefused(() => {
+        guard.trust(call.getConnectionInfo())
+        proceed()
+      })
     return new ServerInterceptingCall(call, {
-      start: (next) =>
-        next({ onReceiveMetadata: (metadata, proceed) => unlessRefused(() => proceed(metadata)) }),
+      start: (next) => next({ onReceiveMetadata: (metadata, proceed) => begin(() => proceed(metadata)) }),
       sendMessage: (message, next) => unlessRefused(() => next(message)),
     })
   }

@@ -1,8 +1,9 @@
-import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { OperationStore } from '../operations/store.js'
+import { Changes } from './changes.js'
 import { openDatabase } from './database.js'
 
 const full = 2
@@ -38,22 +39,11 @@ describe('journal database', () => {
   })
 
   it('brings the mappings of an older journal along', () => {
-    const old = new Database(path)
+    const old = openDatabase(path, { version: 4 })
     old.exec(
-      `CREATE TABLE guests (uuid TEXT PRIMARY KEY, status TEXT NOT NULL) STRICT;
-       CREATE TABLE port_mappings (
-         guest_uuid TEXT NOT NULL REFERENCES guests (uuid) ON DELETE CASCADE,
-         position INTEGER NOT NULL,
-         protocol TEXT NOT NULL CHECK (protocol IN ('tcp', 'udp')),
-         host_port INTEGER NOT NULL,
-         container_port INTEGER NOT NULL,
-         description TEXT NOT NULL DEFAULT '',
-         PRIMARY KEY (guest_uuid, position),
-         UNIQUE (protocol, host_port)
-       ) STRICT, WITHOUT ROWID;
-       INSERT INTO guests VALUES ('u1', 'running');
-       INSERT INTO port_mappings VALUES ('u1', 0, 'tcp', 20001, 22, 'ssh'), ('u1', 1, 'udp', 20001, 53, '');
-       PRAGMA user_version = 4;`,
+      `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, created_at_ms, revision)
+         VALUES ('u1', 1, 'one', '{}', 'running', 'running', 0, '10.64.0.2', '02:00', 5, 1);
+       INSERT INTO port_mappings VALUES ('u1', 0, 'tcp', 20001, 22, 'ssh'), ('u1', 1, 'udp', 20001, 53, '');`,
     )
     old.close()
     const db = openDatabase(path)
@@ -65,6 +55,32 @@ describe('journal database', () => {
     db.exec("DELETE FROM guests WHERE uuid = 'u1'")
     expect(db.prepare('SELECT * FROM port_mappings').all()).to.deep.equal([])
     db.close()
+  })
+
+  it('brings the operations of an older journal along, those begun and those that were removed', () => {
+    const old = openDatabase(path, { version: 7 })
+    const columns = 'id, action, guest_uuid, guest_id, guest_name, request_hash, input, status, requested_by'
+    const add = old.prepare(
+      `INSERT INTO operations (${columns}, created_at_ms, revision) VALUES (?, ?, ?, ?, ?, 'h', ?, ?, 'me', 1, 1)`,
+    )
+    add.run('o1', 'stop', 'u1', 7, 'web', '{"force":true}', 'running')
+    add.run('o2', 'image_build', '', 0, '', '{"templateId":"debian-12"}', 'pending')
+    add.run('o3', 'image_build', '', 0, '', 'damaged', 'pending')
+    const record = { id: 'o0', action: 'stop', guestUuid: 'u1', guestId: 7, guestName: 'web', status: 'done' }
+    old.prepare("INSERT INTO removed_operations VALUES ('o0', 'h', ?, 1)").run(JSON.stringify(record))
+    old.close()
+    const store = new OperationStore(new Changes(openDatabase(path)))
+    const web = { kind: 'guest', id: 'u1', name: 'web', number: 7 }
+    expect(store.listOpen().map(({ id, subject }) => [id, subject])).to.deep.equal([
+      ['o1', { kind: 'guest', id: 'u1' }],
+      ['o2', { kind: 'image', id: 'debian-12' }],
+      ['o3', { kind: 'image', id: 'o3' }],
+    ])
+    expect(store.findJournaled('o1')).to.deep.include({ input: { force: true }, step: 0 })
+    expect(store.get('o1').subject).to.deep.equal(web)
+    const removed = { id: 'o0', action: 'stop', status: 'done', subject: web }
+    expect(store.findSubmitted('o0', 2)?.record).to.deep.equal(removed)
+    store.changes.db.close()
   })
 
   it('refuses a journal of a newer version and leaves it alone', () => {

@@ -142,31 +142,47 @@ const migrations: readonly string[] = [
      removed_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX removed_operations_age ON removed_operations (removed_at_ms);`,
+  // What an operation is about is not always a guest. Those of no guest were builds of images.
+  `ALTER TABLE operations ADD COLUMN subject_kind TEXT NOT NULL DEFAULT 'guest';
+   ALTER TABLE operations RENAME COLUMN guest_uuid TO subject_id;
+   ALTER TABLE operations RENAME COLUMN guest_id TO subject_number;
+   ALTER TABLE operations RENAME COLUMN guest_name TO subject_name;
+   UPDATE operations SET subject_kind = 'image',
+     subject_id = iif(json_valid(input), coalesce(json_extract(input, '$.templateId'), id), id)
+     WHERE subject_id = '';
+   UPDATE removed_operations SET record = json_remove(
+     json_set(record, '$.subject', json_object(
+       'kind', iif(json_extract(record, '$.guestUuid') = '', 'image', 'guest'),
+       'id', json_extract(record, '$.guestUuid'),
+       'name', json_extract(record, '$.guestName'),
+       'number', json_extract(record, '$.guestId')
+     )), '$.guestUuid', '$.guestName', '$.guestId');`,
 ]
 
 export type { Database } from 'better-sqlite3'
 
 /**
  * Opens the journal, creating or migrating it.
+ * @param options.version that it has afterwards, unless it has a later one; for tests of migrations
  * @throws when the file is of a newer version than this program
  */
-export function openDatabase(path: string): Database.Database {
+export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   const db = new Database(path)
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = FULL')
   db.pragma('foreign_keys = ON')
   db.pragma('busy_timeout = 5000')
-  migrate(db)
+  migrate(db, version)
   return db
 }
 
-function migrate(db: Database.Database): void {
+function migrate(db: Database.Database, wanted: number): void {
   const version = db.pragma('user_version', { simple: true }) as number
   if (version > migrations.length)
     throw new Error(
       `journal is of version ${version}, this program knows ${migrations.length}: use a newer berth-agent`,
     )
-  for (const [index, sql] of migrations.slice(version).entries()) {
+  for (const [index, sql] of migrations.slice(version, wanted).entries()) {
     db.transaction(() => {
       db.exec(sql)
       db.pragma(`user_version = ${version + index + 1}`)

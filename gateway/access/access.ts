@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { AttemptLimit, failuresPerMinute } from '../attempt-limit.js'
+import { perMinute, RateLimit } from '../rate-limit.js'
 import { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
 import { ApiKeys } from './api-keys.js'
@@ -11,7 +11,23 @@ import { FailureLog } from './failure-log.js'
 import { IdempotencyStore } from './idempotency.js'
 import { KeyCache } from './key-cache.js'
 import { KeyUsage } from './key-usage.js'
+import { RequestLimits, type RequestLimit } from './request-limits.js'
 import { authorize } from './scopes.js'
+
+export interface LimitOptions {
+  readonly caller: RequestLimit
+  /** By source address, before anything is known of who calls. */
+  readonly address: RequestLimit
+  /** By source address. */
+  readonly authFailuresPerMinute: number
+}
+
+/** For tests and figures. */
+export const noLimits: LimitOptions = {
+  caller: { perSecond: 0, atOnce: 0 },
+  address: { perSecond: 0, atOnce: 0 },
+  authFailuresPerMinute: 1_000_000_000,
+}
 
 export interface AccessOptions {
   /** Not started yet: the cache must hear of every change. */
@@ -23,8 +39,7 @@ export interface AccessOptions {
   /** Audit entries kept. */
   auditKeep: number
   log: Logger
-  /** Per address; default 30. */
-  authFailuresPerMinute?: number
+  readonly limits: LimitOptions
 }
 
 /** Access control as the gateway runs it. */
@@ -41,8 +56,8 @@ export interface Access extends AccessControl {
 }
 
 export function createAccess(options: AccessOptions): Access {
-  const { store, secret, stateDir, auditKeep, log } = options
-  const limit = new AttemptLimit(options.authFailuresPerMinute ?? failuresPerMinute)
+  const { store, secret, stateDir, auditKeep, limits, log } = options
+  const limit = new RateLimit(perMinute(limits.authFailuresPerMinute))
   const cache = new KeyCache(store)
   const usage = new KeyUsage(store)
   const instance = new GatewayInstance(store)
@@ -56,6 +71,8 @@ export function createAccess(options: AccessOptions): Access {
   return {
     authenticator: new KeyAuthenticator({ store, cache, usage, failures, limit }),
     authorize,
+    callers: new RequestLimits(limits.caller, 'this caller', log),
+    addresses: new RequestLimits(limits.address, 'this address', log),
     audit: new AuditStore(store, auditKeep, log),
     idempotency: new IdempotencyStore(store, instance, secret),
     keys,

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
-import type { AttemptLimit } from '../attempt-limit.js'
+import { sourceOf } from '../../shared/source-address.js'
+import { rateLimited, type RateLimit } from '../rate-limit.js'
 import { storeUnavailable } from '../store/connection.js'
 import type { Store } from '../store/store.js'
 import type { Authenticator, Credentials } from './contract.js'
@@ -21,8 +22,8 @@ export interface AuthenticatorParts {
   readonly cache: KeyCache
   readonly usage: KeyUsage
   readonly failures: FailureLog
-  /** Of failures, by address. */
-  readonly limit: AttemptLimit
+  /** Of failures, by `sourceOf` the address. */
+  readonly limit: RateLimit
 }
 
 export class KeyAuthenticator implements Authenticator {
@@ -49,12 +50,8 @@ export class KeyAuthenticator implements Authenticator {
    */
   private limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
-    if (!isRefusal || this.parts.limit.take(address)) return error
-    return new BerthError(
-      'unauthenticated',
-      'rate_limited',
-      'too many failed authentications; try again later',
-    )
+    const waitMs = isRefusal ? this.parts.limit.take(sourceOf(address)) : 0
+    return waitMs === 0 ? error : rateLimited('too many failed authentications; try again later', waitMs)
   }
 
   private async find(key: string): Promise<ResolvedKey> {

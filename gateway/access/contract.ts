@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { Principal } from './principal.js'
+import type { RequestLimits } from './request-limits.js'
 
 /*
- * What the request path needs from access control, which itself knows nothing of HTTP routes. The order is fixed: authenticate, authorize, validate,
- * claim the idempotency key, begin the audit entry, handle, finish both, answer.
+ * What the request path needs from access control, which itself knows nothing of HTTP routes. The order is fixed: count the address, authenticate, count the caller, authorize,
+ * validate, claim the idempotency key, begin the audit entry, handle, finish both, answer.
  */
 
 /** Where a request carries what proves its caller. */
@@ -97,6 +98,10 @@ export interface Idempotency {
 export interface AccessControl {
   readonly authenticator: Authenticator
   readonly authorize: Authorize
+  /** Requests of each caller, by `ref`. */
+  readonly callers: RequestLimits
+  /** Requests from each source, by `sourceOf` the client's address. */
+  readonly addresses: RequestLimits
   readonly audit: AuditLog
   readonly idempotency: Idempotency
 }

@@ -16,6 +16,7 @@ const verbs = {
   swap: ['read', 'manage'],
   subuser: ['read', 'create', 'update'],
   audit: ['read'],
+  metrics: ['read'],
   loginlog: ['read'],
   apikey: ['read', 'create', 'update', 'delete'],
   webhook: ['manage'],

@@ -7,7 +7,7 @@ import { createMetrics } from '../metrics.js'
 import { createApp } from '../http/app.js'
 import { documentPages } from '../http/docs.js'
 import { createGuestPages } from './guests/guest-pages.js'
-import { healthPages } from '../http/health.js'
+import { healthPages, type MetricsReaders } from '../http/health.js'
 import { buildOpenApi } from '../http/openapi.js'
 import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
@@ -32,6 +32,7 @@ export interface ApiOptions {
   readonly maxBodyBytes: number
   /** Addresses or CIDRs. */
   readonly trustedProxies: readonly string[]
+  readonly metricsFor: MetricsReaders
   readonly version: string
   readonly log: Logger
   /** True once shutdown has begun. */
@@ -53,7 +54,14 @@ export function createApi(options: ApiOptions): Api {
   const metrics = createMetrics(fleet.view, access.health)
   const isClosing = () => options.isClosing()
   const pages = [
-    ...healthPages({ store: access.health, metrics, fleet, access, isClosing }),
+    ...healthPages({
+      store: access.health,
+      metrics,
+      fleet,
+      access,
+      metricsFor: options.metricsFor,
+      isClosing,
+    }),
     ...documentPages(document),
   ]
   const { maxBodyBytes, trustedProxies } = options

@@ -1,5 +1,7 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
+import { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
@@ -15,8 +17,8 @@ type UnaryMethod<Request, Response> = (
 /** Calls waiting for one host; what a stalled agent can pile up here. */
 const maxWaiting = 2000
 
-/** What may be on any host, so that a caller waits for the slowest. */
-const lookupTimeoutMs = 2000
+/** By call. An operation may be on any host, so that a caller waits for the slowest. */
+const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 
 /** How grpc-js (1.14.7, subchannel-call.ts) says REFUSED_STREAM: the peer did nothing with it (RFC 9113, 8.7). */
 const refusedStream = 'Stream refused by server'
@@ -51,42 +53,13 @@ export class GrpcAgentClient implements AgentClient {
     private readonly timeoutMs: number,
   ) {}
 
-  createGuest: AgentClient['createGuest'] = (request) =>
-    this.#call('create guest', this.connection.guests, 'createGuest', request)
-
-  startGuest: AgentClient['startGuest'] = (request) =>
-    this.#call('start guest', this.connection.guests, 'startGuest', request)
-
-  stopGuest: AgentClient['stopGuest'] = (request) =>
-    this.#call('stop guest', this.connection.guests, 'stopGuest', request)
-
-  restartGuest: AgentClient['restartGuest'] = (request) =>
-    this.#call('restart guest', this.connection.guests, 'restartGuest', request)
-
-  deleteGuest: AgentClient['deleteGuest'] = (request) =>
-    this.#call('delete guest', this.connection.guests, 'deleteGuest', request)
-
-  getGuestUsage: AgentClient['getGuestUsage'] = (uuid) =>
-    this.#call('read usage', this.connection.guests, 'getGuestUsage', { uuid })
-
-  getOperation: AgentClient['getOperation'] = (id) =>
-    this.#call(
-      'read operation',
-      this.connection.operations,
-      'getOperation',
-      { id },
-      Math.min(lookupTimeoutMs, this.timeoutMs),
-    )
-
-  cancelOperation: AgentClient['cancelOperation'] = (id) =>
-    this.#call('cancel operation', this.connection.operations, 'cancelOperation', { id })
-
-  removeOperation: AgentClient['removeOperation'] = (id) =>
-    this.#call('remove operation', this.connection.operations, 'removeOperation', { id })
+  readonly guests = this.#calls(GuestServiceService, ({ guests }) => guests)
 
   readonly settings = this.#calls(GuestSettingsServiceService, ({ settings }) => settings)
 
   readonly routing = this.#calls(RoutingServiceService, ({ routing }) => routing)
+
+  readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 
   /** Every call of a service; the step is its name in words. */
   #calls<Service extends object>(
@@ -96,25 +69,25 @@ export class GrpcAgentClient implements AgentClient {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
       const call = (request: unknown): Promise<unknown> => {
+        const timeoutMs = Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
         const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
-        return this.#call(step, client, name, request)
+        return this.#call(client, name, { request, step, timeoutMs })
       }
       return [name, call]
     })
     return Object.fromEntries(calls) as Calls<Service>
   }
 
-  async #call<Name extends string, Request, Response>(
-    step: string,
-    client: Record<Name, UnaryMethod<Request, Response>>,
-    ...[name, request, timeoutMs = this.timeoutMs]: [Name, Request, number?]
-  ): Promise<Response> {
+  async #call(
+    client: Record<string, UnaryMethod<unknown, unknown>>,
+    name: string,
+    { request, ...options }: { request: unknown; step: string; timeoutMs: number },
+  ): Promise<unknown> {
     if (this.#waiting >= maxWaiting)
       throw new BerthError('unavailable', 'host_offline', 'the host has too many calls waiting')
     this.#waiting++
     try {
-      const method = client[name].bind(client) as UnaryMethod<Request, Response>
-      return await callAgent(method, request, { step, timeoutMs })
+      return await callAgent(client[name]!.bind(client), request, options)
     } finally {
       this.#waiting--
     }

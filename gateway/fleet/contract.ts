@@ -1,18 +1,4 @@
-import type {
-  CreateGuestRequest,
-  CreateGuestResponse,
-  DeleteGuestRequest,
-  DeleteGuestResponse,
-  GetGuestUsageResponse,
-  Guest,
-  GuestSpec,
-  RestartGuestRequest,
-  RestartGuestResponse,
-  StartGuestRequest,
-  StartGuestResponse,
-  StopGuestRequest,
-  StopGuestResponse,
-} from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Guest, GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type {
@@ -20,9 +6,9 @@ import type {
   RoutingServiceService,
 } from '../../proto/gen/berth/agent/v1/network.js'
 import type {
-  CancelOperationResponse,
-  GetOperationResponse,
   Operation,
+  OperationServiceService,
+  SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 
 /** A guest as an agent reported it, and where it lives. */
@@ -91,28 +77,22 @@ export type Calls<Service> = {
 }
 
 export type SettingsCalls = Calls<typeof GuestSettingsServiceService>
+export type OperationCalls = Calls<typeof OperationServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
 /** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
 export interface AgentClient {
-  createGuest(request: CreateGuestRequest): Promise<CreateGuestResponse>
-  startGuest(request: StartGuestRequest): Promise<StartGuestResponse>
-  stopGuest(request: StopGuestRequest): Promise<StopGuestResponse>
-  restartGuest(request: RestartGuestRequest): Promise<RestartGuestResponse>
-  deleteGuest(request: DeleteGuestRequest): Promise<DeleteGuestResponse>
-  getGuestUsage(uuid: string): Promise<GetGuestUsageResponse>
-  /** Waits for a short time only. */
-  getOperation(id: string): Promise<GetOperationResponse>
-  cancelOperation(id: string): Promise<CancelOperationResponse>
-  removeOperation(id: string): Promise<{ revision: number }>
+  readonly guests: Calls<typeof GuestServiceService>
   readonly settings: SettingsCalls
   readonly routing: RoutingCalls
+  /** `getOperation` waits for a short time only. */
+  readonly operations: OperationCalls
 }
 
 /** What the gateway itself decides on creating a guest, and what the agent answered. */
 export interface GuestCreation {
   readonly hostId: string
-  readonly response: CreateGuestResponse
+  readonly response: SubmitOperationResponse
 }
 
 export interface GuestCreationRequest {

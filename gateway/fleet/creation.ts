@@ -67,10 +67,11 @@ export class GuestCreator {
   ): Promise<GuestCreation> {
     const { hostId, id, uuid, name } = reservation
     const { operationId, spec, requestedBy } = request
+    const order = { $case: 'create', value: { id, uuid, name, spec } } as const
     try {
       const response = await this.options
         .agent(hostId)
-        .createGuest({ operationId, id, uuid, name, spec, requestedBy })
+        .operations.submitOperation({ operationId, requestedBy, order })
       // Until the view shows the guest its room stays promised.
       await this.options.reached(hostId, response.revision)
       return { hostId, response }

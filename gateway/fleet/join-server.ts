@@ -1,18 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import type { AddressInfo } from 'node:net'
-import { isIPv6 } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
 import { joinPath, splitHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
 import { renewAtMs } from '../pki/gateway-leaf.js'
-import { AttemptLimit } from '../attempt-limit.js'
+import { ConnectionGuard } from '../../shared/connection-guard.js'
+import { sourceOf } from '../../shared/source-address.js'
+import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
 
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
-const maxConnections = 100
 const requestTimeoutMs = 10_000
+/** Until a whole request has come, everybody is a stranger. */
+const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: requestTimeoutMs }
 
 const statusOfKind: Partial<Record<ErrorKind, number>> = {
   invalid: 400,
@@ -36,7 +38,8 @@ export interface JoinServerOptions {
  * against the fingerprint in their token. Nothing else is served.
  */
 export class JoinServer {
-  readonly #limit = new AttemptLimit(attemptsPerMinute)
+  readonly #guard = new ConnectionGuard(strangers)
+  readonly #limit = new RateLimit(perMinute(attemptsPerMinute))
   #renewTimer: NodeJS.Timeout | undefined
 
   private constructor(
@@ -47,8 +50,9 @@ export class JoinServer {
   /** @param listen host:port; port 0 picks one */
   static async start(listen: string, options: JoinServerOptions): Promise<JoinServer> {
     const server = createServer({ minVersion: 'TLSv1.3', requestTimeout: requestTimeoutMs })
-    Object.assign(server, { maxConnections, headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
+    Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
+    server.on('connection', (socket: Socket) => join.#guard.watch(socket))
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', (error) => options.log.debug({ error }, 'join: TLS failed'))
     server.on('clientError', (_error, socket) => socket.destroy())
@@ -64,6 +68,7 @@ export class JoinServer {
   async close(): Promise<void> {
     clearInterval(this.#renewTimer)
     this.server.closeAllConnections()
+    this.#guard.close()
     await new Promise<void>((resolve) => this.server.close(() => resolve()))
   }
 
@@ -114,19 +119,15 @@ export class JoinServer {
   async #handle(request: IncomingMessage, address: string): Promise<JoinAnswer> {
     if (request.method !== 'POST' || request.url !== joinPath)
       throw new BerthError('not_found', 'not_found', 'there is nothing here')
-    if (!this.#limit.take(limitedBy(address)))
-      throw new BerthError('exhausted', 'rate_limited', 'too many attempts; wait a minute')
-    const answer = await this.options.join(parseRequest(await readBody(request)))
-    this.#limit.giveBack(limitedBy(address))
+    const source = sourceOf(address)
+    const waitMs = this.#limit.take(source)
+    if (waitMs > 0) throw rateLimited('too many attempts; wait a minute', waitMs)
+    const body = await readBody(request)
+    this.#guard.trust(request.socket)
+    const answer = await this.options.join(parseRequest(body))
+    this.#limit.giveBack(source)
     return answer
   }
-}
-
-/** Whoever has one IPv6 address has its /64. */
-function limitedBy(address: string): string {
-  return isIPv6(address) && !address.startsWith('::ffff:')
-    ? address.split(':').slice(0, 4).join(':')
-    : address
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {

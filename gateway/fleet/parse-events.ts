@@ -1,7 +1,7 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Operation, Subject } from '../../proto/gen/berth/agent/v1/operation.js'
 import { guestNamePattern, templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import { clampTime } from '../../shared/time.js'
 
@@ -55,8 +55,7 @@ export function parseOperation(operation: Operation): Operation | undefined {
   return {
     ...operation,
     action: shorten(operation.action, 64),
-    guestUuid: shorten(operation.guestUuid, 36),
-    guestName: shorten(operation.guestName, 63),
+    subject: operation.subject && parseSubject(operation.subject),
     progress: Math.min(100, operation.progress),
     stage: shorten(operation.stage),
     errorCode: shorten(operation.errorCode, 64),
@@ -65,6 +64,15 @@ export function parseOperation(operation: Operation): Operation | undefined {
     createdAtMs: clampTime(operation.createdAtMs),
     startedAtMs: clampTime(operation.startedAtMs),
     finishedAtMs: clampTime(operation.finishedAtMs),
+  }
+}
+
+function parseSubject(subject: Subject): Subject {
+  return {
+    kind: shorten(subject.kind, 32),
+    id: shorten(subject.id, 64),
+    name: shorten(subject.name, 200),
+    number: subject.number,
   }
 }
 

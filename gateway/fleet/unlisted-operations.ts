@@ -55,7 +55,7 @@ export class UnlistedOperations {
 
   async #ask({ host, agent }: ConnectedHost, id: string): Promise<OperationView | undefined> {
     try {
-      const { operation } = await agent.getOperation(id)
+      const { operation } = await agent.operations.getOperation({ id })
       return operation && this.#check(host, operation, id)
     } catch (error) {
       if (!(error instanceof BerthError && error.code === 'not_found'))

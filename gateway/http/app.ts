@@ -2,6 +2,7 @@ import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
 import { BerthError } from '../../shared/errors.js'
+import { sourceOf } from '../../shared/source-address.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
@@ -46,9 +47,8 @@ export function createApp(options: AppOptions): Koa {
     const exchange = openExchange(ctx.req, readAddress(ctx.req))
     ctx.state['exchange'] = exchange
     ctx.respond = false
-    const reply = await replyTo(ctx, next)
-    sendReply(ctx.res, reply, exchange.requestId)
-    drainRest(ctx.req, options.maxBodyBytes)
+    const reply = await replyTo(ctx, options.access, next)
+    sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
     const seconds = (performance.now() - exchange.startedAtMs) / 1000
     options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
     logRequest(options.log, ctx, reply.status, seconds)
@@ -74,16 +74,35 @@ function createRouter(options: AppOptions): Router {
   return router
 }
 
-async function replyTo(ctx: ExchangeContext, next: () => Promise<unknown>): Promise<Reply> {
+async function replyTo(
+  ctx: ExchangeContext,
+  { addresses }: Pick<AccessControl, 'addresses'>,
+  next: () => Promise<unknown>,
+): Promise<Reply> {
   const exchange: Exchange = ctx.state.exchange
   try {
     checkTarget(ctx)
-    await next()
+    await withinLimits(addresses, ctx, next)
     return exchange.reply ?? unmatched(ctx)
   } catch (error) {
     exchange.error = error
     return errorReply(error, exchange.requestId)
   }
+}
+
+/** Whoever watches over the gateway is let in when others flood it. */
+const unlimitedPages: readonly string[] = ['/healthz', '/readyz']
+
+/** @throws {BerthError} `rate_limited` for a source with too many requests, whoever sends them */
+async function withinLimits(
+  addresses: AccessControl['addresses'],
+  ctx: ExchangeContext,
+  next: () => Promise<unknown>,
+): Promise<unknown> {
+  if (unlimitedPages.includes(ctx.path)) return next()
+  const { exchange } = ctx.state
+  const source = sourceOf(exchange.address)
+  return addresses.within(source, exchange, next)
 }
 
 /** Koa parses the target lazily and throws on one that is no URL. */

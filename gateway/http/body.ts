@@ -2,8 +2,11 @@ import type { IncomingMessage } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 
 const maxDepth = 32
-/** A refused body is read away for this long, so that the client sees the answer rather than a reset. */
-const drainTimeoutMs = 2000
+/**
+ * A refused body is read away within these bounds: many clients write all of it before they look at the answer, and
+ * a connection that is closed before shows them a reset instead (RFC 9112, 9.6).
+ */
+const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 
 /**
  * The bytes of a request's body, or nothing where it has none.
@@ -95,19 +98,24 @@ function tooLarge(maxBytes: number): BerthError {
   return refuse('payload_too_large', `the body may not exceed ${maxBytes} bytes`)
 }
 
-/** Reads what is left of a refused request, within bounds and without keeping it; hangs up beyond them. */
-export function drainRest(request: IncomingMessage, maxBytes: number): void {
-  if (!request.complete && !request.destroyed && request.listenerCount('data') === 0) drain(request, maxBytes)
-}
-
-function drain(request: IncomingMessage, maxBytes: number): void {
-  let size = 0
-  const hangUp = (): void => void request.socket.destroy()
-  const timer = setTimeout(hangUp, drainTimeoutMs)
-  request.on('data', (chunk: Buffer) => {
-    size += chunk.length
-    if (size > maxBytes) hangUp()
+/**
+ * Reads what is left of a refused request, within bounds and without keeping it; hangs up beyond them.
+ * @returns `undefined` where nothing is left; else resolves once nothing is
+ */
+export function drainRest(request: IncomingMessage): Promise<void> | undefined {
+  if (request.complete || request.destroyed || request.listenerCount('data') > 0) return undefined
+  return new Promise((resolve) => {
+    let size = 0
+    const hangUp = (): void => void request.socket.destroy()
+    const timer = setTimeout(hangUp, drain.timeoutMs)
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > drain.bytes) hangUp()
+    })
+    const settle = (): void => {
+      clearTimeout(timer)
+      resolve()
+    }
+    request.once('end', settle).once('close', settle)
   })
-  request.once('close', () => clearTimeout(timer))
-  request.once('end', () => clearTimeout(timer))
 }

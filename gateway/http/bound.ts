@@ -1,6 +1,7 @@
 import { BerthError, notFound } from '../../shared/errors.js'
 import { isBound, maySee, type Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
+import { guestUuidOf } from '../fleet/operation-list.js'
 import type { Route } from './route.js'
 
 /*
@@ -48,6 +49,27 @@ function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string)
 /** Also one that is too old for the list. */
 async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<Subject> {
   const task = await fleet.findOperation(id)
-  if (task === undefined || !maySee(caller, task.operation.guestUuid)) throw notFound('task')
+  if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }
+}
+
+/** Whose a port or address is, and how much others have left over, is nothing for who sees only some guests. */
+const untold: Readonly<Record<string, string>> = {
+  port_conflict: 'this choice of host ports is not available',
+  address_in_use: 'this choice of addresses is not available',
+  resource_exhausted: 'there is not enough left of what is asked for',
+}
+
+/** A handler's failure as its caller may hear of it; the code stays. */
+export function toldTo(caller: Principal, error: unknown): unknown {
+  if (!isBound(caller) || !(error instanceof BerthError)) return error
+  const message = untold[error.code]
+  if (message === undefined) return error
+  // Without its cause, which would be in the audit log.
+  return new BerthError(
+    error.kind,
+    error.code,
+    message,
+    error.field === undefined ? {} : { field: error.field },
+  )
 }

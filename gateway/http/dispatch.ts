@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import { parseBody, parseOptionalBody, readBody } from './body.js'
-import { getSubject, refuseBound, type Subject } from './bound.js'
+import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
 import type { ExchangeContext } from './exchange.js'
 import type { AccessControl } from '../access/contract.js'
 import type { Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
+import { guestUuidOf } from '../fleet/operation-list.js'
 import { answerReply, type Reply } from './reply.js'
 import type { RequestContext, Route } from './route.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
@@ -28,7 +29,7 @@ interface ValidRequest {
 }
 
 /**
- * The request path of one route: authenticate, authorize, validate, find what the path names, handle; writes are
+ * The request path of one route: authenticate, count, authorize, validate, find what the path names, handle; writes are
  * audited.
  * @returns middleware that leaves its reply in the exchange and throws BerthError
  */
@@ -37,21 +38,23 @@ export function createDispatcher(
   options: DispatchOptions,
 ): (ctx: ExchangeContext) => Promise<void> {
   const checks = compileChecks(route)
-  const { authenticator, authorize } = options.access
+  const { authenticator, authorize, callers } = options.access
   return async (ctx) => {
     const exchange = ctx.state.exchange
     exchange.route = route.path
     const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
-    authorize(caller, route.scope)
-    refuseBound(route, caller)
-    const request =
-      route.method === 'GET'
-        ? readTarget(checks, ctx)
-        : await readRequest(route, checks, ctx, options.maxBodyBytes)
-    exchange.reply = isWrite(route)
-      ? await answerWrite(route, options, { ctx, caller, request })
-      : await answerRead(route, options, { ctx, caller, request })
+    await callers.within(caller.ref, exchange, async () => {
+      authorize(caller, route.scope)
+      refuseBound(route, caller)
+      const request =
+        route.method === 'GET'
+          ? readTarget(checks, ctx)
+          : await readRequest(route, checks, ctx, options.maxBodyBytes)
+      exchange.reply = isWrite(route)
+        ? await answerWrite(route, options, { ctx, caller, request })
+        : await answerRead(route, options, { ctx, caller, request })
+    })
   }
 }
 
@@ -97,7 +100,11 @@ const empty = Buffer.alloc(0)
 async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
   const subject = await subjectOf(route, options, ready)
   const context = new HandlerContext(ready, options.log, { operationId: '', subject, audit: () => undefined })
-  return answerReply(await route.handle(context), ready.ctx.req)
+  try {
+    return answerReply(await route.handle(context), ready.ctx.req)
+  } catch (error) {
+    throw toldTo(ready.caller, error)
+  }
 }
 
 async function answerWrite(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
@@ -146,7 +153,7 @@ async function handleWrite(
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited }
   } catch (error) {
-    return failedHandling(error, audited, ready.ctx.state.exchange.requestId)
+    return failedHandling(toldTo(ready.caller, error), audited, ready.ctx.state.exchange.requestId)
   }
 }
 
@@ -158,7 +165,7 @@ function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }
 /** How the audit entry names what a request is about. */
 function auditedOf({ guest, task }: Subject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
-  return task ? { containerUuid: task.operation.guestUuid } : {}
+  return task ? { containerUuid: guestUuidOf(task.operation) } : {}
 }
 
 interface Handling {

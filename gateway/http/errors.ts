@@ -25,9 +25,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   agent_error: 502,
 }
 
-const retryAfterSeconds = '5'
-/** Attempts are counted by the minute. */
-const retryLimitedAfterSeconds = '60'
+const retryAfterSeconds = 5
 
 export interface ErrorReply {
   readonly status: number
@@ -48,17 +46,21 @@ export function errorReply(thrown: unknown, requestId: string): ErrorReply {
     ...(shown.field === undefined ? {} : { details: { field: shown.field } }),
     request_id: requestId,
   }
-  return { status, code: shown.code, headers: headersOf(status), body: JSON.stringify(body) }
+  return {
+    status,
+    code: shown.code,
+    headers: headersOf(status, error.retryAfterSeconds),
+    body: JSON.stringify(body),
+  }
 }
 
 function hideInternal(): BerthError {
   return new BerthError('internal', 'internal_error', 'internal error; the request id names it in the log')
 }
 
-function headersOf(status: number): Record<string, string> {
+function headersOf(status: number, retryAfter = retryAfterSeconds): Record<string, string> {
   const headers: Record<string, string> = { 'Content-Type': jsonType }
   if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
-  if (status === 429) headers['Retry-After'] = retryLimitedAfterSeconds
-  if (status === 503) headers['Retry-After'] = retryAfterSeconds
+  if (status === 429 || status === 503) headers['Retry-After'] = String(retryAfter)
   return headers
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context } from 'koa'
+import type { RateState } from '../access/request-limits.js'
 import type { Reply } from './reply.js'
 
 /** One request on its way; what the middlewares share. */
@@ -15,6 +16,8 @@ export interface Exchange {
   /** Who called, once known, for the log. */
   user: string
   reply: Reply | undefined
+  /** What the caller has left, for the answer's headers. */
+  rate: RateState | undefined
   /** What was thrown, for the log. */
   error: unknown
 }
@@ -32,6 +35,7 @@ export function openExchange(request: IncomingMessage, address: string): Exchang
     route: 'unmatched',
     user: '',
     reply: undefined,
+    rate: undefined,
     error: undefined,
   }
 }

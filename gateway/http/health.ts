@@ -12,13 +12,17 @@ export interface HealthDeps {
   readonly metrics: Metrics
   readonly fleet: Pick<Fleet, 'isComplete'>
   readonly access: Pick<AccessControl, 'authenticator' | 'authorize'>
+  readonly metricsFor: MetricsReaders
   /** True once shutdown has begun. */
   isClosing(): boolean
 }
 
+/** Loopback: requests from this machine that no proxy forwarded; key: one with the scope `metrics:read`. */
+export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
+
 const pingTimeoutMs = 2000
 
-/** `/healthz`: the process runs. `/readyz`: it can serve. `/metrics`: for loopback, or a key with host:read. */
+/** `/healthz`: the process runs. `/readyz`: it can serve. `/metrics`: see MetricsReaders. */
 export function healthPages(deps: HealthDeps): Page[] {
   return [
     { path: '/healthz', handle: () => text(200, 'ok') },
@@ -26,7 +30,7 @@ export function healthPages(deps: HealthDeps): Page[] {
     {
       path: '/metrics',
       handle: async (ctx) => {
-        await allowMetrics(deps.access, ctx)
+        await allowMetrics(deps, ctx)
         const headers = { 'Content-Type': deps.metrics.contentType, 'Cache-Control': 'no-store' }
         return { status: 200, headers, body: await deps.metrics.render() }
       },
@@ -61,10 +65,11 @@ function text(status: number, body: string): Reply {
  * local.
  * @throws {BerthError}
  */
-async function allowMetrics(access: HealthDeps['access'], ctx: ExchangeContext): Promise<void> {
-  if (isPlainLoopback(ctx)) return
+async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {
+  if (metricsFor !== 'key' && isPlainLoopback(ctx)) return
+  if (metricsFor === 'loopback') throw new BerthError('forbidden', 'ip_not_allowed', 'only from this machine')
   const caller = await access.authenticator.authenticate(ctx.req, ctx.state.exchange.address)
-  access.authorize(caller, 'host:read')
+  access.authorize(caller, 'metrics:read')
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')
 }

@@ -1,6 +1,5 @@
 import type { TSchema } from 'typebox'
 import { Type } from 'typebox'
-import { failuresPerMinute } from '../attempt-limit.js'
 import type { Route } from './route.js'
 import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
@@ -25,6 +24,7 @@ export function buildOpenApi(routes: readonly Route[], version: string): Json {
         bearer: { type: 'http', scheme: 'bearer' },
       },
       schemas: { Error: plain(ErrorSchema) },
+      headers: responseHeaders,
     },
   }
 }
@@ -34,18 +34,20 @@ const introduction = [
   'Lists come whole unless `page` or `page_size` is sent; `X-Total-Count` has the number of rows.',
   'Reads carry an `ETag`. POST takes an `Idempotency-Key`: the same key and body replay the first answer.',
   'Changes of a container take `If-Match` with the `ETag` of its detail: what was changed meanwhile is 412.',
+  '`RateLimit-Limit`, `-Remaining` and `-Reset` tell what a key may still send; beyond it is 429 with `Retry-After`.',
   'Unknown request fields are ignored; empty query parameters count as absent.',
 ].join('\n\n')
 
 function operationOf(route: Route): Json {
   const scope = route.scope === 'any' ? 'Any valid key.' : `Needs scope \`${route.scope}\`.`
+  const bound = route.bound === 'refused' ? ' Not for keys that are bound to containers.' : ''
   const own = route.errors?.length
     ? ` Also answers ${route.errors.map((code) => `\`${code}\``).join(', ')}.`
     : ''
   return {
     operationId: operationIdOf(route),
     summary: route.summary,
-    description: scope + own,
+    description: scope + bound + own,
     tags: [route.tag],
     parameters: [...pathParameters(route), ...queryParameters(route), ...headerParameters(route)],
     ...requestBodyOf(route),
@@ -95,7 +97,10 @@ function requestBodyOf(route: Route): Json {
 
 function responsesOf(route: Route): Json {
   const success = (route.statuses ?? [200]).map((status) => [String(status), successOf(route)])
-  const failures = errorStatuses(route).map(([status, description]) => [status, failureOf(description)])
+  const failures = errorStatuses(route).map(([status, description]) => [
+    status,
+    { ...failureOf(description), ...headersOfFailure(status) },
+  ])
   const unchanged =
     route.method === 'GET' ? [['304', { description: 'Not changed since `If-None-Match`' }]] : []
   return Object.fromEntries([...success, ...unchanged, ...failures]) as Json
@@ -103,7 +108,11 @@ function responsesOf(route: Route): Json {
 
 function successOf(route: Route): Json {
   const schema = plain(envelopeSchema(route.data))
-  return { description: route.summary, content: { 'application/json': { schema } } }
+  return {
+    description: route.summary,
+    headers: refer(rateHeaders),
+    content: { 'application/json': { schema } },
+  }
 }
 
 function failureOf(description: string): Json {
@@ -117,10 +126,7 @@ function errorStatuses(route: Route): [string, string][] {
     ['401', 'No valid key: `unauthorized`, `key_disabled`, `key_expired`'],
     ['403', '`insufficient_scope`, `ip_not_allowed`, `policy_blocked`'],
     ['404', '`not_found`; also what the caller may not see'],
-    [
-      '429',
-      `\`rate_limited\`: more than ${failuresPerMinute} failed authentications a minute from one address, or too many old tasks asked for at once`,
-    ],
+    ['429', rateLimitedText],
     ['500', '`internal_error`'],
     ['502', '`agent_error`'],
     ['503', '`store_unavailable`, `host_offline`'],
@@ -137,6 +143,27 @@ function errorStatuses(route: Route): [string, string][] {
     ...precondition(route),
   ]
 }
+
+const responseHeaders: Json = {
+  'RateLimit-Limit': { description: 'Requests a second for this caller', schema: { type: 'integer' } },
+  'RateLimit-Remaining': { description: 'Left of them at this moment', schema: { type: 'integer' } },
+  'RateLimit-Reset': { description: 'Seconds until all are left again', schema: { type: 'integer' } },
+  'Retry-After': { description: 'Seconds after which to come again', schema: { type: 'integer' } },
+}
+const rateHeaders = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
+
+function headersOfFailure(status: string): Json {
+  if (status === '429') return { headers: refer([...rateHeaders, 'Retry-After']) }
+  return status === '503' ? { headers: refer(['Retry-After']) } : {}
+}
+
+function refer(names: readonly string[]): Json {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+const rateLimitedText =
+  '`rate_limited`: more requests, or more of them at once, than a key or an address may send; too many failed ' +
+  'authentications from one address; or too many old tasks asked for at once. `Retry-After` says when to come again'
 
 /** A read answers 409 only with a code that its route names. */
 function canRefuse(route: Route): boolean {

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { RateState } from '../access/request-limits.js'
 import type { Answer } from './route.js'
 
 /** What goes on the wire. */
@@ -41,23 +42,46 @@ export function answerReply(answer: Answer<unknown>, request: IncomingMessage): 
   return known ? { status: 304, headers, body: '' } : { status, headers, body }
 }
 
-/** Sends it, with the headers that every response carries. */
-export function sendReply(response: ServerResponse, reply: Reply, requestId: string): void {
+/** What the headers of every response tell. */
+interface About {
+  readonly requestId: string
+  readonly rate: RateState | undefined
+}
+
+/**
+ * Sends it, with the headers that every response carries.
+ * @param drained of a request that is not read to its end: Node would close many a connection with the response
+ */
+export function sendReply(
+  response: ServerResponse,
+  reply: Reply,
+  about: About,
+  drained?: Promise<void>,
+): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
-  response.writeHead(reply.status, headerList(reply, requestId, bodiless))
+  response.writeHead(reply.status, headerList(reply, about, bodiless))
   // Node leaves the body out where the method is HEAD.
-  response.end(bodiless ? undefined : reply.body)
+  if (drained === undefined || bodiless) return void response.end(bodiless ? undefined : reply.body)
+  response.write(reply.body)
+  void drained.then(() => response.end())
 }
 
 /** Names and values in turn: Node takes them as they are, which is half the cost of merged objects. */
-function headerList({ headers, body }: Reply, requestId: string, bodiless: boolean): string[] {
+function headerList({ headers, body }: Reply, { requestId, rate }: About, bodiless: boolean): string[] {
   const list = constantHeaders.slice()
   if (headers['content-security-policy'] !== undefined) list.length = 0
   for (const name in headers) list.push(name, headers[name] ?? '')
   if (!bodiless) list.push('Content-Length', String(Buffer.byteLength(body)))
   list.push('X-Request-Id', requestId)
+  if (rate !== undefined) addRate(list, rate)
   return list
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-06, whose three headers clients know best. */
+function addRate(list: string[], { limit, remaining, resetSeconds }: RateState): void {
+  list.push('RateLimit-Limit', String(limit), 'RateLimit-Remaining', String(remaining))
+  list.push('RateLimit-Reset', String(resetSeconds))
 }
 
 function envelope(answer: Answer<unknown>): string {

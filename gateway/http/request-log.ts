@@ -27,6 +27,8 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
+  // Of those the limits write one line a minute.
+  if (status === 429) return 'debug'
   if (status >= 500) return status === 503 ? 'warn' : 'error'
   return status >= 400 || !reads.has(method) ? 'info' : 'debug'
 }

@@ -60,6 +60,7 @@ values_for_up() {
   local values
   values=$(values_by_program . "$1") || fail "$(config_of "$1") cannot be used."
   check_own_values "$1" "$values"
+  check_own_subnets "$1" "$values"
   echo "$values"
 }
 
@@ -159,6 +160,17 @@ check_own_values() {
   done
 }
 
+# What comes in at another bridge from a network of guests is dropped as forged: those of one of two instances that share
+# it would reach nobody. Not asked of a purge. check_own_subnets PROGRAM VALUES
+check_own_subnets() {
+  local value records
+  for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
+    [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
+    value=$(grep -m 1 -xFf <(grep -E $'^network\\.subnet6?\t' "$records") <<<"$2") || continue
+    fail "$(config_of "$1"): ${value/$'\t'/: } is another instance's, of $(dirname "$records")." 'Nothing was changed.'
+  done
+}
+
 # Whether anything of the instance is on this machine.
 instance_is_known() {
   local path
@@ -214,7 +226,7 @@ give_agent_its_own() {
     -e "s#^listen: .*#listen: 127.0.0.1:$((7443 + n))#" \
     -e "s#^  bridge: .*#  bridge: berth$n#; s#^  table: .*#  table: berth_$instance#" \
     -e "s#^  interface_prefix: .*#  interface_prefix: $prefix#" \
-    -e "s#^  subnet: .*#  subnet: 10.$((64 + n)).0.0/16#" \
+    -e "s#^  subnet: .*#  subnet: 10.$((64 + n)).0.0/16#; s#^  subnet6: .*#  subnet6: fd62:6572:7468:$n::/64#" \
     -e "s#^    start: .*#    start: $((9000 + n * 1000))#; s#^    end: .*#    end: $((9999 + n * 1000))#" \
     -e "s#^  idmap_base: .*#  idmap_base: $((1000000 + 30000 * 65536 + (n - 1) * 2000 * 65536))#" \
     -e "s#^  idmap_slots: .*#  idmap_slots: 2000#" \

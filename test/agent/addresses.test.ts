@@ -50,11 +50,11 @@ describe('addresses of real guests', function () {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')
-      await host.power('deleteGuest', first)
+      await host.power('delete', first)
       expect(shown()).to.not.contain(`${publicIpv4s[0]}/32`)
       const next = await host.create({ publicIpv4s, start: false })
       expect((await host.guest(next)).publicIpv4s).to.deep.equal(publicIpv4s)
-      for (const uuid of [...rest, next]) await host.power('deleteGuest', uuid)
+      for (const uuid of [...rest, next]) await host.power('delete', uuid)
       expect(shown()).to.not.contain('/32')
     })
 
@@ -102,7 +102,7 @@ describe('addresses of real guests', function () {
       for (const address of ipv6Addresses)
         expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside6}`)
       expect(await leaves()).to.equal(`outside ${first}`)
-      await host.power('restartGuest', uuid)
+      await host.power('restart', uuid)
       await host.serve(await host.pidOf(uuid), 'again')
       for (const address of ipv6Addresses)
         expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`again ${outside6}`)
@@ -142,7 +142,7 @@ describe('addresses of real guests', function () {
         await call(host.settings.setFirewall.bind(host.settings), { uuid: closed, firewall, ifRevision: 0 })
         streams = await Promise.all(addresses[1].map((address) => host.follow(address)))
       })
-      after(() => host.power('deleteGuest', closed))
+      after(() => host.power('delete', closed))
 
       for (const [what, change] of [
         ['it is deleted', ['delete', bridge]],

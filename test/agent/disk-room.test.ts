@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { call, createRequest, plainSpec } from '../support/agent-calls.js'
+import { createGuest, createRequest, plainSpec } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 
 describe('room for a disk', function () {
@@ -10,9 +10,9 @@ describe('room for a disk', function () {
     try {
       await agent.start()
       await agent.ready()
-      const guests = agent.guests()
+      const operations = agent.operations()
       const limits = { ...plainSpec.limits!, diskGb: 9 } // of 8
-      const refused = await call(guests.createGuest.bind(guests), createRequest(1, 'large', { limits })).then(
+      const refused = await createGuest(operations, createRequest(1, 'large', { limits })).then(
         () => 'made',
         (error: Error) => error.message,
       )

@@ -52,7 +52,7 @@ describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', f
   })
 
   it('has the same inside after a restart', async () => {
-    await host.power('restartGuest', uuid)
+    await host.power('restart', uuid)
     expect(await readNetwork()).to.equal(given)
     await expectAnswers('restarted')
   })

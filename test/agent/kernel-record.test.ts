@@ -70,7 +70,7 @@ describe('kernel settings of the host', () => {
     const own = Number(findSysctl(setting))
     const lines = `
       import { recordKernelSettings } from './agent/daemon/kernel-record.ts'
-      import { ensureSysctl } from './agent/network/ensure.ts'
+      import { ensureSysctl } from './agent/network/bridge/ensure.ts'
       import { writeSysctl } from './agent/host/sysctl.ts'
       await writeSysctl('${setting}', ${own + 1})
       await recordKernelSettings('${second}', 'btestkr', '${file}')

@@ -20,7 +20,8 @@ import type { ChildOrders } from '../support/operation-child.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
 
 const prefix = 'btest-operations-'
-const order = { guestUuid: 'g1', guestId: 1, guestName: 'one', input: { a: 1 }, requestedBy: 'test' }
+const subject = { kind: 'guest', id: 'g1', name: 'one', number: 1 }
+const order = { subject, input: { a: 1 }, requestedBy: 'test' }
 
 before(() => {
   for (const name of readdirSync(tmpdir()).filter((entry) => entry.startsWith(prefix)))

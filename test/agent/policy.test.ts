@@ -83,7 +83,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await running
     await reconnect()
     await expectUse(20_500)
-    await host.power('restartGuest', uuid)
+    await host.power('restart', uuid)
     await exchangePackets(300)
     await expectUse(20_800)
     await resetTraffic()
@@ -99,15 +99,15 @@ describe('traffic, quota and expiry of a guest', function () {
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
     expect(guest().policyReason).to.equal('traffic quota used up')
-    expect(await host.power('startGuest', uuid)).to.equal('policy_blocked')
-    expect(await host.power('restartGuest', uuid)).to.equal('policy_blocked')
+    expect(await host.power('start', uuid)).to.equal('policy_blocked')
+    expect(await host.power('restart', uuid)).to.equal('policy_blocked')
     await host.agent.kill()
     await reconnect()
     expect([guest().policyBlocked, guest().status]).to.deep.equal([true, GuestStatus.GUEST_STATUS_STOPPED])
     await resetTraffic()
     await waitFor(() => !guest().policyBlocked)
     expect(guest().status, 'not started by itself').to.equal(GuestStatus.GUEST_STATUS_STOPPED)
-    expect(await host.power('startGuest', uuid)).to.equal('done')
+    expect(await host.power('start', uuid)).to.equal('done')
   })
 
   it('nothing more is sent from then on, however long the guest takes to stop', async () => {
@@ -122,7 +122,7 @@ describe('traffic, quota and expiry of a guest', function () {
     })
     await resetTraffic()
     await waitFor(() => !guest().policyBlocked)
-    expect(await host.power('startGuest', uuid)).to.equal('done')
+    expect(await host.power('start', uuid)).to.equal('done')
   })
 
   it('throttled instead, it goes on at the lower rate, until the quota is raised', async () => {
@@ -130,7 +130,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
     await expectRate(await flow('up'), 5, 'throttled')
-    await host.power('restartGuest', uuid)
+    await host.power('restart', uuid)
     await expectRate(await flow('up'), 5, 'after a restart of the guest')
     await limitTraffic({ monthlyGb: 5000 })
     expect(guest().throttled).to.equal(false)
@@ -140,7 +140,7 @@ describe('traffic, quota and expiry of a guest', function () {
   it('rates hold on a guest that runs, over its restart and its agent’s, and come back when taken away', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
-    await host.power('restartGuest', uuid)
+    await host.power('restart', uuid)
     await expectRates('after a restart of the guest', 30, 20)
     await host.agent.kill()
     await expectRates('without an agent', 30, 20)
@@ -161,11 +161,11 @@ describe('traffic, quota and expiry of a guest', function () {
       guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED
     await waitFor(isEnded, { timeoutMs: 30_000, what: 'its end' })
     expect(guest().policyReason).to.equal('expired')
-    expect(await host.power('startGuest', uuid)).to.equal('policy_blocked')
+    expect(await host.power('start', uuid)).to.equal('policy_blocked')
     await setExpiry(Date.now() + dayMs)
     await waitFor(() => !guest().policyBlocked)
     await setExpiry(0)
-    expect(await host.power('startGuest', uuid)).to.equal('done')
+    expect(await host.power('start', uuid)).to.equal('done')
   })
 
   it('a month turns once, though the clock goes there and back', async () => {

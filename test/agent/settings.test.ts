@@ -117,10 +117,10 @@ describe('settings of a guest', function () {
 
     it('of a stopped guest hold from its start on', async () => {
       await host.setLimits(stopped, { ramMb: 96, networkDownMbps: 20 })
-      expect(await host.power('startGuest', stopped)).to.equal('done')
+      expect(await host.power('start', stopped)).to.equal('done')
       expect(memoryLimit(2)).to.equal(96 * 1024 ** 2)
       expect(rateMbps(2)).to.be.within(18, 22)
-      expect(await host.power('stopGuest', stopped)).to.equal('done')
+      expect(await host.power('stop', stopped)).to.equal('done')
     })
 
     /** As ordered when the host was larger. */
@@ -151,10 +151,10 @@ describe('settings of a guest', function () {
         return policyBlocked && status === GuestStatus.GUEST_STATUS_STOPPED ? host.guest(running) : undefined
       })
       expect(blocked.policyReason).to.equal('expired')
-      expect(await host.power('startGuest', running)).to.equal('policy_blocked')
+      expect(await host.power('start', running)).to.equal('policy_blocked')
       const { revision } = await host.setExpiry(running, Date.now() + day)
       expect(await host.seen(running, revision)).to.deep.include({ policyBlocked: false, policyReason: '' })
-      expect(await host.power('startGuest', running)).to.equal('done')
+      expect(await host.power('start', running)).to.equal('done')
       await host.setExpiry(running, 0)
       expect(await codeOf(host.setExpiry(running, -5))).to.equal('invalid_field')
     })

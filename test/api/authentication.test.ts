@@ -16,11 +16,11 @@ async function startOther(
   const from = (path: string) => JSON.stringify(new URL(`../../gateway/${path}`, import.meta.url).href)
   await writeFile(
     program,
-    `import { createAccess } from ${from('access/access.ts')}
+    `import { createAccess, noLimits } from ${from('access/access.ts')}
      import { Store } from ${from('store/store.ts')}
      const log = { info() {}, debug() {}, warn() {}, error() {} } as never
      const store = new Store({ url: ${JSON.stringify(gateway.redis.url)}, prefix: 'btest:', log })
-     const access = createAccess({ store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100, log, authFailuresPerMinute: Infinity })
+     const access = createAccess({ store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100, log, limits: noLimits })
      store.on('up', () => process.send?.('up'))
      store.start()
      access.start()
@@ -121,7 +121,10 @@ describe('authentication', () => {
   })
 
   it('answers failures beyond the limit with 429, and lets valid keys in all the while', async () => {
-    const limited = await startTestGateway({ authFailuresPerMinute: 5, trustedProxies: ['127.0.0.1'] })
+    const limited = await startTestGateway({
+      limits: { authFailuresPerMinute: 5 },
+      trustedProxies: ['127.0.0.1'],
+    })
     try {
       const from = (address: string, key?: string) =>
         limited.request('GET', '/containers', {
@@ -131,7 +134,7 @@ describe('authentication', () => {
       for (let i = 0; i < 20; i++) expect((await from('192.0.2.1')).status).to.equal(200)
       for (let i = 0; i < 5; i++) expect((await from('192.0.2.1', 'wrong')).status).to.equal(401)
       const { status, body, headers } = await from('192.0.2.1', 'wrong')
-      expect([status, body.code, headers['retry-after']]).to.deep.equal([429, 'rate_limited', '60'])
+      expect([status, body.code, headers['retry-after']]).to.deep.equal([429, 'rate_limited', '12'])
       expect((await from('192.0.2.1')).status).to.equal(200)
       expect((await from('192.0.2.2', 'wrong')).status).to.equal(401)
     } finally {

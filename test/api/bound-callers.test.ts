@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
 import type { Route } from '../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
@@ -72,5 +73,38 @@ describe('a key bound to one container, on every route', function () {
       expect((await call(route, {})).text, route.path).to.equal(
         (await call(route, {}, { key: gateway.adminKey })).text,
       )
+  })
+
+  it('is told that a choice is not available, never why', async () => {
+    const map = (fields: object) =>
+      gateway.request('POST', `/containers/${own.id}/port-mappings`, {
+        key,
+        body: { container_port: 80, ...fields },
+        headers: { 'x-request-id': 'the-same-for-all' },
+      })
+    const [foreignPort] = gateway.fleet.view.findGuest(foreign.uuid)!.guest.portMappings
+    const mapped = await map({ host_port: foreignPort!.hostPort })
+    const outside = await map({ host_port: 1024 })
+    expect([mapped.status, mapped.body.code]).to.deep.equal([409, 'port_conflict'])
+    expect(mapped.text).to.equal(outside.text)
+    const log = await gateway.request('GET', '/audit-logs', { key })
+    expect(log.text)
+      .to.include('port_conflict')
+      .and.not.to.match(/in use|mapped|host ports are/)
+  })
+
+  it('is told so of addresses and of what is left, too', async () => {
+    for (const [code, kind] of [
+      ['address_in_use', 'conflict'],
+      ['resource_exhausted', 'exhausted'],
+    ] as const) {
+      gateway.fleet.agentFailure = new BerthError(kind, code, '10.9.8.7 is of foreign-guest, 3 left')
+      const { status, body, text } = await gateway.request('POST', `/containers/${own.id}/ipv6`, { key })
+      const told = await gateway.request('POST', `/containers/${own.id}/ipv6`)
+      gateway.fleet.agentFailure = undefined
+      expect([status, body.code]).to.deep.equal([409, code])
+      expect(text).not.to.match(/10\.9\.8\.7|foreign-guest|3 left/)
+      expect(told.text).to.include('foreign-guest')
+    }
   })
 })

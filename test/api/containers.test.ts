@@ -156,7 +156,8 @@ describe('containers over HTTP', () => {
         const { status, body } = await act(stale)
         expect([status, body.code], `${path} ${stale}`).to.deep.equal([412, 'precondition_failed'])
       }
-      expect(gateway.fleet.operations().filter((one) => one.operation.guestId === guest.id)).to.be.empty
+      expect(gateway.fleet.operations().filter((one) => one.operation.subject?.number === guest.id)).to.be
+        .empty
       expect((await act(`${seen}, ${now}`)).status, path).to.equal(202)
       expect((await act('*')).status, path).to.equal(202)
     }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createAccess } from '../../gateway/access/access.js'
+import { createAccess, noLimits } from '../../gateway/access/access.js'
 import { createAdminKey, importAdminKey } from '../../gateway/access/bootstrap.js'
 import { IdempotencyStore } from '../../gateway/access/idempotency.js'
 import type { IdempotentRequest } from '../../gateway/access/contract.js'
@@ -64,7 +64,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(statuses.every((status) => status === 202 || status === 409)).to.equal(true)
     const operations = gateway.fleet.view
       .operations()
-      .filter(({ operation }) => operation.guestName === 'fifty')
+      .filter(({ operation }) => operation.subject?.name === 'fifty')
     expect(operations).to.have.length(1)
   })
 
@@ -214,7 +214,7 @@ describe('idempotency store', () => {
 
   it('one operation makes one API key, however many gateways try at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
-    const options = { secret, stateDir: redis.stateDir, auditKeep: 100, log: silentLog }
+    const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
     const stores = await Promise.all([redis.openStore(), redis.openStore(), redis.openStore()])
     await importAdminKey(stores[0], redis.stateDir)
     const gateways = stores.map((store) => createAccess({ ...options, store }))

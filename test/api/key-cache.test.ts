@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { AttemptLimit } from '../../gateway/attempt-limit.js'
+import { perMinute, RateLimit } from '../../gateway/rate-limit.js'
 import { KeyAuthenticator } from '../../gateway/access/authenticate.js'
 import { FailureLog } from '../../gateway/access/failure-log.js'
 import { KeyCache } from '../../gateway/access/key-cache.js'
@@ -141,7 +141,7 @@ describe('key cache', () => {
   it('is not trusted when the store was not heard of lately', async () => {
     const failures = new FailureLog(silentLog)
     const authenticator = new KeyAuthenticator({
-      ...{ store, cache, failures, usage: new KeyUsage(store), limit: new AttemptLimit(10) },
+      ...{ store, cache, failures, usage: new KeyUsage(store), limit: new RateLimit(perMinute(10)) },
     })
     const ask = () => authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1')
     await ask()

@@ -1,4 +1,7 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
@@ -142,6 +145,47 @@ describe('the HTTP protocol', () => {
       expect([reply.status, reply.body.code]).to.deep.equal([status, code])
     })
 
+  describe('answers 413 to 50 MB', () => {
+    const bytes = 50_000_000
+    const path = '/api/v1/containers'
+    const sent = () => ({ 'x-api-key': gateway.adminKey, 'content-type': 'application/json' })
+
+    for (const [name, more] of [
+      ['on a connection that stays', {}],
+      ['on one that closes', { connection: 'close' }],
+    ] as const)
+      it(`to a client that writes all of it before it reads, ${name}`, async () => {
+        const { hostname, port } = new URL(gateway.url)
+        const socket = connect(Number(port), hostname)
+        const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })
+        const lines = fields.map(([field, value]) => `${field}: ${value}\r\n`).join('')
+        socket.write(`POST ${path} HTTP/1.1\r\n${lines}\r\n`)
+        for (let left = bytes; left > 0; left -= 1_000_000)
+          if (!socket.write(Buffer.alloc(1_000_000, ' '))) await once(socket, 'drain')
+        const [answer] = (await once(socket, 'data')) as [Buffer]
+        expect(answer.toString())
+          .to.match(/^HTTP\/1.1 413 /)
+          .and.to.include('payload_too_large')
+        socket.destroy()
+      })
+
+    it('to curl', async () => {
+      const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
+      const curl = spawn('curl', [
+        '-sS',
+        '-w',
+        '%{http_code}',
+        ...headers,
+        '--data-binary',
+        '@-',
+        gateway.url + path,
+      ])
+      curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))
+      const [out, problems] = await Promise.all([text(curl.stdout), text(curl.stderr)])
+      expect(out, problems).to.include('payload_too_large').and.to.match(/413$/)
+    })
+  })
+
   it('keeps to the limit when the length is not announced', async () => {
     const reply = await exchange(
       gateway,
@@ -244,13 +288,33 @@ describe('the HTTP protocol', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('shows metrics through a proxy only to a key that may read hosts', async () => {
+  it('shows metrics through a proxy only to a key with their scope', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
-    expect((await ask(await gateway.makeKey({ scopes: ['container:read'] }))).status).to.equal(403)
+    expect((await ask(await gateway.makeKey({ scopes: ['host:*'] }))).status).to.equal(403)
+    const bound = { scopes: ['*'], container_uuids: [(await gateway.fleet.addGuest()).uuid] }
+    expect((await ask(await gateway.makeKey(bound))).status).to.equal(403)
+    expect((await ask(await gateway.makeKey({ scopes: ['metrics:read'] }))).status).to.equal(200)
     expect((await ask(gateway.adminKey)).status).to.equal(200)
   })
+
+  for (const [metricsFor, local, localWithKey, remoteWithKey] of [
+    ['key', 401, 200, 200],
+    ['loopback', 200, 200, 403],
+  ] as const)
+    it(`shows metrics to ${metricsFor} alone where it is configured so`, async () => {
+      const other = await startTestGateway({ metricsFor })
+      try {
+        const ask = async (key: string, headers = {}) =>
+          (await other.request('GET', '/metrics', { key, headers })).status
+        expect(await ask('')).to.equal(local)
+        expect(await ask(other.adminKey)).to.equal(localWithKey)
+        expect(await ask(other.adminKey, { 'x-forwarded-for': '192.0.2.1' })).to.equal(remoteWithKey)
+      } finally {
+        await other.close()
+      }
+    })
 
   it('serves its documents without a key, and nothing of another host', async () => {
     const { text, headers } = await gateway.request('GET', '/docs', { key: '' })

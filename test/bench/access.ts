@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from 'redis'
-import { createAccess } from '../../gateway/access/access.js'
+import { createAccess, noLimits } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis } from '../support/redis.js'
@@ -19,6 +19,7 @@ const access = createAccess({
   secret: randomBytes(32),
   stateDir: redis.stateDir,
   auditKeep: 100_000,
+  limits: noLimits,
   log: silentLog,
 })
 store.start()

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestSettingsServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { call, callUntilAnswered, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
@@ -33,7 +32,6 @@ describe(`agent killed ${kills} times`, function () {
   this.timeout(600_000)
   let agent: AgentProcess
   let instance: Instance
-  let client: GuestServiceClient
   let settings: GuestSettingsServiceClient
   let operations: OperationServiceClient
   let forwardedBefore = ''
@@ -59,7 +57,7 @@ describe(`agent killed ${kills} times`, function () {
   // On a failure, too: open clients and busy customers would keep the process alive.
   after(async () => {
     stopped = true
-    for (const open of [client, settings, operations]) open?.close()
+    for (const open of [settings, operations]) open?.close()
     await agent?.destroy()
     run('ip', 'link', 'delete', uplink)
     run('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
@@ -68,18 +66,17 @@ describe(`agent killed ${kills} times`, function () {
   it('loses nothing, leaks nothing, stops no guest', async () => {
     await agent.start()
     await agent.ready()
-    client = agent.guests()
     settings = agent.settings()
     operations = agent.operations()
     await setPrefix()
     let lastId = 0
     for (let i = 0; i < steadyGuests; i++) {
-      const { operation } = await createGuest(client, createRequest(++lastId, `steady-${i}`))
+      const { operation } = await createGuest(operations, createRequest(++lastId, `steady-${i}`))
       await operationDone(operations, operation!.id)
     }
     const before = readInits(instance)
     expect([...before.keys()]).to.have.length(steadyGuests)
-    const parts = { guests: client, settings, nextId: () => ++lastId, stopped: () => stopped }
+    const parts = { orders: operations, settings, nextId: () => ++lastId, stopped: () => stopped }
     const customers = Array.from({ length: busyGuests }, (_, slot) => new Customer({ ...parts, slot }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)

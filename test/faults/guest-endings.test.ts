@@ -5,7 +5,14 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
-import { call, createGuest, createRequest, operationDone } from '../support/agent-calls.js'
+import {
+  call,
+  createGuest,
+  createRequest,
+  operationDone,
+  powerOrder,
+  submit,
+} from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { processes, readExpected, readInits, readInventory, type Instance } from '../support/inventory.js'
@@ -36,7 +43,7 @@ describe('guests that end without an order', function () {
     await agent.ready()
     const [client, operations] = [agent.guests(), agent.operations()]
     for (const id of [1, 2, 3]) {
-      const { operation } = await createGuest(client, createRequest(id, `guest-${id}`))
+      const { operation } = await createGuest(operations, createRequest(id, `guest-${id}`))
       await operationDone(operations, operation!.id)
     }
     client.close()
@@ -102,9 +109,8 @@ describe('guests that end without an order', function () {
   it('what runs after a start has figures soon', async () => {
     const client = agent.guests()
     const { uuid } = await untilStatus(3, GuestStatus.GUEST_STATUS_RUNNING)
-    const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
     const operations = agent.operations()
-    const { operation } = await call(client.restartGuest.bind(client), order)
+    const { operation } = await submit(operations, powerOrder('restart', uuid))
     await operationDone(operations, operation!.id)
     await waitFor(
       async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
@@ -118,14 +124,12 @@ describe('guests that end without an order', function () {
   })
 
   it('a deleted disk that a power loss brought back goes, one that nobody knows stays', async () => {
-    const [client, operations] = [agent.guests(), agent.operations()]
-    const created = await createGuest(client, createRequest(4, 'guest-4'))
+    const operations = agent.operations()
+    const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)
     const { uuid } = created.guest!
-    const order = { operationId: randomUUID(), uuid, requestedBy: 'test' }
-    const { operation } = await call(client.deleteGuest.bind(client), order)
+    const { operation } = await submit(operations, powerOrder('delete', uuid))
     await operationDone(operations, operation!.id)
-    client.close()
     operations.close()
     const unknown = join(instance.pool, 'guests', randomUUID())
     const known = join(instance.pool, 'guests', uuid)

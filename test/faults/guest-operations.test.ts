@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import type { GuestDefinitions } from '../../agent/guests/definitions.js'
-import { GuestMatrixHost, type GuestBefore } from '../support/guest-matrix.js'
+import { GuestMatrixHost, type GuestAction, type GuestBefore } from '../support/guest-matrix.js'
 import { describeOperationMatrix, type MatrixOptions } from '../support/operation-matrix.js'
 
 /*
@@ -11,7 +10,7 @@ import { describeOperationMatrix, type MatrixOptions } from '../support/operatio
  */
 
 interface MatrixCase extends Pick<MatrixOptions, 'steps' | 'undone' | 'checkFailed'> {
-  action: keyof GuestDefinitions
+  action: GuestAction
   before: GuestBefore
 }
 

@@ -258,7 +258,7 @@ describe('settings where something fails', function () {
     it('being deleted', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
-      const operation = await host.order('deleteGuest', deleted)
+      const operation = await host.order('delete', deleted)
       await waitFor(() => host.guest(deleted).status === GuestStatus.GUEST_STATUS_DELETING)
       expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(
         new Set(['invalid_state']),
@@ -279,7 +279,7 @@ describe('settings where something fails', function () {
         new Set(['invalid_state']),
       )
       faults({})
-      expect(await host.power('deleteGuest', broken)).to.equal('done')
+      expect(await host.power('delete', broken)).to.equal('done')
     })
   })
 

@@ -3,9 +3,9 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
 import { connectAgent, type AgentConnection } from '../../gateway/fleet/agent-connection.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
-import { CreateGuestRequest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { createTestPki, type TestPki } from '../support/pki.js'
 import { freePort } from '../support/ports.js'
+import { createOrder, createRequest } from '../support/agent-calls.js'
 import { RogueAgent } from '../support/rogue-agent.js'
 import { codeOf } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
@@ -70,7 +70,11 @@ describe('connections to agents', () => {
     beforeEach(async () => {
       asked = 0
       connection = await open(port)
-      sent = codeOf(new GrpcAgentClient(connection, 10_000).createGuest(CreateGuestRequest.create()))
+      sent = codeOf(
+        new GrpcAgentClient(connection, 10_000).operations.submitOperation(
+          createOrder(createRequest(1, 'web')),
+        ),
+      )
       await waitFor(() => asked > 0)
     })
     afterEach(() => {
@@ -90,12 +94,16 @@ describe('connections to agents', () => {
 
     it('that never left went to a host that is offline, whatever it waited for', async () => {
       const away = await open(await freePort())
-      expect(await codeOf(new GrpcAgentClient(away, 10_000).getGuestUsage(''))).to.equal('host_offline')
+      expect(await codeOf(new GrpcAgentClient(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal(
+        'host_offline',
+      )
       away.close()
       const mute = createServer((socket) => dialled.push(socket))
       await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done))
       const dialling = await open((mute.address() as AddressInfo).port)
-      expect(await codeOf(new GrpcAgentClient(dialling, 500).getGuestUsage(''))).to.equal('host_offline')
+      expect(await codeOf(new GrpcAgentClient(dialling, 500).guests.getGuestUsage({ uuid: '' }))).to.equal(
+        'host_offline',
+      )
       dialling.close()
       mute.close()
     })

@@ -128,7 +128,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
       const took: number[] = []
       for (const until = Date.now() + 4000; Date.now() < until;) {
         const begun = performance.now()
-        await test.fleet.agent(good.hostId).getGuestUsage(uuid)
+        await test.fleet.agent(good.hostId).guests.getGuestUsage({ uuid })
         took.push(performance.now() - begun)
         await new Promise((resolve) => setTimeout(resolve, 50))
       }

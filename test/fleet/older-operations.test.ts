@@ -58,12 +58,12 @@ describe('operations that the gateway does not list', function () {
       expect(fleet.view.operations()).to.have.length(listedOperations)
       expect(ids.filter((id) => !fleet.view.findOperation(id))).to.deep.equal(ids.slice(0, older))
       expect(await fleet.findOperation(ids[0]!)).to.deep.include({ hostId })
-      expect((await fleet.findOperation(ids[0]!))?.operation.guestName).to.equal('old')
+      expect((await fleet.findOperation(ids[0]!))?.operation.subject?.name).to.equal('old')
       expect(await fleet.findOperation(ids.at(-1)!)).to.equal(fleet.view.findOperation(ids.at(-1)!))
       expect(await fleet.findOperation(randomUUID())).to.equal(undefined)
       expect(fleet.view.operations(), 'not listed for that').to.have.length(listedOperations)
     }
-    const { revision } = await next.agent(hostId).removeOperation(ids[0]!)
+    const { revision } = await next.agent(hostId).operations.removeOperation({ id: ids[0]! })
     await next.reached(hostId, revision)
     for (const fleet of [test.fleet, next]) {
       expect(await fleet.findOperation(ids[0]!)).to.equal(undefined)
@@ -142,7 +142,8 @@ function journalOf(count: number) {
 
 function journalEnded(operations: OperationStore, count: number): string[] {
   const ids = Array.from({ length: count }, () => randomUUID())
-  const given = { action: 'stop', guestUuid: '', guestId: 0, guestName: 'old', requestHash: '', input: null }
+  const subject = { kind: 'guest', id: 'g', name: 'old', number: 0 }
+  const given = { action: 'stop', subject, requestHash: '', input: null }
   const nowMs = Date.now()
   operations.changes.transaction(() =>
     ids.forEach((id, index) => {

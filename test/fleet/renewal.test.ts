@@ -29,7 +29,7 @@ describe('renewal of certificates', function () {
       if (view.findHost(hostId)?.state !== 'online') wasAway++
       await test.fleet
         .agent(hostId)
-        .getGuestUsage(uuid)
+        .guests.getGuestUsage({ uuid })
         .then(
           () => calls++,
           (error: BerthError) => failures.push(error.message),

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { powerOrder } from '../support/agent-calls.js'
 import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Firewall, FirewallRule } from '../../proto/gen/berth/agent/v1/network.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
@@ -107,8 +108,7 @@ describe('settings of a guest, gateway to agent', function () {
 
   it('block a start as the policy says, not as a fault of the agent', async () => {
     const { uuid } = seen()
-    const order = { operationId: crypto.randomUUID(), uuid, requestedBy: 'api:test' }
-    expect(await failureOf(client.startGuest(order))).to.deep.equal([
+    expect(await failureOf(client.operations.submitOperation(powerOrder('start', uuid)))).to.deep.equal([
       'forbidden',
       'policy_blocked',
       undefined,

@@ -14,7 +14,7 @@ describe('a fleet whose store is away or has lost what it held', function () {
     await waitFor(() => !test.store.ready())
     expect(await codeOf(test.fleet.createGuest(creationRequest('web')))).to.equal('store_unavailable')
     const uuid = agent.guests()[0]!.uuid
-    expect(await codeOf(test.fleet.agent(hostId).getGuestUsage(uuid))).to.equal('ok')
+    expect(await codeOf(test.fleet.agent(hostId).guests.getGuestUsage({ uuid }))).to.equal('ok')
     agent.removeGuest(uuid)
     await test.fleet.reached(hostId, agent.revision)
     expect([...test.fleet.view.guests()]).to.have.length(1)

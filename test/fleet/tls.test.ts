@@ -7,13 +7,19 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { expect } from 'chai'
+import { X509Certificate } from 'node:crypto'
 import { copyFileSync, writeFileSync, rmSync } from 'node:fs'
+import { createServer as createHttpsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { connect as connectTls, createSecureContext } from 'node:tls'
 import { identityPaths } from '../../agent/enrollment/identity.js'
+import { joinGateway } from '../../agent/enrollment/join.js'
 import { connectAgent } from '../../gateway/fleet/agent-connection.js'
 import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestServiceService, GetGuestUsageResponse } from '../../proto/gen/berth/agent/v1/guest.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
+import { describeError } from '../../shared/errors.js'
 import { identityDnsName, identityUri } from '../../shared/identity.js'
 import { clientAuth, forge, serverAuth, type Forgery, type Pair } from '../support/forge.js'
 import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
@@ -301,5 +307,52 @@ describe('certificates of peers', function () {
       ).to.deep.equal(refused)
       expect(await callAs(undefined)).to.deep.equal(refused)
     })
+  })
+
+  describe('at the agent that joins', () => {
+    const names = {
+      uris: [identityUri({ role: 'join' })],
+      dnsNames: [identityDnsName({ role: 'join' })],
+    }
+
+    /** What joining says of a gateway with any certificate, and what it sent there. */
+    async function joinAt(pair: Pair): Promise<{ sent: string; error: string }> {
+      let sent = ''
+      const own = { key: pair.privateKeyPem, cert: pair.certificatePem + ca.certificatePem }
+      const server = createHttpsServer({ ...own, ...lax }, (request, response) => {
+        request.on('data', (chunk: Buffer) => (sent += chunk.toString()))
+        request.on('end', () => response.writeHead(401).end('{}'))
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const { port } = server.address() as AddressInfo
+      const fingerprint = new X509Certificate(ca.certificatePem).fingerprint256
+      const content = {
+        ...{ sub: hostId, address: `127.0.0.1:${port}`, exp: 9e9 },
+        ca: fingerprint.replaceAll(':', '').toLowerCase(),
+      }
+      const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
+      try {
+        await joinGateway(token, join(pki.directory, 'joining'))
+        return { sent, error: 'joined' }
+      } catch (error) {
+        return { sent, error: describeError(error) }
+      } finally {
+        server.closeAllConnections()
+        server.close()
+      }
+    }
+
+    it("the gateway's is accepted, and refuses the token", async () => {
+      const { sent, error } = await joinAt(await forge({ ...names, usages: [serverAuth], issuer: ca }))
+      expect(sent).to.include('berth_jt_x')
+      expect(error).to.include('401')
+    })
+
+    for (const [name, forgery] of badCertificates({ ...names, usages: [serverAuth] }, gatewayNames))
+      it(`one ${name} is refused, and told nothing`, async () => {
+        const { sent, error } = await joinAt(await make(forgery))
+        expect([sent, error], error).not.to.include('joined')
+        expect(sent).to.equal('')
+      })
   })
 })

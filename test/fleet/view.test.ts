@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
+import { powerOrder } from '../support/agent-calls.js'
 import { LabAgent } from '../support/lab-agent.js'
 import { freePort } from '../support/ports.js'
 import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
@@ -34,9 +34,7 @@ describe('what the gateway shows of its hosts', function () {
       return view.findGuest('web')?.guest.status === GuestStatus.GUEST_STATUS_RUNNING
     })
     const uuid = response.guest!.uuid
-    const deleted = await test.fleet
-      .agent(hostId)
-      .deleteGuest({ operationId: randomUUID(), uuid, requestedBy: 'api:test' })
+    const deleted = await test.fleet.agent(hostId).operations.submitOperation(powerOrder('delete', uuid))
     await test.fleet.reached(hostId, deleted.revision)
     await waitFor(() => view.findGuest(uuid)?.guest.status === GuestStatus.GUEST_STATUS_DELETING)
     await waitFor(() => {
@@ -91,7 +89,9 @@ describe('what the gateway shows of its hosts', function () {
     await agent.restart()
     const uuid = agent.guests()[0]!.uuid
     const answers = async (): Promise<boolean> =>
-      (await codeOf(Promise.resolve().then(() => patient.fleet.agent(hostId).getGuestUsage(uuid)))) === 'ok'
+      (await codeOf(
+        Promise.resolve().then(() => patient.fleet.agent(hostId).guests.getGuestUsage({ uuid })),
+      )) === 'ok'
     await waitFor(answers, { what: 'calls to work again' })
     clearInterval(watching)
     expect(wasOffline).to.equal(false)

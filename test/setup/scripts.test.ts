@@ -100,7 +100,8 @@ describe('scripts', () => {
       ]
       const single = all.flatMap(({ agent, gateway }) => [
         [agent.state_dir, agent.run_dir, agent.listen, agent.storage.pool, agent.storage.loop_file],
-        [agent.network.bridge, agent.network.table, agent.network.interface_prefix, agent.network.subnet],
+        [agent.network.bridge, agent.network.table, agent.network.interface_prefix],
+        [agent.network.subnet, agent.network.subnet6],
         [gateway.state_dir, gateway.run_dir, gateway.listen, gateway.join_listen, gateway.redis.prefix],
       ])
       expect(new Set(single.flat()).size).to.equal(single.flat().length)
@@ -134,6 +135,28 @@ describe('scripts', () => {
       expect(read(whole)).to.equal('0: ')
       expect(read(whole.replace(/^ {2}bridge: .*$/m, ''))).to.match(/^1: .* does not set network\.bridge: /)
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
+    })
+
+    it('up refuses one with a network of guests that another has, which a purge does not', () => {
+      makeInstance('net', 6)
+      const other = '/var/lib/berth-btestnet'
+      mkdirSync(other, { recursive: true })
+      const read = (by: string, record: string): string => {
+        writeFileSync(join(other, '.agent-values'), `${record}\n`)
+        const { code, output } = shell(`set_instance net; etc_dir=${join(dir, 'net')}; read_configs ${by}`)
+        return `${code}: ${output}`
+      }
+      try {
+        const subnet6 = 'network.subnet6\tfd62:6572:7468:6::/64'
+        expect(read('values_for_up', 'network.subnet6\tfd62:6572:7468:66::/64')).to.equal('0: ')
+        expect(read('values_for_up', subnet6)).to.match(
+          /^1: .* network\.subnet6: .* is another instance's, of /,
+        )
+        expect(read('values_for_up', 'network.subnet\t10.70.0.0/16')).to.match(/^1: .* network\.subnet: /)
+        expect(read('values_for_down', subnet6)).to.equal('0: ')
+      } finally {
+        rmSync(other, { recursive: true })
+      }
     })
 
     it('an existing configuration is left as it is', () => {

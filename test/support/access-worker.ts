@@ -1,4 +1,4 @@
-import { createAccess } from '../../gateway/access/access.js'
+import { createAccess, noLimits } from '../../gateway/access/access.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog } from './redis.js'
@@ -29,6 +29,7 @@ const access = createAccess({
   secret: Buffer.alloc(32),
   stateDir,
   auditKeep: 1_000_000,
+  limits: noLimits,
   log: silentLog,
 })
 store.start()

@@ -5,9 +5,12 @@ import { AgentNetwork, type NetworkLab } from './network-lab.js'
 
 const addressesProcess = fileURLToPath(new URL('addresses-process.ts', import.meta.url))
 
-/** The pools of an agent inside the lab's host; ended with the lab. */
-export function openAddressBook(lab: NetworkLab): AgentNetwork {
-  const script = ['--import', 'tsx', addressesProcess, JSON.stringify(lab.config)]
+/**
+ * The pools of an agent inside the lab's host; ended with the lab.
+ * @param stateDir for what the host's settings were; without, nobody notes them
+ */
+export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {
+  const script = ['--import', 'tsx', addressesProcess, JSON.stringify(lab.config), stateDir]
   const child = spawn('ip', ['netns', 'exec', lab.host, process.execPath, ...script], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })

@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { ServiceError } from '@grpc/grpc-js'
-import type { Guest, GuestServiceClient, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Guest, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type {
   GetRoutingResponse,
   GuestSettingsServiceClient,
   RoutingServiceClient,
 } from '../../proto/gen/berth/agent/v1/network.js'
 import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
-import { call, createGuest, createRequest, operationDone } from './agent-calls.js'
+import { call, createGuest, createRequest, operationDone, powerOrder, submit } from './agent-calls.js'
 import { AgentProcess } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { PublicSegment } from './public-segment.js'
@@ -37,7 +37,6 @@ export class AddressedHost {
   agent!: AgentProcess
   settings!: GuestSettingsServiceClient
   watched!: WatchedHost
-  #guests!: GuestServiceClient
   #operations!: OperationServiceClient
   #routing!: RoutingServiceClient
   #forwardedBefore = '0'
@@ -68,7 +67,6 @@ export class AddressedHost {
     const { agent } = this
     await agent.start()
     await agent.ready()
-    this.#guests = agent.guests()
     this.#operations = agent.operations()
     this.settings = agent.settings()
     this.#routing = agent.routing()
@@ -77,8 +75,7 @@ export class AddressedHost {
 
   /** Of clients; the agent may be dead by now. */
   disconnect(): void {
-    for (const client of [this.#guests, this.#operations, this.settings, this.#routing, this.watched])
-      client?.close()
+    for (const client of [this.#operations, this.settings, this.#routing, this.watched]) client?.close()
   }
 
   poolItem = (address: string) => ({ address, interface: this.uplink, prefixLen: 24, gateway: '' })
@@ -101,7 +98,7 @@ export class AddressedHost {
     const id = this.#nextId++
     const request = createRequest(id, `guest-${id}`, { assignNat: false, portMappings: [], ...spec })
     try {
-      const { operation } = await createGuest(this.#guests, request)
+      const { operation } = await createGuest(this.#operations, request)
       await operationDone(this.#operations, operation!.id)
       return request.uuid
     } catch (error) {
@@ -109,12 +106,8 @@ export class AddressedHost {
     }
   }
 
-  async power(method: 'restartGuest' | 'deleteGuest', uuid: string): Promise<void> {
-    const request = { operationId: crypto.randomUUID(), uuid, requestedBy: 'test', force: true }
-    const client: Pick<GuestServiceClient, 'restartGuest'> = {
-      restartGuest: this.#guests[method].bind(this.#guests),
-    }
-    const { operation } = await call(client.restartGuest, request)
+  async power(action: 'restart' | 'delete', uuid: string): Promise<void> {
+    const { operation } = await submit(this.#operations, powerOrder(action, uuid))
     await operationDone(this.#operations, operation!.id)
   }
 

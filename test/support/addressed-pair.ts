@@ -34,7 +34,11 @@ export class AddressedPair {
   network!: AgentNetwork
   book!: AgentNetwork
 
-  constructor(prefix: string) {
+  /** @param stateDir as of `openAddressBook` */
+  constructor(
+    prefix: string,
+    private readonly stateDir = '',
+  ) {
     this.lab = new NetworkLab(prefix)
     this.a = this.lab.guest(11)
     this.b = this.lab.guest(12)
@@ -47,7 +51,7 @@ export class AddressedPair {
     lab.build()
     this.network = lab.agent()
     await this.network.ensure([a, b])
-    this.book = openAddressBook(lab)
+    this.book = openAddressBook(lab, this.stateDir)
     for (const guest of [a, b]) {
       await runGuest(lab, this.book, guest)
       await this.attach(guest)

@@ -1,5 +1,7 @@
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { AgentConfig } from '../../agent/config.js'
+import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { assignAddresses } from '../../agent/drivers/lxc/assign.js'
 import { findLiveProcess } from '../../agent/host/proc.js'
 import { HostAddressBook, removeHostAddresses } from '../../agent/network/addresses/address-book.js'
@@ -13,12 +15,16 @@ import { createLogger } from '../../shared/logging.js'
 
 /*
  * The pools of an agent as a process of its own, so that a test can run it inside a network namespace, with a
- * journal in memory. Argument: the configuration in JSON. Lines in: {method, argument}; out: {result} or {error}.
+ * journal in memory. Arguments: the configuration in JSON, and a directory for what the kernel's settings were before,
+ * which nobody notes without. Lines in: {method, argument}; out: {result} or {error}.
  */
 
 const config = JSON.parse(process.argv[2] ?? '') as AgentConfig['network']
 const log = createLogger({ name: 'addresses', level: 'error' })
 const db = openDatabase(':memory:')
+const [, , , stateDir = ''] = process.argv
+const record = join(stateDir, 'kernel.json')
+if (stateDir !== '') await recordKernelSettings(stateDir, config.bridge, record)
 let ids = 0
 const guests = new Map<string, GuestNetwork>()
 /** First processes of guests that run. */
@@ -85,7 +91,10 @@ const methods: Record<string, (argument: never) => unknown> = {
   attach: (guest: GuestNetwork) => (store(guest), book.attach(guest)),
   detach: (guest: GuestNetwork) => book.detach(guest),
   warnings: () => book.warnings,
-  purge: () => removeHostAddresses(config, log),
+  purge: async () => {
+    await removeHostAddresses(config, log)
+    if (stateDir !== '') await restoreKernelSettings(stateDir, log, record)
+  },
   getRouting: () => routing.getRouting(),
   setRouting: (change: Parameters<Routing['setRouting']>[0]) => routing.setRouting(change),
   scan: (request: Parameters<Routing['scanIpv4']>[0]) => routing.scanIpv4(request),

@@ -5,15 +5,15 @@ import {
   PortMapping,
   SshAuthMode,
   Virtualization,
-  type CreateGuestRequest,
-  type CreateGuestResponse,
-  type GuestServiceClient,
   type GuestSpec,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import {
   OperationStatus,
+  type CreateOrder,
   type Operation,
   type OperationServiceClient,
+  type SubmitOperationRequest,
+  type SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { waitFor } from './wait.js'
 
@@ -48,15 +48,34 @@ export const plainSpec: GuestSpec = {
   traffic: undefined,
 }
 
-export function createRequest(id: number, name: string, spec: Partial<GuestSpec> = {}): CreateGuestRequest {
+export interface CreateRequest extends CreateOrder {
+  readonly operationId: string
+}
+
+export function createRequest(id: number, name: string, spec: Partial<GuestSpec> = {}): CreateRequest {
   return {
     operationId: randomUUID(),
     id,
     uuid: randomUUID(),
     name,
     spec: { ...plainSpec, ...spec },
-    requestedBy: 'test',
   }
+}
+
+export function createOrder({ operationId, ...value }: CreateRequest): SubmitOperationRequest {
+  return { operationId, requestedBy: 'test', order: { $case: 'create', value } }
+}
+
+export type PowerAction = 'start' | 'stop' | 'restart' | 'delete'
+
+/** A stop without a graceful shutdown. */
+export function powerOrder(
+  action: PowerAction,
+  uuid: string,
+  operationId: string = randomUUID(),
+): SubmitOperationRequest {
+  const order = { $case: action, value: { uuid, force: true } } as SubmitOperationRequest['order']
+  return { operationId, requestedBy: 'test', order }
 }
 
 /** The longest overload of the generated methods: the one TypeScript infers from. */
@@ -94,11 +113,19 @@ export async function callUntilAnswered<Request, Response>(
   }
 }
 
+/** @throws what refuses the order */
+export function submit(
+  client: OperationServiceClient,
+  request: SubmitOperationRequest,
+): Promise<SubmitOperationResponse> {
+  return call(client.submitOperation.bind(client), request)
+}
+
 export function createGuest(
-  client: GuestServiceClient,
-  request: CreateGuestRequest,
-): Promise<CreateGuestResponse> {
-  return call(client.createGuest.bind(client), request)
+  client: OperationServiceClient,
+  request: CreateRequest,
+): Promise<SubmitOperationResponse> {
+  return submit(client, createOrder(request))
 }
 
 /** @throws when it did not end within the time, or ended otherwise than done */

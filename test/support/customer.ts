@@ -1,7 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Guest, GuestServiceClient, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import {
   FirewallRule,
   SetLimitsRequest,
@@ -9,7 +9,11 @@ import {
   type Firewall,
   type GuestSettingsServiceClient,
 } from '../../proto/gen/berth/agent/v1/network.js'
-import { callUntilAnswered, createRequest, wireMapping } from './agent-calls.js'
+import type {
+  OperationServiceClient,
+  SubmitOperationRequest,
+} from '../../proto/gen/berth/agent/v1/operation.js'
+import { callUntilAnswered, createOrder, createRequest, powerOrder, wireMapping } from './agent-calls.js'
 
 /** What a guest was acknowledged to have. */
 export interface Acknowledged {
@@ -20,7 +24,7 @@ export interface Acknowledged {
 }
 
 export interface CustomerParts {
-  readonly guests: GuestServiceClient
+  readonly orders: OperationServiceClient
   readonly settings: GuestSettingsServiceClient
   /** Of the names of its guests. */
   readonly slot: number
@@ -62,27 +66,24 @@ export class Customer {
   }
 
   async #create(): Promise<void> {
-    const { guests, slot, nextId, stopped } = this.parts
+    const { slot, nextId } = this.parts
     const id = nextId()
     const request = createRequest(id, `busy-${slot}-${id}`)
-    const { operation } = await callUntilAnswered(guests.createGuest.bind(guests), request, stopped)
-    this.operations.push(operation!.id)
+    await this.#submit(createOrder(request))
     this.uuid = request.uuid
   }
 
   async #power(uuid: string): Promise<void> {
-    const { guests, stopped } = this.parts
-    const methods = [
-      guests.startGuest.bind(guests),
-      guests.stopGuest.bind(guests),
-      guests.restartGuest.bind(guests),
-      guests.deleteGuest.bind(guests),
-    ] as const
-    const method = methods[randomInt(methods.length)] as (typeof methods)[1]
-    const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
-    const { operation } = await callUntilAnswered(method, order, stopped)
+    const actions = ['start', 'stop', 'restart', 'delete'] as const
+    const action = actions[randomInt(actions.length)]!
+    await this.#submit(powerOrder(action, uuid))
+    if (action === 'delete') this.#leave()
+  }
+
+  async #submit(request: SubmitOperationRequest): Promise<void> {
+    const { orders, stopped } = this.parts
+    const { operation } = await callUntilAnswered(orders.submitOperation.bind(orders), request, stopped)
     this.operations.push(operation!.id)
-    if (operation!.action === 'delete') this.#leave()
   }
 
   /** What is refused changes nothing; an answer that got lost is asked for again and tells what is there. */

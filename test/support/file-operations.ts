@@ -39,10 +39,10 @@ export function createFileDefinition(world: FileWorld): OperationDefinition<unkn
   return {
     action: 'create',
     steps: fileSteps.map((name) => makeFileStep(world, name)),
-    settle: ({ guestUuid }, outcome) => {
+    settle: ({ subject }, outcome) => {
       const kept =
         outcome.status === 'done' ? 'made' : outcome.status === 'failed' && !outcome.undone && 'broken'
-      setRow(world, guestUuid, kept || undefined)
+      setRow(world, subject.id, kept || undefined)
     },
   }
 }
@@ -56,8 +56,8 @@ export function deleteFileDefinition(world: FileWorld): OperationDefinition<unkn
     action: 'delete',
     forwardOnly: true,
     steps,
-    settle: ({ guestUuid }, outcome) => {
-      if (outcome.status === 'done') setRow(world, guestUuid, undefined)
+    settle: ({ subject }, outcome) => {
+      if (outcome.status === 'done') setRow(world, subject.id, undefined)
     },
   }
 }
@@ -67,22 +67,22 @@ function makeFileStep(world: FileWorld, name: string): Step<unknown> {
   return {
     name,
     run: async (context) => {
-      const path = guestPath(world, context.guestUuid)
+      const path = guestPath(world, context.subject.id)
       await mkdir(path, { recursive: true })
       await writeFile(join(path, `${name}.part`), context.operationId)
       await rename(join(path, `${name}.part`), join(path, name))
-      await trace(world, `${context.guestUuid} ${context.operationId} ${name}`)
+      await trace(world, `${context.subject.id} ${context.operationId} ${name}`)
     },
     undo: (context) => removeFile(world, context, name),
   }
 }
 
 async function removeFile(world: FileWorld, context: StepContext<unknown>, name: string): Promise<void> {
-  const path = guestPath(world, context.guestUuid)
+  const path = guestPath(world, context.subject.id)
   await rm(join(path, name), { force: true })
   await rm(join(path, `${name}.part`), { force: true })
   if (existsSync(path) && readdirSync(path).length === 0) await rm(path, { recursive: true, force: true })
-  await trace(world, `${context.guestUuid} ${context.operationId} undo ${name}`)
+  await trace(world, `${context.subject.id} ${context.operationId} undo ${name}`)
 }
 
 async function trace({ directory }: FileWorld, line: string): Promise<void> {

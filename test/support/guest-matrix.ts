@@ -8,14 +8,13 @@ import { Closers } from '../../agent/daemon/closers.js'
 import { openDomain, type Domain } from '../../agent/daemon/domain.js'
 import { openHost, type LinuxHost } from '../../agent/daemon/host.js'
 import { purge } from '../../agent/daemon/purge.js'
-import { guestDefinitions, type GuestDefinitions } from '../../agent/guests/definitions.js'
-import { Guests } from '../../agent/guests/guests.js'
-import { parseCreate } from '../../agent/guests/parse-create.js'
+import { guestKinds } from '../../agent/guests/operations/kinds.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
+import { Orders } from '../../agent/operations/orders.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
 import { validateConfig } from '../../shared/config.js'
-import { createRequest, wireMapping } from './agent-calls.js'
+import { createOrder, createRequest, powerOrder, wireMapping, type PowerAction } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { finishDeletions, readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
@@ -31,13 +30,15 @@ const capacity = {
   readDisk: () => Promise.resolve({ totalBytes: 64 * 1024 ** 3, usedBytes: 0 }),
 }
 
+export type GuestAction = PowerAction | 'create'
+
 /** What the guest is before the operation under test. */
 export type GuestBefore = 'absent' | 'stopped' | 'running'
 
 export interface GuestSubject extends MatrixSubject {
   /** As an agent has it: it knows all operations. */
   readonly engine: OperationEngine
-  order(action: keyof GuestDefinitions, operationId: string): Promise<OperationRecord>
+  order(action: GuestAction, operationId: string): Promise<OperationRecord>
 }
 
 interface Parts {
@@ -76,7 +77,7 @@ export class GuestMatrixHost {
     this.parts.wipe()
   }
 
-  async prepare(action: keyof GuestDefinitions, before: GuestBefore): Promise<GuestSubject> {
+  async prepare(action: GuestAction, before: GuestBefore): Promise<GuestSubject> {
     const closers = new Closers()
     const domain = await openDomain(this.parts.host, { config: this.parts.config, log }, closers)
     await domain.images.sweep()
@@ -85,7 +86,7 @@ export class GuestMatrixHost {
     if (before !== 'absent') await order(domain, 'create', { start: before === 'running' })
     return {
       changes: domain.changes,
-      definition: guestDefinitions(domain.context)[action],
+      definition: guestKinds(domain.context, capacity)[action],
       submit: (engine) => submit(domain, engine, action),
       engine: domain.engine,
       order: (action, operationId) => submit(domain, domain.engine, action, { operationId }),
@@ -130,11 +131,7 @@ function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]):
   return JSON.parse(text)
 }
 
-async function order(
-  domain: Domain,
-  action: keyof GuestDefinitions,
-  options: OrderOptions = {},
-): Promise<void> {
+async function order(domain: Domain, action: GuestAction, options: OrderOptions = {}): Promise<void> {
   const { id } = await submit(domain, domain.engine, action, options)
   const { status, error } = await domain.engine.wait(id)
   expect(status, error).to.equal('done')
@@ -149,14 +146,16 @@ interface OrderOptions {
 async function submit(
   domain: Domain,
   engine: OperationEngine,
-  action: keyof GuestDefinitions,
+  action: GuestAction,
   { start = true, operationId = randomUUID() }: OrderOptions = {},
 ): Promise<OperationRecord> {
-  const guests = new Guests(domain.context, engine, capacity)
-  const request = createRequest(1, 'matrix', { start, portMappings: [mapping] })
-  if (action === 'create')
-    return (await guests.create(parseCreate({ ...request, operationId, uuid: guestUuid }))).operation
-  return guests[action]({ operationId, uuid: guestUuid, requestedBy: 'test', force: true })
+  const orders = new Orders(engine, guestKinds(domain.context, capacity))
+  const created = createRequest(1, 'matrix', { start, portMappings: [mapping] })
+  const { order, ...asked } =
+    action === 'create'
+      ? createOrder({ ...created, operationId, uuid: guestUuid })
+      : powerOrder(action, guestUuid, operationId)
+  return (await orders.submit({ ...asked, order: order! })).operation
 }
 
 const mapping = wireMapping({ containerPort: 22, hostPort: 23_022, description: 'ssh' })

@@ -194,6 +194,19 @@ export function readInterfaces(instance: Instance): string[] {
     .sort()
 }
 
+/**
+ * What the network's own settings of forwarding are, `name = value`: of all interfaces but guests' and the bridge, which
+ * go with them.
+ */
+export function readForwarding(instance: Pick<Instance, 'namespace'>, bridge: string): string[] {
+  const pattern =
+    '^net.(ipv4.(ip_forward|conf.*.forwarding)|ipv6.(conf.*.(forwarding|proxy_ndp|accept_ra)|neigh.*.proxy_delay))$'
+  return networkCommand(instance, 'sysctl', ['-a', '-e', '--pattern', pattern])
+    .split('\n')
+    .filter((line) => line !== '' && !line.includes(`.${bridge}.`) && !/\.bt\d+u?\./.test(line))
+    .sort()
+}
+
 function readMonitors({ stateDir }: Instance): string[] {
   return processes()
     .flatMap(({ command: line }) => {
@@ -301,7 +314,11 @@ function readChildren(pid: number): string[] {
 }
 
 /** In the instance's network. */
-export function networkCommand({ namespace }: Instance, program: string, args: string[]): string {
+export function networkCommand(
+  { namespace }: Pick<Instance, 'namespace'>,
+  program: string,
+  args: string[],
+): string {
   return namespace === undefined
     ? command(program, args)
     : command('ip', ['netns', 'exec', namespace, program, ...args])

@@ -56,12 +56,7 @@ export class LabFleet implements Fleet {
     }
   }
 
-  static async start({
-    store,
-    stateDir,
-    log,
-    hosts = ['host-a'],
-  }: LabFleetOptions): Promise<LabFleet> {
+  static async start({ store, stateDir, log, hosts = ['host-a'] }: LabFleetOptions): Promise<LabFleet> {
     const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: { reconnect_ms: 0 } }
     const config = validateConfig(GatewayConfigSchema, settings, 'lab')
     const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)

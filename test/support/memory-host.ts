@@ -93,6 +93,7 @@ function factsOf(bridge: string): HostFacts {
     listIpv6: () => [ipv6Address],
     listAddresses: (family) => memoryAddresses[family],
     readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
+    isVirtual: () => false,
     // Nobody answers.
     probe: async (_device, addresses) => new Map(addresses.map((address) => [address, ''])),
   }

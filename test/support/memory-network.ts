@@ -50,8 +50,8 @@ export class MemoryNetwork implements Network {
     return this.#pools.choose(order)
   }
 
-  readIpv6(configured?: Parameters<AddressPools['readIpv6']>[0]): ReturnType<AddressPools['readIpv6']> {
-    return this.#pools.readIpv6(configured)
+  readIpv6(...prefixes: Parameters<AddressPools['readIpv6']>): ReturnType<AddressPools['readIpv6']> {
+    return this.#pools.readIpv6(...prefixes)
   }
 
   async attach(

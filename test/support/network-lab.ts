@@ -56,6 +56,7 @@ export class NetworkLab {
       subnet: '10.77.0.0/24',
       subnet6: 'fd77::/64',
       nat_ports: { start: 20000, end: 29999, per_guest: 4000 },
+      uplinks: ['up0'],
       closed_destinations: defaults.network.closed_destinations,
       resolvers: [],
       ...other,

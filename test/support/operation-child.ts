@@ -40,9 +40,7 @@ for (const { id, action, guestUuid } of orders.submit) {
   engine.submit({
     id,
     action,
-    guestUuid,
-    guestId: 1,
-    guestName: guestUuid,
+    subject: { kind: 'guest', id: guestUuid, name: guestUuid, number: 1 },
     input: {},
     requestedBy: 'test',
     ...(action === 'create' && { reserve: () => reserveGuest(world, guestUuid) }),

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { OperationEngine } from '../../agent/operations/engine.js'
 import type { Step, StepContext } from '../../agent/operations/types.js'
 import { Changes } from '../../agent/state/changes.js'
@@ -93,7 +94,7 @@ class Interleaving {
     for (const guest of ['g1', 'g2', 'g3']) {
       const begun = this.#gauge.begun.get(guest) ?? []
       expect(begun).to.deep.equal(begun.toSorted((a, b) => Number(a) - Number(b)))
-      expect(this.#engine.busy(guest)).to.equal(false)
+      expect(this.#engine.busy(guestSubject(guest))).to.equal(false)
     }
     expect(this.#gauge.mostOfGuest).to.be.at.most(1)
     expect(this.#gauge.most).to.be.at.most(this.parallel)
@@ -146,7 +147,8 @@ export class Gauge {
     return { name, run: (context) => this.during(context, () => undefined) }
   }
 
-  async during({ guestUuid, operationId }: StepContext<unknown>, work: () => void): Promise<void> {
+  async during({ subject, operationId }: StepContext<unknown>, work: () => void): Promise<void> {
+    const guestUuid = subject.kind === 'guest' ? subject.id : ''
     this.#enter(guestUuid, operationId)
     try {
       await new Promise(setImmediate)

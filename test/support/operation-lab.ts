@@ -1,3 +1,4 @@
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { expect } from 'chai'
 import { pino } from 'pino'
 import { OperationEngine } from '../../agent/operations/engine.js'
@@ -81,8 +82,16 @@ export function step(
   return { name, run: async (context) => run(context) }
 }
 
-export function order(id: string, action: string, guestUuid: string): Submission {
-  return { id, action, guestUuid, guestId: 7, guestName: 'seven', input: { x: 1 }, requestedBy: 'test' }
+/** @param guest empty: about an image of its own */
+export function order(id: string, action: string, guest: string): Submission {
+  const subject = guest === '' ? { kind: 'image', id } : guestSubject(guest)
+  return {
+    id,
+    action,
+    subject: { ...subject, name: 'seven', number: 7 },
+    input: { x: 1 },
+    requestedBy: 'test',
+  }
 }
 
 export function fail(message = 'no'): never {

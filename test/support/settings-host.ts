@@ -1,6 +1,5 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { spawn, type ChildProcess } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Guest, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -18,7 +17,10 @@ import {
   createRequest,
   operationDone,
   operationEnded,
+  powerOrder,
+  submit,
   wireMapping,
+  type PowerAction,
 } from './agent-calls.js'
 import type { AgentProcess } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
@@ -116,8 +118,8 @@ export class SettingsHost {
     spec: Partial<GuestSpec> = {},
   ): Promise<{ uuid: string; operationId: string }> {
     const request = createRequest(id, name, { assignNat: false, portMappings: [], ...spec })
-    const guests = this.agent.guests()
-    await createGuest(guests, request).finally(() => guests.close())
+    const operations = this.agent.operations()
+    await createGuest(operations, request).finally(() => operations.close())
     return request
   }
 
@@ -127,7 +129,7 @@ export class SettingsHost {
   }
 
   /** @returns `done`, or the code of what it failed by or was refused with */
-  async power(action: PowerMethod, uuid: string): Promise<string> {
+  async power(action: PowerAction, uuid: string): Promise<string> {
     const operations = this.agent.operations()
     try {
       const ended = await operationEnded(operations, await this.order(action, uuid))
@@ -140,10 +142,9 @@ export class SettingsHost {
   }
 
   /** @returns the operation's id */
-  async order(action: PowerMethod, uuid: string): Promise<string> {
-    const guests = this.agent.guests()
-    const order = { operationId: randomUUID(), uuid, requestedBy: 'test', force: true }
-    const { operation } = await call(guests[action].bind(guests), order).finally(() => guests.close())
+  async order(action: PowerAction, uuid: string): Promise<string> {
+    const operations = this.agent.operations()
+    const { operation } = await submit(operations, powerOrder(action, uuid)).finally(() => operations.close())
     return operation!.id
   }
 
@@ -217,5 +218,3 @@ export class SettingsHost {
     return call(this.client.assignIpv6.bind(this.client), request)
   }
 }
-
-type PowerMethod = 'startGuest' | 'stopGuest' | 'restartGuest' | 'deleteGuest'

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Logger } from 'pino'
 import { Agent, request as send, type Dispatcher } from 'undici'
-import { createAccess, type Access } from '../../gateway/access/access.js'
+import { createAccess, noLimits, type Access, type LimitOptions } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
+import type { MetricsReaders } from '../../gateway/http/health.js'
 import { createApi, type Api } from '../../gateway/api/create-api.js'
 import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../gateway/server.js'
 import { Store } from '../../gateway/store/store.js'
@@ -57,8 +58,9 @@ export interface TestGatewayOptions {
   readonly log?: Logger
   /** Default: `host-a` alone. */
   readonly hosts?: readonly string[]
-  /** Default: no limit. */
-  readonly authFailuresPerMinute?: number
+  /** Default: none. */
+  readonly limits?: Partial<LimitOptions>
+  readonly metricsFor?: MetricsReaders
 }
 
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
@@ -70,18 +72,24 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const adminKey = (await readFile(keyFile, 'utf8')).trim()
   const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
   const secret = await readOrCreateKey(join(stateDir, 'secret'))
-  const { authFailuresPerMinute = Infinity } = options
-  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, authFailuresPerMinute })
+  const limits = { ...noLimits, ...options.limits }
+  const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
   store.start()
   access.start()
   await waitFor(() => store.ready(), { what: 'store connected' })
-  const fleet = await LabFleet.start({ store, stateDir, log: silentLog, ...(options.hosts && { hosts: options.hosts }) })
+  const fleet = await LabFleet.start({
+    store,
+    stateDir,
+    log: silentLog,
+    ...(options.hosts && { hosts: options.hosts }),
+  })
   const api = createApi({
     fleet,
     access,
     time: createTimeFormat('UTC'),
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
     trustedProxies: options.trustedProxies ?? [],
+    metricsFor: options.metricsFor ?? 'loopback_or_key',
     version: '0.0.0-test',
     log,
     isClosing: () => false,

@@ -1,10 +1,13 @@
+import type { CgroupLayout } from '../../host/cgroup.js'
 import type { DriverCapabilities } from '../contract.js'
+import { canFreeze } from './freeze.js'
 
-/** Of every host that LXC runs on. */
-export const capabilities: DriverCapabilities = {
-  consoles: ['text'],
-  liveResize: ['vcpu', 'memory_up', 'memory_down', 'disk', 'io'],
-  freeze: false,
-  setPassword: [],
-  snapshotRunning: true,
+export function capabilitiesOf(cgroups: CgroupLayout): DriverCapabilities {
+  return {
+    consoles: ['text'],
+    liveResize: ['vcpu', 'memory_up', 'memory_down', 'disk', 'io'],
+    freeze: canFreeze(cgroups),
+    setPassword: ['running', 'stopped'],
+    snapshotRunning: true,
+  }
 }

@@ -17,7 +17,9 @@ import { assignAddresses } from './assign.js'
 import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
-import { capabilities } from './capabilities.js'
+import { capabilitiesOf } from './capabilities.js'
+import { freezeGuest, thawGuest } from './freeze.js'
+import { setRootPassword } from './password.js'
 import {
   findDiskNumbers,
   findHindrance,
@@ -86,6 +88,7 @@ export class LxcDriver implements Driver {
 
   async describe(): Promise<DriverDescription> {
     const reason = findHindrance(this.paths.lxcPath)
+    const capabilities = capabilitiesOf(this.facts.cgroups)
     const described = { available: reason === undefined, acceleration: '', capabilities }
     return reason === undefined ? described : { ...described, reason }
   }
@@ -214,16 +217,20 @@ export class LxcDriver implements Driver {
     return init !== undefined && state === 'running' && connectGuest(init, machine.nic)
   }
 
-  async setPassword(machine: Machine, _password: string): Promise<void> {
-    throw conflict('unsupported', `no password can be set in ${this.#name(machine)}`)
+  async setPassword(machine: Machine, password: string): Promise<void> {
+    const { state } = this.#runtime.read(this.#freeName(machine))
+    if (state === 'starting' || state === 'stopping')
+      throw conflict('guest_busy', `the guest is ${state}: try again`)
+    const running = state === 'running' ? this.#container(machine) : undefined
+    await setRootPassword(machine.volume, running, password)
   }
 
-  async freeze(machine: Machine, _timeoutMs: number): Promise<boolean> {
-    throw conflict('unsupported', `${this.#name(machine)} cannot be frozen`)
+  freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
+    return freezeGuest(this.facts.cgroups, this.#name(machine), timeoutMs)
   }
 
   async thaw(machine: Machine): Promise<void> {
-    this.#name(machine)
+    thawGuest(this.facts.cgroups, this.#name(machine))
   }
 
   async console(machine: Machine, _size: ConsoleSize): Promise<GuestConsole> {
@@ -255,6 +262,7 @@ export class LxcDriver implements Driver {
     if (this.#isForeign(machine)) return
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
+      thawGuest(this.facts.cgroups, name) // frozen, it would not even end when it is killed
       await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
       this.#events.forget(name)

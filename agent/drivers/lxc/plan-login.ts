@@ -32,8 +32,13 @@ export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] 
 
 /** @throws before anything is done */
 export function checkLogin(machine: Named, login: Login): void {
-  if (login.password !== undefined) oneLine('password', login.password)
+  if (login.password !== undefined) checkPassword(login.password)
   planFirstBoot(machine, login.publicKey === undefined ? {} : { publicKey: login.publicKey })
+}
+
+/** @throws before anything is done */
+export function checkPassword(password: string): void {
+  oneLine('password', password)
 }
 
 function hostsOf(hostname: string): string[] {

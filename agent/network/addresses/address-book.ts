@@ -14,7 +14,7 @@ import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
 import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
-import { describeMissing, findSource, type Ipv6Plan } from './plan-ipv6.js'
+import { describeChanges, describeMissing, findSource, type Ipv6Plan } from './plan-ipv6.js'
 import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
 import { AddressPools } from './pools.js'
@@ -60,14 +60,16 @@ export class HostAddressBook implements AddressBook {
     return this.#pools.choose(order)
   }
 
-  readIpv6(configured?: readonly Ipv6Prefix[]): Ipv6Plan {
-    return this.#pools.readIpv6(configured)
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    return this.#pools.readIpv6(configured, held)
   }
 
   get warnings(): readonly string[] {
     const { db } = this.options
+    const routes = readDefaultRoutes()
     return [
-      ...planPoolWarnings(readPool(db), this.#ipv4.missing, readDefaultRoutes().ipv4),
+      ...planPoolWarnings(readPool(db), this.#ipv4.missing, routes.ipv4),
+      ...describeChanges(this.readIpv6(), routes.ipv6),
       ...describeMissing(readPrefixes(db), kernelFacts.listInterfaces()),
       ...describeUnserved(readMappedAddresses(db), () => [
         ...listHostAddresses('ipv4'),

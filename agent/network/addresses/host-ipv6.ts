@@ -1,9 +1,11 @@
 import type { Ip } from '../../host/ip.js'
 import { listDirectory } from '../../host/proc.js'
+import { releaseSysctls } from '../../host/sysctl-change.js'
 import { findSysctl } from '../../host/sysctl.js'
 import { ensureSysctl } from '../bridge/ensure.js'
 import type { ObservedInterface } from './host-ipv4.js'
 import {
+  isUnusedSetting,
   planGateway6,
   planGuestIpv6,
   planGuestIpv6Removal,
@@ -29,23 +31,30 @@ interface ShownNeighbour {
 
 /** Routes, neighbours and proxy entries of guests' IPv6 addresses. */
 export class HostIpv6 {
+  /** Interfaces with a proxied prefix when settings were last released; undefined: never. */
+  #released: string | undefined
+
   constructor(
     private readonly ip: Ip,
     private readonly place: Ipv6HostPlace,
   ) {}
 
-  /** Exactly these; returns what was wrong. The kernel's settings are touched once a guest needs them. */
+  /**
+   * Exactly these; returns what was wrong. The kernel's settings are touched once a guest needs them, and become what
+   * they were once none does.
+   */
   async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
     const repairs = want.length > 0 ? await this.#ensureSettings(want) : []
     await this.#refreshDevices(want)
     const commands = planHostIpv6(want, await this.#read(), this.place)
     await runEach(this.ip, commands)
-    return [...repairs, ...commands.map((command) => `ip ${command}`)]
+    return [...repairs, ...commands.map((command) => `ip ${command}`), ...(await this.#release(want))]
   }
 
   /** These beside all others. */
   async add(want: readonly GuestIpv6[]): Promise<void> {
     if (want.length === 0) return
+    this.#released = undefined
     await this.#ensureSettings(want)
     await this.#refreshDevices(want)
     await this.ip.run(want.flatMap((item) => planGuestIpv6(item, this.place)))
@@ -68,9 +77,20 @@ export class HostIpv6 {
     for (const device of devices) await this.ip.findInterface(device)
   }
 
+  /** After guests have lost them, and once after a start; returns what became as it was. */
+  async #release(want: readonly GuestIpv6[]): Promise<string[]> {
+    const proxied = proxiedOf(want)
+    const use = want.length === 0 ? 'none' : ['some', ...proxied].join()
+    if (this.#released === use) return []
+    const needed = want.length === 0 ? [] : planIpv6Settings(this.place.bridge, { advertised: [], proxied })
+    const released = await releaseSysctls((path) => isUnusedSetting(path, needed))
+    this.#released = use
+    return released.map((path) => `${path.replaceAll('/', '.')}: as it was`)
+  }
+
   async #ensureSettings(want: readonly GuestIpv6[]): Promise<string[]> {
     const { bridge } = this.place
-    const proxied = [...new Set(want.map(({ proxyOn }) => proxyOn).filter(Boolean))]
+    const proxied = proxiedOf(want)
     const repairs: string[] = []
     for (const setting of planIpv6Settings(bridge, { advertised: await listAdvertised(), proxied }))
       repairs.push(...(await ensureSysctl(setting)))
@@ -100,6 +120,11 @@ export class HostIpv6 {
     const ours = shown.filter(({ protocol }) => protocol === String(this.place.mark.protocol))
     return new Set(ours.map(({ dst, dev = '' }) => `${dst} ${dev}`))
   }
+}
+
+/** Interfaces on which the host answers for guests, in order. */
+function proxiedOf(want: readonly GuestIpv6[]): string[] {
+  return [...new Set(want.map(({ proxyOn }) => proxyOn).filter(Boolean))].sort()
 }
 
 /** Interfaces that follow router advertisements only as long as the host does not forward. */

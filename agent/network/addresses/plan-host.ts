@@ -174,3 +174,15 @@ export function planIpv6Settings(
     ]),
   ]
 }
+
+/**
+ * Whether a setting of `planIpv6Settings` serves nobody any more.
+ * @param needed the settings that guests need now
+ */
+export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
+  if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path))
+    return false
+  // An interface that learnt its routes before the host forwarded goes on to as long as it does.
+  if (path.endsWith('/accept_ra')) return needed.length === 0
+  return needed.every((setting) => setting.path !== path)
+}

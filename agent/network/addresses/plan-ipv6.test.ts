@@ -15,7 +15,10 @@ const facts = (rows: string[], change: Partial<Ipv6Facts> = {}): Ipv6Facts => ({
   configured: [],
   addresses: parseIfInet6(rows.join('\n')),
   interfaces: ['lo', 'eth0', 'eth1', 'berth0'],
+  held: [],
+  isUsed: () => true,
   defaultRoute: { interface: 'eth0', gateway: 'fe80::ff' },
+  uplink: { interface: 'eth0', gateway: 'fe80::ff' },
   subnet6: parseIpv6Network('fd62:6572:7468::/64')!,
   bridge: 'berth0',
   ...change,
@@ -44,6 +47,40 @@ describe('IPv6 of the host', () => {
       facts([own128]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+    ],
+    [
+      'a prefix by a way out that any program makes',
+      facts([own64], { uplink: undefined }),
+      ['nat66 fd62:6572:7468::/64'],
+      'the host has an IPv6 address but no prefix for guests: they share it through NAT66; the prefix of eth0 is not ' +
+        'taken by itself, since any program makes such an interface: set it (PUT /routing), or name the interface in ' +
+        'network.uplinks',
+    ],
+    [
+      'a prefix that was found, on another interface than the way out is now',
+      facts([own64, row('20010db8000200000000000000000001', '40', 'eth1')], {
+        held: [set('2001:db8:2::', 64, 'eth1')],
+      }),
+      ['proxied 2001:db8:2::/64'],
+      'prefix found on eth1',
+    ],
+    [
+      'a prefix that was found and is gone, with addresses of guests',
+      facts([own64], { held: [set('2001:db8:2::', 64)] }),
+      ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
+      'prefix found on eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, which guests have addresses of, is not there any more',
+    ],
+    [
+      'a prefix that was found and is gone, without any',
+      facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
+      ['proxied 2001:db8:1::/64'],
+      'prefix found on eth0',
+    ],
+    [
+      'a prefix that was found, where others are set',
+      facts([own64], { held: [set('2001:db8:1::', 64)], configured: [set('2001:db8:8000::', 48)] }),
+      ['routed 2001:db8:8000::/48'],
+      '',
     ],
     [
       'a segment of a few',

@@ -1,3 +1,4 @@
+import type { DefaultRoute } from '../../host/addresses.js'
 import type { InterfaceIpv6 } from '../../host/ipv6-addresses.js'
 import { formatIpv6, holds, parseIpv6, type Ipv6Network } from './ipv6.js'
 import { networkOf, type Ipv6Prefix } from './pool.js'
@@ -14,18 +15,29 @@ export interface Ipv6Source {
   readonly mode: Ipv6Mode
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
-  /** The interface of a prefix that is set is not there: what guests have of it stays theirs, and none is given. */
+  /**
+   * The interface of a prefix that is set is not there, or what was found is not any more: what guests have of it stays
+   * theirs, and none is given.
+   */
   readonly isMissing?: boolean
+  /** Nobody set it: it was on an interface of the host. */
+  readonly isFound?: boolean
 }
 
 export interface Ipv6Facts {
   /** From the journal; they come before any that are found. */
   readonly configured: readonly Ipv6Prefix[]
+  /** Those that were found before and given of, the oldest first: they come before any that are found now. */
+  readonly held: readonly Ipv6Prefix[]
+  /** Whether a guest has an address of it: asked of held ones that are gone. */
+  readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All of the host; `undefined`: its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
   /** Names of all the host has. */
   readonly interfaces: readonly string[]
-  readonly defaultRoute: { readonly interface: string; readonly gateway: string } | undefined
+  readonly defaultRoute: DefaultRoute | undefined
+  /** The default route of an interface that a prefix may be found on: no other program makes one like it. */
+  readonly uplink: DefaultRoute | undefined
   /** Private network of guests for nat66. */
   readonly subnet6: Ipv6Network
   readonly bridge: string
@@ -48,15 +60,73 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
   if (configured.length > 0) return planConfigured(configured, addresses, facts.interfaces)
+  const held = facts.held
+    .map((prefix) => planHeld(prefix, addresses))
+    .filter(({ isMissing, prefix }) => !isMissing || facts.isUsed(prefix))
+  const [kept] = availableSources(held)
+  if (kept) return { sources: held, reason: `prefix found on ${kept.prefix.interface}` }
+  const { sources, reason } = planFound(addresses, facts)
+  return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
+}
+
+/** Of an interface that was not there when the first address was given nothing is found as long as this one is. */
+function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
+  const network = networkOf(prefix)
+  const isThere = addresses.some(
+    (have) => have.interface === prefix.interface && have.scope === 'global' && covers(have, network),
+  )
+  return { ...sourceOf(prefix, addresses), isFound: true, ...(isThere ? {} : { isMissing: true }) }
+}
+
+function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6Plan {
   if (!addresses.some(isUsable)) return { sources: [], reason: 'the host has no global IPv6 address' }
   if (!facts.defaultRoute)
     return { sources: [], reason: 'the host has no IPv6 default route, and no prefix is set' }
   const found = findPrefix(facts)
-  if (found) return { sources: [found], reason: `prefix found on ${found.prefix.interface}` }
+  if (found)
+    return { sources: [{ ...found, isFound: true }], reason: `prefix found on ${found.prefix.interface}` }
   return {
     sources: [natSource(facts)],
-    reason: 'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+    reason: [
+      'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+      ...describeVirtual(facts),
+    ].join('; '),
   }
+}
+
+/** Where an operator has a prefix that he might expect to be found. */
+function describeVirtual(facts: Ipv6Facts): string[] {
+  const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
+  if (!there) return []
+  return [
+    `the prefix of ${there.prefix.interface} is not taken by itself, since any program makes such an interface: ` +
+      'set it (PUT /routing), or name the interface in network.uplinks',
+  ]
+}
+
+function describeGone(held: readonly Ipv6Source[]): string[] {
+  const gone = held.filter(({ isMissing }) => isMissing)
+  return gone.map(
+    ({ prefix }) => `${describePrefix(prefix)}, which guests have addresses of, is not there any more`,
+  )
+}
+
+function describePrefix({ prefix, prefixLen, interface: device }: Ipv6Prefix): string {
+  return `the IPv6 prefix ${prefix}/${prefixLen} of ${device}`
+}
+
+/** What a person should look at: the host is another than when its prefix was found. */
+export function describeChanges({ sources }: Ipv6Plan, route: DefaultRoute | undefined): string[] {
+  const found = sources.filter(({ isFound }) => isFound)
+  const gone = describeGone(found)
+  const [used] = availableSources(sources)
+  if (gone.length > 0 && used) gone.push(`new addresses are of ${describePrefix(used.prefix)}`)
+  if (!used?.isFound || !route || route.interface === used.prefix.interface) return gone
+  return [
+    ...gone,
+    `addresses are given of ${describePrefix(used.prefix)} as before, but the host's way out is ${route.interface} now: ` +
+      'set prefixes (PUT /routing) to change that',
+  ]
 }
 
 function planConfigured(
@@ -92,17 +162,16 @@ function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6
   return { mode: onLink ? 'proxied' : 'routed', prefix, network }
 }
 
-function findPrefix({ addresses = [], defaultRoute, bridge }: Ipv6Facts): Ipv6Source | undefined {
-  const uplink = defaultRoute?.interface
+function findPrefix({ addresses = [], uplink, bridge }: Ipv6Facts): Ipv6Source | undefined {
   const have = addresses.find(
     (address) =>
       isUsable(address) &&
-      address.interface === uplink &&
+      address.interface === uplink?.interface &&
       address.interface !== bridge &&
       address.prefixLength < longestFound,
   )
   if (!have) return undefined
-  return sourceOf(prefixOf(have, canonical(defaultRoute?.gateway)), addresses)
+  return sourceOf(prefixOf(have, canonical(uplink?.gateway)), addresses)
 }
 
 function natSource({ defaultRoute, subnet6 }: Ipv6Facts): Ipv6Source {

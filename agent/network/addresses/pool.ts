@@ -141,7 +141,8 @@ function parseOne(text: string, at: string): string {
 }
 
 function parseInterface(chosen: string, at: string, rules: PoolRules): string {
-  if (chosen === '') throw bad(`${at}.interface`, 'is needed: the host has no default route')
+  if (chosen === '')
+    throw bad(`${at}.interface`, 'is needed: the host has no default route by an interface of its hardware')
   if (!rules.interfaces.has(chosen)) throw bad(`${at}.interface`, 'the host has no such interface')
   return chosen
 }

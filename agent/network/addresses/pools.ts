@@ -2,11 +2,12 @@ import type { AgentConfig } from '../../config.js'
 import type { Database } from '../../state/database.js'
 import type { AddressOrder } from '../contract.js'
 import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
-import { kernelFacts, type HostFacts } from './host-facts.js'
+import { holdPrefixes, isUsed } from './held-prefixes.js'
+import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
-import { readPrefixes } from './store.js'
+import { readHeldPrefixes, readPrefixes } from './store.js'
 
 export interface AddressPoolsOptions {
   readonly db: Database
@@ -33,7 +34,7 @@ export class AddressPools {
   } {
     const { db } = this.options
     const plan = this.readIpv6()
-    return {
+    const chosen = {
       publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
       ipv6Addresses: allocateIpv6s(db, {
         ...plan,
@@ -43,17 +44,23 @@ export class AddressPools {
         reserved: this.#readReserved(plan),
       }),
     }
+    holdPrefixes(db, plan, chosen.ipv6Addresses)
+    return chosen
   }
 
   /** As the network's: see contract.ts. */
-  readIpv6(configured: readonly Ipv6Prefix[] = readPrefixes(this.options.db)): Ipv6Plan {
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    const { db, config } = this.options
     return planIpv6({
-      configured,
+      configured: configured ?? readPrefixes(db),
+      held: held ?? readHeldPrefixes(db),
+      isUsed: (prefix) => isUsed(db, prefix),
       addresses: this.#facts.listIpv6(),
       interfaces: this.#facts.listInterfaces(),
       defaultRoute: this.#facts.readDefaultRoutes().ipv6,
+      uplink: readUplinks(this.#facts, config.uplinks).ipv6,
       subnet6: this.#subnet6,
-      bridge: this.options.config.bridge,
+      bridge: config.bridge,
     })
   }
 

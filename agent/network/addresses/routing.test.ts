@@ -6,12 +6,13 @@ import { AgentConfigSchema } from '../../config.js'
 import type { InterfaceIpv6 } from '../../host/ipv6-addresses.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase, type Database } from '../../state/database.js'
+import { isUsed } from './held-prefixes.js'
 import type { HostFacts } from './host-facts.js'
 import { parseSubnet6 } from './ipv6.js'
 import { planIpv6 } from './plan-ipv6.js'
 import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
-import { readPrefixes, replacePrefixes } from './store.js'
+import { readHeldPrefixes, readPrefixes, replacePrefixes } from './store.js'
 
 /* The journal's side of pools, on a host that is given as facts; for the host's own see test/host/addresses*.test.ts. */
 
@@ -26,6 +27,7 @@ const facts: HostFacts = {
   readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '198.51.100.254' }, ipv6: route6 }),
   listIpv6: () => [],
   listAddresses: () => [],
+  isVirtual: () => false,
   probe: async () => new Map(),
 }
 /** A /64 on the uplink, which guests use unless another is set. */
@@ -46,8 +48,9 @@ describe('routing', () => {
     db = openDatabase(':memory:')
     applied = 0
     apply = async () => undefined
-    const readIpv6 = (configured: readonly Ipv6Prefix[] = readPrefixes(db)) =>
+    const readIpv6 = (configured = readPrefixes(db), held = readHeldPrefixes(db)) =>
       planIpv6({
+        ...{ held, isUsed: (one: Ipv6Prefix) => isUsed(db, one), uplink: route6 },
         ...{ configured, addresses: [own], interfaces: facts.listInterfaces(), defaultRoute: route6 },
         ...{ subnet6: parseSubnet6(config.network.subnet6), bridge: config.network.bridge },
       })
@@ -100,6 +103,27 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
       'address_in_use',
     )
+  })
+
+  it('a prefix that was found is held as long as nobody sets others, also after a change that failed', async () => {
+    give('2001:db8:1::5')
+    const held = (): string[] => readHeldPrefixes(db).map((one) => one.prefix)
+    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')
+    expect(held()).to.deep.equal(['2001:db8:1::'])
+    apply = () => Promise.reject(new Error('no'))
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::')] })).to.equal('Error: no')
+    expect(held()).to.deep.equal(['2001:db8:1::'])
+    apply = async () => undefined
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::')] })).to.equal('accepted')
+    expect(held()).to.deep.equal([])
+  })
+
+  it('a prefix that was found and is gone may be replaced by others', async () => {
+    give('2001:db8:1::5')
+    await routing.setRouting({ ipv6Prefixes: [] })
+    own = { ...found, address: '2001:0db8:0003:0000:0000:0000:0000:0001' }
+    expect(prefixes()).to.deep.equal(['2001:db8:3::', '2001:db8:1::'])
+    expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
   it('takes back what it shows, also the private network of guests that have no other', async () => {

@@ -5,7 +5,8 @@ import type { Changes } from '../../state/changes.js'
 import type { Network } from '../contract.js'
 import { countPorts, type PortRange } from '../ports.js'
 import { parseSubnet } from '../subnet.js'
-import { kernelFacts, type HostFacts } from './host-facts.js'
+import { holdPrefixes } from './held-prefixes.js'
+import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6 } from './ipv6.js'
 import { availableSources, findSource, type Ipv6Mode } from './plan-ipv6.js'
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
@@ -14,6 +15,7 @@ import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolR
 import { scanIpv4, type ScanRequest } from './scan.js'
 import {
   readAssignments,
+  readHeldPrefixes,
   readMappedAddresses,
   readMappedPorts,
   readNatPorts,
@@ -21,6 +23,7 @@ import {
   readPrefixes,
   replacePool,
   replacePrefixes,
+  writeHeldPrefixes,
   writeNatPorts,
 } from './store.js'
 
@@ -49,6 +52,11 @@ export interface RoutingChange {
   readonly ipv4Pool?: readonly PoolAddress[] | undefined
   readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
   readonly nat4Ports?: PortRange | undefined
+}
+
+interface Replacement extends RoutingChange {
+  /** Those that were found: of a change that is taken back. */
+  readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
 export interface Ipv6Status {
@@ -175,15 +183,16 @@ export class Routing {
   }
 
   /** Joins the caller's transaction. @returns what was replaced. @throws {BerthError} as `setRouting` */
-  #replace({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
+  #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes }: Replacement): Replacement {
     const { db } = this.options.changes
     const before = {
       ipv4Pool: ipv4Pool && readPool(db),
       ipv6Prefixes: ipv6Prefixes && readPrefixes(db),
+      heldPrefixes: ipv6Prefixes && readHeldPrefixes(db),
       nat4Ports: nat4Ports && readNatPorts(db, this.options.config.network.nat_ports),
     }
     if (ipv4Pool) this.#replacePool(ipv4Pool)
-    if (ipv6Prefixes) this.#replacePrefixes(ipv6Prefixes)
+    if (ipv6Prefixes) this.#replacePrefixes(ipv6Prefixes, heldPrefixes)
     if (nat4Ports) this.#replacePorts(nat4Ports)
     return before
   }
@@ -192,9 +201,9 @@ export class Routing {
    * List by list: one that a guest was given something of meanwhile stays as it was asked for, since taking it back
    * would take that from the guest.
    */
-  #takeBack({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): void {
+  #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
-    for (const list of [{ ipv4Pool }, { ipv6Prefixes }, { nat4Ports }])
+    for (const list of [{ ipv4Pool }, { ipv6Prefixes, heldPrefixes }, { nat4Ports }])
       try {
         changes.transaction(() => this.#replace(list))
       } catch (err) {
@@ -209,13 +218,18 @@ export class Routing {
     replacePool(db, items)
   }
 
-  #replacePrefixes(items: readonly Ipv6Prefix[]): void {
+  /** @param held those that were found, where a change is taken back */
+  #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    const [before, after] = [book.readIpv6().sources, book.readIpv6(items).sources]
+    // What was found and is gone serves nobody: to set another in its place takes nothing from guests.
+    const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
+    const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)
     checkNamedAddresses(items, assigned)
     replacePrefixes(changes.db, items)
+    writeHeldPrefixes(changes.db, held)
+    holdPrefixes(changes.db, book.readIpv6(), assigned)
   }
 
   #replacePorts(range: PortRange): void {
@@ -226,7 +240,7 @@ export class Routing {
 
   #readRules(): PoolRules {
     const { network } = this.options.config
-    const { ipv4, ipv6 } = this.#facts.readDefaultRoutes()
+    const { ipv4, ipv6 } = readUplinks(this.#facts, network.uplinks)
     return {
       interfaces: this.#readInterfaces(),
       defaultInterfaces: {
@@ -234,7 +248,7 @@ export class Routing {
         ipv6: (ipv6 ?? ipv4)?.interface ?? '',
       },
       ownAddresses: this.#readOwnAddresses(),
-      gateway: ipv4?.gateway ?? '',
+      gateway: this.#facts.readDefaultRoutes().ipv4?.gateway ?? '',
       edges: readEdges(this.#facts.listIpv4()),
       subnet: parseSubnet(network.subnet),
       subnet6: parseSubnet6(network.subnet6),

@@ -83,15 +83,33 @@ const natPortsKey = 'nat_ports'
 
 /** Host ports of NAT mappings: as set through the API, else as configured. */
 export function readNatPorts(db: Database, { start, end }: PortRange): PortRange {
-  const value = db
-    .prepare<[string], string>('SELECT value FROM settings WHERE key = ?')
-    .pluck()
-    .get(natPortsKey)
+  const value = readSetting(db, natPortsKey)
   return value === undefined ? { start, end } : (JSON.parse(value) as PortRange)
 }
 
 export function writeNatPorts(db: Database, { start, end }: PortRange): void {
+  writeSetting(db, natPortsKey, JSON.stringify({ start, end }))
+}
+
+const heldPrefixesKey = 'held_prefixes'
+
+/** Prefixes that were found and that guests were given addresses of, the oldest first. */
+export function readHeldPrefixes(db: Database): Ipv6Prefix[] {
+  const value = readSetting(db, heldPrefixesKey)
+  return value === undefined ? [] : (JSON.parse(value) as Ipv6Prefix[])
+}
+
+export function writeHeldPrefixes(db: Database, prefixes: readonly Ipv6Prefix[]): void {
+  if (prefixes.length > 0) writeSetting(db, heldPrefixesKey, JSON.stringify(prefixes))
+  else db.prepare('DELETE FROM settings WHERE key = ?').run(heldPrefixesKey)
+}
+
+function readSetting(db: Database, key: string): string | undefined {
+  return db.prepare<[string], string>('SELECT value FROM settings WHERE key = ?').pluck().get(key)
+}
+
+function writeSetting(db: Database, key: string, value: string): void {
   db.prepare(
     'INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
-  ).run(natPortsKey, JSON.stringify({ start, end }))
+  ).run(key, value)
 }

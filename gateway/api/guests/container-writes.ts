@@ -1,8 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
-import type { AgentClient, Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
+import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
 import { GuestStatusSchema, statusOf } from './guest-row.js'
 import { getNamedHost } from '../hosts/host-choice.js'
@@ -23,6 +23,7 @@ const CreatedSchema = Type.Object({
   ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
 })
 
+type Order = SubmitOperationRequest['order']
 type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
@@ -38,17 +39,7 @@ interface ActionDefinition {
   readonly summary: string
   /** Takes `force`. */
   readonly forceable?: boolean
-  readonly send: (
-    agent: AgentClient,
-    order: Order,
-  ) => Promise<{ operation?: Operation | undefined; revision: number }>
-}
-
-interface Order {
-  readonly operationId: string
-  readonly uuid: string
-  readonly requestedBy: string
-  readonly force: boolean
+  readonly order: (fields: { readonly uuid: string; readonly force: boolean }) => Order
 }
 
 const actions: readonly ActionDefinition[] = [
@@ -57,7 +48,7 @@ const actions: readonly ActionDefinition[] = [
     method: 'POST',
     scope: 'container:power',
     summary: 'Queues a start; a running container stays as it is and the task is done',
-    send: (agent, order) => agent.startGuest(order),
+    order: (fields) => ({ $case: 'start', value: fields }),
   },
   {
     action: 'stop',
@@ -65,7 +56,7 @@ const actions: readonly ActionDefinition[] = [
     scope: 'container:power',
     summary: 'Queues a stop; a stopped container stays as it is and the task is done',
     forceable: true,
-    send: (agent, order) => agent.stopGuest(order),
+    order: (fields) => ({ $case: 'stop', value: fields }),
   },
   {
     action: 'restart',
@@ -73,14 +64,14 @@ const actions: readonly ActionDefinition[] = [
     scope: 'container:power',
     summary: 'Queues a restart; a stopped container is started',
     forceable: true,
-    send: (agent, order) => agent.restartGuest(order),
+    order: (fields) => ({ $case: 'restart', value: fields }),
   },
   {
     action: 'delete',
     method: 'DELETE',
     scope: 'container:delete',
     summary: 'Queues the deletion of a container and all it holds',
-    send: (agent, order) => agent.deleteGuest(order),
+    order: (fields) => ({ $case: 'delete', value: fields }),
   },
 ]
 
@@ -133,19 +124,17 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
 
 async function queueAction(
   fleet: Fleet,
-  { action, send }: ActionDefinition,
+  { action, order: orderOf }: ActionDefinition,
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
   const { hostId, guest } = context.guest
   context.audit({ detail: `id ${guest.id}, task ${context.operationId}` })
   await checkIfMatch(fleet, guest.uuid, context)
-  const order = {
+  const { operation, revision } = await fleet.agent(hostId).operations.submitOperation({
     operationId: context.operationId,
-    uuid: guest.uuid,
     requestedBy: context.caller.user,
-    force: context.body?.force ?? false,
-  }
-  const { operation, revision } = await send(fleet.agent(hostId), order)
+    order: orderOf({ uuid: guest.uuid, force: context.body?.force ?? false }),
+  })
   await fleet.reached(hostId, revision)
   const status = operation ? queuedStatusOf(operation) : 'pending'
   const data = { task_id: context.operationId, container_name: guest.name, status, action }

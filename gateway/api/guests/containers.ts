@@ -135,7 +135,7 @@ function selectRows({ fleet, time }: ContainerDeps, caller: Principal, query: ob
 }
 
 async function readUsage(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<UsageRow>> {
-  const usage = await fleet.agent(hostId).getGuestUsage(guest.uuid)
+  const usage = await fleet.agent(hostId).guests.getGuestUsage({ uuid: guest.uuid })
   return {
     data: {
       cpu_usage_pct: usage.cpuUsagePct,

@@ -1,5 +1,6 @@
 import { guestsOf, isBound, maySee, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView, OperationView } from '../../fleet/contract.js'
+import { guestUuidOf } from '../../fleet/operation-list.js'
 import { sortedById } from './guest-pages.js'
 
 /*
@@ -19,5 +20,5 @@ export function visibleGuests(view: FleetView, caller: Principal): GuestView[] {
 /** Newest first. */
 export function visibleOperations(view: FleetView, caller: Principal): OperationView[] {
   const all = view.operations()
-  return isBound(caller) ? all.filter(({ operation }) => maySee(caller, operation.guestUuid)) : all
+  return isBound(caller) ? all.filter(({ operation }) => maySee(caller, guestUuidOf(operation))) : all
 }

@@ -48,13 +48,14 @@ export function taskStatusOf(operation: Operation): TaskStatusName {
 }
 
 export function taskRow({ hostId, operation }: OperationView, time: TimeFormat): TaskRow {
+  const guest = operation.subject?.kind === 'guest' ? operation.subject : undefined
   return {
     task_id: operation.id,
     id: operation.id,
     action: operation.action,
     type: operation.action,
-    container_id: operation.guestId,
-    container_name: operation.guestName,
+    container_id: guest?.number ?? 0,
+    container_name: guest?.name ?? '',
     host_id: hostId,
     status: taskStatusOf(operation),
     progress: operation.progress,

@@ -73,8 +73,8 @@ async function endTask(
   context: RequestContext<unknown, unknown, unknown> & Subjects['task'],
 ): Promise<Answer<never>> {
   const { task: found } = context
-  const { action, guestName } = found.operation
-  context.audit({ detail: `${action} ${guestName}`.trim() })
+  const { action, subject } = found.operation
+  context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
       return cancelTask(fleet, found)
@@ -90,13 +90,13 @@ async function endTask(
 }
 
 async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).cancelOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task canceled' }
 }
 
 async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
-  const { revision } = await fleet.agent(hostId).removeOperation(operation.id)
+  const { revision } = await fleet.agent(hostId).operations.removeOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
   return { message: 'task removed' }
 }

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { OperationOutcome } from '../../../agent/operations/types.js'
+import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
 import { define, expectRefused, fail, Gate, order, useEngines } from '../../support/operation-lab.js'
 
 describe('operations cancelled and removed', () => {
@@ -28,11 +29,11 @@ describe('operations cancelled and removed', () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
     engine.cancel('1')
-    expect(engine.busy('g')).to.equal(true)
+    expect(engine.busy(guestSubject('g'))).to.equal(true)
     expect((await engine.wait('2')).status).to.equal('done')
     engine.submit(order('3', 'a', 'h'))
     engine.cancel('3')
-    expect(engine.busy('h')).to.equal(false)
+    expect(engine.busy(guestSubject('h'))).to.equal(false)
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 

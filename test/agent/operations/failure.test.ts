@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { pino } from 'pino'
 import type { OperationOutcome, Step, StepContext } from '../../../agent/operations/types.js'
 import { conflict } from '../../../shared/errors.js'
+import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
 import { define, fail, order, step, useEngines } from '../../support/operation-lab.js'
 import { waitFor } from '../../support/wait.js'
 
@@ -132,7 +133,7 @@ describe('failing operations', () => {
     expect(lines[0]).to.include('write journal').and.include('SQLITE_FULL')
     expect(engine.get('1')).to.include({ status: 'running', error: '' })
     expect(() => engine.submit({ ...order('2', 'a', 'h'), input: big })).to.throw('full')
-    expect(engine.busy('h')).to.equal(false)
+    expect(engine.busy(guestSubject('h'))).to.equal(false)
     db.pragma('max_page_count = 1000000')
     expect((await engine.wait('1')).status).to.equal('done')
     expect(db.prepare('SELECT count(*) AS n FROM btest').get()).to.deep.equal({ n: 1 })

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { Step, StepContext } from '../../../agent/operations/types.js'
 import { conflict } from '../../../shared/errors.js'
 import { command, Gauge, interleave } from '../../support/operation-interleaving.js'
+import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
 import { define, fail, order, retry, step, useEngines } from '../../support/operation-lab.js'
 import { waitFor } from '../../support/wait.js'
 
@@ -23,16 +24,22 @@ describe('the order of operations', () => {
     expect(gauge.firsts.slice(0, 3)).to.deep.equal(['0', '1', '2'])
     await waitFor(() => engine.stats().running === 0)
     expect(engine.stats()).to.deep.equal({ running: 0, pending: 0, done: 30, failed: 0, canceled: 0 })
-    expect(engine.busy('g1')).to.equal(false)
+    expect(engine.busy(guestSubject('g1'))).to.equal(false)
   })
 
-  it('holds operations of no guest to no order', async () => {
+  it('runs operations of other subjects beside one another, whatever their kind, those of one in order', async () => {
     const gauge = new Gauge()
-    const engine = lab.start([define('a', [gauge.step('one')])], { parallel: 3 })
-    for (const id of ['1', '2', '3']) engine.submit(order(id, 'a', ''))
-    await Promise.all(['1', '2', '3'].map((id) => engine.wait(id)))
-    expect(gauge.most).to.equal(3)
-    expect(engine.busy('')).to.equal(false)
+    const engine = lab.start([define('a', [gauge.step('one')])], { parallel: 4 })
+    const subject = { kind: 'image', id: 'g', name: '', number: 0 }
+    for (const id of ['1', '2']) engine.submit(order(id, 'a', ''))
+    engine.submit(order('3', 'a', 'g'))
+    for (const id of ['4', '5']) engine.submit({ ...order(id, 'a', ''), subject })
+    expect([engine.busy(subject), engine.busy({ kind: 'swap', id: 'g' })]).to.deep.equal([true, false])
+    await waitFor(() => engine.get('4').status === 'done')
+    expect(gauge.most).to.equal(4)
+    expect(gauge.firsts.slice(0, 4)).to.deep.equal(['1', '2', '3', '4'])
+    expect((await engine.wait('5')).startedAtMs).to.be.at.least(engine.get('4').finishedAtMs)
+    expect(engine.busy(subject)).to.equal(false)
   })
 
   it('goes on with the guest after a failure', async () => {

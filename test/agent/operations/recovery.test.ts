@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
 import type { OperationOutcome, Step } from '../../../agent/operations/types.js'
 import {
   define,
@@ -70,7 +71,7 @@ describe('operations over shutdown and recovery', () => {
     expect(await first.close(500)).to.equal(true)
     healed = true
     const second = lab.start([remove], patient)
-    expect(second.busy('g')).to.equal(true)
+    expect(second.busy(guestSubject('g'))).to.equal(true)
     expectRefused(() => second.cancel('1'), 'task_running')
     expect((await second.wait('1')).status).to.equal('done')
   })

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
 import { OperationEngine } from '../../../agent/operations/engine.js'
 import { systemClock } from '../../../agent/operations/retry.js'
 import type { Clock } from '../../../agent/operations/types.js'
@@ -37,7 +38,7 @@ describe('the submission of operations', () => {
 
   for (const [name, change] of [
     ['action', { action: 'b' }],
-    ['guest', { guestUuid: 'h' }],
+    ['subject', { subject: { kind: 'image', id: 'g', name: '', number: 0 } }],
     ['request', { hashOf: { x: 2 } }],
   ] as const)
     it(`refuses the id of an operation with another ${name}`, () => {
@@ -76,7 +77,7 @@ describe('the submission of operations', () => {
         await engine.close()
         const next = start()
         expect(next.submit(again)).to.deep.equal(ended)
-        expect([runs, next.busy('g'), next.store.list()]).to.deep.equal([1, false, []])
+        expect([runs, next.busy(guestSubject('g')), next.store.list()]).to.deep.equal([1, false, []])
         expectRefused(() => void next.get('1'), 'not_found')
         expectRefused(() => next.remove('1'), 'not_found')
         expectRefused(() => next.cancel('1'), 'not_found')
@@ -118,7 +119,11 @@ describe('the submission of operations', () => {
     }
     expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), reserve }), 'port_conflict')
     expect(lab.changes.db.prepare('SELECT count(*) AS n FROM btest').get()).to.deep.equal({ n: 0 })
-    expect([engine.store.list(), lab.changes.revision, engine.busy('g')]).to.deep.equal([[], 0, false])
+    expect([engine.store.list(), lab.changes.revision, engine.busy(guestSubject('g'))]).to.deep.equal([
+      [],
+      0,
+      false,
+    ])
     expect(engine.stats()).to.include({ pending: 0, running: 0 })
     engine.submit(order('1', 'a', 'g'))
     expect(await engine.wait('1')).to.include({ status: 'done' })

@@ -1,0 +1,76 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { CgroupLayout } from '../../host/cgroup.js'
+import { canFreeze, freezeGuest, thawGuest } from './freeze.js'
+
+/** What the kernel keeps in the files, by cgroup version: which one is written, and where it answers. */
+const versions = {
+  1: {
+    asked: 'freezer.state',
+    answer: 'freezer.state',
+    frozen: 'FROZEN',
+    held: 'FROZEN\n',
+    thawed: 'THAWED',
+  },
+  2: {
+    asked: 'cgroup.freeze',
+    answer: 'cgroup.events',
+    frozen: '1',
+    held: 'populated 1\nfrozen 1\n',
+    thawed: '0',
+  },
+} as const
+
+describe('freezing a guest', () => {
+  for (const version of [1, 2] as const) {
+    const { asked, answer, held, thawed } = versions[version]
+    let top: string
+    let group: string
+    let layout: CgroupLayout
+
+    const write = (file: string, text: string): void => writeFileSync(join(group, file), text)
+    const read = (file: string): string => readFileSync(join(group, file), 'utf8')
+
+    describe(`with cgroup v${version}`, () => {
+      beforeEach(() => {
+        top = mkdtempSync(join(tmpdir(), 'btest-freeze-'))
+        group = join(top, 'lxc.payload.bt-1')
+        mkdirSync(group)
+        layout = { version, hierarchies: [top], controllers: new Map([['freezer', top]]) }
+        if (version === 2) write('cgroup.events', 'populated 1\nfrozen 0\n')
+        write(asked, `${thawed}\n`)
+      })
+      afterEach(() => rmSync(top, { recursive: true }))
+
+      it('is done once the kernel says so, and undone', async () => {
+        if (version === 2) setTimeout(() => write(answer, held), 20)
+        expect(await freezeGuest(layout, 'bt-1', 5000)).to.equal(true)
+        expect(read(asked).trim()).to.equal(versions[version].frozen)
+        thawGuest(layout, 'bt-1')
+        expect(read(asked)).to.equal(thawed)
+      })
+
+      // A plain file has what was written; the kernel's would say FREEZING.
+      if (version === 2)
+        it('that takes too long is taken back', async () => {
+          expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)
+          expect(read(asked)).to.equal(thawed)
+        })
+
+      it('that is not there is not frozen, and needs no thaw', async () => {
+        expect(await freezeGuest(layout, 'bt-2', 1000)).to.equal(false)
+        thawGuest(layout, 'bt-2')
+      })
+    })
+  }
+
+  it('needs a hierarchy for it with v1', () => {
+    const layout = { hierarchies: ['/x'], controllers: new Map([['memory', '/x']]) }
+    expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([
+      false,
+      true,
+    ])
+  })
+})

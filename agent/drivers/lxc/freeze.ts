@@ -1,0 +1,63 @@
+import { existsSync } from 'node:fs'
+import { readGroupKey, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { readKernelFile } from '../../host/proc.js'
+import { isSoWithin } from './wait.js'
+
+/** How all processes of a guest are held: Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst */
+interface Freezer {
+  readonly group: string
+  readonly file: string
+  readonly frozen: string
+  readonly thawed: string
+  readonly isFrozen: () => boolean
+}
+
+/** Does the host hold guests' processes? v1 may have no such hierarchy. */
+export function canFreeze({ version, controllers }: CgroupLayout): boolean {
+  return version === 2 || controllers.has('freezer')
+}
+
+/**
+ * Holds every process of the guest. One that waits for a disk is held once it does not any more.
+ * @returns false: not within `timeoutMs`, and all go on
+ */
+export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs: number): Promise<boolean> {
+  const freezer = findFreezer(cgroups, name)
+  if (!freezer) return false
+  if (freezer.isFrozen()) return true
+  try {
+    writeGroupFile(freezer.group, freezer.file, freezer.frozen)
+    const frozen = await isSoWithin(freezer.isFrozen, { timeoutMs })
+    if (!frozen) thawGuest(cgroups, name)
+    return frozen
+  } catch (error) {
+    thawGuest(cgroups, name)
+    throw error
+  }
+}
+
+/** Lets the guest go on; one that is not frozen, or gone, costs a look at a file. */
+export function thawGuest(cgroups: CgroupLayout, name: string): void {
+  const freezer = findFreezer(cgroups, name)
+  if (!freezer || readKernelFile(`${freezer.group}/${freezer.file}`)?.trim() === freezer.thawed) return
+  writeGroupFile(freezer.group, freezer.file, freezer.thawed)
+}
+
+/** Undefined: the guest has no group, or the host no freezer. */
+function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
+  const hierarchy = cgroups.version === 1 ? cgroups.controllers.get('freezer') : cgroups.hierarchies[0]
+  const group = `${hierarchy}/lxc.payload.${name}`
+  const freezer = cgroups.version === 1 ? freezerV1(group) : freezerV2(group)
+  return existsSync(`${group}/${freezer.file}`) ? freezer : undefined
+}
+
+function freezerV1(group: string): Freezer {
+  const file = 'freezer.state'
+  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // first it is FREEZING
+  return { group, file, frozen: 'FROZEN', thawed: 'THAWED', isFrozen }
+}
+
+function freezerV2(group: string): Freezer {
+  const isFrozen = (): boolean => readGroupKey(group, 'cgroup.events', 'frozen') === 1
+  return { group, file: 'cgroup.freeze', frozen: '1', thawed: '0', isFrozen }
+}

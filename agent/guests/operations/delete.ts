@@ -1,0 +1,19 @@
+import type { OperationKind } from '../../operations/orders.js'
+import type { GuestContext } from '../context.js'
+import { removeStep } from '../steps.js'
+import { acceptForGuest } from './guest-order.js'
+import { broken, mark } from './outcomes.js'
+
+export function deleteKind(context: GuestContext): OperationKind<'delete', { force: boolean }> {
+  return {
+    action: 'delete',
+    accept: ({ uuid }, asked) => acceptForGuest(context, asked, { uuid, input: { force: false } }),
+    forwardOnly: true,
+    begin: mark(context, 'deleting', 'stopped'),
+    steps: [removeStep(context)],
+    settle: ({ subject }, outcome) => {
+      if (outcome.status === 'done') context.store.remove(subject.id)
+      else if (outcome.status === 'failed') broken(context, subject.id, outcome.message)
+    },
+  }
+}

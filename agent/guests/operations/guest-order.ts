@@ -1,0 +1,41 @@
+import { conflict } from '../../../shared/errors.js'
+import type { Accepted, Asked } from '../../operations/orders.js'
+import type { SubjectRef } from '../../operations/types.js'
+import type { GuestContext } from '../context.js'
+import { parseUuid } from '../parse-create.js'
+import type { GuestRecord } from '../record.js'
+
+export function guestSubject(uuid: string): SubjectRef {
+  return { kind: 'guest', id: uuid }
+}
+
+/**
+ * An order for a guest that is there and is not being deleted.
+ * @param check in the transaction; what it throws refuses the order
+ * @throws {BerthError} `invalid_field`; later `not_found`, `invalid_state`
+ */
+export function acceptForGuest<Input>(
+  { store }: GuestContext,
+  asked: Asked,
+  order: { uuid: string; input: Input; check?: (record: GuestRecord) => void },
+): Accepted<Input> {
+  const subject = guestSubject(parseUuid('uuid', order.uuid))
+  const known = store.find(subject.id)
+  return {
+    subject: { ...subject, name: known?.name ?? '', number: known?.id ?? 0 },
+    input: order.input,
+    // Only a new order needs the guest: the answer to a repeated one outlives it.
+    reserve: () => {
+      const record = store.get(subject.id)
+      if (record.status === 'deleting' || asked.leaving(subject))
+        throw conflict('invalid_state', 'the container is being deleted')
+      order.check?.(record)
+    },
+  }
+}
+
+/** @throws {BerthError} `invalid_state` */
+export function refuseBroken({ status, statusReason }: GuestRecord): void {
+  if (status === 'error')
+    throw conflict('invalid_state', `the container is broken, it can only be deleted: ${statusReason}`)
+}

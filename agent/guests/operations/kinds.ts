@@ -1,0 +1,19 @@
+import type { OperationKinds } from '../../operations/orders.js'
+import type { HostCapacity } from '../capacity.js'
+import type { GuestContext } from '../context.js'
+import { createKind } from './create.js'
+import { deleteKind } from './delete.js'
+import { restartKind } from './restart.js'
+import { startKind } from './start.js'
+import { stopKind } from './stop.js'
+
+/** By the name of their order on the wire. */
+export function guestKinds(context: GuestContext, capacity: HostCapacity): OperationKinds {
+  return {
+    create: createKind(context, capacity),
+    start: startKind(context),
+    stop: stopKind(context),
+    restart: restartKind(context),
+    delete: deleteKind(context),
+  }
+}

@@ -1,0 +1,36 @@
+import type { DefinedOperation, OperationOutcome } from '../../operations/types.js'
+import type { GuestContext } from '../context.js'
+import type { GuestStatus } from '../record.js'
+
+/** How guests look while operations run and once they have ended. All in the engine's transactions. */
+
+/** Shows what is going on and what is wanted from now on; the operation's end settles it. */
+export function mark(context: GuestContext, status: GuestStatus, wanted: 'running' | 'stopped') {
+  return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
+    context.store.update(subject.id, { status, wanted, statusReason: '' })
+}
+
+export function settled(
+  { store }: GuestContext,
+  uuid: string,
+  status: 'running' | 'stopped',
+  statusReason = '',
+): void {
+  store.update(uuid, { status, statusReason })
+}
+
+export function broken({ store }: GuestContext, uuid: string, statusReason: string): void {
+  store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
+}
+
+/** @param keepWanted the guest ran before and should again: the comparison with the host tries it later */
+export function settleStart(
+  context: GuestContext,
+  uuid: string,
+  { outcome, keepWanted }: { outcome: OperationOutcome; keepWanted: boolean },
+): void {
+  if (outcome.status === 'done') return settled(context, uuid, 'running')
+  if (outcome.status === 'canceled') return // nothing was begun
+  const wanted = keepWanted ? {} : ({ wanted: 'stopped' } as const)
+  context.store.update(uuid, { status: 'stopped', statusReason: outcome.message, ...wanted })
+}

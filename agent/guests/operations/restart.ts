@@ -1,0 +1,25 @@
+import type { OperationKind } from '../../operations/orders.js'
+import type { GuestContext } from '../context.js'
+import { checkAllowed } from '../policy.js'
+import { bootSteps, stopStep, type StopInput } from '../steps.js'
+import { acceptForGuest, refuseBroken } from './guest-order.js'
+import { mark, settleStart } from './outcomes.js'
+
+/** A stopped guest is started. */
+export function restartKind(context: GuestContext): OperationKind<'restart', StopInput> {
+  return {
+    action: 'restart',
+    accept: ({ uuid, force }, asked) =>
+      acceptForGuest(context, asked, {
+        uuid,
+        input: { force },
+        check: (record) => {
+          refuseBroken(record)
+          checkAllowed(record)
+        },
+      }),
+    begin: mark(context, 'restarting', 'running'),
+    steps: [stopStep(context), ...bootSteps(context)],
+    settle: ({ subject }, outcome) => settleStart(context, subject.id, { outcome, keepWanted: true }),
+  }
+}

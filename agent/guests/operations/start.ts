@@ -1,0 +1,31 @@
+import type { OperationKind } from '../../operations/orders.js'
+import type { GuestContext } from '../context.js'
+import { checkAllowed } from '../policy.js'
+import { bootSteps } from '../steps.js'
+import { acceptForGuest, refuseBroken } from './guest-order.js'
+import { mark, settleStart } from './outcomes.js'
+
+interface StartInput {
+  force: boolean
+  /** Ordered by the agent itself: its failure leaves what the owner wants as it is. */
+  system?: boolean
+}
+
+export function startKind(context: GuestContext): OperationKind<'start', StartInput> {
+  return {
+    action: 'start',
+    accept: ({ uuid }, asked) =>
+      acceptForGuest(context, asked, {
+        uuid,
+        input: { force: false, ...(asked.isSystem ? { system: true } : {}) },
+        check: (record) => {
+          refuseBroken(record)
+          checkAllowed(record)
+        },
+      }),
+    begin: mark(context, 'starting', 'running'),
+    steps: bootSteps(context),
+    settle: ({ subject, input }, outcome) =>
+      settleStart(context, subject.id, { outcome, keepWanted: input.system ?? false }),
+  }
+}

@@ -1,0 +1,43 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { isVirtual } from './interfaces.js'
+
+describe('interfaces that any program makes', () => {
+  const directory = mkdtempSync('/tmp/btest-net-')
+  after(() => rmSync(directory, { recursive: true }))
+
+  /** As below /sys/class/net. */
+  function make(name: string, type: string, entries: readonly string[]): void {
+    for (const entry of ['', ...entries]) mkdirSync(join(directory, name, entry), { recursive: true })
+    writeFileSync(
+      join(directory, name, 'uevent'),
+      `${type && `DEVTYPE=${type}\n`}INTERFACE=${name}\nIFINDEX=2\n`,
+    )
+  }
+
+  before(() => {
+    make('eth0', '', ['device'])
+    make('eth1', '', ['device'])
+    make('wlan0', 'wlan', ['device'])
+    make('bond0', 'bond', ['lower_eth0', 'lower_eth1'])
+    make('bond1', 'bond', [])
+    make('bond0.7', 'vlan', ['lower_bond0'])
+    make('veth0', '', [])
+    make('bond2', 'bond', ['lower_eth0', 'lower_veth0'])
+    make('br0', 'bridge', ['lower_eth0'])
+    make('br0.7', 'vlan', ['lower_br0'])
+    make('wg0', 'wireguard', [])
+    make('mac0', 'macvlan', ['lower_eth0'])
+  })
+
+  for (const [name, expected] of [
+    ...['eth0', 'wlan0', 'bond0', 'bond0.7'].map((name) => [name, false] as const),
+    ...['bond1', 'bond2', 'veth0', 'br0', 'br0.7', 'wg0', 'mac0', 'gone0'].map(
+      (name) => [name, true] as const,
+    ),
+  ])
+    it(`${name}: ${expected}`, () => expect(isVirtual(name, directory)).to.equal(expected))
+
+  it('the loopback of this host is one', () => expect(isVirtual('lo')).to.equal(true))
+})

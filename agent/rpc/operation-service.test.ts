@@ -1,0 +1,23 @@
+import { expect } from 'chai'
+import { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
+import { parseOrder } from './operation-service.js'
+
+const request = SubmitOperationRequest.fromPartial({
+  operationId: '00000000-0000-4000-8000-000000000001',
+  requestedBy: 'api:admin',
+  order: { $case: 'start', value: { uuid: '00000000-0000-4000-8000-000000000002' } },
+})
+
+describe('an order from the wire', () => {
+  it('is taken with who asks', () => expect(parseOrder(request)).to.deep.equal(request))
+
+  for (const [name, change, refusal] of [
+    ['an id that is no uuid', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],
+    ['two lines of requester', { requestedBy: 'a\nb' }, { code: 'invalid_field', field: 'requested_by' }],
+    ['no order, or one of a newer gateway', { order: undefined }, { code: 'unsupported' }],
+  ] as const)
+    it(`is refused with ${name}`, () =>
+      expect(() => parseOrder({ ...request, ...change }))
+        .to.throw()
+        .that.includes(refusal))
+})

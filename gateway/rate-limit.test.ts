@@ -1,0 +1,31 @@
+import { expect } from 'chai'
+import { perMinute, perSecond, RateLimit } from './rate-limit.js'
+
+describe('a rate', () => {
+  it('lets a burst through, then one for each interval', () => {
+    const limit = new RateLimit(perSecond(10))
+    const allowed = (nowMs: number) => limit.take('a', nowMs) === 0
+    expect(Array.from({ length: 11 }, () => allowed(1000))).to.deep.equal([...Array(10).fill(true), false])
+    expect([allowed(1099), allowed(1100), allowed(1100), allowed(1200)]).to.deep.equal([
+      ...[false, true, false, true],
+    ])
+    expect(Array.from({ length: 11 }, () => allowed(9000)).filter(Boolean)).to.have.length(10)
+  })
+
+  it('keeps callers apart, and says how long to wait and what is left', () => {
+    const limit = new RateLimit(perMinute(2))
+    expect(limit.left('a', 0)).to.deep.equal({ attempts: 2, fullInMs: 0 })
+    expect([limit.take('a', 0), limit.take('a', 0), limit.take('a', 0)]).to.deep.equal([0, 0, 30_000])
+    expect(limit.left('a', 0)).to.deep.equal({ attempts: 0, fullInMs: 60_000 })
+    expect(limit.take('b', 0)).to.equal(0)
+    limit.giveBack('a')
+    expect([limit.take('a', 0), limit.take('a', 30_000)]).to.deep.equal([0, 0])
+  })
+
+  it('remembers a bounded number of callers', () => {
+    const limit = new RateLimit(perMinute(1))
+    for (let i = 0; i < 60_000; i++) limit.take(`caller ${i}`, 0)
+    expect(limit.take('caller 59999', 0)).to.be.greaterThan(0)
+    expect(limit.take('caller 0', 0)).to.equal(0)
+  })
+})

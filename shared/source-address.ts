@@ -1,0 +1,15 @@
+/**
+ * Whom to count by an address: whoever has one IPv6 address has its whole /64.
+ * @param address as Node shows a peer's; IPv4-mapped IPv6 counts as IPv4
+ */
+export function sourceOf(address: string): string {
+  if (!address.includes(':')) return address
+  const bare = address.toLowerCase().split('%', 1)[0] ?? ''
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(bare)?.[1]
+  if (mapped !== undefined) return mapped
+  const [head = '', tail] = bare.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const behind = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - groups.length - behind.length)
+  return `${[...groups, ...Array<string>(zeros).fill('0'), ...behind].slice(0, 4).join(':')}::/64`
+}

@@ -1,0 +1,76 @@
+import { expect } from 'chai'
+import { connect } from 'node:net'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+
+const none = { perSecond: 0, atOnce: 0 }
+const viaProxy = (address: string) => ({ headers: { 'x-forwarded-for': address } })
+
+describe('limits of requests', () => {
+  let gateway: TestGateway
+  afterEach(() => gateway.close())
+
+  it('tell a caller what it may still send', async () => {
+    gateway = await startTestGateway({ limits: { caller: { perSecond: 1000, atOnce: 0 } } })
+    const { headers } = await gateway.request('GET', '/containers')
+    expect(headers['ratelimit-limit']).to.equal('1000')
+    expect(Number(headers['ratelimit-remaining'])).to.be.within(900, 999)
+    expect(headers['ratelimit-reset']).to.equal('1')
+  })
+
+  it('hold each key by itself', async () => {
+    gateway = await startTestGateway({ limits: { caller: { perSecond: 5, atOnce: 0 } } })
+    const [busy, quiet] = [await gateway.makeKey({}), await gateway.makeKey({})]
+    const replies = await Promise.all(
+      Array.from({ length: 50 }, () => gateway.request('GET', '/containers', { key: busy })),
+    )
+    const refused = replies.filter(({ status }) => status === 429)
+    expect(refused).not.to.be.empty
+    expect(replies.filter(({ status }) => status === 200)).to.have.length.within(5, 49)
+    for (const { body, headers } of refused) {
+      expect(body.code).to.equal('rate_limited')
+      expect([headers['retry-after'], headers['ratelimit-limit']]).to.deep.equal(['1', '5'])
+      expect(headers['ratelimit-remaining']).to.equal('0')
+    }
+    expect((await gateway.request('GET', '/containers', { key: quiet })).status).to.equal(200)
+    await waitFor(async () => (await gateway.request('GET', '/containers', { key: busy })).status === 200)
+  })
+
+  it('hold each address, whoever calls from it, and let the watch over the gateway through', async () => {
+    gateway = await startTestGateway({
+      limits: { address: { perSecond: 3, atOnce: 0 } },
+      trustedProxies: ['127.0.0.1'],
+    })
+    const ask = (address: string, key: string) =>
+      gateway.request('GET', '/containers', { key, ...viaProxy(address) })
+    const flood = await Promise.all(Array.from({ length: 40 }, (_, i) => ask(`2001:db8::${i + 1}`, 'no key')))
+    expect(flood.map(({ status }) => status))
+      .to.include(401)
+      .and.to.include(429)
+    expect((await ask('2001:db8:0:1::1', gateway.adminKey)).status).to.equal(200)
+    expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
+  })
+
+  it('hold what is in progress at once, and forget what has ended', async () => {
+    gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
+    const { port, hostname } = new URL(gateway.url)
+    const slow = connect({ port: Number(port), host: hostname })
+    slow.write(
+      `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n` +
+        'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
+    )
+    const status = async () => (await gateway.request('GET', '/containers')).status
+    await waitFor(async () => (await status()) === 429, { what: 'the other request counts' })
+    const { body, headers } = await gateway.request('GET', '/containers')
+    expect([body.code, headers['retry-after']]).to.deep.equal(['rate_limited', '1'])
+    slow.destroy()
+    await waitFor(async () => (await status()) === 200, { what: 'it is over' })
+    for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
+  })
+
+  it('are not counted where there are none', async () => {
+    gateway = await startTestGateway({ limits: { caller: none, address: none } })
+    const { headers } = await gateway.request('GET', '/containers')
+    expect(Object.keys(headers).filter((name) => name.startsWith('ratelimit'))).to.deep.equal([])
+  })
+})

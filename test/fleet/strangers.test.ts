@@ -1,0 +1,119 @@
+import { Server } from '@grpc/grpc-js'
+import { expect } from 'chai'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import { bind } from '../../agent/rpc/server.js'
+import { createServerCredentials } from '../../agent/rpc/tls.js'
+import { connectAgent } from '../../gateway/fleet/agent-connection.js'
+import { GetGuestUsageResponse, GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
+import { splitHostPort } from '../../shared/join-token.js'
+import { createTestPki } from '../support/pki.js'
+import { startTestFleet } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+/*
+ * Connections of nobody: they do not keep out who has something to say, whether they are silent before TLS, within
+ * it, or with certificates that are worth nothing.
+ */
+describe('idle connections of strangers', function () {
+  this.timeout(60_000)
+  const sockets = new Set<Socket>()
+  afterEach(() => {
+    for (const socket of sockets) socket.destroy()
+    sockets.clear()
+  })
+
+  /** @returns how many of them are still open */
+  async function flood(address: string, from: readonly string[], perSource: number): Promise<() => number> {
+    const { host, port } = splitHostPort(address)
+    let open = 0
+    const one = (localAddress: string): Promise<void> =>
+      new Promise((resolve) => {
+        const socket = connect({ host, port, localAddress })
+        sockets.add(socket)
+        socket.on('error', () => resolve())
+        socket.once('connect', () => {
+          open++
+          socket.once('close', () => open--)
+          resolve()
+        })
+      })
+    await Promise.all(from.flatMap((source) => Array.from({ length: perSource }, () => one(source))))
+    return () => open
+  }
+  const manySources = Array.from({ length: 20 }, (_, i) => `127.0.0.${i + 10}`)
+
+  describe('at the join port', () => {
+    for (const [name, from, perSource] of [
+      ['of one source', ['127.0.0.1'], 300],
+      ['of many', manySources, 20],
+    ] as const)
+      it(`do not keep a host from joining: ${name}`, async () => {
+        const test = await startTestFleet()
+        try {
+          const open = await flood(test.fleet.joinAddress, from, perSource)
+          const { id } = await test.fleet.hosts.createHost({ name: 'h', address: '127.0.0.1:1' })
+          const { token } = await test.fleet.hosts.createJoinToken(id)
+          const identity = await joinGateway(token, join(test.directory, 'identity'))
+          expect(identity.hostId).to.equal(id)
+          await waitFor(() => open() <= Math.min(256, from.length * 32), { what: 'the oldest have ended' })
+        } finally {
+          await test.close()
+        }
+      })
+
+    it('end after a while, also within TLS', async () => {
+      const test = await startTestFleet()
+      try {
+        const { host, port } = splitHostPort(test.fleet.joinAddress)
+        const silent = connect({ host, port })
+        const secure = connectTls({ host, port, rejectUnauthorized: false })
+        for (const socket of [silent, secure]) socket.on('error', () => undefined).resume()
+        await waitFor(() => silent.closed && secure.closed, { timeoutMs: 30_000, what: 'both ended' })
+      } finally {
+        await test.close()
+      }
+    })
+  })
+
+  describe('at the agent’s port', () => {
+    it('do not keep the gateway out, nor end what it has open', async () => {
+      const pki = await createTestPki()
+      const tls = createServerCredentials((await pki.enrol('h-1')).identityDir)
+      const server = new Server()
+      server.addService(GuestServiceService, {
+        getGuestUsage: (_call: unknown, answer: (error: null, value: unknown) => void) =>
+          answer(null, GetGuestUsageResponse.create()),
+      })
+      const bound = await bind(server, '127.0.0.1:0', tls)
+      const address = `127.0.0.1:${bound.port}`
+      const open = async () =>
+        connectAgent({
+          ...{ hostId: 'h-1', address, caPem: pki.authority.caPem, silenceMs: 20_000 },
+          ...{ leaf: await pki.gatewayLeaf(), isRevoked: () => false },
+        })
+      const ask = ({ guests }: Awaited<ReturnType<typeof open>>): Promise<string> =>
+        new Promise((resolve) =>
+          guests.getGuestUsage({ uuid: '' }, (error) => resolve(error ? error.message : 'answered')),
+        )
+      const [before, after] = [await open(), await open()]
+      try {
+        expect(await ask(before)).to.equal('answered')
+        const left = await flood(address, [...manySources, '127.0.0.1'], 20)
+        expect(await ask(after)).to.equal('answered')
+        expect(await ask(before)).to.equal('answered')
+        await waitFor(() => left() <= 128, { what: 'the oldest have ended' })
+        await waitFor(() => left() === 0, { timeoutMs: 30_000, what: 'all have ended in time' })
+        expect(await ask(before)).to.equal('answered')
+      } finally {
+        before.close()
+        after.close()
+        bound.close()
+        server.forceShutdown()
+        await pki.remove()
+      }
+    })
+  })
+})

@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { expect } from 'chai'
+import { AddressedPair, prefixItem } from '../support/addressed-pair.js'
+import { readForwarding } from '../support/inventory.js'
+
+/* What guests' IPv6 changes of the host's settings, and what of that is left when they are gone. */
+
+describe('forwarding of the host', function () {
+  this.timeout(60_000)
+  const stateDir = mkdtempSync('/tmp/btest-left-')
+  const pair = new AddressedPair('btestleft', stateDir)
+  const { lab } = pair
+  const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
+  let found: string[]
+
+  const settings = (): string[] => readForwarding({ namespace: lab.host }, lab.config.bridge)
+  const give = (ipv6Addresses: string[]): Promise<void> =>
+    pair.attach((pair.a = { ...pair.a, ipv6Addresses }))
+  async function deleteGuest(): Promise<void> {
+    await pair.book.call('remove', pair.a.uuid)
+    await pair.book.call('detach', pair.a)
+    await pair.repairs()
+  }
+
+  before(async () => {
+    await pair.open()
+    // As of a host that forwards nothing in IPv6 and learns its routes from a router.
+    lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
+    found = settings()
+    await pair.routing({
+      ipv6Prefixes: [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)],
+    })
+  })
+  after(() => {
+    lab.remove()
+    rmSync(stateDir, { recursive: true, force: true })
+  })
+
+  it('is as before once the last guest with IPv6 is gone', async () => {
+    await give([proxied])
+    expect(settings()).to.include.members([
+      'net.ipv6.conf.all.forwarding = 1',
+      'net.ipv6.conf.up0.accept_ra = 2',
+      'net.ipv6.conf.up0.proxy_ndp = 1',
+    ])
+    await pair.repairs()
+    await deleteGuest()
+    expect(settings()).to.deep.equal(found)
+  })
+
+  it('stays for those that are left, but what no prefix of theirs needs', async () => {
+    await give([proxied, routed])
+    await pair.repairs()
+    await give([routed])
+    await pair.repairs()
+    expect(settings()).to.include.members([
+      'net.ipv6.conf.all.forwarding = 1',
+      'net.ipv6.conf.up0.accept_ra = 2',
+      'net.ipv6.conf.up0.proxy_ndp = 0',
+    ])
+    expect(await pair.repairs()).to.deep.equal([])
+  })
+
+  it('is as before after a purge', async () => {
+    await give([proxied])
+    await pair.book.call('purge')
+    expect(settings()).to.deep.equal(found)
+  })
+})

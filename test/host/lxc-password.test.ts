@@ -1,0 +1,171 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { expect } from 'chai'
+import type { Machine } from '../../agent/drivers/contract.js'
+import { installBusyboxImage } from '../support/busybox-image.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+import { refusal } from '../support/refusal.js'
+import { sh } from '../support/sh.js'
+import { waitFor } from '../support/wait.js'
+
+const prefix = 'bty'
+const signal = new AbortController().signal
+
+describe('password and freezing of an lxc guest', function () {
+  this.timeout(120_000)
+  const lab = useLxcHost({ name: 'btest-lxc-password', prefix, subnet: '10.214.11' })
+
+  before(async () => {
+    mkdirSync(`${lab.host.path}/pool/images`)
+    await installBusyboxImage(`${lab.host.path}/pool`, 'busybox-1')
+  })
+
+  async function busybox(): Promise<Machine> {
+    const machine = await lab.prepared()
+    lab.host.removeVolume(machine)
+    sh('btrfs', 'subvolume', 'snapshot', `${lab.host.path}/pool/images/busybox-1`, machine.volume)
+    return machine
+  }
+  const start = (machine: Machine): Promise<void> => lab.host.driver.start(machine, signal)
+  const set = (machine: Machine, password: string): Promise<void> =>
+    lab.host.driver.setPassword(machine, password)
+  /** Whether root's hash is that of the password, as others compute it. */
+  function expectPassword({ volume }: Machine, password: string): void {
+    const shadow = readFileSync(`${volume}/etc/shadow`, 'utf8')
+    const [, , salt = '', hash = ''] = (/^root:([^:]*):/m.exec(shadow)?.[1] ?? '').split('$')
+    const wanted = sh('openssl', 'passwd', '-6', '-salt', salt, password).trim()
+    expect(`$6$${salt}$${hash}`).to.equal(wanted)
+  }
+  /** A program of the guest's in place of its chpasswd, which tells in /root what it got. */
+  function plant({ volume }: Machine, script: string): void {
+    rmSync(`${volume}/usr/sbin/chpasswd`, { force: true })
+    writeFileSync(`${volume}/usr/sbin/chpasswd`, `#!/bin/sh\n${script}\n`)
+    chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
+  }
+
+  describe('setPassword', () => {
+    const odd = `a$'"\\\`:b ä1`
+
+    it('sets it in Debian, stopped and running, for its own login', async () => {
+      const machine = await lab.prepared()
+      await set(machine, 'first-word-1')
+      expectPassword(machine, 'first-word-1')
+      await start(machine)
+      await set(machine, odd)
+      expectPassword(machine, odd)
+      const check = 'print((getpwnam "root")[1] eq crypt($ARGV[0], (getpwnam "root")[1]) ? "same" : "other")'
+      expect(lab.host.inside(machine, 'perl', '-e', check, odd)).to.equal('same')
+      expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
+    })
+
+    it('sets it in a guest of busybox, which has no chpasswd, stopped and running', async () => {
+      const machine = await busybox()
+      await set(machine, 'first-word-1')
+      expectPassword(machine, 'first-word-1')
+      await start(machine)
+      await set(machine, 'second-word-2')
+      expectPassword(machine, 'second-word-2')
+    })
+
+    it('tells the guest no more than a hash, and that not in arguments', async () => {
+      const machine = await lab.prepared()
+      plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
+      await start(machine)
+      await set(machine, 'secret-word-1')
+      const told = readFileSync(`${machine.volume}/root/told`, 'utf8')
+      expect(told).to.match(/^root:\$6\$[^:\n]+\n\/bin\/sh \S*chpasswd --encrypted /)
+      expect(told).to.not.contain('secret-word-1')
+    })
+
+    it('is refused in bounded time where the guest’s program fails, does not end or talks without end', async () => {
+      const programs = [
+        [
+          'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
+          /did not take the password: no such luck .*red/,
+        ],
+        ['sleep 1000', /no end after \d+ ms/],
+        ['exec yes', /too much output/],
+        ['sleep 1000 & exit 3', /did not take the password/],
+      ] as const
+      await Promise.all(
+        programs.map(async ([script, said]) => {
+          const machine = await lab.prepared()
+          plant(machine, script)
+          await start(machine)
+          const refused = await refusal(set(machine, 'first-word-1'))
+          expect(refused, script).to.match(/guest_refused/)
+          expect(refused, script).to.match(said)
+          expect(refused, script).to.not.match(/\p{Cc}/u)
+          const title = `^lxc-attach .*${prefix}-${machine.id} `
+          expect(spawnSync('pgrep', ['-f', title]).stdout.toString(), 'lxc-attach that stays').to.equal('')
+        }),
+      )
+    })
+
+    it('is refused where the files of a stopped guest lead elsewhere, and changes nothing there', async () => {
+      const machine = await lab.prepared()
+      const canary = `${lab.host.path}/canary`
+      writeFileSync(canary, 'root:*:1::::::\n')
+      rmSync(`${machine.volume}/etc/shadow`)
+      symlinkSync(canary, `${machine.volume}/etc/shadow`)
+      expect(await refusal(set(machine, 'first-word-1'))).to.match(/guest_refused/)
+      expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
+    })
+
+    it('of more than a line is refused', async () => {
+      const machine = await lab.prepared()
+      expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not one line/)
+    })
+  })
+
+  describe('freeze', () => {
+    const counter = ({ volume }: Machine): string => {
+      const path = `${volume}/root/count`
+      return existsSync(path) ? readFileSync(path, 'utf8') : ''
+    }
+
+    /** A guest that counts as fast as it can. */
+    async function counting(): Promise<Machine> {
+      const machine = await busybox()
+      const count =
+        'i=0; while :; do i=$((i+1)); echo $i >/root/count.new; mv /root/count.new /root/count; done'
+      writeFileSync(`${machine.volume}/etc/inittab`, `::respawn:/bin/sh -c '${count}'\n`)
+      await start(machine)
+      await waitFor(() => counter(machine) !== '', { what: 'the guest to count' })
+      return machine
+    }
+    const goesOn = (machine: Machine): Promise<unknown> => {
+      const before = counter(machine)
+      return waitFor(() => counter(machine) !== before, { what: 'the guest to go on' })
+    }
+
+    it('holds all that runs, until thaw; both as often as one likes', async () => {
+      const machine = await counting()
+      await goesOn(machine)
+      for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
+      const held = counter(machine)
+      sh('sleep', '0.2')
+      expect(counter(machine)).to.equal(held)
+      expect((await lab.observed(machine)).pid).to.be.greaterThan(0)
+      for (let i = 0; i < 2; i++) await lab.host.driver.thaw(machine)
+      await goesOn(machine)
+    })
+
+    it('does not keep a guest from being stopped or killed', async () => {
+      for (const end of ['stop', 'kill'] as const) {
+        const machine = await counting()
+        expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
+        await (end === 'stop'
+          ? lab.host.driver.stop(machine, { timeoutMs: 300, signal })
+          : lab.host.driver.kill(machine))
+        expect(await lab.host.driver.observe()).to.deep.equal([])
+      }
+    })
+
+    it('of a guest that does not run says so; thaw does nothing', async () => {
+      const machine = await lab.prepared()
+      expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
+      await lab.host.driver.thaw(machine)
+    })
+  })
+})
