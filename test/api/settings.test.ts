@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { unlimitedTraffic } from '../../agent/guests/record.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
 import fc from 'fast-check'
@@ -162,7 +163,7 @@ describe('settings of a container', function () {
 
   it('are changed only in the state that If-Match names', async () => {
     for (const setting of writes) {
-      const guest = await gateway.fleet.addGuest()
+      const guest = await (setting.path === '/traffic-reset' ? addThrottled() : gateway.fleet.addGuest())
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       const seen = await read()
       const ifMatch = (value: string) => send(setting, guest.id, { headers: { 'if-match': value } })
@@ -178,6 +179,14 @@ describe('settings of a container', function () {
     const guest = await gateway.fleet.addGuest()
     expect((await send(writes[0]!, guest.id, { headers: { 'if-match': '*' } })).status).to.equal(200)
   })
+
+  /** What its reset changes is seen. */
+  async function addThrottled(): Promise<{ id: number; uuid: string }> {
+    const traffic = { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' as const }
+    const guest = await gateway.fleet.addGuest({ traffic })
+    await gateway.fleet.addTraffic(guest.uuid, { rxBytes: 2e9, txBytes: 0 })
+    return guest
+  }
 
   it('lose no edit of many at once: one of each round with the same If-Match wins', async () => {
     const guest = await gateway.fleet.addGuest()

@@ -18,6 +18,7 @@ interface Options {
   identity: string
   join: string
   guests: number
+  listen?: string
   flood?: boolean
 }
 
@@ -25,12 +26,14 @@ await new Command('lab-agent')
   .requiredOption('--identity <directory>', 'where the identity is put')
   .requiredOption('--join <token>', 'join with it')
   .option('--guests <count>', 'guests there at the start', parseCount, 0)
+  .option('--listen <address>', 'host:port; default: a free port')
   .option('--flood', 'misbehave: send changes without end')
-  .action(async ({ identity: identityDir, join: token, guests, flood }: Options) => {
+  .action(async ({ identity: identityDir, join: token, guests, listen, flood }: Options) => {
     await joinGateway(token, identityDir)
+    const address = listen === undefined ? {} : { listen }
     const agent = flood
-      ? await RogueAgent.start(identityDir, { flood })
-      : await LabAgent.start({ identityDir, stateDir: `${identityDir}-state` })
+      ? await RogueAgent.start(identityDir, { flood, ...address })
+      : await LabAgent.start({ identityDir, stateDir: `${identityDir}-state`, ...address })
     if (agent instanceof LabAgent) agent.seed(guests)
     process.stdout.write(`${JSON.stringify({ address: agent.address })}\n`)
   })

@@ -14,6 +14,7 @@ import type {
   OperationView,
 } from '../../gateway/fleet/contract.js'
 import { GatewayFleet } from '../../gateway/fleet/fleet.js'
+import type { HostRecord } from '../../gateway/fleet/host-record.js'
 import { HostStore } from '../../gateway/fleet/host-store.js'
 import { ensureAuthority, type Authority } from '../../gateway/pki/authority.js'
 import type { Store } from '../../gateway/store/store.js'
@@ -60,9 +61,15 @@ export class LabFleet implements Fleet {
     const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: { reconnect_ms: 0 } }
     const config = validateConfig(GatewayConfigSchema, settings, 'lab')
     const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)
-    const started = hosts.map((id) => addHost({ id, authority, stateDir, store }))
-    const agents = new Map((await Promise.all(started)).map((agent, index) => [hosts[index]!, agent]))
-    const lab = new LabFleet(await GatewayFleet.start({ store, config, log }), agents)
+    const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir })))
+    const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
+    const fleet = await GatewayFleet.start({ store, config, log })
+    const lab = new LabFleet(fleet, agents)
+    // In this order: some answers are of the first host.
+    for (const { record } of started) {
+      await new HostStore(store).create(record, () => undefined)
+      await fleet.hosts.updateHost(record.id, { name: record.name })
+    }
     for (const id of hosts) await lab.#waitFor(id, 'online')
     return lab
   }
@@ -197,11 +204,14 @@ interface NewHost {
   readonly id: string
   readonly authority: Authority
   readonly stateDir: string
-  readonly store: Store
 }
 
 /** As if it had joined: what joining does itself is tested elsewhere. */
-async function addHost({ id, authority, stateDir, store }: NewHost): Promise<LabAgent> {
+async function startAgent({
+  id,
+  authority,
+  stateDir,
+}: NewHost): Promise<{ agent: LabAgent; record: HostRecord }> {
   const privateKeyPem = createPrivateKeyPem()
   const csr = await createCsrPem(privateKeyPem)
   const { certificatePem, serial, notAfterMs } = await authority.signRequest(
@@ -214,6 +224,5 @@ async function addHost({ id, authority, stateDir, store }: NewHost): Promise<Lab
   const agent = await LabAgent.start({ identityDir, parallel: 0 })
   const record = { id, version: 1, name: id, address: agent.address, draining: false }
   const joined = { createdAtMs: Date.UTC(2026, 10, 1), serials: [serial], certificateNotAfterMs: notAfterMs }
-  await new HostStore(store).create({ ...record, ...joined }, () => undefined)
-  return agent
+  return { agent, record: { ...record, ...joined } }
 }
