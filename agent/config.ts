@@ -106,6 +106,11 @@ export const AgentConfigSchema = Type.Object(
         /** Swap a guest may use, as a share of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
+        /** System calls that are closed otherwise: docs/security.md. */
+        allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
+          default: [],
+          uniqueItems: true,
+        }),
       },
       object,
     ),

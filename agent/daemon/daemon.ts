@@ -17,9 +17,10 @@ import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
-import { createWatchSource } from '../rpc/watch-source.js'
+import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
+import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
 import { Closers } from './closers.js'
 import { openDomain, type Domain } from './domain.js'
@@ -90,8 +91,9 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { engine, images, policy, reconciler } = domain
+  const { context, engine, images, policy, reconciler } = domain
   await images.sweep()
+  await thawGuests(context)
   await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
@@ -149,7 +151,7 @@ async function startSampling(
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
     poolCapacity: () => host.readCapacity(),
-    onSample: async (sample) => feed.publish(await readMetrics(sample, domain)),
+    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.weaknesses)),
     log,
   })
   closers.add(() => sampler.close())
@@ -174,16 +176,10 @@ function servicesOf(domain: Domain, describe: () => HostDescription, metrics: Me
     routing: createRoutingService(routing, log),
     operations: createOperationService({ engine, orders, changes, log }),
     hosts: createHostService(describe, log),
-    watch: createWatchService(
-      createWatchSource({
-        changes,
-        guests: context.store,
-        operations: engine.store,
-        images: images.store,
-        describe,
-        metrics,
-        log,
-      }),
-    ),
+    watch: createWatchService({
+      ...{ changes, describe, metrics },
+      kinds: watchKinds({ guests: context.store, operations: engine.store, images: images.store }),
+      failed: (err) => log.error({ err }, 'watch failed'),
+    }),
   }
 }

@@ -41,6 +41,8 @@ export interface Host {
   readonly ramTotalMb: number
   /** Of the storage pool. Spawns nothing. */
   readCapacity(): Promise<PoolCapacity>
+  /** What of the host keeps guests from being apart as they could be. */
+  readonly weaknesses: readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
@@ -79,6 +81,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     facts: kernelFacts,
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
+    weaknesses: drivers.findWeaknesses(config.storage.pool),
     openNetwork: (parts) =>
       new HostNetwork(
         createRules(config.network, { countInternal, watch, resolvers }),

@@ -10,7 +10,11 @@ const poolWarning = 0.9
 const gib = 1024 ** 3
 
 /** A sample in the protocol's shape, with the agent's own figures. */
-export async function readMetrics(sample: HostSample, domain: Domain): Promise<HostMetrics> {
+export async function readMetrics(
+  sample: HostSample,
+  domain: Domain,
+  weaknesses: readonly string[],
+): Promise<HostMetrics> {
   const addresses = readPublicAddresses()
   const operations = domain.engine.stats()
   const { db } = domain.changes
@@ -39,7 +43,7 @@ export async function readMetrics(sample: HostSample, domain: Domain): Promise<H
     operationsFailed: operations.failed,
     repairs: domain.reconciler.repairs,
     sampledAtMs: sample.sampledAtMs,
-    warnings: warningsOf(sample, domain),
+    warnings: [...weaknesses, ...warningsOf(sample, domain)],
   }
 }
 

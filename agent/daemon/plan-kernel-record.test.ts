@@ -26,7 +26,7 @@ describe('record of kernel settings', () => {
     const has = new Map(planLimits(new Map()).map(({ path, value }) => [path, value]))
     expect(planLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
-    has.set('kernel/pid_max', 32_768).set('fs/inotify/max_user_watches', 9_000_000)
+    has.set('kernel/pid_max', 32_768).set('fs/inotify/max_user_watches', 4_000_000_000)
     expect(planLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 

@@ -42,6 +42,7 @@ export class Drivers {
       stateDir: config.state_dir,
       runDir: config.run_dir,
       namePrefix: config.network.interface_prefix,
+      allow: config.lxc.allow,
       stopTimeoutMs: config.lxc.stop_timeout_seconds * 1000,
       log,
     })
@@ -56,6 +57,11 @@ export class Drivers {
   get settings(): MachineSettings {
     const { idmap_base: userIdBase, idmap_slots: userIdSlots, pids_max: pidsMax } = this.config.lxc
     return { userIdBase, userIdSlots, pidsMax, swapRatio: this.config.lxc.swap_ratio }
+  }
+
+  /** What of the host keeps guests from being apart as they could be, for the operator. */
+  findWeaknesses(poolPath: string): string[] {
+    return this.#lxc.findWeaknesses(poolPath)
   }
 
   async describe(): Promise<DriversDescription> {

@@ -10,6 +10,8 @@ export interface CgroupLayout {
   readonly version: 1 | 2
   /** Mount points of all hierarchies, v2 included; each holds every guest's group. */
   readonly hierarchies: readonly string[]
+  /** Mount point of the v2 tree; a v1 host may have none. */
+  readonly unified?: string
   /** Mount point by controller; on v2 all the same. */
   readonly controllers: ReadonlyMap<string, string>
 }
@@ -28,10 +30,12 @@ export function parseCgroupLayout(mountinfo: string): CgroupLayout {
     for (const option of mount.options) if (!v1.has(option)) v1.set(option, mount.path)
     hierarchies.push(mount.path)
   }
-  if (v1.has('memory')) return { version: 1, hierarchies, controllers: v1 }
+  if (v1.has('memory'))
+    return { version: 1, hierarchies, controllers: v1, ...(unified === undefined ? {} : { unified }) }
   if (unified === undefined) throw new Error('no cgroup hierarchy is mounted')
   const path = unified
-  return { version: 2, hierarchies: [path], controllers: new Map(v2Controllers.map((name) => [name, path])) }
+  const controllers = new Map(v2Controllers.map((name) => [name, path]))
+  return { version: 2, hierarchies: [path], controllers, unified: path }
 }
 
 function parseCgroupMount(line: string): { path: string; v2: boolean; options: string[] } | undefined {

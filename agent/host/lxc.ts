@@ -1,5 +1,7 @@
-import { readKernelFile } from './proc.js'
-import { hostEnvironment, run, start, type RunOptions, type RunResult } from './process.js'
+import { rmdirSync, rmSync } from 'node:fs'
+import { confinement } from './seccomp.js'
+import { listDirectory, readKernelFile } from './proc.js'
+import { hostEnvironment, runPerl, start, type RunOptions, type RunResult } from './process.js'
 
 /** Where lxc keeps a container: its directory's parent and its name. */
 export interface LxcContainer {
@@ -19,10 +21,14 @@ const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-
 
 /**
  * Returns once the container's first process runs; the monitor is a daemon of its own.
+ * @param starter see guest-namespace.ts
  * @throws {CommandError} lxc's reasons are in `logFile`
  */
-export async function lxcStart(container: LxcContainer, logFile: string): Promise<void> {
-  await run(lxcStartProgram, [...target(container), '-o', logFile, '-l', 'ERROR'], {
+export async function lxcStart(
+  { lxcPath, name }: LxcContainer,
+  { logFile, starter }: { logFile: string; starter: string },
+): Promise<void> {
+  await runPerl(starter, [lxcPath, name, logFile], {
     survives: true,
     // The umask of the guest's first process: an init that sets none of its own (BusyBox's, OpenRC's) would start
     // services whose files nobody else reads.
@@ -39,16 +45,47 @@ export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
 }
 
+/** lxc makes a file for each container that it ever started, and removes none. */
+const lockDirectoryOf = (lxcPath: string): string => `/run/lxc/lock${lxcPath}`
+
+export function listLocks(lxcPath: string): string[] {
+  return listDirectory(lockDirectoryOf(lxcPath)).flatMap((file) => /^\.(.+)$/.exec(file)?.[1] ?? [])
+}
+
+/** Of a container that is gone. */
+export function removeLock({ lxcPath, name }: LxcContainer): void {
+  rmSync(`${lockDirectoryOf(lxcPath)}/.${name}`, { force: true })
+}
+
+/** All locks of containers that are kept there, and the directories of no others. */
+export function removeLocks(lxcPath: string): void {
+  rmSync(lockDirectoryOf(lxcPath), { recursive: true, force: true })
+  const parts = lxcPath.split('/').filter(Boolean)
+  const parents = parts.map((_, at) => lockDirectoryOf(`/${parts.slice(0, at).join('/')}`))
+  for (const parent of parents.reverse()) if (!removeEmpty(parent)) return
+}
+
+function removeEmpty(directory: string): boolean {
+  try {
+    rmdirSync(directory)
+    return true
+  } catch {
+    return false // filled meanwhile, or not there
+  }
+}
+
 /**
- * Runs a program of the container's own in its namespaces, groups and confinement, without a terminal.
+ * Runs a program of the container's own in its namespaces, groups and confinement, without a terminal. The filter is
+ * that of its starter: root in there can take over whatever runs there.
  * @throws {CommandError} also where it cannot be attached to
  */
 export function lxcAttach(
   container: LxcContainer,
   command: readonly string[],
-  options: RunOptions,
+  { filter, ...options }: RunOptions & { readonly filter: Buffer },
 ): Promise<RunResult> {
-  return run('lxc-attach', [...target(container), '--clear-env', '--', ...command], options)
+  const code = `use strict; use POSIX (); ${confinement(filter)} confine(); exec '/usr/bin/lxc-attach', @ARGV; die "$!\\n"`
+  return runPerl(code, [...target(container), '--clear-env', '--', ...command], options)
 }
 
 /** The container's console on pipes: no terminal, so no window size; its own is 80 by 24. */

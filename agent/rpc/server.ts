@@ -56,10 +56,10 @@ export async function serve(
   server.addService(HostServiceService, services.hosts)
   server.addService(WatchServiceService, services.watch.service)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))
-  const { close } = await bind(server, listen, tls)
+  const bound = await bind(server, listen, tls)
   return () => {
     services.watch.close()
-    close()
+    bound.close()
     return end(server)
   }
 }

@@ -2,28 +2,24 @@ import type { ServerWritableStream } from '@grpc/grpc-js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { WatchRequest, WatchResponse, WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { toServiceError } from '../../shared/grpc-errors.js'
-import type { Change, ChangeKind, Changes } from '../state/changes.js'
+import type { Change, Changes } from '../state/changes.js'
+import type { WatchEvent, WatchKinds } from './watch-kinds.js'
 
-type Event = NonNullable<WatchResponse['event']>
 type Call = ServerWritableStream<WatchRequest, WatchResponse>
 
 /** Where the watch reads what it sends. */
 export interface WatchSource {
   readonly changes: Changes
-  /** Everything of a kind that changed after a revision (-1: everything), with its revision. */
-  list(kind: ChangeKind, sinceRevision: number): { revision: number; event: Event }[]
-  /** One entity as it is now; undefined when it is gone. */
-  read(kind: ChangeKind, key: string): Event | undefined
-  removal(kind: ChangeKind, key: string): Event
+  readonly kinds: WatchKinds
   describe(): HostDescription
   /** Told of what ended a watch from this side. */
   failed(error: unknown): void
-  metrics(): HostMetrics | undefined
-  /** Calls back with each new sample. @returns how to stop */
-  onMetrics(listener: (metrics: HostMetrics) => void): () => void
+  readonly metrics: {
+    readonly latest: HostMetrics | undefined
+    /** Calls back with each new sample. @returns how to stop */
+    listen(listener: (metrics: HostMetrics) => void): () => void
+  }
 }
-
-const kinds: readonly ChangeKind[] = ['template', 'guest', 'operation']
 
 /** @returns the service, and how to end all watches: without it a server waits for them at shutdown */
 export function createWatchService(source: WatchSource): { service: WatchServiceServer; close: () => void } {
@@ -64,7 +60,7 @@ class WatchStream {
       this.#guarded(() => this.#flush())
     })
     this.#stop.push(source.changes.onChange((change) => this.#queue(change)))
-    this.#stop.push(source.onMetrics((value) => this.#sendMetrics(value)))
+    this.#stop.push(source.metrics.listen((value) => this.#sendMetrics(value)))
     this.#guarded(() => this.#catchUp())
   }
 
@@ -98,16 +94,17 @@ class WatchStream {
     if (!removals) this.#send(0, { $case: 'reset', value: {} })
     this.#send(0, { $case: 'host', value: this.source.describe() })
     this.#sendSince(removals ? revision : -1, removals ?? [])
-    const metrics = this.source.metrics()
-    if (metrics) this.#send(0, { $case: 'metrics', value: metrics })
+    const { latest } = this.source.metrics
+    if (latest) this.#send(0, { $case: 'metrics', value: latest })
     this.#send(changes.revision, { $case: 'synced', value: { epoch: changes.epoch } })
   }
 
   #sendSince(revision: number, removals: readonly Change[]): void {
-    const entities = kinds.flatMap((kind) => this.source.list(kind, revision))
+    const { kinds } = this.source
+    const entities = Object.values(kinds).flatMap((kind) => kind.list(revision))
     const gone = removals
-      .filter(({ kind, key }) => !this.source.read(kind, key))
-      .map((r) => ({ revision: r.revision, event: this.source.removal(r.kind, r.key) }))
+      .filter(({ kind, key }) => !kinds[kind].find(key))
+      .map((removal) => ({ revision: removal.revision, event: removalOf(removal) }))
     for (const item of [...entities, ...gone].sort((a, b) => a.revision - b.revision))
       this.#send(item.revision, item.event)
   }
@@ -128,8 +125,8 @@ class WatchStream {
     for (const [key, change] of this.#pending) {
       if (!this.#writable) return
       this.#pending.delete(key)
-      const event = this.source.read(change.kind, change.key) ?? this.source.removal(change.kind, change.key)
-      this.#send(change.revision, event)
+      const found = this.source.kinds[change.kind].find(change.key)
+      this.#send(change.revision, found?.event ?? removalOf(change))
     }
   }
 
@@ -137,7 +134,11 @@ class WatchStream {
     if (this.#writable) this.#send(0, { $case: 'metrics', value })
   }
 
-  #send(revision: number, event: Event): void {
+  #send(revision: number, event: WatchEvent): void {
     this.#writable = this.call.write({ revision, event })
   }
+}
+
+function removalOf({ kind, key }: Change): WatchEvent {
+  return { $case: 'removed', value: { kind, key } }
 }

@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Statement } from 'better-sqlite3'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { Database } from './database.js'
 
-export type ChangeKind = 'guest' | 'operation' | 'template'
+type WatchEvent = NonNullable<WatchResponse['event']>
+
+/** What watchers are told of: the events that have a revision of their own. */
+export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
 export interface Change {
   readonly revision: number

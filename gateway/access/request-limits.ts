@@ -33,14 +33,16 @@ export class RequestLimits {
 
   /**
    * Counts a request and runs it.
-   * @param told gets what the caller has left
+   * @param told gets what the caller has left, where that is too little
    * @throws {BerthError} `rate_limited`
    */
   async within<T>(caller: string, told: { rate: RateState | undefined }, run: () => Promise<T>): Promise<T> {
     try {
       this.enter(caller)
-    } finally {
-      told.rate = this.state(caller)
+    } catch (error) {
+      const state = this.state(caller)
+      told.rate = state && { ...state, remaining: 0 }
+      throw error
     }
     try {
       return await run()
@@ -64,7 +66,7 @@ export class RequestLimits {
   }
 
   /** `undefined` where there is no rate to tell of. */
-  private state(caller: string): RateState | undefined {
+  state(caller: string): RateState | undefined {
     if (this.rate === undefined) return undefined
     const { attempts, fullInMs } = this.rate.left(caller)
     return { limit: this.limit.perSecond, remaining: attempts, resetSeconds: Math.ceil(fullInMs / 1000) }

@@ -247,7 +247,7 @@ export class GatewayFleet implements Fleet {
   async #guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
     try {
       if (event?.$case === 'guest') await this.#checkOwners(host, [event.value])
-      if (event?.$case === 'guestRemoved') await this.#registry.release(host.record.id, event.value.uuid)
+      if (event?.$case === 'removed') await this.#registry.release(host.record.id, event.value.key)
     } catch (error) {
       this.options.log.warn({ host: host.record.id, error }, 'guest not noted in the store yet')
     }

@@ -1,18 +1,7 @@
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
-
-/** All that one agent said: the whole of it, before it becomes visible at once. */
-export class Snapshot {
-  readonly guests = new Map<string, Guest>()
-  readonly operations = new Map<string, Operation>()
-  readonly templates = new Map<string, Template>()
-  description: HostDescription | undefined
-  metrics: HostMetrics | undefined
-}
 
 /** One host in the view. Maps are keyed by uuid and id; insertion order is age. */
 export class HostState {

@@ -89,7 +89,7 @@ export class HostWatcher {
 
   async #synced(session: WatchSession, state: SyncedState): Promise<void> {
     const { host, log } = this.options
-    const guests = state.kind === 'all' ? [...state.snapshot.guests.values()] : changedGuests(state.changes)
+    const guests = state.kind === 'all' ? state.snapshot.values('guest') : changedGuests(state.changes)
     await this.options
       .checkOwners(host, guests)
       .catch((error: unknown) => log.warn({ host: host.record.id, error }, 'owners of guests not checked'))
@@ -138,7 +138,8 @@ export class HostWatcher {
     // Another stream may have brought it already; what a row says is newest first come.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
-      event.$case === 'guestRemoved' || (event.$case === 'guest' && !host.guests.has(event.value.uuid))
+      (event.$case === 'removed' && event.value.kind === 'guest') ||
+      (event.$case === 'guest' && !host.guests.has(event.value.uuid))
     view.apply(host, event)
     if (isNews) this.options.guestChanged(host, message)
   }
@@ -212,8 +213,8 @@ export class HostWatcher {
 /** Deletions nobody watched. A snapshot older than what is shown says nothing of newer guests. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
-  const { guests } = state.snapshot
-  return [...host.guests.keys(), ...host.conflicts.keys()].filter((uuid) => !guests.has(uuid))
+  const { snapshot } = state
+  return [...host.guests.keys(), ...host.conflicts.keys()].filter((uuid) => !snapshot.has('guest', uuid))
 }
 
 function changedGuests(changes: readonly WatchResponse[]) {

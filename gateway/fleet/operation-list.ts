@@ -1,4 +1,3 @@
-import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { OperationView } from './contract.js'
 
 /** Operations of all hosts, kept in order, so that a list costs no sorting. */
@@ -54,9 +53,4 @@ export class OperationList {
 function compare(a: OperationView, b: OperationView): number {
   const age = a.operation.createdAtMs - b.operation.createdAtMs
   return age || (a.operation.id < b.operation.id ? -1 : a.operation.id > b.operation.id ? 1 : 0)
-}
-
-/** Of the guest that it is about; empty: about none. */
-export function guestUuidOf({ subject }: Operation): string {
-  return subject?.kind === 'guest' ? subject.id : ''
 }

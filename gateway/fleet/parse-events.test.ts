@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { parseDescription, parseGuest, parseMetrics, parseOperation } from './parse-events.js'
@@ -34,4 +34,24 @@ describe('what an agent says', () => {
       expect(found).to.have.length(7)
       for (const [field, ms] of found) expect(ms, field).to.equal(taken)
     })
+
+  it('has no text and no list beyond bounds, at whatever depth', () => {
+    const long = 'x'.repeat(100_000)
+    const mapping = { ...PortMapping.create(), protocol: long, description: long, hostIp: long }
+    const parsed = [
+      parseGuest({
+        ...{ ...guest, statusReason: long, mac: long },
+        ...{ portMappings: Array(2000).fill(mapping), ipv6Addresses: Array(2000).fill(long) },
+      }),
+      parseOperation(Operation.fromPartial({ id: 'o', error: long, subject: { name: long, id: long } })),
+      parseDescription(HostDescription.create({ hostId: 'h', kernel: long }), 'h'),
+      parseMetrics(HostMetrics.create({ warnings: Array(100).fill(long) })),
+    ]
+    const [{ portMappings, ipv6Addresses } = Guest.create(), ...rest] = parsed as [Guest]
+    expect([portMappings.length, ipv6Addresses.length]).to.deep.equal([1000, 256])
+    expect(portMappings[0]).to.include({ protocol: 'tcp', hostIp: 'x'.repeat(45) })
+    expect(portMappings[0]!.description).to.have.length(200)
+    expect(ipv6Addresses[0]).to.have.length(45)
+    expect(JSON.stringify(rest).length).to.be.below(10_000)
+  })
 })

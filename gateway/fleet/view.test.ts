@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import { Snapshot } from './host-state.js'
+import { Snapshot } from './snapshot.js'
 import { FleetState } from './view.js'
 
 const hostIds = ['a', 'b', 'c'] as const
@@ -64,12 +64,12 @@ function run(view: FleetState, model: Model, step: StepOf): void {
     }
     case 'gone':
       said.delete(step.guest.uuid)
-      return view.apply(host, { $case: 'guestRemoved', value: { uuid: step.guest.uuid } })
+      return view.apply(host, { $case: 'removed', value: { kind: 'guest', key: step.guest.uuid } })
     case 'all': {
       const snapshot = new Snapshot()
       said.clear()
       for (const one of step.guests.map((guest) => Guest.fromPartial(guest))) {
-        snapshot.guests.set(one.uuid, one)
+        snapshot.add({ $case: 'guest', value: one })
         said.set(one.uuid, one)
       }
       return view.replace(host, snapshot)
@@ -167,7 +167,8 @@ describe('FleetState', () => {
       view.apply(host, { $case: 'guest', value })
     }
     expect([...view.guests()]).to.have.length(132)
-    for (let n = 10; n < 200; n++) view.apply(host, { $case: 'guestRemoved', value: { uuid: uuidOf(n) } })
+    for (let n = 10; n < 200; n++)
+      view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(n) } })
     expect(host.mappings).to.equal(0)
     expect(view.findHost('a')?.warnings).to.have.length(1)
   })

@@ -7,14 +7,14 @@ import { listedOperations } from '../../shared/operation-limits.js'
 import type { FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import { GuestIndex } from './guest-index.js'
 import type { HostRecord } from './host-record.js'
-import { HostState, Snapshot } from './host-state.js'
+import { HostState } from './host-state.js'
 import { OperationList } from './operation-list.js'
-import { parseDescription, parseGuest, parseMetrics, parseOperation, parseTemplate } from './parse-events.js'
+import { parseGuest, parseOperation } from './parse-events.js'
+import { Snapshot } from './snapshot.js'
+import { applyEvent, type FleetIndexes, type WatchEvent } from './watch-kinds.js'
 
 /** What one host may fill the gateway's memory with. */
 const hostLimits = { guests: 10_000, templates: 1000, mappings: 2 * 65_535 } as const
-
-type WatchEvent = NonNullable<WatchResponse['event']>
 
 /** The fleet in memory. Agents' events go in, already in the order they were sent; reads come out. */
 export class FleetState implements FleetView {
@@ -22,6 +22,12 @@ export class FleetState implements FleetView {
   readonly #guests = new GuestIndex()
   readonly #operations = new OperationList()
   #guestsVersion = 0
+  readonly #indexes: FleetIndexes = {
+    setGuest: (host, guest) => this.#setGuest(host, guest),
+    deleteGuest: (host, uuid) => this.#deleteGuest(host, uuid),
+    setOperation: (host, operation) => this.#setOperation(host, operation),
+    deleteOperation: (host, id) => this.#deleteOperation(host, id),
+  }
 
   /** @param noteGuest told of every guest that changed or is gone */
   constructor(private readonly noteGuest: (hostId: string, uuid: string) => void = () => undefined) {}
@@ -94,16 +100,9 @@ export class FleetState implements FleetView {
     this.#guestsVersion++
   }
 
-  /** One change of a host whose state is known; `reset` and `synced` are the watch's own. */
+  /** One change of a host whose state is known. */
   apply(host: HostState, event: WatchEvent): void {
-    if (event.$case === 'host') return this.#describe(host, event.value)
-    if (event.$case === 'metrics') return void (host.metrics = parseMetrics(event.value))
-    if (event.$case === 'guest') return this.#setGuest(host, event.value)
-    if (event.$case === 'guestRemoved') return this.#deleteGuest(host, event.value.uuid)
-    if (event.$case === 'operation') return this.#setOperation(host, event.value)
-    if (event.$case === 'operationRemoved') return this.#deleteOperation(host, event.value.id)
-    if (event.$case === 'template') return this.#setTemplate(host, event.value)
-    if (event.$case === 'templateRemoved') return void host.templates.delete(event.value.id)
+    applyEvent(host, event, this.#indexes)
   }
 
   /** What a host says of an operation, within bounds; undefined, and a warning of the host, when it is not its own. */
@@ -118,22 +117,7 @@ export class FleetState implements FleetView {
 
   /** Makes a whole snapshot visible at once; what it does not know is gone. */
   replace(host: HostState, snapshot: Snapshot): void {
-    for (const uuid of [...host.guests.keys(), ...host.conflicts.keys()])
-      if (!snapshot.guests.has(uuid)) this.#deleteGuest(host, uuid)
-    for (const id of host.operations.keys()) if (!snapshot.operations.has(id)) this.#deleteOperation(host, id)
-    for (const id of host.templates.keys()) if (!snapshot.templates.has(id)) host.templates.delete(id)
-    host.refused = ''
-    for (const guest of snapshot.guests.values()) this.#setGuest(host, guest)
-    for (const operation of snapshot.operations.values()) this.#setOperation(host, operation)
-    for (const template of snapshot.templates.values()) this.#setTemplate(host, template)
-    if (snapshot.description) this.#describe(host, snapshot.description)
-    if (snapshot.metrics) host.metrics = parseMetrics(snapshot.metrics)
-  }
-
-  #describe(host: HostState, raw: HostDescription): void {
-    const description = parseDescription(raw, host.record.id)
-    if (!description) return void (host.refused = 'the agent described another host')
-    host.description = description
+    snapshot.apply(host, this.#indexes)
   }
 
   #setGuest(host: HostState, raw: Guest): void {
@@ -174,13 +158,6 @@ export class FleetState implements FleetView {
   #dropOldestOperation(host: HostState): void {
     const [oldest] = host.operations.keys()
     if (oldest !== undefined) this.#deleteOperation(host, oldest)
-  }
-
-  #setTemplate(host: HostState, raw: Template): void {
-    const template = parseTemplate(raw)
-    if (!template || (host.templates.size >= hostLimits.templates && !host.templates.has(template.id)))
-      return void (host.refused = 'the agent reported templates without valid id or too many')
-    host.templates.set(template.id, { hostId: host.record.id, template })
   }
 }
 

@@ -1,9 +1,9 @@
 import type { ClientReadableStream } from '@grpc/grpc-js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { AgentConnection } from './agent-connection.js'
-import { Snapshot, type HostState } from './host-state.js'
-
-type WatchEvent = NonNullable<WatchResponse['event']>
+import type { HostState } from './host-state.js'
+import { Snapshot } from './snapshot.js'
+import type { WatchEvent } from './watch-kinds.js'
 
 /** What a stream brought up to `synced`: everything, or what changed since the point it resumed from. */
 export type SyncedState =
@@ -78,7 +78,7 @@ export class WatchSession {
     if (event?.$case === 'reset') {
       this.#snapshot = new Snapshot()
       this.#changes = []
-    } else if (this.#snapshot && event) addTo(this.#snapshot, event)
+    } else if (this.#snapshot && event) this.#snapshot.add(event)
     else this.#changes?.push(message)
   }
 
@@ -133,15 +133,4 @@ export class WatchSession {
     this.#stream.cancel()
     this.connection.close()
   }
-}
-
-function addTo(snapshot: Snapshot, event: WatchEvent): void {
-  if (event.$case === 'guest') snapshot.guests.set(event.value.uuid, event.value)
-  else if (event.$case === 'guestRemoved') snapshot.guests.delete(event.value.uuid)
-  else if (event.$case === 'operation') snapshot.operations.set(event.value.id, event.value)
-  else if (event.$case === 'operationRemoved') snapshot.operations.delete(event.value.id)
-  else if (event.$case === 'template') snapshot.templates.set(event.value.id, event.value)
-  else if (event.$case === 'templateRemoved') snapshot.templates.delete(event.value.id)
-  else if (event.$case === 'host') snapshot.description = event.value
-  else if (event.$case === 'metrics') snapshot.metrics = event.value
 }

@@ -1,7 +1,7 @@
 import { BerthError, notFound } from '../../shared/errors.js'
 import { isBound, maySee, type Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
-import { guestUuidOf } from '../fleet/operation-list.js'
+import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 
 /*

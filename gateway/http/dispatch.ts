@@ -6,7 +6,7 @@ import type { ExchangeContext } from './exchange.js'
 import type { AccessControl } from '../access/contract.js'
 import type { Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
-import { guestUuidOf } from '../fleet/operation-list.js'
+import { guestUuidOf } from '../fleet/operation-subject.js'
 import { answerReply, type Reply } from './reply.js'
 import type { RequestContext, Route } from './route.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
@@ -45,6 +45,7 @@ export function createDispatcher(
     const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
     await callers.within(caller.ref, exchange, async () => {
+      exchange.rate = callers.state(caller.ref)
       authorize(caller, route.scope)
       refuseBound(route, caller)
       const request =

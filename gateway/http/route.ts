@@ -97,5 +97,5 @@ export function route<
   D extends TSchema,
   R extends Bound,
 >(definition: Route<P, Q, B, D, R>): Route {
-  return definition as unknown as Route
+  return definition
 }

@@ -70,10 +70,10 @@ describe('agents that are removed, stalled, lying or flooding', function () {
         { $case: 'host', value: test.fleet.view.findHost(good.hostId)!.description! },
         { $case: 'guest', value: { ...guest, statusReason: 'lie' } },
         { $case: 'guest', value: { ...guest, name: '__proto__' } },
-        { $case: 'guestRemoved', value: { uuid: guest.uuid } },
+        { $case: 'removed', value: { kind: 'guest', key: guest.uuid } },
         { $case: 'operation', value: { ...response.operation!, error: 'lie' } },
-        { $case: 'operationRemoved', value: { id: response.operation!.id } },
-        { $case: 'templateRemoved', value: { id: 'debian-12' } },
+        { $case: 'removed', value: { kind: 'operation', key: response.operation!.id } },
+        { $case: 'removed', value: { kind: 'template', key: 'debian-12' } },
       ],
     })
     const { view } = test.fleet

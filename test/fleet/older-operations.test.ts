@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import { GuestStore } from '../../agent/guests/store.js'
 import { OperationStore } from '../../agent/operations/store.js'
-import { createWatchSource, type WatchParts } from '../../agent/rpc/watch-source.js'
+import { watchKinds, type WatchStores } from '../../agent/rpc/watch-kinds.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
-import { Snapshot } from '../../gateway/fleet/host-state.js'
+import { Snapshot } from '../../gateway/fleet/snapshot.js'
 import { FleetState } from '../../gateway/fleet/view.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
@@ -27,13 +27,12 @@ describe('operations that the gateway does not list', function () {
   afterEach(() => test.close())
 
   it('are older than those of one host that an agent sends, which are all listed', () => {
-    const { source, ids } = journalOf(listedOperations + older)
-    const sent = source.list('operation', -1)
+    const { kinds, ids } = journalOf(listedOperations + older)
+    const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
     const view = new FleetState()
     const snapshot = new Snapshot()
-    for (const { event } of sent)
-      if (event.$case === 'operation') snapshot.operations.set(event.value.id, event.value)
+    for (const { event } of sent) snapshot.add(event)
     view.replace(view.setHost(record), snapshot)
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
@@ -136,8 +135,8 @@ function journalOf(count: number) {
   const changes = new Changes(openDatabase(':memory:'))
   const operations = new OperationStore(changes)
   const ids = journalEnded(operations, count)
-  const parts = { changes, operations, guests: new GuestStore(changes), log: pino({ level: 'silent' }) }
-  return { ids, source: createWatchSource(parts as unknown as WatchParts) }
+  const parts = { operations, guests: new GuestStore(changes) }
+  return { ids, kinds: watchKinds(parts as unknown as WatchStores) }
 }
 
 function journalEnded(operations: OperationStore, count: number): string[] {

@@ -31,7 +31,7 @@ describe('disk of a guest', function () {
       runDir: `${scratch.path}/run`,
       namePrefix: 'btest',
     })
-    await ensureSupportFiles(paths)
+    await ensureSupportFiles(paths, [])
     guest = new HandmadeGuest('btest-bound-a', pool, scratch.path, [
       `lxc.seccomp.profile = ${paths.seccompProfile}`,
     ])

@@ -33,6 +33,8 @@ export interface Inventory {
   /** Names of running guests, by their monitors. */
   readonly monitors: string[]
   readonly cgroups: string[]
+  /** Guests that lxc has a lock file of. */
+  readonly locks: string[]
   /** Mounts below the pool. */
   readonly mounts: string[]
 }
@@ -48,6 +50,7 @@ export function readInventory(instance: Instance): Inventory {
     interfaces: readInterfaces(instance),
     monitors: readMonitors(instance),
     cgroups: readCgroups(instance),
+    locks: readLocks(instance),
     mounts: readMounts(instance),
   }
 }
@@ -110,6 +113,7 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
     interfaces: running.flatMap((g) => interfacesOf(g, interfacePrefix)).sort(),
     monitors: names,
     cgroups: names,
+    locks: [],
     mounts: [],
   }
 }
@@ -142,13 +146,21 @@ function readQuotaFaults({ pool }: Instance): string[] {
     const [, id, path] = /^ID (\d+) .* path (.*)$/.exec(line) ?? []
     if (id && path) ids.set(`0/${id}`, path)
   }
-  const groups = command('btrfs', ['qgroup', 'show', '-re', '--raw', pool]).split('\n').slice(2)
-  return groups.flatMap((line) => {
-    const [group = '', owned = '', , limit] = line.trim().split(/\s+/)
+  const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
+  const groups = lines.map((line) => line.trim().split(/\s+/))
+  const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
+  return groups.flatMap(([group = '', owned = '', , , , parent = '']) => {
     const path = ids.get(group)
+    // A guest's own goes with the agent's sweep; until then nothing counts for it.
+    if (/^190\//.test(group))
+      return owned !== '0' && !groups.some((other) => other[5] === group)
+        ? [`quota group ${group} without a guest, with ${owned} bytes`]
+        : []
     if (!/^0\/(?!5$)\d+$/.test(group)) return []
     if (path === undefined) return [`quota group ${group} without a subvolume, with ${owned} bytes`]
-    return path.startsWith('guests/') && limit === 'none' ? [`${path} without a limit`] : []
+    return path.startsWith('guests/') && (limits.get(parent) ?? 'none') === 'none'
+      ? [`${path} without a limit`]
+      : []
   })
 }
 
@@ -230,6 +242,13 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
     }
   })
   return [...new Set(names)].sort()
+}
+
+/** One that never started has none, so only those of no guest at all are told. */
+function readLocks({ stateDir }: Instance): string[] {
+  const root = join('/run/lxc/lock', stateDir, 'lxc')
+  const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []
+  return names.filter((name) => !existsSync(join(stateDir, 'lxc', name))).sort()
 }
 
 function readMounts({ pool }: Instance): string[] {

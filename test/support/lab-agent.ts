@@ -171,6 +171,7 @@ export class LabAgent {
       ...fields,
     }
     this.host.volumes.add(guest.uuid)
+    this.host.wire.add(guest.uuid, { rxBytes: 0, txBytes: 0 })
     if (guest.wanted === 'running') this.host.driver.run(guest.uuid)
     return this.journal((store) => {
       store.insert(guest)

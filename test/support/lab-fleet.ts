@@ -179,7 +179,7 @@ export class LabFleet implements Fleet {
   /** The view has no room for it any more; the agent knows it. */
   unlistOperation(id: string): void {
     const { hostId } = this.view.findOperation(id)!
-    this.view.apply(this.view.findState(hostId)!, { $case: 'operationRemoved', value: { id } })
+    this.view.apply(this.view.findState(hostId)!, { $case: 'removed', value: { kind: 'operation', key: id } })
   }
 
   async removeHosts(): Promise<void> {

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Machine, StopCause } from '../../agent/drivers/contract.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { openLxcHost, type LxcHost, type LxcHostOptions } from './lxc-host.js'
@@ -95,6 +95,7 @@ function tracesOf(host: LxcHost, { name, prefix }: LxcHostOptions): string[] {
     .hierarchies.flatMap((path) => readdirSync(path).map((group) => `${path}/${group}`))
     .filter((path) => new RegExp(`lxc\\.(payload|monitor)\\.${prefix}-`).test(path))
   const processes = execFileSync('ps', ['-eo', 'stat,args']).toString()
+  const locks = `/run/lxc/lock${host.path}/state/lxc`
   const state = ['state/lxc', 'run/lxc-stopped', 'pool/guests']
   return [
     ...groups,
@@ -102,6 +103,7 @@ function tracesOf(host: LxcHost, { name, prefix }: LxcHostOptions): string[] {
     ...matches(readFileSync('/proc/net/unix', 'latin1'), `@\\S*${name}\\S*`),
     ...matches(readFileSync('/proc/self/mountinfo', 'latin1'), `${name}/pool/guests`),
     ...matches(processes, `^[^Z].*lxc monitor\\] /var/tmp/${name}.*$`, 'gm'),
+    ...(existsSync(locks) ? readdirSync(locks) : []),
     ...state.flatMap((path) => readdirSync(`${host.path}/${path}`)),
   ]
 }

@@ -75,7 +75,9 @@ export class MemoryNetwork implements Network {
   /** Of guests without any packet, too. */
   async readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     const none = { rxBytes: 0, txBytes: 0 }
-    return new Map([...this.#wire.guests.keys()].map((uuid) => [uuid, this.#wire.counters.get(uuid) ?? none]))
+    const { guests, counters } = this.#wire
+    const uuids = new Set([...guests.keys(), ...counters.keys()])
+    return new Map([...uuids].map((uuid) => [uuid, counters.get(uuid) ?? none]))
   }
 
   get warnings(): readonly string[] {

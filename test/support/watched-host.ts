@@ -13,7 +13,7 @@ export class WatchedHost {
     this.#stream.on('data', ({ event }: WatchResponse) => {
       if (event?.$case === 'reset') this.#guests.clear()
       if (event?.$case === 'guest') this.#guests.set(event.value.uuid, event.value)
-      if (event?.$case === 'guestRemoved') this.#guests.delete(event.value.uuid)
+      if (event?.$case === 'removed') this.#guests.delete(event.value.key)
     })
   }
 

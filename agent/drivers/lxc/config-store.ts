@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
+import { listLocks, removeLock } from '../../host/lxc.js'
 import { listDirectory, readKernelFile } from '../../host/proc.js'
 import type { LxcPaths } from './paths.js'
 import { replaceFile } from './replace-file.js'
@@ -42,6 +43,7 @@ export class ConfigStore {
     const begun = this.#removing.get(name)
     if (begun) return begun
     this.#uuids.delete(name)
+    removeLock({ lxcPath: this.paths.lxcPath, name })
     const removed = rm(this.paths.directoryOf(name), { recursive: true, force: true })
     this.#removing.set(
       name,
@@ -72,11 +74,15 @@ export class ConfigStore {
     return names.filter((name) => this.#names.test(name) && !this.#removing.has(name))
   }
 
-  /** Removes directories without a configuration: half made or half removed by an agent that died. */
+  /** Removes directories and locks without a configuration: half made or half removed by an agent that died. */
   sweep(isStopped: (name: string) => boolean): void {
-    for (const name of this.listNames())
-      if (!existsSync(this.paths.configOf(name)) && isStopped(name))
-        rmSync(this.paths.directoryOf(name), { recursive: true, force: true })
+    const { lxcPath } = this.paths
+    const locked = listLocks(lxcPath).filter((name) => this.#names.test(name))
+    for (const name of new Set([...this.listNames(), ...locked])) {
+      if (existsSync(this.paths.configOf(name)) || !isStopped(name)) continue
+      rmSync(this.paths.directoryOf(name), { recursive: true, force: true })
+      removeLock({ lxcPath, name })
+    }
   }
 
   findName(uuid: string): string | undefined {

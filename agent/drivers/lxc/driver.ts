@@ -21,16 +21,19 @@ import { capabilitiesOf } from './capabilities.js'
 import { freezeGuest, thawGuest } from './freeze.js'
 import { setRootPassword } from './password.js'
 import {
+  describeCgroups,
   findDiskNumbers,
   findHindrance,
   listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
 } from './host-facts.js'
+import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
+import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { limitsOf } from './plan-limits.js'
 import { resizeGroups } from './resize.js'
 import { RuntimeReader } from './runtime.js'
@@ -38,7 +41,7 @@ import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
-import { ensureSupportFiles } from './support-files.js'
+import { ensureSupportFiles, starterProgram } from './support-files.js'
 import { UsageReader } from './usage.js'
 
 export interface LxcDriverOptions {
@@ -51,6 +54,8 @@ export interface LxcDriverOptions {
   /** How long a guest gets to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
+  /** Calls that are closed to guests otherwise; default none. */
+  readonly allow?: readonly OpenCalls[]
   /** Where lxcfs is mounted; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
@@ -63,6 +68,7 @@ export class LxcDriver implements Driver {
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
   readonly #lxcfsDir: string
+  readonly #starter: string
 
   constructor(
     private readonly options: LxcDriverOptions,
@@ -73,6 +79,7 @@ export class LxcDriver implements Driver {
     this.#configs = new ConfigStore(paths, options.namePrefix)
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups)
+    this.#starter = starterProgram(options.allow ?? [])
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
       marksDir: paths.marks,
@@ -87,7 +94,7 @@ export class LxcDriver implements Driver {
   }
 
   async describe(): Promise<DriverDescription> {
-    const reason = findHindrance(this.paths.lxcPath)
+    const reason = findHindrance(this.paths.lxcPath, this.facts.cgroups)
     const capabilities = capabilitiesOf(this.facts.cgroups)
     const described = { available: reason === undefined, acceleration: '', capabilities }
     return reason === undefined ? described : { ...described, reason }
@@ -95,6 +102,14 @@ export class LxcDriver implements Driver {
 
   get cgroupVersion(): 1 | 2 {
     return this.facts.cgroups.version
+  }
+
+  /**
+   * What of the host keeps guests from being apart as they could be, for the operator.
+   * @param poolPath where guests' disks are
+   */
+  findWeaknesses(poolPath: string): string[] {
+    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(poolPath))]
   }
 
   /** Do guests see their own memory, processors and load? */
@@ -116,7 +131,7 @@ export class LxcDriver implements Driver {
     return this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
-        { paths: this.paths, runtime: this.#runtime, clearMark },
+        { paths: this.paths, runtime: this.#runtime, starter: this.#starter, clearMark },
         machine,
         signal,
       )
@@ -222,7 +237,8 @@ export class LxcDriver implements Driver {
     if (state === 'starting' || state === 'stopping')
       throw conflict('guest_busy', `the guest is ${state}: try again`)
     const running = state === 'running' ? this.#container(machine) : undefined
-    await setRootPassword(machine.volume, running, password)
+    const filter = planSocketFilter(this.options.allow ?? [])
+    await setRootPassword(machine.volume, running, { password, filter })
   }
 
   freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
@@ -315,11 +331,15 @@ export class LxcDriver implements Driver {
       name: this.#name(machine),
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
+      socketAccounting: this.facts.socketAccounting,
       ...(poolDevice === undefined ? {} : { poolDevice }),
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),
       seccompProfile: this.paths.seccompProfile,
+      commandLine: this.paths.commandLine,
+      hierarchies: this.facts.cgroups,
       addressesHook: this.paths.addressesHook,
+      groupsHook: this.paths.groupsHook,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
       lxcPath: this.paths.lxcPath,
@@ -333,6 +353,6 @@ export class LxcDriver implements Driver {
 /** Writes what lxc needs beside configurations and begins to watch for guests that end. */
 export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
   const paths = lxcPaths(options)
-  await ensureSupportFiles(paths)
+  await ensureSupportFiles(paths, options.allow ?? [])
   return new LxcDriver(options, paths, readHostFacts())
 }

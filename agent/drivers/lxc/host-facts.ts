@@ -8,6 +8,7 @@ import { readKernelFile } from '../../host/proc.js'
 export interface LxcHostFacts {
   readonly cgroups: CgroupLayout
   readonly swapAccounting: boolean
+  readonly socketAccounting: boolean
   readonly apparmor: boolean
   readonly openFilesMax: number
 }
@@ -17,6 +18,7 @@ export function readHostFacts(): LxcHostFacts {
   return {
     cgroups,
     swapAccounting: hasSwapAccounting(cgroups),
+    socketAccounting: existsSync(`${cgroups.controllers.get('memory') ?? ''}/memory.kmem.tcp.limit_in_bytes`),
     apparmor: hasAppArmor(),
     openFilesMax: readOpenFilesMax(),
   }
@@ -29,13 +31,15 @@ function hasAppArmor(): boolean {
 }
 
 /** Why guests cannot run here; `undefined` when they can. */
-export function findHindrance(lxcPath: string): string | undefined {
+export function findHindrance(lxcPath: string, { unified }: CgroupLayout): string | undefined {
   try {
     accessSync(lxcStartProgram, constants.X_OK)
   } catch {
     return `${lxcStartProgram} is not there: install the package lxc`
   }
   if (!existsSync('/proc/self/ns/user')) return 'the kernel has no user namespaces'
+  if (unified === undefined)
+    return 'no cgroup2 tree is mounted below /sys/fs/cgroup, which guests keep their groups in'
   const closed = ancestors(lxcPath).find((path) => (statSync(path).mode & 0o001) === 0)
   if (closed !== undefined) return `${closed} lets guests' root users not pass: chmod o+x ${closed}`
   return undefined
@@ -43,6 +47,15 @@ export function findHindrance(lxcPath: string): string | undefined {
 
 function ancestors(path: string): string[] {
   return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
+}
+
+/** What guests miss where the controllers are not in the v2 tree. */
+export function describeCgroups({ version }: CgroupLayout): string[] {
+  if (version === 2) return []
+  return [
+    'this host has cgroup v1: services inside guests have no limits of their own, and disk writes are not counted by ' +
+      'guest; boot it with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all',
+  ]
 }
 
 /** What lxcfs offers now; nothing when it does not run. */

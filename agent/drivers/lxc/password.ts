@@ -15,17 +15,18 @@ const noProgramCodes = [126, 127]
  * chpasswd takes it, which knows the guest's locks. Where there is none, as in small images, and in one that does not
  * run, it goes into the files (docs/decisions/0052), whoever changes them meanwhile.
  * @param running undefined: it does not run
+ * @param filter what the guest's processes are confined by
  * @throws {BerthError} `guest_refused` with the guest's reason
  */
 export async function setRootPassword(
   volume: string,
   running: LxcContainer | undefined,
-  password: string,
+  { password, filter }: { password: string; filter: Buffer },
 ): Promise<void> {
   checkPassword(password)
   const hash = await hashPassword(password)
   try {
-    if (running && (await tellGuest(running, hash))) return
+    if (running && (await tellGuest(running, hash, filter))) return
     await changeRoot(volume, [{ kind: 'password', hash }])
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
@@ -34,10 +35,15 @@ export async function setRootPassword(
 }
 
 /** @returns false: it has no chpasswd */
-async function tellGuest(container: LxcContainer, hash: string): Promise<boolean> {
+async function tellGuest(container: LxcContainer, hash: string, filter: Buffer): Promise<boolean> {
   const okCodes = [0, ...noProgramCodes]
   const command = ['chpasswd', '--encrypted']
-  const { code } = await lxcAttach(container, command, { ...bounds, okCodes, stdin: `root:${hash}\n` })
+  const { code } = await lxcAttach(container, command, {
+    ...bounds,
+    okCodes,
+    filter,
+    stdin: `root:${hash}\n`,
+  })
   return code === 0
 }
 

@@ -5,8 +5,11 @@ export interface LxcPaths {
   readonly lxcPath: string
   readonly support: string
   readonly addressesHook: string
+  readonly groupsHook: string
   readonly stoppedHook: string
   readonly seccompProfile: string
+  /** What guests see as the kernel's command line. */
+  readonly commandLine: string
   readonly marks: string
   readonly pivotGroup: string
   /** lxc's name of a guest; command sockets and groups of all instances on a host share one space. */
@@ -23,8 +26,10 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
     lxcPath,
     support,
     addressesHook: join(support, 'addresses-hook'),
+    groupsHook: join(support, 'groups-hook'),
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
+    commandLine: join(support, 'cmdline'),
     marks: join(options.runDir, 'lxc-stopped'),
     pivotGroup: `lxc.pivot.${options.namePrefix}`,
     nameOf: (id) => `${options.namePrefix}-${id}`,

@@ -1,5 +1,7 @@
+import type { CgroupLayout } from '../../host/cgroup.js'
 import type { Machine } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
+import { subgroups } from './plan-bounds.js'
 import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from './plan-limits.js'
 
 /** What of the host a guest's configuration depends on. */
@@ -10,7 +12,12 @@ export interface ConfigFacts extends LimitFacts {
   readonly lxcfsEntries: readonly string[]
   readonly lxcfsDir: string
   readonly seccompProfile: string
+  /** A file that guests see in the place of /proc/cmdline. */
+  readonly commandLine: string
+  /** Mount points of the host's. */
+  readonly hierarchies: Pick<CgroupLayout, 'hierarchies' | 'unified'>
   readonly addressesHook: string
+  readonly groupsHook: string
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
@@ -33,8 +40,11 @@ const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawi
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
-/** A guest's own groups cost the kernel memory, and whoever walks them time; v1 knows no such bound. */
-const subgroupBounds = ['lxc.cgroup2.cgroup.max.descendants = 2048', 'lxc.cgroup2.cgroup.max.depth = 64']
+/** lxc passes over them on hosts with v1: there the hook sets them. */
+const subgroupBounds = [
+  `lxc.cgroup2.cgroup.max.descendants = ${subgroups.most}`,
+  `lxc.cgroup2.cgroup.max.depth = ${subgroups.depth}`,
+]
 
 const patterns = {
   name: /^[a-z]{1,8}-\d{1,10}$/,
@@ -46,6 +56,8 @@ const patterns = {
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
   ipv4: /^\d{1,3}(\.\d{1,3}){3}$/,
   ipv6: /^(?=.*:)[0-9a-f:]{2,39}$/,
+  // As path, and the comma of controllers that are mounted together.
+  hierarchy: /^(\/[A-Za-z0-9_.,=-]+)+$/,
   group: /^[A-Za-z0-9._-]+$/,
   entry: /^[A-Za-z0-9_./-]+$/,
 } as const
@@ -63,6 +75,7 @@ export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
     ...planNic(machine),
     ...planGroups(machine, facts),
     'lxc.hook.version = 1',
+    ...planLocks(facts),
     ...planIpv6(machine, facts),
     planStoppedHook(facts),
   ]
@@ -89,11 +102,16 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
+    // Its starter has a filter already (guest-namespace.ts).
+    'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
     // The agent may be protected from the OOM killer; its guests are not.
     'lxc.proc.oom_score_adj = 0',
-    'lxc.mount.auto = cgroup:mixed proc:mixed sys:mixed',
+    'lxc.mount.auto = proc:mixed sys:mixed',
+    // The v2 tree alone, for an init that finds none would mount all that there are.
+    'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
+    `lxc.mount.entry = ${check('path', facts.commandLine)} proc/cmdline none bind,ro,optional 0 0`,
     ...facts.lxcfsEntries.map((entry) => planLxcfsMount(facts.lxcfsDir, entry)),
   ]
 }
@@ -137,10 +155,22 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
     `lxc.cgroup.dir.container = lxc.payload.${name}`,
     `lxc.cgroup.dir.monitor.pivot = ${check('group', facts.pivotGroup)}`,
     `${key}.devices.deny = a`,
-    ...(facts.cgroupVersion === 1 ? [] : subgroupBounds),
+    ...subgroupBounds,
     ...allowedDevices.map((numbers) => `${key}.devices.allow = c ${numbers} rwm`),
     ...wanted.map(({ file, value }) => `${key}.${file} = ${value}`),
   ]
+}
+
+/**
+ * lxc gives all groups of a guest to its root. Those of v1, where the kernel bounds nothing, are taken back before its
+ * first process runs: no group is made and no process moved there but by the host.
+ */
+function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
+  const locked = hierarchies.filter((path) => path !== unified)
+  if (locked.length === 0 || unified === undefined) return []
+  const groupIn = (path: string): string => `${check('hierarchy', path)}/lxc.payload.${name}`
+  const paths = locked.map(groupIn).flatMap((group) => [group, `${group}/cgroup.procs`, `${group}/tasks`])
+  return [`lxc.hook.start-host = ${[check('path', groupsHook), groupIn(unified), ...paths].join(' ')}`]
 }
 
 /**

@@ -15,6 +15,8 @@ export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** Swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
+  /** v1: memory of TCP and UDP sockets is charged where it has a limit of its own, and to that. */
+  readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, where one is known. */
   readonly poolDevice?: string
 }
@@ -44,6 +46,7 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   return [
     put('memory', 'memory.limit_in_bytes', limits.memoryBytes),
     ...(facts.swapAccounting ? [put('memory', 'memory.memsw.limit_in_bytes', both)] : []),
+    ...(facts.socketAccounting ? [put('memory', socketLimit, socketBytes(limits.memoryBytes))] : []),
     put('cpu', 'cpu.cfs_period_us', periodUsec),
     put('cpu', 'cpu.cfs_quota_us', quotaUsec(limits)),
     put('cpu', 'cpu.shares', clamp(Math.round((limits.vcpuMilli * 1024) / 1000), 2, 262_144)),
@@ -55,6 +58,14 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
         ]
       : []),
   ]
+}
+
+const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
+
+/** An eighth of its memory: thousands of connections, or tens that are fast and far. */
+function socketBytes(memoryBytes: number): number {
+  const pageBytes = 4096
+  return Math.max(16 * 1024 * 1024, Math.floor(memoryBytes / 8 / pageBytes) * pageBytes)
 }
 
 function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {

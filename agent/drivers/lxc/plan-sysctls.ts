@@ -5,23 +5,30 @@ export interface Sysctl {
   readonly reason: string
 }
 
+/** Counted at the host's root for all guests together; each guest has a bound of its own (plan-bounds.ts). */
+const ofAllGuests = 'counted for all guests together'
+
 const wanted: readonly Sysctl[] = [
-  {
-    name: 'fs.inotify.max_user_instances',
-    value: 1_048_576,
-    reason:
-      'charged up to the creator of the user namespace: all guests together; systemd takes several each',
-  },
-  {
-    name: 'fs.inotify.max_user_watches',
-    value: 4_194_304,
-    reason: 'charged as the instances are',
-  },
+  { name: 'fs.inotify.max_user_instances', value: 134_217_728, reason: ofAllGuests },
+  { name: 'fs.inotify.max_user_watches', value: 2_147_483_647, reason: ofAllGuests },
+  { name: 'fs.fanotify.max_user_groups', value: 2_097_152, reason: ofAllGuests },
+  { name: 'fs.fanotify.max_user_marks', value: 2_147_483_647, reason: ofAllGuests },
+  ...['cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts'].map((kind) => ({
+    name: `user.max_${kind}_namespaces`,
+    value: 16_777_216,
+    reason: ofAllGuests,
+  })),
   { name: 'fs.inotify.max_queued_events', value: 1_048_576, reason: 'events of a busy guest are not lost' },
   { name: 'kernel.keys.maxkeys', value: 2000, reason: 'a session keyring for each login and service' },
   { name: 'kernel.keys.maxbytes', value: 2_000_000, reason: 'as maxkeys' },
-  { name: 'kernel.pty.max', value: 65_536, reason: 'host-wide; each guest takes two, each session one' },
+  {
+    name: 'kernel.pty.max',
+    value: 1_048_576,
+    reason: 'host-wide, the most there are; each has a cost in memory',
+  },
   { name: 'kernel.pid_max', value: 4_194_304, reason: 'host-wide; a guest may have over a thousand tasks' },
+  { name: 'kernel.threads-max', value: 4_194_304, reason: 'host-wide, as pid_max' },
+  { name: 'fs.file-max', value: 2 ** 50, reason: 'host-wide; open files are charged to a guest’s memory' },
   {
     name: 'net.ipv4.neigh.default.gc_thresh1',
     value: 8192,
@@ -32,7 +39,11 @@ const wanted: readonly Sysctl[] = [
   { name: 'net.ipv6.neigh.default.gc_thresh1', value: 8192, reason: 'as for IPv4' },
   { name: 'net.ipv6.neigh.default.gc_thresh2', value: 32_768, reason: 'as for IPv4' },
   { name: 'net.ipv6.neigh.default.gc_thresh3', value: 65_536, reason: 'as for IPv4' },
-  { name: 'fs.aio-max-nr', value: 1_048_576, reason: 'host-wide; a database takes thousands' },
+  {
+    name: 'fs.aio-max-nr',
+    value: 2 ** 36,
+    reason: 'host-wide; each event has 64 bytes that are charged to a guest’s memory, which bounds them',
+  },
   { name: 'vm.max_map_count', value: 262_144, reason: 'search engines refuse to start below' },
 ]
 

@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises'
+import { removeLocks } from '../../host/lxc.js'
 import type { ConfigStore } from './config-store.js'
 import { removeGroups } from './leftovers.js'
 import { killGuest, type StopContext } from './stop.js'
@@ -20,6 +21,7 @@ export async function removeAll(
   }
   for (const path of [paths.lxcPath, paths.support, paths.marks])
     await rm(path, { recursive: true, force: true })
+  removeLocks(paths.lxcPath)
   const groups = runtime.cgroups.hierarchies.map((path) => `${path}/${paths.pivotGroup}`)
   await removeGroups(groups)
 }

@@ -10,6 +10,8 @@ import { waitUntil } from './wait.js'
 export interface StartContext {
   readonly paths: LxcPaths
   readonly runtime: RuntimeReader
+  /** Perl code that becomes lxc-start (support-files.ts). */
+  readonly starter: string
   /** Forgets that the guest ended before. */
   readonly clearMark: (name: string) => void
 }
@@ -47,10 +49,11 @@ async function settle(context: StartContext, name: string, signal: AbortSignal):
 }
 
 async function launch(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
-  const { lxcPath, logOf } = context.paths
+  const { paths, starter } = context
+  const { lxcPath, logOf } = paths
   let cause: unknown
   try {
-    await lxcStart({ lxcPath, name }, logOf(name))
+    await lxcStart({ lxcPath, name }, { logFile: logOf(name), starter })
   } catch (error) {
     cause = error // perhaps another lxc-start was first; what runs decides
   }

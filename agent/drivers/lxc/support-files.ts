@@ -1,5 +1,8 @@
 import { chmod, mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { guestStarter } from '../../host/guest-namespace.js'
+import { namespaceBounds, subgroups } from './plan-bounds.js'
+import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { replaceFile } from './replace-file.js'
 import type { LxcPaths } from './paths.js'
 
@@ -13,6 +16,20 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 # IPv6 was switched off since the addresses were given.
 test -e /proc/net/if_inet6 || exit 0
 printf '%s\\n' "$@" | nsenter --net="/proc/$LXC_PID/ns/net" ip -batch -
+`
+
+/**
+ * Run by lxc, as root on the host, before the guest's first process: bounds the groups that it may make in the v2 tree,
+ * which lxc 5.0.2 does on hosts without v1 alone, and takes back what lxc gives it of others. Where it fails the guest
+ * does not start.
+ */
+const groupsHook = `#!/bin/sh
+# v2-group path-to-lock...
+set -e
+echo ${subgroups.most} >"$1/cgroup.max.descendants"
+echo ${subgroups.depth} >"$1/cgroup.max.depth"
+shift
+exec /bin/chmod g-w "$@"
 `
 
 /**
@@ -46,7 +63,7 @@ if [ -n "$(find "$last" -newermt '10 seconds ago' 2>/dev/null)" ]; then sleep 5;
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   : >"$2/$3/log"
   # Without newuidmap(1): see the agent's host/lxc.ts.
-  if PATH=/usr/sbin:/sbin /usr/bin/lxc-start -P "$2" -n "$3" -o "$2/$3/log" -l ERROR; then exit 0; fi
+  if PATH=/usr/sbin:/sbin /usr/bin/perl "\${0%/*}/start" "$2" "$3" "$2/$3/log" again; then exit 0; fi
   sleep 0.2
 done
 : >"$1/$3"
@@ -63,7 +80,7 @@ const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
 
 /**
  * lxc's own list (common.seccomp) and what an unprivileged guest has no need of: bpf, perf, userfaultfd
- * and io_uring are where most kernel holes were; keyrings are not namespaced (ENOSYS, as systemd-nspawn
+ * and io_uring are where most kernel holes were (sockets: plan-socket-filter.ts); keyrings are not namespaced (ENOSYS, as systemd-nspawn
  * and Proxmox answer: systemd takes EPERM as fatal in places).
  */
 const seccompProfile = `2
@@ -87,19 +104,29 @@ request_key errno 38
 keyctl errno 38
 ${subvolumeCalls}`
 
+/** Perl code that becomes lxc-start; the agent runs it, and `restart`. */
+export function starterProgram(allowed: readonly OpenCalls[]): string {
+  return guestStarter(namespaceBounds, planSocketFilter(allowed))
+}
+
 /**
  * Directories, hooks and seccomp profile; replaces what an older version wrote. lxc insists that a guest's
  * root can pass (not list) all directories down to the guests', so the state directory lets everyone pass:
  * what is secret in it is so by its own mode.
  */
-export async function ensureSupportFiles(paths: LxcPaths): Promise<void> {
+export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly OpenCalls[]): Promise<void> {
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })
   await chmod(dirname(paths.lxcPath), 0o711)
   await chmod(paths.lxcPath, 0o711)
-  await mkdir(paths.support, { recursive: true, mode: 0o700 })
+  // Guests' root users bind `cmdline` from there; the rest is closed by its own modes.
+  await mkdir(paths.support, { recursive: true, mode: 0o711 })
+  await chmod(paths.support, 0o711)
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
+  await replaceFile(paths.groupsHook, groupsHook, 0o700)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
   await replaceFile(join(paths.support, 'restart'), restart, 0o700)
+  await replaceFile(join(paths.support, 'start'), starterProgram(allowed), 0o700)
   await replaceFile(paths.seccompProfile, seccompProfile, 0o600)
+  await replaceFile(paths.commandLine, '\n', 0o644)
 }

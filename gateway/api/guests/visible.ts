@@ -1,6 +1,6 @@
 import { guestsOf, isBound, maySee, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView, OperationView } from '../../fleet/contract.js'
-import { guestUuidOf } from '../../fleet/operation-list.js'
+import { guestUuidOf } from '../../fleet/operation-subject.js'
 import { sortedById } from './guest-pages.js'
 
 /*

@@ -1,0 +1,103 @@
+/** Calls that are closed to guests unless the operator opens them (`lxc.allow`). */
+export type OpenCalls = 'packet-rings' | 'sockets-32bit'
+
+/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET (DHCP clients, arping). */
+const openFamilies = [1, 2, 10, 16, 17]
+
+/** SOL_PACKET, and PACKET_RX_RING and PACKET_TX_RING below it: any amount of memory that nobody is charged. */
+const packetLevel = 263
+const packetRings = [5, 13]
+
+const [eNoSys, eNoProtoOpt, eAfNoSupport] = [38, 92, 97]
+
+/** One instruction of a classic BPF program (linux/filter.h); labels are resolved to distances. */
+interface Instruction {
+  readonly code: number
+  readonly value: number
+  readonly yes?: string
+}
+
+type Line = Instruction | { readonly label: string }
+
+const load = (offset: number): Instruction => ({ code: 0x20, value: offset })
+const jumpIfEqual = (value: number, yes: string): Instruction => ({ code: 0x15, value, yes })
+const clearBits = (bits: number): Instruction => ({ code: 0x54, value: ~bits >>> 0 })
+const give = (action: number): Instruction => ({ code: 0x06, value: action })
+const allow = give(0x7fff0000)
+const refuse = (errno: number): Instruction => give(0x00050000 | errno)
+
+/** Of struct seccomp_data; of int arguments the kernel takes the low half alone, and so does this. */
+const [callNumber, architecture, arguments_] = [0, 4, 16]
+const argument = (index: number): Instruction => load(arguments_ + index * 8)
+
+/**
+ * A seccomp program, as bytes of struct sock_filter: sockets are of the families above, whatever calling convention of
+ * the processor is used. lxc's own profiles cannot say so: they leave out calls that libseccomp has no one number for,
+ * as the 32-bit ones of sockets.
+ */
+export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
+  const isAllowed = (call: OpenCalls): boolean => allowed.includes(call)
+  const rings = (number: number): Instruction[] =>
+    isAllowed('packet-rings') ? [] : [jumpIfEqual(number, 'option')]
+  return assemble([
+    load(architecture),
+    jumpIfEqual(0xc000003e, 'x86-64'),
+    jumpIfEqual(0x40000003, 'i386'),
+    jumpIfEqual(0xc00000b7, 'arm64'),
+    jumpIfEqual(0x40000028, 'arm'),
+    allow,
+    { label: 'x86-64' },
+    load(callNumber),
+    clearBits(0x40000000), // x32
+    ...[jumpIfEqual(41, 'family'), jumpIfEqual(53, 'family'), ...rings(54), ...rings(541)],
+    allow,
+    { label: 'i386' },
+    load(callNumber),
+    ...[jumpIfEqual(359, 'family'), jumpIfEqual(360, 'family'), ...rings(366)],
+    // Families and options are in memory, where no filter sees them. The calls above do the same.
+    ...(isAllowed('sockets-32bit') ? [] : [jumpIfEqual(102, 'socketcall')]),
+    allow,
+    { label: 'arm64' },
+    load(callNumber),
+    ...[jumpIfEqual(198, 'family'), jumpIfEqual(199, 'family'), ...rings(208)],
+    allow,
+    { label: 'arm' },
+    load(callNumber),
+    ...[jumpIfEqual(281, 'family'), jumpIfEqual(288, 'family'), ...rings(294)],
+    allow,
+    { label: 'socketcall' },
+    refuse(eNoSys),
+    { label: 'family' },
+    argument(0),
+    ...openFamilies.map((family) => jumpIfEqual(family, 'allow')),
+    refuse(eAfNoSupport),
+    { label: 'option' },
+    argument(1),
+    jumpIfEqual(packetLevel, 'ring'),
+    allow,
+    { label: 'ring' },
+    argument(2),
+    ...packetRings.map((option) => jumpIfEqual(option, 'refused')),
+    { label: 'allow' },
+    allow,
+    { label: 'refused' },
+    refuse(eNoProtoOpt),
+  ])
+}
+
+function assemble(lines: readonly Line[]): Buffer {
+  const places = new Map<string, number>()
+  const program: Instruction[] = []
+  for (const line of lines)
+    if ('label' in line) places.set(line.label, program.length)
+    else program.push(line)
+  return Buffer.concat(program.map((instruction, at) => encode(instruction, at, places)))
+}
+
+function encode({ code, value, yes }: Instruction, at: number, places: ReadonlyMap<string, number>): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeUInt16LE(code, 0)
+  bytes.writeUInt8(yes === undefined ? 0 : (places.get(yes) ?? NaN) - at - 1, 2)
+  bytes.writeUInt32LE(value, 4)
+  return bytes
+}

@@ -1,0 +1,76 @@
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import { listedOperations } from '../../shared/operation-limits.js'
+import type { GuestStore } from '../guests/store.js'
+import type { ImageStore } from '../images/store.js'
+import type { OperationStore } from '../operations/store.js'
+import type { ChangeKind } from '../state/changes.js'
+import { encodeGuest, encodeOperation, encodeTemplate } from './encode.js'
+
+export type WatchEvent = NonNullable<WatchResponse['event']>
+
+export interface Seen {
+  readonly revision: number
+  readonly event: WatchEvent
+}
+
+/** Where the entities of one kind are read, and how they are sent. */
+export interface WatchKind {
+  /** Everything that changed after a revision; -1: everything. */
+  list(sinceRevision: number): Seen[]
+  /** As it is now; undefined when it is gone. */
+  find(key: string): Seen | undefined
+}
+
+/** In the order in which a watcher that starts over gets those of one revision. */
+export type WatchKinds = { readonly [Kind in ChangeKind]: WatchKind }
+
+export interface WatchStores {
+  readonly guests: GuestStore
+  readonly operations: OperationStore
+  readonly images: ImageStore
+}
+
+/** All that watchers are told of: a kind is declared here, and in the gateway's table. */
+export function watchKinds({ guests, operations, images }: WatchStores): WatchKinds {
+  return {
+    template: kind({
+      list: (since) => images.templates().filter(({ revision }) => revision > since),
+      find: (key) => images.find(key),
+      encode: (record) => ({ $case: 'template', value: encodeTemplate(record) }),
+    }),
+    guest: kind({
+      list: (since) => guests.list(since),
+      find: (key) => guests.find(key),
+      encode: (record) => ({ $case: 'guest', value: encodeGuest(record) }),
+    }),
+    operation: kind({
+      list: (since) =>
+        operations
+          .list(since)
+          .filter((record, i) => since >= 0 || i < listedOperations || record.finishedAtMs === 0),
+      find: (key) => operations.find(key),
+      encode: (record) => ({ $case: 'operation', value: encodeOperation(record) }),
+    }),
+  }
+}
+
+interface Source<Entity> {
+  readonly list: (sinceRevision: number) => readonly Entity[]
+  readonly find: (key: string) => Entity | undefined
+  readonly encode: (entity: Entity) => WatchEvent
+}
+
+function kind<Entity extends { readonly revision: number }>({
+  list,
+  find,
+  encode,
+}: Source<Entity>): WatchKind {
+  const seen = (entity: Entity): Seen => ({ revision: entity.revision, event: encode(entity) })
+  return {
+    list: (since) => list(since).map(seen),
+    find: (key) => {
+      const found = find(key)
+      return found && seen(found)
+    },
+  }
+}

@@ -1,0 +1,51 @@
+import type { HostState } from './host-state.js'
+import {
+  applyEvent,
+  entityKinds,
+  isEntity,
+  placeOf,
+  type EntityKind,
+  type FleetIndexes,
+  type ValueOf,
+  type WatchEvent,
+} from './watch-kinds.js'
+
+/** All that one agent said: the whole of it, before it becomes visible at once. */
+export class Snapshot {
+  readonly #entities = new Map<EntityKind, Map<string, WatchEvent>>()
+  readonly #singles = new Map<WatchEvent['$case'], WatchEvent>()
+
+  add(event: WatchEvent): void {
+    if (isEntity(event)) this.#of(event.$case).set(placeOf(event.$case).keyOf(event.value), event)
+    else if (event.$case === 'removed')
+      this.#entities.get(event.value.kind as EntityKind)?.delete(event.value.key)
+    else this.#singles.set(event.$case, event)
+  }
+
+  has(kind: EntityKind, key: string): boolean {
+    return this.#of(kind).has(key)
+  }
+
+  values<Kind extends EntityKind>(kind: Kind): ValueOf<Kind>[] {
+    return [...this.#of(kind).values()].map(({ value }) => value as ValueOf<Kind>)
+  }
+
+  /** What the view has of the host and the snapshot does not is gone; then all of the snapshot. */
+  apply(host: HostState, fleet: FleetIndexes): void {
+    const kinds = Object.keys(entityKinds) as EntityKind[]
+    for (const kind of kinds)
+      for (const key of placeOf(kind).keys(host))
+        if (!this.has(kind, key)) placeOf(kind).delete(host, key, fleet)
+    host.refused = ''
+    for (const kind of kinds) for (const event of this.#of(kind).values()) applyEvent(host, event, fleet)
+    for (const event of this.#singles.values()) applyEvent(host, event, fleet)
+  }
+
+  #of(kind: EntityKind): Map<string, WatchEvent> {
+    const known = this.#entities.get(kind)
+    if (known) return known
+    const made = new Map<string, WatchEvent>()
+    this.#entities.set(kind, made)
+    return made
+  }
+}

@@ -1,0 +1,98 @@
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import type { HostState } from './host-state.js'
+import { parseDescription, parseMetrics, parseTemplate } from './parse-events.js'
+
+export type WatchEvent = NonNullable<WatchResponse['event']>
+/** Kinds of which a host has many, each known by a key. */
+export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
+/** Kinds of which a host has one. */
+export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
+export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
+
+/** The indexes over all hosts that some kinds have. */
+export interface FleetIndexes {
+  setGuest(host: HostState, guest: Guest): void
+  deleteGuest(host: HostState, uuid: string): void
+  setOperation(host: HostState, operation: Operation): void
+  deleteOperation(host: HostState, id: string): void
+}
+
+interface EntityPlace<Value> {
+  readonly keyOf: (value: Value) => string
+  /** Those of a host that the view has. */
+  readonly keys: (host: HostState) => Iterable<string>
+  /** Untrusted: brought within bounds, or refused in `host.refused`. */
+  readonly set: (host: HostState, value: Value, fleet: FleetIndexes) => void
+  readonly delete: (host: HostState, key: string, fleet: FleetIndexes) => void
+}
+
+const maxTemplates = 1000
+
+/** Where the view has the entities that agents tell of. */
+export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<Kind>> } = {
+  guest: {
+    keyOf: ({ uuid }) => uuid,
+    keys: (host) => [...host.guests.keys(), ...host.conflicts.keys()],
+    set: (host, guest, fleet) => fleet.setGuest(host, guest),
+    delete: (host, uuid, fleet) => fleet.deleteGuest(host, uuid),
+  },
+  operation: {
+    keyOf: ({ id }) => id,
+    keys: (host) => host.operations.keys(),
+    set: (host, operation, fleet) => fleet.setOperation(host, operation),
+    delete: (host, id, fleet) => fleet.deleteOperation(host, id),
+  },
+  template: {
+    keyOf: ({ id }) => id,
+    keys: (host) => host.templates.keys(),
+    set: (host, raw) => {
+      const template = parseTemplate(raw)
+      if (!template || (host.templates.size >= maxTemplates && !host.templates.has(template.id)))
+        return void (host.refused = 'the agent reported templates without valid id or too many')
+      host.templates.set(template.id, { hostId: host.record.id, template })
+    },
+    delete: (host, id) => void host.templates.delete(id),
+  },
+}
+
+/** Where a host has what is there once. */
+export const singleKinds: { readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>) => void } =
+  {
+    host: (host, raw) => {
+      const description = parseDescription(raw, host.record.id)
+      if (description) host.description = description
+      else host.refused = 'the agent described another host'
+    },
+    metrics: (host, raw) => void (host.metrics = parseMetrics(raw)),
+  }
+
+type EntityEvent = Extract<WatchEvent, { $case: EntityKind }>
+type SingleEvent = Extract<WatchEvent, { $case: SingleKind }>
+
+export function isEntity(event: WatchEvent): event is EntityEvent {
+  return Object.hasOwn(entityKinds, event.$case)
+}
+
+function isSingle(event: WatchEvent): event is SingleEvent {
+  return Object.hasOwn(singleKinds, event.$case)
+}
+
+/** Of an event whose kind the types no longer tell apart. */
+export function placeOf(kind: EntityKind): EntityPlace<unknown> {
+  return entityKinds[kind] as EntityPlace<unknown>
+}
+
+/** Undefined: of a kind that this gateway does not know. */
+export function findPlace(kind: string): EntityPlace<unknown> | undefined {
+  return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
+}
+
+/** One change of a host whose state is known; `reset` and `synced` are the watch's own. */
+export function applyEvent(host: HostState, event: WatchEvent, fleet: FleetIndexes): void {
+  if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
+  else if (isSingle(event))
+    (singleKinds[event.$case] as (host: HostState, value: unknown) => void)(host, event.value)
+  else if (event.$case === 'removed') findPlace(event.value.kind)?.delete(host, event.value.key, fleet)
+}

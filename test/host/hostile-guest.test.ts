@@ -1,0 +1,158 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
+import type { Machine } from '../../agent/drivers/contract.js'
+import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
+import { subgroups, namespaceBounds } from '../../agent/drivers/lxc/plan-bounds.js'
+import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { createLogger } from '../../shared/logging.js'
+import * as attacks from '../support/attacks.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+import { waitFor } from '../support/wait.js'
+
+const prefix = 'bthx'
+const newNet = 0x40000000
+const errno = { ENOSYS: 38, ENOPROTOOPT: 92 }
+
+/** CAP_SYS_RESOURCE, without which the host's root has no more message queues than one guest may have. */
+function mayRaiseLimits(): boolean {
+  const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
+  return ((BigInt(`0x${capabilities ?? '0'}`) >> 24n) & 1n) === 1n
+}
+
+/** Root inside an unprivileged guest tries what costs the host or its neighbours. */
+describe('a hostile guest', function () {
+  this.timeout(120_000)
+  const lab = useLxcHost({ name: 'btest-hostile', prefix, subnet: '10.214.41', lxcfs: true })
+  const held: ChildProcess[] = []
+
+  before(async () => {
+    const state = `${lab.host.path}/kernel`
+    await recordKernelSettings(state, 'btesthx', `${state}.json`)
+    ensureHostLimits()
+  })
+  after(() =>
+    restoreKernelSettings(
+      `${lab.host.path}/kernel`,
+      createLogger({ name: 'test', level: 'error' }),
+      `${lab.host.path}/kernel.json`,
+    ),
+  )
+  afterEach(() => {
+    for (const child of held.splice(0)) child.kill('SIGKILL')
+  })
+
+  /** By its own first process: what lxc-attach starts has not all that its guest's processes have. */
+  const runsItself = (machine: Machine, ...command: string[]): { status: number | null; said: string } => {
+    const words = lab.attach(machine, 'systemd-run', '--pipe', '--wait', '--quiet', ...command)
+    const { status, stdout, stderr } = spawnSync('lxc-attach', words, { encoding: 'utf8' })
+    return { status, said: `${stdout}${stderr}`.trim() }
+  }
+  const runsPerl = (machine: Machine, code: string): string => {
+    writeFileSync(`${machine.volume}/root/attack`, code)
+    return runsItself(machine, 'perl', '/root/attack').said
+  }
+  const tries = (machine: Machine, code: string): string => {
+    const result = spawnSync('lxc-attach', lab.attach(machine, 'perl', '-e', code), { encoding: 'utf8' })
+    return `${result.stdout}${result.stderr}`.trim()
+  }
+  /** What it came to, which it holds until the test ends. */
+  const holds = async (machine: Machine, code: string): Promise<number> => {
+    const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${code}`))
+    held.push(child)
+    const [said] = (await once(child.stdout, 'data')) as [Buffer]
+    return Number(said.toString())
+  }
+
+  it('makes no more groups than the kernel bounds', async () => {
+    const machine = await lab.started()
+    const words = tries(machine, attacks.groups).split(' ')
+    const made = new Map(words.flatMap((word, at) => (at % 2 === 0 ? [[word, Number(words[at + 1])]] : [])))
+    const { version, unified } = readCgroupLayout()
+    expect(made.get('unified'), words.join(' ')).to.be.within(1, subgroups.most)
+    made.delete('unified')
+    if (version === 1)
+      expect([...made.keys()]).to.include.members(['memory', 'pids', 'devices', 'name=systemd'])
+    expect([...made.values()].filter(Boolean), words.join(' ')).to.deep.equal([])
+    const bound = readFileSync(
+      `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`,
+      'utf8',
+    )
+    expect(Number(bound)).to.equal(subgroups.most)
+  })
+
+  it('opens sockets of the families that servers use, by whatever call', async () => {
+    const machine = await lab.started()
+    await lab.booted(machine)
+    expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
+    const opened = (family: number): number | null => {
+      const path = `${machine.volume}/root/socket-${family}`
+      writeFileSync(path, attacks.socketProgram(family), { mode: 0o755 })
+      return runsItself(machine, `/root/socket-${family}`).status
+    }
+    const [unix, vsock] = [1, 40]
+    expect(opened(unix), 'the direct call, of a family that is open').to.equal(1)
+    expect(opened(vsock)).to.equal(0)
+  })
+
+  it('makes no rings of packets, which nobody is charged for', async () => {
+    const machine = await lab.started()
+    await lab.booted(machine)
+    expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
+  })
+
+  it('has no keyrings, which no namespace keeps apart', async () => {
+    const machine = await lab.started()
+    await lab.booted(machine)
+    const code = 'my @text = ("user", "x", "y"); syscall(248, @text, 1, -3); print $! + 0'
+    expect(runsPerl(machine, code)).to.equal(`${errno.ENOSYS}`)
+  })
+
+  it('has network namespaces for all its users together, and its neighbour as many', async () => {
+    const [machine, neighbour] = [await lab.started(), await lab.started()]
+    const most = namespaceBounds.counts.max_net_namespaces ?? 0
+    expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
+    tries(machine, `open my $f, '>', '/proc/sys/user/max_net_namespaces'; print $f 100000`)
+    expect(await holds(machine, attacks.namespaces(newNet)), 'having raised its own limit').to.be.within(
+      0,
+      most,
+    )
+    expect(await holds(neighbour, attacks.namespaces(newNet))).to.be.at.least(most / 2)
+  })
+
+  for (const [what, code, least] of [
+    ['asynchronous I/O', attacks.aio, 1_000_000],
+    ['message queues', attacks.messageQueues, 50],
+    ['queued signals', attacks.pendingSignals, 10_000],
+    ['inotify instances', attacks.inotify, 1000],
+  ] as const)
+    it(`takes ${what} from nobody`, async function () {
+      if (what === 'message queues' && !mayRaiseLimits()) this.skip()
+      const [machine, neighbour] = [await lab.started(), await lab.started()]
+      const taken = await holds(machine, code)
+      expect(taken).to.be.at.least(least)
+      expect(await holds(neighbour, code), `beside ${taken}`).to.be.at.least(least)
+    })
+
+  it('sees no command line of the host, and runs on after a reboot within the same bounds', async () => {
+    const machine = await lab.started()
+    expect(lab.host.inside(machine, 'cat', '/proc/cmdline')).to.equal('')
+    const { startTime } = await lab.observed(machine)
+    await lab.booted(machine)
+    spawnSync('lxc-attach', lab.attach(machine, 'systemctl', 'reboot'))
+    await waitFor(
+      async () => {
+        const now = (await lab.host.driver.observe()).find(({ uuid }) => uuid === machine.uuid)
+        return now?.state === 'running' && now.startTime !== startTime
+      },
+      { timeoutMs: 30_000, what: 'the reboot' },
+    )
+    const most = namespaceBounds.counts.max_net_namespaces ?? 0
+    expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
+    expect(tries(machine, attacks.groups))
+      .to.match(/unified [1-9]/)
+      .and.not.match(/(memory|pids) [1-9]/)
+  })
+})

@@ -1,0 +1,170 @@
+/*
+ * What root inside a guest tries, as perl code for its own perl. Each prints how far it came, and holds what it took
+ * until it is killed where `$hold` is set before it.
+ */
+
+const hold = `$| = 1; sub done { print "@_\\n"; sleep 600 if $hold }`
+
+/** As many groups as it can make in each hierarchy, mounted by itself: `memory 0 unified 509`. */
+export const groups = `${hold}
+my %made;
+mkdir '/mnt/groups';
+for my $kind (qw(memory pids devices blkio cpu cpuset freezer name=systemd unified)) {
+  my ($type, $options) = $kind eq 'unified' ? ('cgroup2', '') : ('cgroup', $kind =~ /=/ ? "-onone,$kind" : "-o$kind");
+  system("mount -t $type $options x /mnt/groups 2>/dev/null") == 0 or next;
+  $made{$kind} = 0;
+  mkdir "/mnt/groups/attack$_" and ++$made{$kind} or last for 1 .. 3000;
+  $hold or rmdir "/mnt/groups/attack$_" for 1 .. $made{$kind};
+  system('umount -l /mnt/groups');
+}
+done(%made);`
+
+/** Namespaces of a kind by many of its users: how many. */
+export const namespaces = (flag: number): string => `${hold}
+my ($made, @held) = (0);
+for my $user (0 .. 9) {
+  for (1 .. 100) {
+    pipe(my $r, my $w);
+    my $pid = fork // last;
+    if (!$pid) {
+      $) = $( = "$user $user"; $< = $user; $> = $user if $user;
+      my $ok = syscall(272, 0x10000000 | ${flag}) == 0;
+      syswrite $w, $ok ? 'y' : 'n';
+      sleep 600 if $ok;
+      exit;
+    }
+    close $w;
+    sysread $r, my $answer, 1;
+    push @held, $pid;
+    $answer eq 'y' and $made++ or last;
+  }
+}
+print "$made\\n";
+sleep 600 if $hold;
+kill 9, @held;`
+
+/** Asynchronous I/O contexts until there are none: how many events it has. */
+export const aio = `${hold}
+my $events = 0;
+my $context = pack('Q', 0);
+while (syscall(206, 65536, $context) == 0) { $events += 65536; $context = pack('Q', 0); last if $events >= 3_000_000 }
+done($events);`
+
+/** Packets' rings: the error of the first, or `held`. */
+export const packetRings = `${hold}
+socket(my $s, 17, 3, 0) or die "socket: $!";
+my $ring = pack('L4', 1 << 20, 8, 1 << 11, 8 << 9);
+done(map { setsockopt($s, 263, $_, $ring) ? 'held' : $! + 0 } 5, 13);`
+
+/** Numbers of the address families that it gets a socket of, of any type. */
+export const families = `${hold}
+done(grep { my $family = $_; grep { socket(my $s, $family, $_, 0) } 1, 2, 3 } 0 .. 63);`
+
+/** POSIX message queues by many users of its own: how many bytes. */
+export const messageQueues = `${hold}
+my ($made, @held) = (0);
+for my $user (0 .. 49) {
+  pipe(my $r, my $w);
+  my $pid = fork // last;
+  if (!$pid) {
+    $) = $( = "$user $user"; $< = $user; $> = $user if $user;
+    my $count = 0;
+    my $attributes = pack('q8', 0, 10, 8192, 0, 0, 0, 0, 0);
+    while ($count < 100) { my $name = "q$user-$count\\0"; last if syscall(240, $name, 0102, 0600, $attributes) < 0; $count++ }
+    print $w "$count\\n"; close $w;
+    sleep 600;
+    exit;
+  }
+  close $w;
+  $made += <$r>;
+  push @held, $pid;
+}
+print "$made\\n";
+sleep 600 if $hold;
+kill 9, @held;`
+
+/** Signals that are queued and never taken: how many. */
+export const pendingSignals = `${hold}
+my ($made, @held) = (0);
+for my $user (0 .. 9) {
+  pipe(my $r, my $w);
+  my $pid = fork // last;
+  if (!$pid) {
+    $) = $( = "$user $user"; $< = $user; $> = $user if $user;
+    my $count = 0;
+    my $timer = pack('Q', 0);
+    while ($count < 40_000) { last if syscall(222, 1, 0, $timer) < 0; $count++ }
+    print $w "$count\\n"; close $w;
+    sleep 600;
+    exit;
+  }
+  close $w;
+  $made += <$r>;
+  push @held, $pid;
+}
+print "$made\\n";
+sleep 600 if $hold;
+kill 9, @held;`
+
+/** inotify instances by some of its users: how many. */
+export const inotify = `${hold}
+my ($made, @held) = (0);
+for my $user (0 .. 9) {
+  pipe(my $r, my $w);
+  my $pid = fork // last;
+  if (!$pid) {
+    $) = $( = "$user $user"; $< = $user; $> = $user if $user;
+    my $count = 0;
+    $count++ while $count < 1000 && syscall(294, 0) >= 0;
+    print $w "$count\\n"; close $w;
+    sleep 600;
+    exit;
+  }
+  close $w;
+  $made += <$r>;
+  push @held, $pid;
+}
+print "$made\\n";
+sleep 600 if $hold;
+kill 9, @held;`
+
+/**
+ * A static 32-bit x86 program that opens a socket of a family by each of its two calls, and ends with 1 if the direct
+ * one went through, plus 2 for socketcall.
+ */
+export function socketProgram(family: number): Buffer {
+  const code = [
+    ...[0x31, 0xf6], // xor esi, esi
+    // socket(family, SOCK_STREAM, 0)
+    ...[0xb8, 0x67, 0x01, 0, 0, 0xbb, family, 0, 0, 0, 0xb9, 1, 0, 0, 0, 0x31, 0xd2, 0xcd, 0x80],
+    ...[0x85, 0xc0, 0x78, 0x03, 0x83, 0xc6, 0x01], // test eax, eax; js; add esi, 1
+    // socketcall(SYS_SOCKET, {family, SOCK_STREAM, 0})
+    ...[0x6a, 0, 0x6a, 1, 0x6a, family, 0x89, 0xe1, 0xbb, 1, 0, 0, 0, 0xb8, 0x66, 0, 0, 0, 0xcd, 0x80],
+    ...[0x85, 0xc0, 0x78, 0x03, 0x83, 0xc6, 0x02],
+    ...[0x89, 0xf3, 0xb8, 1, 0, 0, 0, 0xcd, 0x80], // exit(esi)
+  ]
+  const [base, header] = [0x08048000, 52 + 32]
+  const file = Buffer.alloc(header + code.length)
+  file.write('\x7fELF\x01\x01\x01', 'latin1')
+  const words = [0x00030002, 1, base + header, 52, 0, 0, 0x00200034, 1, 0]
+  words.forEach((word, at) => file.writeUInt32LE(word >>> 0, 16 + at * 4))
+  const segment = [1, 0, base, base, file.length, file.length, 5, 0x1000]
+  segment.forEach((word, at) => file.writeUInt32LE(word, 52 + at * 4))
+  file.set(code, header)
+  return file
+}
+
+/** All at once, again and again, until its guest ends, once there is a file `/root/go`. */
+export const everything = `
+select undef, undef, undef, 0.2 until -e '/root/go';
+sub forever { my ($work) = @_; fork and return; while (1) { $work->(); select undef, undef, undef, 0.05 } }
+sub attack { my ($code) = @_; forever(sub { my $pid = fork // return; if (!$pid) { open STDOUT, '>', '/dev/null'; eval $code; exit } waitpid $pid, 0 }) }
+attack($_) for @attacks;
+forever(sub { my @files; while (open my $f, '<', '/dev/zero') { push @files, $f; last if @files > 15_000 } });
+forever(sub { socket(my $s, 2, 2, 17) or return; for my $port (1 .. 20_000) { send $s, 'x', 0, pack('S n a4 x8', 2, $port, $gateway) } });
+forever(sub { my @sockets; for (1 .. 5000) { socket(my $s, 2, 1, 6) or last; push @sockets, $s } });
+forever(sub { system 'dd if=/dev/zero of=/root/synced bs=1M count=32 conv=fsync 2>/dev/null' });
+forever(sub { system 'dd if=/dev/zero of=/root/dirty bs=1M count=200 2>/dev/null' });
+forever(sub { my @text = ('user', 'x', 'y'); syscall(248, @text, 1, -3) for 1 .. 1000 });
+forever(sub { for (1 .. 1000) { my $pid = fork // last; if (!$pid) { sleep 2; exit } } 1 while waitpid(-1, 1) > 0 });
+sleep 100_000;`
