@@ -5,7 +5,13 @@ import { ensureFairDisk } from '../../agent/drivers/lxc/fair-disk.js'
 import { findDiskNumbers } from '../../agent/drivers/lxc/host-facts.js'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { createLogger } from '../../shared/logging.js'
-import { describeQuiet, killQuickly, startHostile, watchQuiet } from '../support/hostile-neighbours.js'
+import {
+  attack,
+  describeQuiet,
+  killQuickly,
+  startHostile,
+  watchQuiet,
+} from '../support/hostile-neighbours.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
@@ -40,6 +46,8 @@ describe('hostile guests beside a quiet one', function () {
     const alone = await watchQuiet(lab, quiet, seconds)
     const hostile = []
     for (let count = 0; count < guests; count++) hostile.push(await startHostile(lab))
+    for (const machine of hostile) await lab.booted(machine)
+    hostile.forEach(attack)
     for (const machine of hostile)
       await waitFor(
         async () => (await lab.host.driver.usage(machine, (await lab.observed(machine)).pid)).runnable > 5,

@@ -26,7 +26,7 @@ export interface Times {
 
 const newNet = 0x40000000
 
-/** A guest that does all of attacks.ts from its boot on. */
+/** A guest that does all of attacks.ts once it is {@link attack told} to. */
 export async function startHostile(lab: LxcLab): Promise<Machine> {
   const plain = lab.host.machine()
   const limits = { ...plain.limits, memoryBytes: 256 * 2 ** 20, swapBytes: 0 }
@@ -39,6 +39,10 @@ export async function startHostile(lab: LxcLab): Promise<Machine> {
   symlinkSync('../attack.service', `${wants}/attack.service`)
   await lab.host.driver.start(machine, new AbortController().signal)
   return machine
+}
+
+export function attack({ volume }: Machine): void {
+  writeFileSync(`${volume}/root/go`, '')
 }
 
 function programOf({ nic }: Machine): string {

@@ -19,17 +19,20 @@ export const ContainerPathSchema = Type.Object({
   id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
 })
 
-const UsageSchema = Type.Object({
-  cpu_usage_pct: Type.Number(),
-  cpu_usage_usec: Type.Integer(),
-  memory_usage_bytes: Type.Integer(),
-  disk_usage_bytes: Type.Integer(),
-  network_rx_bytes: Type.Integer(),
-  network_tx_bytes: Type.Integer(),
-  load1: Type.Number(),
-  load5: Type.Number(),
-  load15: Type.Number(),
-})
+const UsageSchema = Type.Object(
+  {
+    cpu_usage_pct: Type.Number(),
+    cpu_usage_usec: Type.Integer(),
+    memory_usage_bytes: Type.Integer(),
+    disk_usage_bytes: Type.Integer(),
+    network_rx_bytes: Type.Integer(),
+    network_tx_bytes: Type.Integer(),
+    load1: Type.Number(),
+    load5: Type.Number(),
+    load15: Type.Number(),
+  },
+  { title: 'ContainerUsage' },
+)
 
 const textFilter = Type.String({ maxLength: 64 })
 const filters = {
@@ -68,6 +71,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     bound: 'own',
     tag: 'Containers',
     query: ContainerListQuery,
+    sortable,
     data: Type.Array(CompactRowSchema),
     handle: ({ caller, query }: { caller: Principal; query: object }) => compactList(deps, caller, query),
   } as const
@@ -75,6 +79,8 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers',
+      name: 'listContainers',
+      sortable,
       scope: 'container:read',
       bound: 'own',
       tag: 'Containers',
@@ -83,11 +89,18 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       data: Type.Array(GuestRowSchema),
       handle: ({ caller, query }) => fullList(deps, caller, query),
     }),
-    route({ ...compact, method: 'GET', summary: 'Containers in short form' }),
-    route({ ...compact, method: 'POST', audit: false, summary: 'The same, for older clients' }),
+    route({ ...compact, method: 'GET', name: 'listContainerSummaries', summary: 'Containers in short form' }),
+    route({
+      ...compact,
+      method: 'POST',
+      name: 'listContainerSummariesByPost',
+      audit: false,
+      summary: 'The same, for older clients',
+    }),
     route({
       method: 'GET',
       path: '/containers/{id}',
+      name: 'getContainer',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',
@@ -99,6 +112,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers/{id}/usage',
+      name: 'getContainerUsage',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',

@@ -8,32 +8,38 @@ const statuses = ['pending', 'running', 'done', 'failed', 'canceled'] as const
 export type TaskStatusName = (typeof statuses)[number]
 export const TaskStatusSchema = oneOf(statuses)
 
-export const TaskRowSchema = Type.Object({
-  task_id: Type.String(),
-  id: Type.String(),
-  action: Type.String(),
-  type: Type.String(),
-  container_id: Type.Integer({ description: '0: not about a container.' }),
-  container_name: Type.String(),
-  host_id: Type.String(),
-  status: TaskStatusSchema,
-  progress: Type.Integer({ minimum: 0, maximum: 100 }),
-  stage: Type.String(),
-  error: Type.String(),
-  created_at: TimeSchema,
-  started_at: TimeSchema,
-  finished_at: TimeSchema,
-  user: Type.String(),
-})
+export const TaskRowSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    id: Type.String(),
+    action: Type.String(),
+    type: Type.String(),
+    container_id: Type.Integer({ description: '0: not about a container.' }),
+    container_name: Type.String(),
+    host_id: Type.String(),
+    status: TaskStatusSchema,
+    progress: Type.Integer({ minimum: 0, maximum: 100 }),
+    stage: Type.String(),
+    error: Type.String(),
+    created_at: TimeSchema,
+    started_at: TimeSchema,
+    finished_at: TimeSchema,
+    user: Type.String(),
+  },
+  { title: 'Task' },
+)
 export type TaskRow = Static<typeof TaskRowSchema>
 
 /** What answers to a queued action. */
-export const QueuedSchema = Type.Object({
-  task_id: Type.String(),
-  container_name: Type.String(),
-  status: TaskStatusSchema,
-  action: Type.String(),
-})
+export const QueuedSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    container_name: Type.String(),
+    status: TaskStatusSchema,
+    action: Type.String(),
+  },
+  { title: 'QueuedTask' },
+)
 
 const statusNames: Partial<Record<OperationStatus, TaskStatusName>> = {
   [OperationStatus.OPERATION_STATUS_PENDING]: 'pending',

@@ -10,6 +10,7 @@ import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
 import { visibleOperations } from '../guests/visible.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
+const sortable = ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'] as const
 const textFilter = Type.String({ maxLength: 64 })
 
 const TaskListQuery = listQuery({
@@ -26,6 +27,8 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks',
+      name: 'listTasks',
+      sortable,
       scope: 'task:read',
       bound: 'own',
       tag: 'Tasks',
@@ -37,7 +40,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
           visibleOperations(fleet.view, caller).map((operation) => taskRow(operation, time)),
           query,
           {
-            sortable: ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'],
+            sortable,
             filters: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
           },
         ),
@@ -45,6 +48,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks/{task_id}',
+      name: 'getTask',
       scope: 'task:read',
       bound: 'task',
       tag: 'Tasks',
@@ -56,13 +60,14 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'DELETE',
       path: '/tasks/{task_id}',
+      name: 'deleteTask',
       scope: 'task:delete',
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
       summary: 'Cancels a pending task, removes an ended one',
       params: TaskPathSchema,
-      errors: ['task_running'],
+      errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
     }),
   ]
