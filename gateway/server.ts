@@ -64,11 +64,8 @@ export async function startHttpServer(
     },
     callback,
   )
-<<<<<<< HEAD
   server.on('connection', (socket: Socket) => guard.watch(socket))
-=======
   server.on('checkExpectation', callback)
->>>>>>> h-clients
   server.on('clientError', refuseMalformed)
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo

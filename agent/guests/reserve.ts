@@ -1,9 +1,4 @@
-<<<<<<< HEAD
-import { BerthError, invalidField } from '../../shared/errors.js'
-=======
-import { randomInt } from 'node:crypto'
 import { BerthError } from '../../shared/errors.js'
->>>>>>> h-clients
 import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
@@ -23,12 +18,7 @@ export function reserveGuest(
   order: CreateRequest,
   listening: ReadonlySet<string>,
 ): void {
-<<<<<<< HEAD
-  if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
-    throw invalidField('expires_at', 'expires_at: has passed')
   const { virtualization, templateId, limits, start, ...kept } = order
-=======
->>>>>>> h-clients
   context.store.insert({
     ...kept, // what the guest's document has of it; the store leaves the rest
     spec: { virtualization, templateId, limits },
