@@ -254,7 +254,7 @@ describe('idempotency store', () => {
          const instance = new GatewayInstance(store)
          instance.start()
          const idempotency = new IdempotencyStore(store, instance, Buffer.alloc(32, 7))
-         const begun = await idempotency.begin({ caller: { keyId: 1 } as never, key: 'k', fingerprint: 'f' })
+         const begun = await idempotency.begin({ caller: { ref: 'key:1' } as never, key: 'k', fingerprint: 'f' })
          process.stdout.write('claim' in begun ? begun.claim.operationId : 'replay')
        }`,
     )
