@@ -77,7 +77,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
   const pages = createGuestPages(view, time)
   return [
     ...overviewRoutes({ view, time }),
-    ...containerRoutes({ fleet, time, pages }),
+    ...containerRoutes({ fleet, pages }),
     ...containerWriteRoutes({ fleet, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),

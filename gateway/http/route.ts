@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Static, TSchema } from 'typebox'
 import type { Principal } from '../access/principal.js'
 import type { GuestView, OperationView } from '../fleet/contract.js'
+import type { ReplyBody } from './reply-body.js'
 
 /**
  * What a caller that is bound to some guests may do on a route:
@@ -47,7 +48,7 @@ export interface Answer<Data> {
   data?: Data
   headers?: Record<string, string>
   /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
-  prepared?: { body: Buffer | string; etag: string }
+  prepared?: { body: ReplyBody; etag: string }
 }
 
 /**

@@ -11,6 +11,7 @@ import type {
   StoredAnswer,
 } from '../access/contract.js'
 import type { Reply } from './reply.js'
+import { bodyText } from './reply-body.js'
 
 /** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
 export interface Write {
@@ -109,7 +110,7 @@ const unsettled: readonly number[] = [404, 409, 412, 429]
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
   if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
   const { status, headers } = reply
-  return idempotency.finish(claim, { status, headers, body: reply.body.toString() })
+  return idempotency.finish(claim, { status, headers, body: bodyText(reply.body) })
 }
 
 function replayOf(answer: StoredAnswer): Reply {

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
 
 const maxBodyBytes = 4096
 
@@ -154,6 +155,21 @@ describe('the HTTP protocol', () => {
       const reply = await gateway.request('POST', '/containers', options)
       expect([reply.status, reply.body.code]).to.deep.equal([status, code])
     })
+
+  it('bounds the connections of one source on which nothing comes', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
+    for (const socket of sockets) socket.on('error', () => undefined)
+    const open = () => sockets.filter(({ readyState }) => readyState === 'open').length
+    try {
+      await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+      await waitFor(() => open() <= 256, { timeoutMs: 5000, what: 'the oldest have ended' })
+      expect((await gateway.request('GET', '/containers')).status).to.equal(200)
+      expect(open()).to.be.greaterThan(200)
+    } finally {
+      for (const socket of sockets) socket.destroy()
+    }
+  })
 
   describe('answers 413 to 50 MB', () => {
     const bytes = 50_000_000

@@ -52,6 +52,11 @@ export class GatewayProcess {
     return new GatewayProcess(directory, port, readFileSync(keyFile, 'utf8').trim())
   }
 
+  /** Of the running process. */
+  get pid(): number {
+    return this.#child!.pid!
+  }
+
   start(): void {
     const log = openSync(join(this.directory, 'gateway.log'), 'a')
     const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]

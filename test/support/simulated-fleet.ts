@@ -24,6 +24,10 @@ import type {
   OperationView,
   TemplateView,
 } from '../../gateway/fleet/contract.js'
+import { countGuests } from '../../gateway/fleet/guest-status.js'
+import { GuestBlocks } from '../../gateway/fleet/lists/guest-blocks.js'
+import { GuestTable } from '../../gateway/fleet/lists/guest-table.js'
+import { OperationTable } from '../../gateway/fleet/lists/operation-table.js'
 import { refuseBlocked, SimulatedSettings, type SimulatedGuests } from './simulated-settings.js'
 
 const capacity = { cpuCores: 8, ramTotalMb: 32_768, diskTotalGb: 500 }
@@ -294,16 +298,43 @@ function notSimulated(): Promise<never> {
 }
 
 function viewOf(fleet: SimulatedFleet): FleetView {
+  const operationTable = (): OperationTable => {
+    const table = new OperationTable()
+    for (const one of fleet.operations()) table.set(one.operation.id, one)
+    return table
+  }
   return {
     get guestsVersion() {
       return fleet.guestsVersion
     },
     guests: () => fleet.guests(),
+    guestsOf: (hostId) => [...fleet.guests()].filter((guest) => guest.hostId === hostId),
+    get guestTable() {
+      const table = new GuestTable()
+      for (const guest of fleet.guests()) table.set(guest.guest.uuid, guest)
+      return table
+    },
+    get guestBlocks() {
+      const blocks = new GuestBlocks()
+      for (const guest of fleet.guests()) blocks.set(guest)
+      return blocks.inOrder()
+    },
+    countGuests: (hostId) =>
+      countGuests([...fleet.guests()].filter((guest) => (hostId ?? guest.hostId) === guest.hostId)),
     findGuest: (ref) => fleet.findGuest(ref),
+    findGuestByName: (name) => [...fleet.guests()].find(({ guest }) => guest.name === name),
     operations: () => fleet.operations(),
+    get operationTable() {
+      return operationTable()
+    },
+    operationsOf: (uuids) => operationTable().ofGuests(uuids),
     findOperation: (id) => fleet.findListedOperation(id),
     templates: () => fleet.templates(),
     hosts: () => fleet.hostViews(),
+    countHosts: () => ({
+      total: fleet.hostViews().length,
+      online: fleet.hostViews().filter(({ state }) => state === 'online').length,
+    }),
     findHost: (id) => fleet.findHost(id),
   }
 }

@@ -4,12 +4,14 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
 import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
-import { GuestStatusSchema, statusOf } from './guest-row.js'
+import { statusOf } from '../../fleet/guest-status.js'
+import { operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { GuestStatusSchema } from './guest-row.js'
 import { getNamedHost } from '../hosts/host-choice.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { planCreate } from './plan-create.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
-import { QueuedSchema, taskStatusOf } from '../tasks/task-row.js'
+import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
 
 const CreatedSchema = Type.Object(
@@ -151,7 +153,7 @@ async function queueAction(
 
 /** A task that an agent has begun at once was queued all the same. */
 function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
-  const status = taskStatusOf(operation)
+  const status = operationStatusOf(operation)
   return status === 'running' ? 'pending' : status
 }
 

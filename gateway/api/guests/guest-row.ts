@@ -2,7 +2,6 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import {
   GuestLimits,
-  GuestStatus,
   TrafficAction,
   TrafficLimit,
   TrafficMode,
@@ -10,26 +9,14 @@ import {
   type PortMapping,
 } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
+import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
 
 /** What stands in for a password that exists. */
 const maskedPassword = '********'
 
-const statuses = [
-  'creating',
-  'starting',
-  'running',
-  'stopping',
-  'stopped',
-  'restarting',
-  'deleting',
-  'error',
-  'unknown',
-] as const
-
-export type GuestStatusName = (typeof statuses)[number]
-
-export const GuestStatusSchema = oneOf(statuses, '`unknown`: its host is away.')
+export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is away.')
+export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
 
 export const PortMappingSchema = Type.Object(
@@ -100,22 +87,6 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
   title: 'ContainerSummary',
 })
 export type CompactRow = Static<typeof CompactRowSchema>
-
-const statusNames: Partial<Record<GuestStatus, GuestStatusName>> = {
-  [GuestStatus.GUEST_STATUS_CREATING]: 'creating',
-  [GuestStatus.GUEST_STATUS_STARTING]: 'starting',
-  [GuestStatus.GUEST_STATUS_RUNNING]: 'running',
-  [GuestStatus.GUEST_STATUS_STOPPING]: 'stopping',
-  [GuestStatus.GUEST_STATUS_STOPPED]: 'stopped',
-  [GuestStatus.GUEST_STATUS_RESTARTING]: 'restarting',
-  [GuestStatus.GUEST_STATUS_DELETING]: 'deleting',
-  [GuestStatus.GUEST_STATUS_ERROR]: 'error',
-}
-
-/** A host that is away leaves its guests' state unknown, whatever it was last. */
-export function statusOf(view: GuestView): GuestStatusName {
-  return (view.online ? statusNames[view.guest.status] : undefined) ?? 'unknown'
-}
 
 export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
   const { guest } = view

@@ -2,14 +2,14 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { notFound } from '../../../shared/errors.js'
-import { guestsOf, type Principal } from '../../access/principal.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/settings.js'
-import { visibleWarnings } from '../guests/visible.js'
+import { boundGuests, countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -95,10 +95,8 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
       data: Type.Array(HostRowSchema),
       handle: ({ caller, query }) => {
-        const guests = countGuests(view, caller)
-        const rows = view
-          .hosts()
-          .map((host) => hostRow(host, { caller, containers: guests.get(host.id) ?? 0, time }))
+        const countOf = containerCounter(view, caller)
+        const rows = view.hosts().map((host) => hostRow(host, { caller, containers: countOf(host.id), time }))
         return listAnswer(rows, query, {
           sortable,
           filters: ['status', 'name'],
@@ -239,14 +237,14 @@ function getRow(
 ): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
-  return hostRow(host, { caller, containers: countGuests(view, caller).get(hostId) ?? 0, time })
+  return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
 }
 
-/** Containers by host, as far as the caller may know of them. */
-function countGuests(view: FleetView, caller: Principal): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const { hostId } of guestsOf(caller, view)) counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
-  return counts
+/** Containers of a host, as far as the caller may know of them. */
+function containerCounter(view: FleetView, caller: Principal): (hostId: string) => number {
+  if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
+  const own = boundGuests(view, caller)
+  return (hostId) => own.filter((guest) => guest.hostId === hostId).length
 }
 
 function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) {

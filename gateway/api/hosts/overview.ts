@@ -5,10 +5,9 @@ import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Principal } from '../../access/principal.js'
 import type { FleetView, HostView } from '../../fleet/contract.js'
 import { HostQuerySchema, chooseHost, getNamedHost } from './host-choice.js'
-import { statusOf } from '../guests/guest-row.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { visibleGuests, visibleWarnings } from '../guests/visible.js'
+import { countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 
@@ -105,19 +104,20 @@ function dashboard(
   caller: Principal,
   hostId: string | undefined,
 ): Static<typeof DashboardSchema> {
-  const hosts = hostId === undefined ? view.hosts() : [getNamedHost(view, hostId)]
-  const guests = visibleGuests(view, caller).filter(
-    (guest) => hostId === undefined || guest.hostId === hostId,
-  )
-  const countOf = (status: string): number => guests.filter((guest) => statusOf(guest) === status).length
+  const hosts = hostId === undefined ? view.countHosts() : countOne(getNamedHost(view, hostId))
+  const { total, byStatus } = countVisible(view, caller, hostId)
   return {
-    running: countOf('running'),
-    stopped: countOf('stopped'),
-    total_containers: guests.length,
-    unknown: countOf('unknown'),
-    hosts: hosts.length,
-    hosts_online: hosts.filter((host) => host.state === 'online').length,
+    running: byStatus.get('running') ?? 0,
+    stopped: byStatus.get('stopped') ?? 0,
+    total_containers: total,
+    unknown: byStatus.get('unknown') ?? 0,
+    hosts: hosts.total,
+    hosts_online: hosts.online,
   }
+}
+
+function countOne({ state }: HostView) {
+  return { total: 1, online: state === 'online' ? 1 : 0 }
 }
 
 /** @throws {BerthError} `host_offline` for a host that never reported */

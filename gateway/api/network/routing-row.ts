@@ -8,7 +8,8 @@ import type {
   PortRange,
 } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { GuestView } from '../../fleet/contract.js'
-import { GuestStatusSchema, portMappingRow, PortMappingSchema, statusOf } from '../guests/guest-row.js'
+import { statusOf } from '../../fleet/guest-status.js'
+import { GuestStatusSchema, portMappingRow, PortMappingSchema } from '../guests/guest-row.js'
 
 const amount = (description: string) => Type.String({ description })
 

@@ -12,7 +12,7 @@ import { route, type Route } from '../../http/route.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
 import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../guests/setting-schemas.js'
 import { nothingToChange } from '../guests/settings.js'
-import { visibleGuests } from '../guests/visible.js'
+import { visibleGuestsOf } from '../guests/visible.js'
 
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
@@ -92,7 +92,7 @@ function readRoute(fleet: Fleet): Route {
 }
 
 function scopeOf({ view }: Fleet, caller: Principal, hostId: string) {
-  const own = visibleGuests(view, caller).filter((found) => found.hostId === hostId)
+  const own = visibleGuestsOf(view, caller, hostId)
   return { hostId, guests: new Map(own.map((found) => [found.guest.uuid, found])), all: !isBound(caller) }
 }
 
