@@ -20,6 +20,7 @@ import { createWatchService } from '../rpc/watch-service.js'
 import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
+import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
 import { readCapacity } from '../storage/pool.js'
 import { Closers } from './closers.js'
@@ -83,8 +84,9 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { engine, images, policy, reconciler } = domain
+  const { context, engine, images, policy, reconciler } = domain
   await images.sweep()
+  await thawGuests(context)
   await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()

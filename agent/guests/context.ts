@@ -68,7 +68,7 @@ export interface GuestContext {
   readonly deviceOf: (id: number) => string
   readonly sealLogin: (uuid: string, login: Login) => string
   /** Empty where there is none. */
-  readonly openLogin: (record: GuestRecord) => Login
+  readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
   /** Tells equal secrets apart from others without keeping them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number

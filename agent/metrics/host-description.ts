@@ -1,6 +1,7 @@
 import { availableParallelism, hostname, release, totalmem } from 'node:os'
-import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
-import type { DriversDescription } from '../drivers/drivers.js'
+import type { DriverCapabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import type { DriverDescription } from '../drivers/contract.js'
+import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
 import { readBootId } from '../host/proc.js'
 
 export interface DescriptionParts extends DriversDescription {
@@ -33,15 +34,7 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
       storage: 'btrfs',
       cgroupVersion: parts.cgroupVersion,
       lxcfs: parts.lxcfs,
-      drivers: [...parts.drivers].map(([kind, driver]) => ({
-        ...{ kind, available: driver.available, reason: driver.reason ?? '' },
-        ...driver.capabilities,
-        ...{
-          consoles: [...driver.capabilities.consoles],
-          liveResize: [...driver.capabilities.liveResize],
-          setPassword: [...driver.capabilities.setPassword],
-        },
-      })),
+      drivers: [...parts.drivers].map(describeDriver),
     },
     capacity: {
       cpuCores: availableParallelism(),
@@ -50,5 +43,19 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
       natPortsTotal: parts.natPortsTotal,
       ipv4Total: parts.ipv4Total,
     },
+  }
+}
+
+function describeDriver([kind, { available, reason = '', capabilities }]: [
+  DriverKind,
+  DriverDescription,
+]): DriverCapabilities {
+  return {
+    ...{ kind, available, reason },
+    consoles: [...capabilities.consoles],
+    liveResize: [...capabilities.liveResize],
+    setPassword: [...capabilities.setPassword],
+    freeze: capabilities.freeze,
+    snapshotRunning: capabilities.snapshotRunning,
   }
 }

@@ -61,7 +61,10 @@ export function sendReply(
 ): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
-  response.writeHead(reply.status, headerList(reply, about, bodiless))
+  const headers = headerList(reply, about, bodiless)
+  // What is still arriving may be more than is read away: no further request may follow it.
+  if (drained !== undefined) headers.push('Connection', 'close')
+  response.writeHead(reply.status, headers)
   // Node leaves the body out where the method is HEAD.
   if (bodiless) return void response.end()
   if (drained === undefined && !isPieces(reply.body)) return void response.end(reply.body)

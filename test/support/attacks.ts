@@ -153,3 +153,18 @@ export function socketProgram(family: number): Buffer {
   file.set(code, header)
   return file
 }
+
+/** All at once, again and again, until its guest ends, once there is a file `/root/go`. */
+export const everything = `
+select undef, undef, undef, 0.2 until -e '/root/go';
+sub forever { my ($work) = @_; fork and return; while (1) { $work->(); select undef, undef, undef, 0.05 } }
+sub attack { my ($code) = @_; forever(sub { my $pid = fork // return; if (!$pid) { open STDOUT, '>', '/dev/null'; eval $code; exit } waitpid $pid, 0 }) }
+attack($_) for @attacks;
+forever(sub { my @files; while (open my $f, '<', '/dev/zero') { push @files, $f; last if @files > 15_000 } });
+forever(sub { socket(my $s, 2, 2, 17) or return; for my $port (1 .. 20_000) { send $s, 'x', 0, pack('S n a4 x8', 2, $port, $gateway) } });
+forever(sub { my @sockets; for (1 .. 5000) { socket(my $s, 2, 1, 6) or last; push @sockets, $s } });
+forever(sub { system 'dd if=/dev/zero of=/root/synced bs=1M count=32 conv=fsync 2>/dev/null' });
+forever(sub { system 'dd if=/dev/zero of=/root/dirty bs=1M count=200 2>/dev/null' });
+forever(sub { my @text = ('user', 'x', 'y'); syscall(248, @text, 1, -3) for 1 .. 1000 });
+forever(sub { for (1 .. 1000) { my $pid = fork // last; if (!$pid) { sleep 2; exit } } 1 while waitpid(-1, 1) > 0 });
+sleep 100_000;`

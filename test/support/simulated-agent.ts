@@ -155,8 +155,8 @@ export class SimulatedAgent {
       await this.options.onCreate?.(order.value)
       return this.#create(request, order.value)
     }
-    if (!order) throw new Error('no order')
-    return this.#act(order.$case, { ...request, uuid: order.value.uuid })
+    if (!order || !Object.hasOwn(effects, order.$case)) throw new Error('an order that is not simulated')
+    return this.#act(order.$case as keyof typeof effects, { ...request, uuid: order.value.uuid })
   }
 
   #create(request: SubmitOperationRequest, order: CreateOrder): SubmitOperationResponse {

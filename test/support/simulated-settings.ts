@@ -4,7 +4,7 @@ import { checkCapacity, checkCapacityChange, type ProcessorsAndMemory } from '..
 import { checkLimits } from '../../agent/guests/limits.js'
 import { checkHostIp, openChoice, reserveMappings, type HostAddresses } from '../../agent/guests/mappings.js'
 import { parseTime } from '../../agent/guests/settings/parse.js'
-import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import { limits as ranges } from '../../shared/guest-rules.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { checkTrafficLimit, networkLimits } from '../../shared/network-limits.js'
@@ -153,16 +153,16 @@ export class SimulatedSettings {
 
   /** What a new guest gets of what its order asks for. @throws {BerthError} as an agent */
   initial(spec: GuestSpec): Partial<Guest> {
-    if (spec.expiresAtMs !== 0 && spec.expiresAtMs <= Date.now())
-      throw invalidField('expires_at', 'expires_at: has passed')
     if (spec.limits) checkCapacity(checkLimits(spec.limits), this.capacity)
     const publicIpv4s = this.routing.allocateIpv4({ count: spec.ipv4Count, addresses: spec.publicIpv4s })
     const ipv6Addresses = this.routing.allocateIpv6({ count: spec.ipv6Count, addresses: spec.ipv6Addresses })
     const portMappings = this.#place(spec.portMappings, { uuid: '', ipv6Addresses })
     const ssh = portMappings.find(({ containerPort, protocol }) => containerPort === 22 && protocol === 'tcp')
     const { expiresAtMs, traffic } = spec
+    const isOver = expiresAtMs !== 0 && expiresAtMs <= Date.now()
+    const policy = isOver ? { policyBlocked: true, policyReason: 'expired' } : {}
     const addresses = { publicIpv4s, ipv6Addresses, ipv6: ipv6Addresses[0] ?? '' }
-    return { portMappings, sshPort: ssh?.hostPort ?? 0, ...addresses, expiresAtMs, traffic }
+    return { portMappings, sshPort: ssh?.hostPort ?? 0, ...addresses, expiresAtMs, traffic, ...policy }
   }
 
   /** As if the guest had sent and received. */

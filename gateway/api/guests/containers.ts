@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { CompactRowSchema, GuestRowSchema } from './guest-row.js'
-import { GuestListQuery, type GuestPages } from './guest-pages.js'
+import { GuestListQuery, guestSortable, type GuestPages } from './guest-pages.js'
 import type { Principal } from '../../access/principal.js'
 import { route, type Answer, type Route } from '../../http/route.js'
 
@@ -9,17 +9,20 @@ export const ContainerPathSchema = Type.Object({
   id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
 })
 
-const UsageSchema = Type.Object({
-  cpu_usage_pct: Type.Number(),
-  cpu_usage_usec: Type.Integer(),
-  memory_usage_bytes: Type.Integer(),
-  disk_usage_bytes: Type.Integer(),
-  network_rx_bytes: Type.Integer(),
-  network_tx_bytes: Type.Integer(),
-  load1: Type.Number(),
-  load5: Type.Number(),
-  load15: Type.Number(),
-})
+const UsageSchema = Type.Object(
+  {
+    cpu_usage_pct: Type.Number(),
+    cpu_usage_usec: Type.Integer(),
+    memory_usage_bytes: Type.Integer(),
+    disk_usage_bytes: Type.Integer(),
+    network_rx_bytes: Type.Integer(),
+    network_tx_bytes: Type.Integer(),
+    load1: Type.Number(),
+    load5: Type.Number(),
+    load15: Type.Number(),
+  },
+  { title: 'ContainerUsage' },
+)
 
 export interface ContainerDeps {
   readonly fleet: Fleet
@@ -34,6 +37,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     bound: 'own',
     tag: 'Containers',
     query: GuestListQuery,
+    sortable: guestSortable,
     data: Type.Array(CompactRowSchema),
     handle: ({ caller, query }: { caller: Principal; query: object }) =>
       deps.pages.compactList(caller, query),
@@ -42,6 +46,8 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers',
+      name: 'listContainers',
+      sortable: guestSortable,
       scope: 'container:read',
       bound: 'own',
       tag: 'Containers',
@@ -50,11 +56,18 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       data: Type.Array(GuestRowSchema),
       handle: ({ caller, query }) => deps.pages.fullList(caller, query),
     }),
-    route({ ...compact, method: 'GET', summary: 'Containers in short form' }),
-    route({ ...compact, method: 'POST', audit: false, summary: 'The same, for older clients' }),
+    route({ ...compact, method: 'GET', name: 'listContainerSummaries', summary: 'Containers in short form' }),
+    route({
+      ...compact,
+      method: 'POST',
+      name: 'listContainerSummariesByPost',
+      audit: false,
+      summary: 'The same, for older clients',
+    }),
     route({
       method: 'GET',
       path: '/containers/{id}',
+      name: 'getContainer',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',
@@ -66,6 +79,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers/{id}/usage',
+      name: 'getContainerUsage',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',

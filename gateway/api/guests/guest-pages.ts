@@ -20,8 +20,12 @@ export const GuestListQuery = listQuery({
   host_id: textFilter,
 })
 
+export const guestSortable = [
+  ...(['id', 'name', 'status', 'template', 'vcpu', 'ram_mb', 'disk_gb', 'created_at', 'host_id'] as const),
+]
+
 const options = {
-  sortable: ['id', 'name', 'status', 'template', 'vcpu', 'ram_mb', 'disk_gb', 'created_at', 'host_id'],
+  sortable: guestSortable,
   filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
 } as const
 

@@ -19,15 +19,18 @@ export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is aw
 export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
 
-export const PortMappingSchema = Type.Object({
-  container_port: Type.Integer(),
-  host_port: Type.Integer(),
-  protocol: oneOf(['tcp', 'udp']),
-  description: Type.String(),
-  host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
-  container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
-  host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
-})
+export const PortMappingSchema = Type.Object(
+  {
+    container_port: Type.Integer(),
+    host_port: Type.Integer(),
+    protocol: oneOf(['tcp', 'udp']),
+    description: Type.String(),
+    host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
+    container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+    host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+  },
+  { title: 'PortMapping' },
+)
 export type PortMappingRow = Static<typeof PortMappingSchema>
 
 export const TrafficModeSchema = oneOf(['total', 'split'])
@@ -38,46 +41,51 @@ const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
 const gbPerMonth = Type.Number({ description: 'GB per month, 0 = unlimited' })
 
 /** A container as the list and the detail show it. */
-export const GuestRowSchema = Type.Object({
-  id: Type.Integer(),
-  uuid: Type.String(),
-  name: Type.String(),
-  virtualization: VirtualizationSchema,
-  template: Type.String(),
-  vcpu: Type.Number(),
-  ram_mb: Type.Integer(),
-  disk_gb: Type.Integer(),
-  network_down_mbps: mbps,
-  network_up_mbps: mbps,
-  io_read_mbps: ioMbps,
-  io_write_mbps: ioMbps,
-  status: GuestStatusSchema,
-  status_reason: Type.String({ description: 'Why it is in `error`.' }),
-  ip: Type.String(),
-  ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
-  public_ipv4s: Type.Array(Type.String()),
-  ipv6_addresses: Type.Array(Type.String()),
-  ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
-  ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
-  port_mappings: Type.Array(PortMappingSchema),
-  policy_blocked: Type.Boolean(),
-  policy_reason: Type.String(),
-  created_at: TimeSchema,
-  expires_at: TimeSchema,
-  host_id: Type.String(),
-  traffic_mode: TrafficModeSchema,
-  monthly_traffic_gb: gbPerMonth,
-  traffic_in_gb: gbPerMonth,
-  traffic_out_gb: gbPerMonth,
-  traffic_action: TrafficActionSchema,
-  traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
-  traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
-  throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
-})
+export const GuestRowSchema = Type.Object(
+  {
+    id: Type.Integer(),
+    uuid: Type.String(),
+    name: Type.String(),
+    virtualization: VirtualizationSchema,
+    template: Type.String(),
+    vcpu: Type.Number(),
+    ram_mb: Type.Integer(),
+    disk_gb: Type.Integer(),
+    network_down_mbps: mbps,
+    network_up_mbps: mbps,
+    io_read_mbps: ioMbps,
+    io_write_mbps: ioMbps,
+    status: GuestStatusSchema,
+    status_reason: Type.String({ description: 'Why it is in `error`.' }),
+    ip: Type.String(),
+    ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+    public_ipv4s: Type.Array(Type.String()),
+    ipv6_addresses: Type.Array(Type.String()),
+    ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
+    ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
+    port_mappings: Type.Array(PortMappingSchema),
+    policy_blocked: Type.Boolean(),
+    policy_reason: Type.String(),
+    created_at: TimeSchema,
+    expires_at: TimeSchema,
+    host_id: Type.String(),
+    traffic_mode: TrafficModeSchema,
+    monthly_traffic_gb: gbPerMonth,
+    traffic_in_gb: gbPerMonth,
+    traffic_out_gb: gbPerMonth,
+    traffic_action: TrafficActionSchema,
+    traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
+    traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
+    throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
+  },
+  { title: 'Container' },
+)
 export type GuestRow = Static<typeof GuestRowSchema>
 
 /** `/containers/list`. */
-export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name', 'status', 'ip'])
+export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name', 'status', 'ip'], {
+  title: 'ContainerSummary',
+})
 export type CompactRow = Static<typeof CompactRowSchema>
 
 export function guestRow(view: GuestView, time: TimeFormat): GuestRow {

@@ -11,45 +11,55 @@ import { countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 
-const DashboardSchema = Type.Object({
-  running: count,
-  stopped: count,
-  total_containers: count,
-  unknown: Type.Integer({ minimum: 0, description: 'On hosts that are away.' }),
-  hosts: count,
-  hosts_online: count,
-})
+const DashboardSchema = Type.Object(
+  {
+    running: count,
+    stopped: count,
+    total_containers: count,
+    unknown: Type.Integer({ minimum: 0, description: 'On hosts that are away.' }),
+    hosts: count,
+    hosts_online: count,
+  },
+  { title: 'Dashboard' },
+)
 
-const HostInfoSchema = Type.Object({
-  host_id: Type.String(),
-  online: Type.Boolean(),
-  cpu: Type.Object({ cores: count, usage_pct: Type.Number() }),
-  ram: Type.Object({ total_mb: count, used_mb: count, free_mb: count }),
-  disk: Type.Object({ total_gb: count, used_gb: count, free_gb: count }),
-  network: Type.Object({
-    public_ipv4: Type.String(),
-    public_ipv4_interface: Type.String(),
-    public_ipv6: Type.String(),
-    public_ipv6_interface: Type.String(),
-  }),
-  load: Type.Object({ load1: Type.Number(), load5: Type.Number(), load15: Type.Number() }),
-})
+const HostInfoSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    online: Type.Boolean(),
+    cpu: Type.Object({ cores: count, usage_pct: Type.Number() }),
+    ram: Type.Object({ total_mb: count, used_mb: count, free_mb: count }),
+    disk: Type.Object({ total_gb: count, used_gb: count, free_gb: count }),
+    network: Type.Object({
+      public_ipv4: Type.String(),
+      public_ipv4_interface: Type.String(),
+      public_ipv6: Type.String(),
+      public_ipv6_interface: Type.String(),
+    }),
+    load: Type.Object({ load1: Type.Number(), load5: Type.Number(), load15: Type.Number() }),
+  },
+  { title: 'HostInfo' },
+)
 
-const HostReportSchema = Type.Object({
-  generated_at: TimeSchema,
-  host_id: Type.String(),
-  summary: Type.Object({ status: oneOf(['ok', 'warning', 'offline']), warnings: count }),
-  warnings: Type.Array(Type.String()),
-  host: Type.Object({ hostname: Type.String(), kernel: Type.String() }),
-  resources: Type.Object({ cpu_cores: count, ram_total_mb: count, disk_total_gb: count }),
-  network: Type.Object({ public_ipv4: Type.String(), public_ipv6: Type.String() }),
-})
+const HostReportSchema = Type.Object(
+  {
+    generated_at: TimeSchema,
+    host_id: Type.String(),
+    summary: Type.Object({ status: oneOf(['ok', 'warning', 'offline']), warnings: count }),
+    warnings: Type.Array(Type.String()),
+    host: Type.Object({ hostname: Type.String(), kernel: Type.String() }),
+    resources: Type.Object({ cpu_cores: count, ram_total_mb: count, disk_total_gb: count }),
+    network: Type.Object({ public_ipv4: Type.String(), public_ipv6: Type.String() }),
+  },
+  { title: 'HostReport' },
+)
 
 export function overviewRoutes({ view, time }: { view: FleetView; time: TimeFormat }): Route[] {
   return [
     route({
       method: 'GET',
       path: '/dashboard',
+      name: 'getDashboard',
       scope: 'dashboard:read',
       bound: 'own',
       tag: 'Overview',
@@ -61,6 +71,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/host-info',
+      name: 'getHostInfo',
       scope: 'host:read',
       bound: 'same',
       tag: 'Overview',
@@ -73,6 +84,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/host-report',
+      name: 'getHostReport',
       scope: 'host:read',
       bound: 'own',
       tag: 'Overview',

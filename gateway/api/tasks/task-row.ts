@@ -6,32 +6,38 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 
 export const TaskStatusSchema = oneOf(operationStatuses)
 
-export const TaskRowSchema = Type.Object({
-  task_id: Type.String(),
-  id: Type.String(),
-  action: Type.String(),
-  type: Type.String(),
-  container_id: Type.Integer({ description: '0: not about a container.' }),
-  container_name: Type.String(),
-  host_id: Type.String(),
-  status: TaskStatusSchema,
-  progress: Type.Integer({ minimum: 0, maximum: 100 }),
-  stage: Type.String(),
-  error: Type.String(),
-  created_at: TimeSchema,
-  started_at: TimeSchema,
-  finished_at: TimeSchema,
-  user: Type.String(),
-})
+export const TaskRowSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    id: Type.String(),
+    action: Type.String(),
+    type: Type.String(),
+    container_id: Type.Integer({ description: '0: not about a container.' }),
+    container_name: Type.String(),
+    host_id: Type.String(),
+    status: TaskStatusSchema,
+    progress: Type.Integer({ minimum: 0, maximum: 100 }),
+    stage: Type.String(),
+    error: Type.String(),
+    created_at: TimeSchema,
+    started_at: TimeSchema,
+    finished_at: TimeSchema,
+    user: Type.String(),
+  },
+  { title: 'Task' },
+)
 export type TaskRow = Static<typeof TaskRowSchema>
 
 /** What answers to a queued action. */
-export const QueuedSchema = Type.Object({
-  task_id: Type.String(),
-  container_name: Type.String(),
-  status: TaskStatusSchema,
-  action: Type.String(),
-})
+export const QueuedSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    container_name: Type.String(),
+    status: TaskStatusSchema,
+    action: Type.String(),
+  },
+  { title: 'QueuedTask' },
+)
 
 export function taskRow({ hostId, operation }: OperationView, time: TimeFormat): TaskRow {
   const guest = operation.subject?.kind === 'guest' ? operation.subject : undefined

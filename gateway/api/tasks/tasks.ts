@@ -13,6 +13,7 @@ import { listedOperations } from '../../../shared/operation-limits.js'
 import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
+const sortable = ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'] as const
 const textFilter = Type.String({ maxLength: 64 })
 
 const TaskListQuery = listQuery({
@@ -29,6 +30,8 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks',
+      name: 'listTasks',
+      sortable,
       scope: 'task:read',
       bound: 'own',
       tag: 'Tasks',
@@ -43,6 +46,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks/{task_id}',
+      name: 'getTask',
       scope: 'task:read',
       bound: 'task',
       tag: 'Tasks',
@@ -54,20 +58,21 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'DELETE',
       path: '/tasks/{task_id}',
+      name: 'deleteTask',
       scope: 'task:delete',
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
       summary: 'Cancels a pending task, removes an ended one',
       params: TaskPathSchema,
-      errors: ['task_running'],
+      errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
     }),
   ]
 }
 
 const listOptions = {
-  sortable: ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'],
+  sortable,
   filters: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
 } as const
 

@@ -1,0 +1,70 @@
+import { env } from 'node:process'
+import { expect } from 'chai'
+import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
+import { ensureFairDisk } from '../../agent/drivers/lxc/fair-disk.js'
+import { findDiskNumbers } from '../../agent/drivers/lxc/host-facts.js'
+import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
+import { createLogger } from '../../shared/logging.js'
+import {
+  attack,
+  describeQuiet,
+  killQuickly,
+  startHostile,
+  watchQuiet,
+} from '../support/hostile-neighbours.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+import { waitFor } from '../support/wait.js'
+
+/** HOSTILE_GUESTS=24 HOSTILE_SECONDS=30 are the figures of docs/security.md. */
+const guests = Number(env.HOSTILE_GUESTS ?? 3)
+const seconds = Number(env.HOSTILE_SECONDS ?? 5)
+
+describe('hostile guests beside a quiet one', function () {
+  this.timeout(600_000)
+  const lab = useLxcHost({
+    name: 'btest-hostiles',
+    prefix: 'bthn',
+    subnet: '10.214.42',
+    lxcfs: true,
+    poolGb: 16,
+  })
+  const kernel = (): [string, string] => [`${lab.host.path}/kernel`, `${lab.host.path}/kernel.json`]
+
+  before(async () => {
+    await recordKernelSettings(kernel()[0], 'btesthn', kernel()[1])
+    ensureHostLimits()
+    expect(ensureFairDisk(findDiskNumbers(`${lab.host.path}/pool`))).to.deep.equal([])
+  })
+  after(async () => {
+    const [state, file] = kernel()
+    await restoreKernelSettings(state, createLogger({ name: 'test', level: 'error' }), file)
+  })
+
+  it('leave it usable: it is reached, and keeps its files', async () => {
+    const quiet = await lab.started()
+    await lab.booted(quiet)
+    const alone = await watchQuiet(lab, quiet, seconds)
+    const hostile = []
+    for (let count = 0; count < guests; count++) hostile.push(await startHostile(lab))
+    for (const machine of hostile) await lab.booted(machine)
+    hostile.forEach(attack)
+    for (const machine of hostile)
+      await waitFor(
+        async () => (await lab.host.driver.usage(machine, (await lab.observed(machine)).pid)).runnable > 5,
+        {
+          timeoutMs: 240_000,
+          intervalMs: 200,
+          what: 'the attack to begin',
+        },
+      )
+    const beside = await watchQuiet(lab, quiet, seconds)
+    console.log(describeQuiet('alone', alone))
+    console.log(describeQuiet(`beside ${guests}`, beside))
+    await killQuickly(hostile, lab)
+    expect([beside.ssh.failed, beside.ping.failed]).to.deep.equal([0, 0])
+    expect(beside.fsync.count).to.be.above(0)
+    expect(alone.availableMib - beside.availableMib, 'MiB of the host').to.be.below(guests * 512 + 1024)
+    const another = await lab.started()
+    await lab.booted(another)
+  })
+})
