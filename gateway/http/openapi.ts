@@ -107,7 +107,7 @@ function responsesOf(route: Route): Json {
 }
 
 function successOf(route: Route): Json {
-  const schema = plain(envelopeSchema(route.data))
+  const schema = plain(envelopeSchema(route.data, route.more))
   return {
     description: route.summary,
     headers: refer(rateHeaders),
