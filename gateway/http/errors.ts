@@ -35,7 +35,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
-      ...['resource_exhausted', 'memory_in_use'],
+      ...['resource_exhausted', 'memory_in_use', 'guest_busy', 'guest_refused'],
     ].map((code) => [code, 409]),
   ),
   internal_error: 500,

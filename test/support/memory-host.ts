@@ -1,9 +1,10 @@
 import type { AgentConfig } from '../../agent/config.js'
-import type { Host, HostVolumes } from '../../agent/daemon/host.js'
+import type { Host } from '../../agent/daemon/host.js'
 import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
+import { MemoryVolumes } from './memory-volumes.js'
 
 const gib = 1024 ** 3
 
@@ -26,7 +27,7 @@ export interface MemoryHostOptions {
 export class MemoryHost {
   readonly faults: Faults = {}
   readonly driver = new MemoryDriver(this.faults)
-  readonly volumes = new Set<string>()
+  readonly volumes = new MemoryVolumes()
   readonly wire = new MemoryWire()
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -44,7 +45,7 @@ export class MemoryHost {
     const facts = factsOf(network.bridge)
     return {
       ...this.#size,
-      volumes: this.#openVolumes(),
+      volumes: this.volumes.open(this.faults),
       images: {
         has: async (id) => this.images.has(id),
         readSize: async () => 300_000_000,
@@ -65,24 +66,6 @@ export class MemoryHost {
       weaknesses: [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
-    }
-  }
-
-  #openVolumes(): HostVolumes {
-    return {
-      pathOf: (uuid) => `/nowhere/${uuid}`,
-      clone: async (uuid) => {
-        await this.faults.clone?.(uuid)
-        this.volumes.add(uuid)
-      },
-      remove: async (uuid) => {
-        await this.faults.remove?.(uuid)
-        this.volumes.delete(uuid)
-      },
-      list: async () => [...this.volumes],
-      usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),
-      sweep: async () => undefined,
-      ensureLimits: async () => [],
     }
   }
 }
