@@ -13,7 +13,7 @@ interface ResetInput {
 
 /** The journal has the new login once the guest has it. A key stays, and a guest that is blocked may. */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
-  const { store, sealLogin, openLogin } = context
+  const { sealLogin, openLogin } = context
   const passwordOf = (uuid: string, { login }: ResetInput): string =>
     openLogin({ uuid, login }).password ?? ''
   return {
@@ -22,17 +22,16 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       {
         name: 'password',
-        run: withGuest<ResetInput>(context, (record, { input }) =>
-          driverOf(context, record).setPassword(context.machineOf(record), passwordOf(record.uuid, input)),
-        ),
+        // The journal follows in the step: one that failed later would leave it with a login that does not hold.
+        run: withGuest<ResetInput>(context, async (record, { input }) => {
+          const { uuid } = record
+          const password = passwordOf(uuid, input)
+          await driverOf(context, record).setPassword(context.machineOf(record), password)
+          const login = sealLogin(uuid, { ...openLogin(record), password })
+          context.store.update(uuid, { login, hasPassword: true })
+        }),
       },
     ],
-    settle: ({ subject: { id }, input }, { status }) => {
-      const record = store.find(id)
-      if (status !== 'done' || !record) return
-      const login = { ...openLogin(record), password: passwordOf(id, input) }
-      store.update(id, { login: sealLogin(id, login), hasPassword: true })
-    },
     answer: ({ subject }, input) => ({ sshPassword: input ? passwordOf(subject.id, input) : '' }),
   }
 }
