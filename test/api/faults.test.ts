@@ -99,7 +99,7 @@ describe('HTTP under faults', function () {
   })
 
   it('keeps what went wrong inside to the log, with the request id', async () => {
-    gateway.fleet.agentFailure = new Error('secret path /var/lib/x') as BerthError
+    gateway.fleet.agentFailure = new Error('secret path /var/lib/x')
     const { status, text, headers } = await gateway.request('POST', '/containers/audited/start')
     gateway.fleet.agentFailure = undefined
     expect(status).to.equal(500)
