@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
+import { ConnectionGuard } from '../shared/connection-guard.js'
 
 export interface HttpTimeouts {
   /** A client that is slower than this is hung up on. */
@@ -20,6 +21,9 @@ const defaultTimeouts: HttpTimeouts = {
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }
+
+/** Connections on which no request has come yet; the headers' time is theirs, too. */
+const silent = { unproven: 2048, unprovenPerSource: 256 }
 
 export interface HttpServer {
   /** http://host:port */
@@ -42,7 +46,11 @@ export async function startHttpServer(
 ): Promise<HttpServer> {
   const handle = app.callback()
   // Koa handles its own failures; the promise never rejects.
-  const callback = (...[request, response]: Parameters<typeof handle>): void => void handle(request, response)
+  const callback = (...[request, response]: Parameters<typeof handle>): void => {
+    guard.trust(request.socket)
+    void handle(request, response)
+  }
+  const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
   const server = createServer(
     {
       headersTimeout: timeouts.headersMs,
@@ -51,9 +59,13 @@ export async function startHttpServer(
       connectionsCheckingInterval: timeouts.checkEveryMs,
       maxHeaderSize: 16_384,
       noDelay: true,
+      // The application refuses both itself, with an envelope and a request id.
+      requireHostHeader: false,
     },
     callback,
   )
+  server.on('connection', (socket: Socket) => guard.watch(socket))
+  server.on('checkExpectation', callback)
   server.on('clientError', refuseMalformed)
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo

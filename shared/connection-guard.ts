@@ -50,6 +50,7 @@ export class ConnectionGuard {
 
   /** Its peer has shown who it is: the connection may stay. */
   trust(peer: Peer): void {
+    if (this.unproven.size === 0) return
     const key = keyOf(peer)
     this.forget(key, this.unproven.get(key)?.socket)
   }

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
+import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
@@ -60,6 +61,7 @@ export interface GuestContext {
   /** Guests that the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network
+  readonly facts: HostFacts
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource
@@ -68,7 +70,7 @@ export interface GuestContext {
   readonly deviceOf: (id: number) => string
   readonly sealLogin: (uuid: string, login: Login) => string
   /** Empty where there is none. */
-  readonly openLogin: (record: GuestRecord) => Login
+  readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
   /** Tells equal secrets apart from others without keeping them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number

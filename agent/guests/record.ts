@@ -74,8 +74,31 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
   resetDay: 0,
 }
 
+/**
+ * What of a guest the journal keeps as one document beside its spec: no SQL asks for it. A new field is added here
+ * and to `documentDefaults`.
+ */
+export interface GuestDocument {
+  /** The login is a password rather than a key. */
+  hasPassword: boolean
+  firewall: Firewall
+  traffic: TrafficLimit
+  /** 0: never. */
+  expiresAtMs: number
+  policy: GuestPolicy
+}
+
+/** Of a guest that a version without the field made. */
+export const documentDefaults: Readonly<GuestDocument> = {
+  hasPassword: false,
+  firewall: openFirewall,
+  traffic: unlimitedTraffic,
+  expiresAtMs: 0,
+  policy: { expired: false, overQuota: false },
+}
+
 /** A guest as the journal knows it. */
-export interface GuestRecord {
+export interface GuestRecord extends GuestDocument {
   uuid: string
   /** Unique in the fleet, given by the gateway. */
   id: number
@@ -91,18 +114,11 @@ export interface GuestRecord {
   mac: string
   /** Sealed `Login`; null when there is none. */
   login: string | null
-  /** The login is a password rather than a key. */
-  hasPassword: boolean
   portMappings: PortMapping[]
   /** One-to-one; the guest's own traffic leaves with the first. */
   publicIpv4s: string[]
   /** In canonical form. */
   ipv6Addresses: string[]
-  firewall: Firewall
-  traffic: TrafficLimit
-  /** 0: never. */
-  expiresAtMs: number
-  policy: GuestPolicy
   createdAtMs: number
   revision: number
 }

@@ -1,8 +1,8 @@
-import { randomInt } from 'node:crypto'
-import { BerthError, invalidField } from '../../shared/errors.js'
+import { BerthError } from '../../shared/errors.js'
 import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
+import { makePassword } from './make-password.js'
 import { reserveMappings } from './mappings.js'
 import type { CreateRequest } from './parse-create.js'
 import { openFirewall, type GuestRecord } from './record.js'
@@ -11,24 +11,23 @@ import type { GuestInsert } from './store.js'
 /**
  * Journals a new guest with all it takes of the host's pools; in the transaction that submits its creation.
  * @param listening from `readListeningPorts`
- * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`
+ * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
 export function reserveGuest(
   context: GuestContext,
   order: CreateRequest,
   listening: ReadonlySet<string>,
 ): void {
-  if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
-    throw invalidField('expires_at', 'expires_at: has passed')
+  const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
-    ...{ uuid: order.uuid, id: order.id, name: order.name },
-    spec: { virtualization: order.virtualization, templateId: order.templateId, limits: order.limits },
+    ...kept, // what the guest's document has of it; the store leaves the rest
+    spec: { virtualization, templateId, limits },
     status: 'creating',
-    wanted: order.start ? 'running' : 'stopped',
+    wanted: start ? 'running' : 'stopped',
     userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
     ...sealLogin(context, order),
-    ...{ traffic: order.traffic, expiresAtMs: order.expiresAtMs, createdAtMs: context.now() },
+    createdAtMs: context.now(),
   })
 }
 
@@ -69,13 +68,4 @@ function loginOf(order: CreateRequest): Login {
     case 'key':
       return { publicKey: order.login.publicKey }
   }
-}
-
-/** 16 characters without look-alikes, about 92 bits, always with a letter and a digit. */
-function makePassword(): string {
-  const letters = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ'
-  const digits = '23456789'
-  const pick = (from: string): string => from.charAt(randomInt(from.length))
-  const password = Array.from({ length: 16 }, () => pick(letters + digits)).join('')
-  return /[a-z]/i.test(password) && /\d/.test(password) ? password : makePassword()
 }

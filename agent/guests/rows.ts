@@ -1,12 +1,10 @@
-import type { Firewall } from '../network/firewall/types.js'
 import {
-  openFirewall,
-  unlimitedTraffic,
+  documentDefaults,
+  type GuestDocument,
   type GuestRecord,
   type GuestSpec,
   type GuestStatus,
   type PortMapping,
-  type TrafficLimit,
 } from './record.js'
 
 /** Rows of the journal as SQLite gives them. */
@@ -14,6 +12,7 @@ export interface GuestRow {
   uuid: string
   id: number
   name: string
+  /** JSON of `StoredGuest`. */
   spec: string
   status: GuestStatus
   status_reason: string
@@ -22,14 +21,8 @@ export interface GuestRow {
   ipv4: string
   mac: string
   login: string | null
-  has_password: number
   created_at_ms: number
   revision: number
-  firewall: string | null
-  traffic: string | null
-  expires_at_ms: number
-  expired: number
-  over_quota: number
 }
 
 /**
@@ -48,28 +41,32 @@ export interface AddressRow {
   address: string
 }
 
+/** The document of a guest; fields that a version before did not know are not there. */
+export type StoredGuest = GuestSpec & Partial<GuestDocument>
+
 /** Columns of `guests` that change during a guest's life. */
-export type MutableColumns = Pick<
-  GuestRow,
-  | 'spec'
-  | 'status'
-  | 'status_reason'
-  | 'wanted'
-  | 'firewall'
-  | 'traffic'
-  | 'expires_at_ms'
-  | 'expired'
-  | 'over_quota'
->
+export type MutableColumns = Pick<GuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
+
+const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
+
+/** Of a record or an update: what of it is in the document. */
+export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument> {
+  return Object.fromEntries(
+    documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])),
+  )
+}
 
 export function recordOf(row: GuestRow, mappings: string, addresses: readonly AddressRow[]): GuestRecord {
   const addressesOf = (wanted: 4 | 6): string[] =>
     addresses.flatMap(({ family, address }) => (family === wanted ? [address] : []))
+  const { virtualization, templateId, limits, ...document } = JSON.parse(row.spec) as StoredGuest
   return {
+    ...documentDefaults,
+    ...document,
     uuid: row.uuid,
     id: row.id,
     name: row.name,
-    spec: JSON.parse(row.spec) as GuestSpec,
+    spec: { virtualization, templateId, limits },
     status: row.status,
     statusReason: row.status_reason,
     wanted: row.wanted,
@@ -77,14 +74,9 @@ export function recordOf(row: GuestRow, mappings: string, addresses: readonly Ad
     ipv4: row.ipv4,
     mac: row.mac,
     login: row.login,
-    hasPassword: row.has_password === 1,
     portMappings: parseMappings(mappings),
     publicIpv4s: addressesOf(4),
     ipv6Addresses: addressesOf(6),
-    firewall: row.firewall === null ? openFirewall : (JSON.parse(row.firewall) as Firewall),
-    traffic: row.traffic === null ? unlimitedTraffic : (JSON.parse(row.traffic) as TrafficLimit),
-    expiresAtMs: row.expires_at_ms,
-    policy: { expired: row.expired === 1, overQuota: row.over_quota === 1 },
     createdAtMs: row.created_at_ms,
     revision: row.revision,
   }

@@ -56,6 +56,13 @@ describe('guest store', () => {
     expect([store.find('u1'), store.list()]).to.deep.equal([undefined, []])
   })
 
+  it('takes another login, and tells nothing of one that is the same', () => {
+    store.update('u1', { login: 'sealed', hasPassword: true })
+    expect(store.get('u1')).to.include({ login: 'sealed', hasPassword: true, revision: 2 })
+    store.update('u1', { login: 'sealed', hasPassword: true })
+    expect(store.get('u1').revision).to.equal(2)
+  })
+
   it('keeps nothing of a transaction that failed, whose revision another change gets', () => {
     const refused = (): void =>
       changes.transaction(() => {

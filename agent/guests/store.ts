@@ -1,17 +1,22 @@
 import type { Statement } from 'better-sqlite3'
 import { conflict, notFound } from '../../shared/errors.js'
 import type { Changes } from '../state/changes.js'
-import type { GuestLimits, GuestRecord, GuestSpec, PortMapping } from './record.js'
-import { recordOf, selectMappings, type AddressRow, type GuestRow, type MutableColumns } from './rows.js'
+import type { GuestDocument, GuestLimits, GuestRecord, PortMapping } from './record.js'
+import {
+  documentOf,
+  recordOf,
+  selectMappings,
+  type AddressRow,
+  type GuestRow,
+  type MutableColumns,
+  type StoredGuest,
+} from './rows.js'
 
 export type GuestInsert = Omit<GuestRecord, 'revision' | 'statusReason' | 'policy'>
 
 /** What changes in a guest's life; limits are those of its spec. */
 export type GuestUpdate = Partial<
-  Pick<
-    GuestRecord,
-    'status' | 'statusReason' | 'wanted' | 'firewall' | 'traffic' | 'expiresAtMs' | 'policy'
-  > & { limits: GuestLimits }
+  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> & GuestDocument & { limits: GuestLimits }
 >
 
 const insertMapping = `INSERT INTO port_mappings
@@ -220,17 +225,13 @@ export class GuestStore {
       uuid: guest.uuid,
       id: guest.id,
       name: guest.name,
-      spec: JSON.stringify(guest.spec),
+      spec: JSON.stringify({ ...guest.spec, ...documentOf(guest) }),
       status: guest.status,
       wanted: guest.wanted,
       idmap_slot: guest.userIdSlot,
       ipv4: guest.ipv4,
       mac: guest.mac,
       login: guest.login,
-      has_password: Number(guest.hasPassword),
-      firewall: JSON.stringify(guest.firewall),
-      traffic: JSON.stringify(guest.traffic),
-      expires_at_ms: guest.expiresAtMs,
       created_at_ms: guest.createdAtMs,
       revision: this.changes.record('guest', guest.uuid),
     }
@@ -263,16 +264,15 @@ export class GuestStore {
 
 /** Columns of an update; the others stay. Equal values are equal texts: JSON keeps the order of keys. */
 function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> {
-  const { status, statusReason, wanted, limits, firewall, traffic, expiresAtMs, policy } = update
+  const { status, statusReason, wanted, login, limits } = update
+  const document = { ...(limits && { limits }), ...documentOf(update) }
+  const isChanged = Object.keys(document).length > 0
   return {
     ...(status !== undefined && { status }),
     ...(statusReason !== undefined && { status_reason: statusReason }),
     ...(wanted !== undefined && { wanted }),
-    ...(limits && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as GuestSpec), limits }) }),
-    ...(firewall && { firewall: JSON.stringify(firewall) }),
-    ...(traffic && { traffic: JSON.stringify(traffic) }),
-    ...(expiresAtMs !== undefined && { expires_at_ms: expiresAtMs }),
-    ...(policy && { expired: Number(policy.expired), over_quota: Number(policy.overQuota) }),
+    ...(login !== undefined && { login }),
+    ...(isChanged && { spec: JSON.stringify({ ...(JSON.parse(row.spec) as StoredGuest), ...document }) }),
   }
 }
 

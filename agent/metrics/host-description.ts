@@ -1,18 +1,20 @@
-import { availableParallelism, hostname, release, totalmem } from 'node:os'
-import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
-import type { DriversDescription } from '../drivers/drivers.js'
+import { hostname, release } from 'node:os'
+import type { DriverCapabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import type { DriverDescription } from '../drivers/contract.js'
+import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
 import { readBootId } from '../host/proc.js'
 
 export interface DescriptionParts extends DriversDescription {
   readonly version: string
   readonly timeZone: string
+  readonly cpuCores: number
+  readonly ramTotalMb: number
   readonly poolTotalBytes: number
   readonly natPortsTotal: number
   readonly ipv4Total: number
 }
 
-const mib = 1024 * 1024
-const gib = 1024 * mib
+const gib = 1024 ** 3
 
 /** What stays the same while the agent runs. The host's id may not: it can join anew. */
 export type FixedDescription = Omit<HostDescription, 'hostId'>
@@ -33,22 +35,28 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
       storage: 'btrfs',
       cgroupVersion: parts.cgroupVersion,
       lxcfs: parts.lxcfs,
-      drivers: [...parts.drivers].map(([kind, driver]) => ({
-        ...{ kind, available: driver.available, reason: driver.reason ?? '' },
-        ...driver.capabilities,
-        ...{
-          consoles: [...driver.capabilities.consoles],
-          liveResize: [...driver.capabilities.liveResize],
-          setPassword: [...driver.capabilities.setPassword],
-        },
-      })),
+      drivers: [...parts.drivers].map(describeDriver),
     },
     capacity: {
-      cpuCores: availableParallelism(),
-      ramTotalMb: Math.floor(totalmem() / mib),
+      cpuCores: parts.cpuCores,
+      ramTotalMb: parts.ramTotalMb,
       diskTotalGb: Math.floor(parts.poolTotalBytes / gib),
       natPortsTotal: parts.natPortsTotal,
       ipv4Total: parts.ipv4Total,
     },
+  }
+}
+
+function describeDriver([kind, { available, reason = '', capabilities }]: [
+  DriverKind,
+  DriverDescription,
+]): DriverCapabilities {
+  return {
+    ...{ kind, available, reason },
+    consoles: [...capabilities.consoles],
+    liveResize: [...capabilities.liveResize],
+    setPassword: [...capabilities.setPassword],
+    freeze: capabilities.freeze,
+    snapshotRunning: capabilities.snapshotRunning,
   }
 }

@@ -15,8 +15,11 @@ export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }
 export interface OperationKind<Name extends OrderName, Input> extends OperationDefinition<Input> {
   /** Checks what was sent. A promise where the host has to be read before anything is reserved. */
   accept(order: OrderOf<Name>, asked: Asked): Accepted<Input> | Promise<Accepted<Input>>
-  /** The same for a repeated order, whatever became of the operation. */
-  answer?(operation: OperationRecord): OrderAnswer
+  /**
+   * The same for a repeated order, whatever became of the operation.
+   * @param input undefined: the operation was removed since
+   */
+  answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer
 }
 
 /** A kind for each order there is. */
@@ -76,7 +79,9 @@ export class Orders {
    */
   async submit(order: Order): Promise<Submitted> {
     const operation = this.#place(order, await this.#accept(order, false))
-    return { operation, ...this.kinds[order.order.$case].answer?.(operation) }
+    const kind = this.kinds[order.order.$case] as OperationKind<OrderName, unknown>
+    if (!kind.answer) return { operation }
+    return { operation, ...kind.answer(operation, this.engine.store.findJournaled(operation.id)?.input) }
   }
 
   /**

@@ -57,33 +57,27 @@ const trafficAction = {
 const sshPort = 22
 
 export function encodeGuest(record: GuestRecord): Guest {
-  const { portMappings } = record
+  const { spec, portMappings } = record
   const policyReason = policyReasonOf(record)
   return {
-    id: record.id,
-    uuid: record.uuid,
-    name: record.name,
-    virtualization: virtualizationOf[record.spec.virtualization],
-    templateId: record.spec.templateId,
-    limits: record.spec.limits,
+    ...shownOf(record), // what has the same name and shape on the wire
+    virtualization: virtualizationOf[spec.virtualization],
+    templateId: spec.templateId,
+    limits: spec.limits,
     status: guestStatus[record.status],
-    statusReason: record.statusReason,
-    ipv4: record.ipv4,
     ipv6: record.ipv6Addresses[0] ?? '',
-    mac: record.mac,
     portMappings: portMappings.map(encodeMapping),
     sshPort: portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === sshPort)?.hostPort ?? 0,
-    hasPassword: record.hasPassword,
-    createdAtMs: record.createdAtMs,
-    expiresAtMs: record.expiresAtMs,
     policyBlocked: policyReason !== '',
     policyReason,
-    revision: record.revision,
-    publicIpv4s: record.publicIpv4s,
-    ipv6Addresses: record.ipv6Addresses,
     traffic: encodeTrafficLimit(record.traffic),
     throttled: isThrottled(record),
   }
+}
+
+/** Without what stays on the host: secrets first. */
+function shownOf({ login: _login, firewall: _firewall, ...shown }: GuestRecord) {
+  return shown
 }
 
 /** On the wire the end of a single port is 0. */

@@ -2,6 +2,8 @@ import { expect } from 'chai'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { documentDefaults, unlimitedTraffic } from '../guests/record.js'
+import { GuestStore } from '../guests/store.js'
 import { OperationStore } from '../operations/store.js'
 import { Changes } from './changes.js'
 import { openDatabase } from './database.js'
@@ -55,6 +57,36 @@ describe('journal database', () => {
     db.exec("DELETE FROM guests WHERE uuid = 'u1'")
     expect(db.prepare('SELECT * FROM port_mappings').all()).to.deep.equal([])
     db.close()
+  })
+
+  it('brings the guests of an older journal along, with what was columns', () => {
+    const old = openDatabase(path, { version: 8 })
+    const limits = { vcpuMilli: 500 }
+    const firewall = {
+      enabled: true,
+      defaultAction: 'DROP',
+      rules: [{ id: 'r', description: 'it\'s "mine"' }],
+    }
+    const traffic = { ...unlimitedTraffic, monthlyGb: 5 }
+    const add = old.prepare(
+      `INSERT INTO guests (uuid, id, name, spec, status, wanted, idmap_slot, ipv4, mac, created_at_ms, revision,
+         has_password, firewall, traffic, expires_at_ms, expired, over_quota)
+       VALUES (@uuid, @id, @uuid, @spec, 'running', 'running', @id, @uuid, @uuid, 5, 0,
+         @set, @firewall, @traffic, @expiresAtMs, 0, @set)`,
+    )
+    const spec = JSON.stringify({ virtualization: 'lxc', templateId: 'debian-12', limits })
+    const texts = { firewall: JSON.stringify(firewall), traffic: JSON.stringify(traffic) }
+    add.run({ id: 1, uuid: 'u1', spec, set: 1, expiresAtMs: 7, ...texts })
+    add.run({ id: 2, uuid: 'u2', spec, set: 0, expiresAtMs: 0, firewall: null, traffic: null })
+    old.close()
+    const store = new GuestStore(new Changes(openDatabase(path)))
+    const policy = { expired: false, overQuota: true }
+    expect(store.get('u1')).to.deep.include({ hasPassword: true, expiresAtMs: 7, policy, firewall, traffic })
+    expect(store.get('u1').spec).to.deep.equal({ virtualization: 'lxc', templateId: 'debian-12', limits })
+    expect(store.get('u2')).to.deep.include(documentDefaults)
+    store.update('u2', { traffic })
+    expect(store.get('u2')).to.deep.include({ ...documentDefaults, traffic })
+    store.changes.db.close()
   })
 
   it('brings the operations of an older journal along, those begun and those that were removed', () => {

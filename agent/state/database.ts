@@ -157,6 +157,23 @@ const migrations: readonly string[] = [
        'name', json_extract(record, '$.guestName'),
        'number', json_extract(record, '$.guestId')
      )), '$.guestUuid', '$.guestName', '$.guestId');`,
+  // What no SQL asks for is one document. What is not in it has its default, see guests/record.ts.
+  `UPDATE guests SET spec = json_set(spec,
+     '$.hasPassword', json(iif(has_password = 1, 'true', 'false')),
+     '$.expiresAtMs', expires_at_ms,
+     '$.policy', json_object(
+       'expired', json(iif(expired = 1, 'true', 'false')),
+       'overQuota', json(iif(over_quota = 1, 'true', 'false'))
+     ));
+   UPDATE guests SET spec = json_set(spec, '$.firewall', json(firewall)) WHERE firewall IS NOT NULL;
+   UPDATE guests SET spec = json_set(spec, '$.traffic', json(traffic)) WHERE traffic IS NOT NULL;
+   DROP INDEX guests_expiry;
+   ALTER TABLE guests DROP COLUMN has_password;
+   ALTER TABLE guests DROP COLUMN firewall;
+   ALTER TABLE guests DROP COLUMN traffic;
+   ALTER TABLE guests DROP COLUMN expires_at_ms;
+   ALTER TABLE guests DROP COLUMN expired;
+   ALTER TABLE guests DROP COLUMN over_quota;`,
 ]
 
 export type { Database } from 'better-sqlite3'

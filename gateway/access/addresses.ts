@@ -44,8 +44,7 @@ export function containsAddresses(outer: readonly string[], inner: readonly stri
 }
 
 /**
- * A list made ready for many look-ups. A list of each family: in one of both `::/0` holds every IPv4 address, and
- * `0.0.0.0/0` an IPv6 address that has one in it.
+ * A list made ready for many look-ups. It is one of each family: in one of both `::/0` would hold every IPv4 address.
  */
 export class AddressSet {
   private readonly lists = { ipv4: new BlockList(), ipv6: new BlockList() }

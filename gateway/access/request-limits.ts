@@ -40,7 +40,8 @@ export class RequestLimits {
     try {
       this.enter(caller)
     } catch (error) {
-      told.rate = this.state(caller)
+      const state = this.state(caller)
+      told.rate = state && { ...state, remaining: 0 }
       throw error
     }
     try {

@@ -24,6 +24,8 @@ import { routingRoutes } from './network/routing.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { templateRoutes } from './images/templates.js'
 import { trafficRoutes } from './network/traffic.js'
+import { tagTexts } from './tags.js'
+import { unsupportedRoutes } from './unsupported.js'
 
 export interface ApiOptions {
   readonly fleet: Fleet
@@ -50,7 +52,7 @@ export interface Api {
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log } = options
   const routes = allRoutes(options)
-  const document = buildOpenApi(routes, options.version)
+  const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
   const metrics = createMetrics(fleet.view, access.health)
   const isClosing = () => options.isClosing()
   const pages = [
@@ -75,7 +77,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
   const pages = createGuestPages(view, time)
   return [
     ...overviewRoutes({ view, time }),
-    ...containerRoutes({ fleet, time, pages }),
+    ...containerRoutes({ fleet, pages }),
     ...containerWriteRoutes({ fleet, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
@@ -88,5 +90,6 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
+    ...unsupportedRoutes(),
   ]
 }

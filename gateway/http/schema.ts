@@ -22,15 +22,20 @@ export function envelopeSchema(data: TSchema | undefined): TSchema {
 }
 
 /** The envelope of a failure. */
-export const ErrorSchema = Type.Object({
-  success: Type.Literal(false),
-  message: Type.String({ description: 'For people.' }),
-  code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
-  details: Type.Optional(
-    Type.Object({ field: Type.String({ description: 'The field, parameter or header that was refused.' }) }),
-  ),
-  request_id: Type.String(),
-})
+export const ErrorSchema = Type.Object(
+  {
+    success: Type.Literal(false),
+    message: Type.String({ description: 'For people.' }),
+    code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
+    details: Type.Optional(
+      Type.Object({
+        field: Type.String({ description: 'The field, parameter or header that was refused.' }),
+      }),
+    ),
+    request_id: Type.String(),
+  },
+  { title: 'Error' },
+)
 
 const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 

@@ -49,11 +49,11 @@ describe('Idempotency-Key over HTTP', () => {
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
     const key = await gateway.makeKey({ scopes: ['apikey:create'] })
-    expect((await post('a-2', { name: 'three', scopes: [] }, key)).status).to.equal(201)
+    expect((await post('a-2', { name: 'three', scopes: ['apikey:create'] }, key)).status).to.equal(201)
   })
 
   it('runs one of fifty at once', async () => {
-    const guest = gateway.fleet.addGuest({ name: 'fifty' })
+    const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
         gateway.request('POST', `/containers/${guest.name}/stop`, { headers: { 'idempotency-key': 'a-3' } }),
@@ -68,17 +68,28 @@ describe('Idempotency-Key over HTTP', () => {
     expect(operations).to.have.length(1)
   })
 
-  it('replays a refusal by the handler too', async () => {
+  it('keeps no 404 and no 409: the same key runs once what stood in the way is gone', async () => {
     const missing = () =>
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
     expect(first.status).to.equal(404)
-    gateway.fleet.addGuest({ name: 'none-such' })
-    expect((await missing()).text).to.equal(first.text)
+    await gateway.fleet.addGuest({ name: 'none-such' })
+    expect((await missing()).status).to.equal(202)
+    const one = await gateway.fleet.addGuest({ name: 'one', portMappings: [] })
+    const other = await gateway.fleet.addGuest({ name: 'other', portMappings: [] })
+    const map = (id = 0, headers = {}) =>
+      gateway.request('POST', `/containers/${id}/port-mappings`, {
+        ...{ headers, body: { container_port: 80, host_port: 26_500 } },
+      })
+    await map(one?.id)
+    const again = { 'idempotency-key': 'a-409' }
+    expect((await map(other?.id, again)).body.code).to.equal('port_conflict')
+    await gateway.request('DELETE', `/containers/${one?.id}/port-mappings/0`)
+    expect((await map(other?.id, again)).status).to.equal(200)
   })
 
   it('keeps no 412: the same key with a newer If-Match runs', async () => {
-    const { id, revision } = gateway.fleet.addGuest()
+    const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
       return gateway.request('POST', `/containers/${id}/traffic-reset`, { headers })
@@ -140,7 +151,7 @@ describe('Idempotency-Key over HTTP', () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     const first = await ask({})
-    gateway.fleet.addGuest({ name: 'after-the-list' })
+    await gateway.fleet.addGuest({ name: 'after-the-list' })
     const again = await ask({})
     expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
     expect((await ask({ other: 1 })).status).to.equal(422)
@@ -243,7 +254,7 @@ describe('idempotency store', () => {
          const instance = new GatewayInstance(store)
          instance.start()
          const idempotency = new IdempotencyStore(store, instance, Buffer.alloc(32, 7))
-         const begun = await idempotency.begin({ caller: { keyId: 1 } as never, key: 'k', fingerprint: 'f' })
+         const begun = await idempotency.begin({ caller: { ref: 'key:1' } as never, key: 'k', fingerprint: 'f' })
          process.stdout.write('claim' in begun ? begun.claim.operationId : 'replay')
        }`,
     )

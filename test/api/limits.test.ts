@@ -11,8 +11,8 @@ describe('limits, expiry and traffic over HTTP', () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
-  beforeEach(() => {
-    guest = gateway.fleet.addGuest()
+  beforeEach(async () => {
+    guest = await gateway.fleet.addGuest()
   })
 
   const put = (what: string, body: unknown) =>
@@ -43,9 +43,24 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('takes nothing for no change, and ignores what it does not know', async () => {
       const before = await detail()
-      for (const body of [{}, [], { disk_gb: 99, cpu_percent: 5 }])
-        expect((await put('resource-limit', body)).status).to.equal(200)
+      for (const body of [
+        {},
+        [],
+        { vcpu: 0, ram_mb: '0', io_read_mbps: null },
+        { disk_gb: 99, cpu_percent: 5 },
+      ])
+        expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
+    })
+
+    it('names what it ignores, whether or not something else changes', async () => {
+      const nothing = (await put('resource-limit', { disk_gb: 99, cpu_percent: 5 })).body
+      expect(nothing).to.deep.equal({
+        ...{ success: true, message: 'nothing to change', data: { ignored: ['disk_gb', 'cpu_percent'] } },
+      })
+      const some = (await put('resource-limit', { disk_gb: 99, io_read_mbps: 8 })).body
+      expect([some.message, some.data]).to.deep.equal(['limits updated', { ignored: ['disk_gb'] }])
+      expect((await put('traffic-limit', { quota: 1 })).body.data).to.deep.equal({ ignored: ['quota'] })
     })
 
     it('answers 409 to more than the host has', async () => {
@@ -58,12 +73,12 @@ describe('limits, expiry and traffic over HTTP', () => {
     })
 
     for (const [body, field] of [
-      [{ vcpu: 0 }, 'vcpu'],
+      [{ vcpu: 0.01 }, 'vcpu'],
       [{ ram_mb: 16 }, 'ram_mb'],
       [{ ram_mb: 512.5 }, 'ram_mb'],
       [{ network_down_mbps: -1 }, 'network_down_mbps'],
-      [{ network_bw_mbps: '10' }, 'network_bw_mbps'],
-      [{ io_read_mbps: null }, 'io_read_mbps'],
+      [{ network_bw_mbps: '10M' }, 'network_bw_mbps'],
+      [{ io_read_mbps: [] }, 'io_read_mbps'],
     ] as const)
       it(`refuses ${JSON.stringify(body)}`, async () => {
         const reply = await put('resource-limit', body)
@@ -100,6 +115,13 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
+    it('blocks at creation too when it has passed', async () => {
+      const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
+      expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
+      const refused = await gateway.request('POST', '/containers/over/start')
+      expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
+    })
+
     it('is taken at creation', async () => {
       const body = { name: 'ends', template_id: 'debian-12', expires_at: '2031-01-01' }
       const { data } = (await gateway.request('POST', '/containers', { body })).body
@@ -113,11 +135,11 @@ describe('limits, expiry and traffic over HTTP', () => {
     const read = async (): Promise<Row> =>
       (await gateway.request('GET', `/containers/${guest.id}/traffic`)).body.data as Row
     const use = (rxBytes: number, txBytes: number) =>
-      gateway.fleet.settingsOf('host-a').addTraffic(guest.uuid, { rxBytes, txBytes })
+      gateway.fleet.addTraffic(guest.uuid, { rxBytes, txBytes })
 
     it('is shown field by field', async () => {
       await put('traffic-limit', { traffic_mode: 'total', monthly_traffic_gb: 10 })
-      use(2 * gb, 0.5 * gb)
+      await use(2 * gb, 0.5 * gb)
       expect(await read()).to.deep.equal({
         ...{ mode: 'total', limit_gb: 10, in_limit_gb: 0, out_limit_gb: 0 },
         ...{ total_used_bytes: 2.5 * gb, rx_used_bytes: 2 * gb, tx_used_bytes: 0.5 * gb, used_pct: 25 },
@@ -133,14 +155,15 @@ describe('limits, expiry and traffic over HTTP', () => {
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
       it(`turns at midnight where its host is, ${offset} of UTC, wherever the gateway is`, async () => {
-        const settings = gateway.fleet.settingsOf('host-a')
-        const before = settings.period
+        const { policy } = gateway.fleet.agentOf('host-a').domain
+        const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
-        settings.period = { periodStart: '2026-11-01', resetsAtMs, utcOffsetMinutes: minutes }
+        const period = { periodStart: '2026-11-01', resetsAtMs, utcOffsetMinutes: minutes }
+        policy.readUse = (record) => ({ ...readUse(record), ...period })
         expect(await read()).to.include({
           ...{ period_start: '2026-11-01', resets_at: end, utc_offset: offset },
         })
-        settings.period = before
+        policy.readUse = readUse
       })
 
     it('is unlimited by default', async () =>
@@ -151,7 +174,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
       }
-      use(3 * gb, 1 * gb)
+      await use(3 * gb, 1 * gb)
       expect((await read()).used_pct).to.equal(50)
       expect(await detail()).to.include({ traffic_mode: 'split', traffic_in_gb: 10, traffic_out_gb: 2 })
     })
@@ -171,7 +194,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ traffic_in_gb: 1.5 }, 'traffic_in_gb'],
       [{ traffic_action: 'delete' }, 'traffic_action'],
       [{ traffic_reset_day: 29 }, 'traffic_reset_day'],
-      [{ traffic_throttle_mbps: '5' }, 'traffic_throttle_mbps'],
+      [{ traffic_throttle_mbps: '5e1' }, 'traffic_throttle_mbps'],
     ] as const)
       it(`refuses ${JSON.stringify(body)}`, async () => {
         const reply = await put('traffic-limit', body)
@@ -180,7 +203,7 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('blocks starts when a quota is used up, until it is raised or reset', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1 })
-      use(1 * gb, 0)
+      await use(1 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })
       const refused = await start()
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
@@ -197,7 +220,7 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('throttles, or does nothing, where that is set', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
-      use(2 * gb, 0)
+      await use(2 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: false, throttled: true })
       expect((await read()).used_pct).to.equal(200)
       await put('traffic-limit', { traffic_action: 'none' })

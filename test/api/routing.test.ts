@@ -6,7 +6,7 @@ describe('routing over HTTP', () => {
   let gateway: TestGateway
   let routing: RoutingCalls
   beforeEach(async () => {
-    gateway = await startTestGateway()
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
     routing = new RoutingCalls(gateway)
   })
   afterEach(() => gateway.close())
@@ -96,16 +96,16 @@ describe('routing over HTTP', () => {
   it('counts a port that tcp and udp share once, for all and for a key bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
-    const body = { name: 'shares', port_mapping_count: 0, nat_port_mappings: mappings }
+    const body = { name: 'shares', nat_port_mappings: mappings } // and one to SSH
     const { data } = (await routing.create(body)).body
-    expect((await routing.get()).nat4).to.deep.equal({ used: 15, remaining: '39985', total: '40000' })
+    expect((await routing.get()).nat4).to.deep.equal({ used: 16, remaining: '39984', total: '40000' })
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [data.uuid as string] })
     const shown = (await gateway.request('GET', '/routing', { key })).body.data
-    expect(shown.nat4).to.deep.equal({ used: 15, remaining: '0', total: '15' })
+    expect(shown.nat4).to.deep.equal({ used: 16, remaining: '0', total: '16' })
   })
 
   it('answers 409 to a range of ports that leaves out what is mapped, and keeps the old one', async () => {
-    const { id } = gateway.fleet.addGuest({ portMappings: [] })
+    const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
         body: { container_port: 80, host_port, protocol },
@@ -140,7 +140,7 @@ describe('routing over HTTP', () => {
   })
 
   it('has an address of the host either for mappings or for a container of its own', async () => {
-    const { id } = gateway.fleet.addGuest()
+    const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
     const second = '192.0.2.11'
@@ -252,11 +252,11 @@ describe('routing over HTTP', () => {
       const body = method === 'PUT' ? { body: {} } : {}
       const unknown = await gateway.request(method, `${path}?host_id=nowhere`, body)
       expect([unknown.status, unknown.body.details?.field]).to.deep.equal([400, 'host_id'])
-      gateway.fleet.setHostState('host-b', 'offline')
+      await gateway.fleet.setHostState('host-b', 'offline')
       expect((await gateway.request(method, `${path}?host_id=host-b`, body)).body.code).to.equal(
         'host_offline',
       )
-      gateway.fleet.setHostState('host-b', 'online')
+      await gateway.fleet.setHostState('host-b', 'online')
     }
   })
 

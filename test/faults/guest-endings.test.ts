@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -16,6 +16,8 @@ import {
 import { AgentProcess } from '../support/agent-process.js'
 import { installBusyboxImage } from '../support/busybox-image.js'
 import { processes, readExpected, readInits, readInventory, type Instance } from '../support/inventory.js'
+import { freezeGuest } from '../../agent/drivers/lxc/freeze.js'
+import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { unmount } from '../../agent/host/mount.js'
 import { killIfThere } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
@@ -59,15 +61,11 @@ describe('guests that end without an order', function () {
   after(() => agent?.destroy())
 
   const lxc = (id: number, ...command: string[]): void =>
-    void execFileSync('lxc-attach', [
-      '-P',
-      join(instance.stateDir, 'lxc'),
-      '-n',
-      `xe-${id}`,
-      '--clear-env',
-      '--',
-      ...command,
-    ])
+    void execFileSync(
+      'lxc-attach',
+      ['-P', join(instance.stateDir, 'lxc'), '-n', `xe-${id}`, '--clear-env', '--', ...command],
+      { timeout: 20_000 },
+    )
   const untilStatus = (id: number, status: GuestStatus): Promise<Guest> =>
     waitFor(() => watched.guests().find((g) => g.id === id && g.status === status), {
       what: () =>
@@ -123,7 +121,16 @@ describe('guests that end without an order', function () {
     operations.close()
   })
 
-  it('a deleted disk that a power loss brought back goes, one that nobody knows stays', async () => {
+  it('a guest that a killed agent left frozen goes on', async () => {
+    await untilStatus(3, GuestStatus.GUEST_STATUS_RUNNING)
+    expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
+    await agent.kill('SIGKILL')
+    await agent.start()
+    await agent.ready()
+    lxc(3, 'cat', '/etc/passwd')
+  })
+
+  it('a deleted disk that a power loss brought back goes with its snapshot, one that nobody knows stays', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)
@@ -135,10 +142,13 @@ describe('guests that end without an order', function () {
     const known = join(instance.pool, 'guests', uuid)
     for (const path of [known, unknown])
       execFileSync('btrfs', ['-q', 'subvolume', 'snapshot', join(instance.pool, 'images/debian-12'), path])
+    const snapshots = join(instance.pool, 'snapshots', uuid)
+    mkdirSync(snapshots)
+    execFileSync('btrfs', ['-q', 'subvolume', 'snapshot', '-r', known, join(snapshots, 's1')])
     await agent.kill('SIGTERM')
     await agent.start()
     await agent.ready()
-    await waitFor(() => !existsSync(known), { what: 'the deleted one to go' })
+    await waitFor(() => !existsSync(known) && !existsSync(snapshots), { what: 'the deleted one to go' })
     expect(existsSync(unknown)).to.equal(true)
     execFileSync('btrfs', ['-q', 'subvolume', 'delete', unknown])
   })

@@ -30,6 +30,8 @@ const tooBig6: IcmpError = { type: 2, code: 0, rest: 1280 }
 const noPort: IcmpError = { type: 3, code: 3 }
 const noPort6: IcmpError = { type: 1, code: 4 }
 
+type Ends = readonly [from: string, to: string]
+
 const accept = (direction: 'in' | 'out', protocol: 'udp' | 'icmp', port: string): FirewallRule => ({
   ...{ id: direction + protocol, direction, protocol, action: 'ACCEPT', network: 'all', sourceIp: '', port },
   description: '',
@@ -97,7 +99,7 @@ describe('errors about flows of others', function () {
     ...{ from, to },
     ports: [sport, dport],
   })
-  const error = (from: string, to: string, quoted: Quoted, marker: string, kind?: IcmpError): string =>
+  const error = ([from, to]: Ends, quoted: Quoted, marker: string, kind?: IcmpError): string =>
     icmpErrorFrame(
       fromB,
       { from, to },
@@ -109,9 +111,9 @@ describe('errors about flows of others', function () {
   async function sendAsB(...frames: readonly string[]): Promise<void> {
     for (const markers of Object.values(seen)) markers.clear()
     const right = [
-      error(b.ipv4, clientAddress, flow(clientAddress, 53, b.ipv4, 5002), 'right', noPort),
-      error(b.ipv4, hostAddress, flow(hostAddress, 20001, b.ipv4, 5010), 'right', noPort),
-      error(hostile6, clientAddress6, flow(clientAddress6, 53, hostile6, 5002), 'right 6', noPort6),
+      error([b.ipv4, clientAddress], flow(clientAddress, 53, b.ipv4, 5002), 'right', noPort),
+      error([b.ipv4, hostAddress], flow(hostAddress, 20001, b.ipv4, 5010), 'right', noPort),
+      error([hostile6, clientAddress6], flow(clientAddress6, 53, hostile6, 5002), 'right 6', noPort6),
     ]
     lab.tool(inB, 'send', 'eth0', ...frames, ...right)
     const isDone = (): boolean =>
@@ -141,15 +143,15 @@ describe('errors about flows of others', function () {
     ],
   ] as const)
     it(`are dropped: ${name}`, async () => {
-      await sendAsB(error(from, to, quoted, 'forged'))
+      await sendAsB(error([from, to], quoted, 'forged'))
       const reached = Object.entries(seen).flatMap(([who, markers]) => (markers.has('forged') ? [who] : []))
       expect(reached).to.deep.equal([])
     })
 
   it('narrow no path of the host', async () => {
     await sendAsB(
-      error(b.ipv4, hostAddress, flow(hostAddress, 53, clientAddress, 6005), 'forged'),
-      error(hostile6, hostAddress6, flow(hostAddress6, 53, clientAddress6, 6005), 'forged'),
+      error([b.ipv4, hostAddress], flow(hostAddress, 53, clientAddress, 6005), 'forged'),
+      error([hostile6, hostAddress6], flow(hostAddress6, 53, clientAddress6, 6005), 'forged'),
     )
     expect(pathTo(lab.host, clientAddress)).to.not.contain('mtu')
     expect(pathTo(lab.host, clientAddress6)).to.not.contain('mtu')
@@ -182,15 +184,15 @@ describe('errors about flows of others', function () {
 
   it('come through from a guest that is an end: to a client, and to the host', async () => {
     const link = { from: a.mac, to: macOf(gateway) }
-    const own = (from: string, to: string, kind: IcmpError, quoted: Quoted, marker: string): string =>
+    const own = ([from, to]: Ends, kind: IcmpError, quoted: Quoted, marker: string): string =>
       icmpErrorFrame(link, { from, to }, { error: kind, quoted }, marker)
     lab.in(inA, 'ping', '-c1', '-W1', '-e', '77', gateway)
     const answer: Quoted = { from: gateway, to: a.ipv4, ports: [0, 0], echo: 77 }
     lab.tool(
       ...([inA, 'send', 'eth0'] as const),
-      own(a.ipv4, clientAddress, noPort, flow(clientAddress, 6001, a.ipv4, 53), 'mapping'),
-      own(own6, clientAddress6, noPort6, flow(clientAddress6, 6001, own6, 53), 'mapping 6'),
-      own(a.ipv4, gateway, tooBig, answer, 'host'),
+      own([a.ipv4, clientAddress], noPort, flow(clientAddress, 6001, a.ipv4, 53), 'mapping'),
+      own([own6, clientAddress6], noPort6, flow(clientAddress6, 6001, own6, 53), 'mapping 6'),
+      own([a.ipv4, gateway], tooBig, answer, 'host'),
     )
     await waitFor(() => seen.client.has('mapping') && seen.client.has('mapping 6'), {
       what: 'errors of a guest',

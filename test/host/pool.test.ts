@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'chai'
@@ -137,6 +138,11 @@ describe('storage pool', function () {
     const pool = await openPool(onDevice)
     expect((await openPool(onDevice)).path).to.equal(poolPath)
     sh('btrfs', '-q', 'subvolume', 'create', `${pool.images}/t`)
+    for (const guest of [randomUUID(), randomUUID()]) {
+      mkdirSync(`${pool.snapshots}/${guest}`)
+      sh('btrfs', '-q', 'subvolume', 'snapshot', '-r', `${pool.images}/t`, `${pool.snapshots}/${guest}/s1`)
+      sh('btrfs', '-q', 'subvolume', 'create', `${pool.guests}/${guest}.next`)
+    }
     writeFileSync(`${pool.path}/theirs`, '')
     await removePool(onDevice, log)
     expect(mountsBelow(scratch.path)).to.deep.equal([])

@@ -236,7 +236,7 @@ describe('snapshots of volumes', function () {
     }
     const program = [
       '--import=tsx',
-      'test/support/volume-process.ts',
+      'test/support/volumes-main.ts',
       JSON.stringify(config),
       guest,
       'a',

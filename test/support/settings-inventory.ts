@@ -99,7 +99,6 @@ interface GuestRow {
   spec: string
   status: string
   ipv4: string
-  firewall: string | null
 }
 
 interface MappingRow {
@@ -182,8 +181,8 @@ interface Firewall {
 }
 
 /** Of rules for one network, which are one each. */
-function expectedFirewall({ firewall: text, device, ipv4, ipv6 }: Guest): string[] {
-  const firewall = JSON.parse(text ?? '{}') as Partial<Firewall>
+function expectedFirewall({ spec, device, ipv4, ipv6 }: Guest): string[] {
+  const { firewall = {} } = JSON.parse(spec) as { firewall?: Partial<Firewall> }
   if (!firewall.enabled) return []
   const verdicts = { ACCEPT: 'return', DROP: 'drop' }
   return ['in', 'out'].flatMap((way) => {

@@ -1,4 +1,3 @@
-import { isIP } from 'node:net'
 import { mergeCidr } from 'cidr-tools'
 import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
@@ -26,8 +25,8 @@ export function parseClosed(entries: readonly string[]): string[] {
 
 const sides = [
   // A router forwards nothing to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6); the kernel does so in IPv4.
-  { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', version: 4 },
-  { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', version: 6 },
+  { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', family: 'ipv4' },
+  { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', family: 'ipv6' },
 ] as const
 
 /**
@@ -38,11 +37,11 @@ export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'
   return [
     chain('closed'),
-    ...sides.flatMap(({ ip, type, suffix, always, version }) => {
+    ...sides.flatMap(({ ip, type, suffix, always, family }) => {
       const body = (elements: readonly string[]): string =>
         `type ${type}; flags interval; elements = { ${elements.join(', ')} };`
       const of = (entries: readonly string[]): string[] =>
-        entries.filter((entry) => isIP(entry.split('/')[0] ?? '') === version)
+        entries.filter((entry) => parseCidrOrAddress(entry)?.family === family)
       const names = of(resolvers)
       return [
         set(`closed${suffix}`, body(mergeCidr([always, ...of(closed)]))),

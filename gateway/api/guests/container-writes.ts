@@ -3,25 +3,30 @@ import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
-import { CreateBodySchema, type CreateBody } from './create-body.js'
-import { GuestStatusSchema, statusOf } from './guest-row.js'
+import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
+import { statusOf } from '../../fleet/guest-status.js'
+import { operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { GuestStatusSchema } from './guest-row.js'
 import { getNamedHost } from '../hosts/host-choice.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { planCreate } from './plan-create.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
-import { QueuedSchema, taskStatusOf } from '../tasks/task-row.js'
+import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
 
-const CreatedSchema = Type.Object({
-  task_id: Type.String(),
-  id: Type.Integer(),
-  uuid: Type.String(),
-  name: Type.String(),
-  status: GuestStatusSchema,
-  action: Type.Literal('create'),
-  ssh_port: Type.Integer(),
-  ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
-})
+const CreatedSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    id: Type.Integer(),
+    uuid: Type.String(),
+    name: Type.String(),
+    status: GuestStatusSchema,
+    action: Type.Literal('create'),
+    ssh_port: Type.Integer(),
+    ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
+  },
+  { title: 'CreatedContainer' },
+)
 
 type Order = SubmitOperationRequest['order']
 type Action = 'start' | 'stop' | 'restart' | 'delete'
@@ -85,12 +90,14 @@ export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'POST',
       path: '/containers',
+      name: 'createContainer',
       scope: 'container:create',
       bound: 'refused',
       audit: 'container.create',
       tag: 'Containers',
       summary: 'Queues the creation of a container',
       body: CreateBodySchema,
+      example: createExample,
       data: CreatedSchema,
       statuses: [202],
       errors: [
@@ -107,13 +114,16 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
   return route({
     method: definition.method,
     path: `/containers/{id}/${definition.action}`,
+    name: `${definition.action}Container`,
     scope: definition.scope,
     bound: 'guest',
     audit: `container.${definition.action}`,
     tag: 'Containers',
     summary: definition.summary,
     params: ContainerPathSchema,
-    ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true } : {}),
+    ...(definition.forceable
+      ? { body: ActionBodySchema, bodyOptional: true, example: { force: false } }
+      : {}),
     data: QueuedSchema,
     conditional: true,
     statuses: [202],
@@ -143,7 +153,7 @@ async function queueAction(
 
 /** A task that an agent has begun at once was queued all the same. */
 function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
-  const status = taskStatusOf(operation)
+  const status = operationStatusOf(operation)
   return status === 'running' ? 'pending' : status
 }
 
@@ -152,7 +162,10 @@ async function createContainer(
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
   const { body, caller, operationId } = context
-  const { name, spec } = planCreate(body, time)
+  const { name, spec: planned } = planCreate(body, time)
+  // Its time is over: it is made, and blocked like one whose time ends later.
+  const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
+  const spec = { ...planned, start: planned.start && !isOver }
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
   checkTemplate(fleet.view, spec.templateId)
   const hostId = body.host_id ? { hostId: body.host_id } : {}

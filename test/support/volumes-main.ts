@@ -5,7 +5,7 @@ import { Volumes } from '../../agent/storage/volumes.js'
 
 /*
  * A process that puts a volume in place of another, again and again, until it is killed:
- * volume-process.ts STORAGE-CONFIG-JSON GUEST SNAPSHOT…
+ * volumes-main.ts STORAGE-CONFIG-JSON GUEST SNAPSHOT…
  */
 
 const [config = '', guest = '', ...snapshots] = process.argv.slice(2)
