@@ -1,7 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
-import { statusOf } from './api/guests/guest-row.js'
 import type { StoreHealth } from './access/contract.js'
 
 export interface HttpMetrics {
@@ -72,7 +71,7 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
     registers: [registry],
     collect() {
       this.reset()
-      for (const guest of view.guests()) this.inc({ status: statusOf(guest) })
+      for (const [status, count] of view.countGuests().byStatus) this.set({ status }, count)
     },
   })
   new Gauge({

@@ -59,10 +59,13 @@ export async function startHttpServer(
       connectionsCheckingInterval: timeouts.checkEveryMs,
       maxHeaderSize: 16_384,
       noDelay: true,
+      // The application refuses both itself, with an envelope and a request id.
+      requireHostHeader: false,
     },
     callback,
   )
   server.on('connection', (socket: Socket) => guard.watch(socket))
+  server.on('checkExpectation', callback)
   server.on('clientError', refuseMalformed)
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo

@@ -15,6 +15,7 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   exhausted: status.RESOURCE_EXHAUSTED,
   unavailable: status.UNAVAILABLE,
   timeout: status.DEADLINE_EXCEEDED,
+  unimplemented: status.UNIMPLEMENTED,
   internal: status.INTERNAL,
 }
 

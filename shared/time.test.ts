@@ -23,6 +23,9 @@ describe('times', () => {
     ],
     ['RFC 3339 with Z', berlin, '2026-07-01T12:00:00Z', '2026-07-01T12:00:00Z'],
     ['RFC 3339 with offset and fraction', berlin, '2026-07-01t12:00:00.25+05:30', '2026-07-01T06:30:00.250Z'],
+    ['the local form with T', berlin, '2026-07-01T12:00:00', '2026-07-01T10:00:00Z'],
+    ['without seconds', berlin, '2026-07-01 12:00', '2026-07-01T10:00:00Z'],
+    ['Unix seconds', berlin, '1767225600', '2026-01-01T00:00:00Z'],
     ['leap day', utc, '2028-02-29 00:00:00', '2028-02-29T00:00:00Z'],
   ] as const)
     it(`reads ${name}`, () => expect(zone.parse(text)).to.equal(at(iso)))
@@ -33,14 +36,22 @@ describe('times', () => {
     '2026-13-01',
     '2026-01-01 24:00:00',
     '2026-01-01 10:60:00',
-    '2026-01-01T10:00:00',
     '2026-01-01T10:00:00+24:00',
+    '2026-01-01 10',
+    '2026-01-01 10:60',
     '1970-01-01 00:00:00',
     '2026-1-1',
     ' 2026-01-01',
     '2026-01-01\n',
     'tomorrow',
-    '0',
+    '00',
+    '5',
+    '1767225',
+    '17672256000001',
+    '-1767225600',
+    '1767225600.5',
+    '0000-00-01',
+    '0000-00-00 00:00:01',
   ])
     it(`refuses ${JSON.stringify(text)}`, () => {
       expect(berlin.parse(text)).to.equal(undefined)
@@ -49,8 +60,9 @@ describe('times', () => {
         .with.property('field', 'expires_at')
     })
 
-  it('takes "" for never, both ways', () => {
-    expect(berlin.parseField('expires_at', '')).to.equal(0)
+  it('takes "" for never, both ways, and what databases have for no date', () => {
+    for (const never of ['', '0', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00T00:00'])
+      expect(berlin.parseField('expires_at', never), never).to.equal(0)
     expect(berlin.format(0)).to.equal('')
   })
 

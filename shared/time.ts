@@ -9,7 +9,11 @@ const dayMs = 86_400_000
 /** Years of four digits, in every zone. */
 const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
 const latestMs = lastSecondMs + dayMs
-const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?: (\d{2}):(\d{2}):(\d{2}))?$/
+const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
+/** Of 1971 and later, as no other number of digits is: what is shorter is more likely a mistake. */
+const unixSecondsPattern = /^\d{8,12}$/
+/** What databases and billing systems have for no date. */
+const neverPattern = /^(0|0000-00-00([Tt ]00:00(:00)?)?)?$/
 const rfc3339Pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
 
@@ -19,13 +23,14 @@ export interface TimeFormat {
   /** `YYYY-MM-DD HH:MM:SS`; "" for 0. What no such text can say is the nearest that it can, see `clampTime`. */
   format(ms: number): string
   /**
-   * Reads the zone's local form, RFC 3339, or a bare date (its last second). A local time that a clock change
-   * skips is taken with the offset before the change, one that occurs twice is the first.
-   * @returns ms since 1970; `undefined` when it is none of the three or not a real time
+   * Reads the zone's local form (seconds may be missing, `T` may stand for the blank), RFC 3339, a bare date (its
+   * last second), or Unix seconds. A local time that a clock change skips is taken with the offset before the
+   * change, one that occurs twice is the first.
+   * @returns ms since 1970; `undefined` when it is none of them or not a real time
    */
   parse(text: string): number | undefined
   /**
-   * The same for an input field; "" is 0 (never).
+   * The same for an input field; "", "0" and `0000-00-00`, with a time of zeros or without, are 0 (never).
    * @throws {BerthError} `invalid_field`
    */
   parseField(field: string, text: string): number
@@ -44,14 +49,20 @@ export function createTimeFormat(zone: string): TimeFormat {
     second: '2-digit',
   })
   const format = (ms: number): string => new Date(Math.min(wall(ms), lastSecondMs)).toISOString().slice(0, 19)
-  const wall = (ms: number): number => readWallClock(clock, ms)
-  const parse = (text: string): number | undefined => parseRfc3339(text) ?? parseLocal(text, wall)
+  const wall = createWallClock(clock)
+  const parse = (text: string): number | undefined =>
+    parseRfc3339(text) ?? parseLocal(text, wall) ?? parseUnixSeconds(text)
   return {
     zone: clock.resolvedOptions().timeZone,
     format: (ms) => (clampTime(ms) === 0 ? '' : format(clampTime(ms)).replace('T', ' ')),
     parse,
-    parseField: (field, text) => (text === '' ? 0 : (parse(text) ?? failParse(field))),
+    parseField: (field, text) => (neverPattern.test(text) ? 0 : (parse(text) ?? failParse(field))),
   }
+}
+
+function parseUnixSeconds(text: string): number | undefined {
+  const ms = unixSecondsPattern.test(text) ? Number(text) * 1000 : 0
+  return ms >= Date.UTC(1971, 0, 1) && ms <= lastSecondMs ? ms : undefined
 }
 
 /** A time from elsewhere: 0 (never) for what is before 1970 or no number, at most the end of the year 9999. */
@@ -62,8 +73,34 @@ export function clampTime(ms: number): number {
 function failParse(field: string): never {
   throw invalidField(
     field,
-    `${field}: must be YYYY-MM-DD HH:MM:SS, an RFC 3339 time, a date (YYYY-MM-DD), or empty`,
+    `${field}: must be a time, for example "2030-12-31 23:59:59", "2030-12-31" (its end), RFC 3339 or Unix seconds; empty: never`,
   )
+}
+
+const quarterMs = 900_000
+/** Quarters of an hour whose offset is remembered; a list has the times of years. */
+const maxQuarters = 100_000
+
+/**
+ * What the zone's clocks show at `ms`, as if it were UTC. Asking the zone's rules takes microseconds, so that a quarter of
+ * an hour without a change of the clocks is asked once.
+ */
+function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
+  /** By quarter since 1970; NaN where the clocks change. Whole seconds, as the clocks show. */
+  const offsets = new Map<number, number>()
+  const readOffset = (quarter: number): number => {
+    const [begin, end] = [quarter * quarterMs, (quarter + 1) * quarterMs]
+    const offset = readWallClock(clock, begin) - begin
+    if (offsets.size >= maxQuarters) offsets.clear()
+    const kept = readWallClock(clock, end) - end === offset ? offset : NaN
+    offsets.set(quarter, kept)
+    return kept
+  }
+  return (ms) => {
+    const quarter = Math.floor(ms / quarterMs)
+    const offset = offsets.get(quarter) ?? readOffset(quarter)
+    return Number.isNaN(offset) ? readWallClock(clock, ms) : Math.floor(ms / 1000) * 1000 + offset
+  }
 }
 
 /** What the zone's clocks show at `ms`, as if it were UTC. */
@@ -74,7 +111,7 @@ function readWallClock(clock: Intl.DateTimeFormat, ms: number): number {
 }
 
 function parseLocal(text: string, wall: (ms: number) => number): number | undefined {
-  const [, year, month, day, hour, minute, second] = localPattern.exec(text) ?? []
+  const [, year, month, day, hour, minute, second = '00'] = localPattern.exec(text) ?? []
   if (hour !== undefined) {
     const local = realTime([year, month, day, hour, minute, second])
     return local === undefined ? undefined : instantOf(local, wall)

@@ -1,4 +1,4 @@
-import { BerthError, invalidField } from '../../shared/errors.js'
+import { BerthError } from '../../shared/errors.js'
 import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
@@ -11,15 +11,13 @@ import type { GuestInsert } from './store.js'
 /**
  * Journals a new guest with all it takes of the host's pools; in the transaction that submits its creation.
  * @param listening from `readListeningPorts`
- * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`
+ * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
 export function reserveGuest(
   context: GuestContext,
   order: CreateRequest,
   listening: ReadonlySet<string>,
 ): void {
-  if (order.expiresAtMs !== 0 && order.expiresAtMs <= context.now())
-    throw invalidField('expires_at', 'expires_at: has passed')
   const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
     ...kept, // what the guest's document has of it; the store leaves the rest

@@ -5,7 +5,10 @@ export interface AuditRecord {
   readonly action: string
   readonly target: string
   readonly detail: string
+  /** `api:` and the name of the key, which others may have too. */
   readonly user: string
+  /** 0: not known. */
+  readonly keyId: number
   readonly success: boolean
   readonly address: string
   readonly requestId: string
@@ -28,9 +31,15 @@ export function parseEntry(id: string, start: Fields, outcome: Fields | undefine
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   return {
     ...{ action, user, address, requestId, containerUuid },
+    keyId: keyIdOf(start),
     timeMs: Number(id.slice(0, id.indexOf('-'))),
     target: outcome?.['target'] || (start['target'] ?? ''),
     detail: outcome ? detail : outcomeUnknown,
     success: success === '1',
   }
+}
+
+/** Of a reference as `Principal` has it; 0: no key. */
+function keyIdOf({ by = '' }: Fields): number {
+  return Number(/^key:(\d+)$/.exec(by)?.[1] ?? 0)
 }

@@ -96,9 +96,9 @@ export function mayManage(keys: Keys, callerId: number, target: KeyRecord): bool
 export function planChange(situation: Situation, fields: KeyFields): KeyRecord {
   const { keys, callerId, target, nowMs } = situation
   const changed = applyFields(target, fields)
-  const after = new Map(keys).set(target.id, changed)
-  checkAdministratorLeft(keys, after, nowMs)
-  checkManages(keys, callerId, target)
+  checkReach(keys, callerId, target)
+  checkAdministratorLeft(keys, new Map(keys).set(target.id, changed), nowMs)
+  checkOther(callerId, target)
   if (widens(changed, target)) checkWidening(keys, callerId, target, changed)
   return changed
 }
@@ -139,11 +139,12 @@ export function planRemoval(situation: Situation): { removed: KeyRecord[]; adopt
   const passOn = isUnlimited(rightsOf(keys, target))
   const adopted = passOn ? children.map((key) => ({ ...key, parentId: target.parentId })) : []
   const removed = passOn ? [target] : [target, ...descendantsOf(keys, target)]
+  checkReach(keys, callerId, target)
   const after = new Map(keys)
   for (const key of adopted) after.set(key.id, key)
   for (const key of removed) after.delete(key.id)
   checkAdministratorLeft(keys, after, nowMs)
-  checkManages(keys, callerId, target)
+  checkOther(callerId, target)
   return { removed, adopted }
 }
 
@@ -155,9 +156,14 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-function checkManages(keys: Keys, callerId: number, target: KeyRecord): void {
+/** Before anything is said about the key. */
+function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
+  if (target.id !== callerId && !mayManage(keys, callerId, target))
+    throw forbidden('this key reaches beyond the one that asks')
+}
+
+function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
-  if (!mayManage(keys, callerId, target)) throw forbidden('this key reaches beyond the one that asks')
 }
 
 /** Lasting administrators first: one that expires is none tomorrow. */

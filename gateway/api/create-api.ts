@@ -13,6 +13,7 @@ import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
+import { batchRoutes } from './guests/batches.js'
 import { containerWriteRoutes } from './guests/container-writes.js'
 import { containerRoutes } from './guests/containers.js'
 import { firewallRoutes } from './network/firewall.js'
@@ -24,6 +25,8 @@ import { routingRoutes } from './network/routing.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { templateRoutes } from './images/templates.js'
 import { trafficRoutes } from './network/traffic.js'
+import { tagTexts } from './tags.js'
+import { unsupportedRoutes } from './unsupported.js'
 
 export interface ApiOptions {
   readonly fleet: Fleet
@@ -50,7 +53,7 @@ export interface Api {
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log } = options
   const routes = allRoutes(options)
-  const document = buildOpenApi(routes, options.version)
+  const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
   const metrics = createMetrics(fleet.view, access.health)
   const isClosing = () => options.isClosing()
   const pages = [
@@ -75,8 +78,9 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
   const pages = createGuestPages(view, time)
   return [
     ...overviewRoutes({ view, time }),
-    ...containerRoutes({ fleet, time, pages }),
+    ...containerRoutes({ fleet, pages }),
     ...containerWriteRoutes({ fleet, time }),
+    ...batchRoutes({ fleet, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),
@@ -88,5 +92,6 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
+    ...unsupportedRoutes(),
   ]
 }

@@ -1,4 +1,4 @@
-import type { Guest, GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type {
@@ -6,23 +6,17 @@ import type {
   RoutingServiceService,
 } from '../../proto/gen/berth/agent/v1/network.js'
 import type {
-  Operation,
   OperationServiceService,
   SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { GuestView, OperationView } from './reported.js'
+import type { GuestCounts } from './guest-status.js'
+import type { GuestBlock } from './lists/guest-blocks.js'
+import type { GuestField } from './lists/guest-table.js'
+import type { OperationField } from './lists/operation-table.js'
+import type { Selectable } from './lists/table.js'
 
-/** A guest as an agent reported it, and where it lives. */
-export interface GuestView {
-  readonly hostId: string
-  readonly guest: Guest
-  /** False while its host is away: its status is then shown as `unknown`. */
-  readonly online: boolean
-}
-
-export interface OperationView {
-  readonly hostId: string
-  readonly operation: Operation
-}
+export type { GuestView, OperationView }
 
 export interface TemplateView {
   readonly hostId: string
@@ -55,14 +49,27 @@ export interface HostView {
 export interface FleetView {
   /** Changes whenever anything a guest list shows has changed; for caches and ETags. */
   readonly guestsVersion: number
+  /** In the order of their ids. */
   guests(): Iterable<GuestView>
+  guestsOf(hostId: string): Iterable<GuestView>
+  /** Sorted and filtered, by page. */
+  readonly guestTable: Selectable<GuestView, GuestField>
+  readonly guestBlocks: readonly GuestBlock[]
+  /** Of one host; default: of all. */
+  countGuests(hostId?: string): GuestCounts
   /** By numeric id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
+  findGuestByName(name: string): GuestView | undefined
   /** Newest first; of one host at most `listedOperations`. */
   operations(): OperationView[]
+  /** Sorted and filtered, by page. */
+  readonly operationTable: Selectable<OperationView, OperationField>
+  /** About these guests, newest first. */
+  operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
   hosts(): HostView[]
+  countHosts(): { readonly total: number; readonly online: number }
   findHost(id: string): HostView | undefined
 }
 

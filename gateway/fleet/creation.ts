@@ -4,8 +4,9 @@ import { BerthError } from '../../shared/errors.js'
 import type { AgentClient, GuestCreation, GuestCreationRequest } from './contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostState } from './host-state.js'
+import type { Allocation } from './host-totals.js'
 import type { Reservation } from './plan-claims.js'
-import { planPlacement, type Allocation, type Candidate, type Ratios } from './plan-placement.js'
+import { planPlacement, type Candidate, type Ratios } from './plan-placement.js'
 import type { FleetState } from './view.js'
 
 export interface CreationOptions {
@@ -96,23 +97,20 @@ export class GuestCreator {
 
   #candidate(host: HostState): Candidate {
     const promised = [...this.#promised].filter(({ hostId }) => hostId === host.record.id)
-    const limits = [...host.guests.values()].map(({ guest }) => guest.limits)
     return {
       host: host.view,
-      templateIds: new Set(host.templates.keys()),
-      allocated: sum([...limits, ...promised.map((one) => one.limits)]),
+      templateIds: host.templates,
+      allocated: promised.reduce(addLimits, host.totals.allocated),
     }
   }
 }
 
-function sum(limits: readonly (GuestLimits | undefined)[]): Allocation {
-  const total = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
-  for (const one of limits) {
-    total.vcpuMilli += one?.vcpuMilli ?? 0
-    total.ramMb += one?.ramMb ?? 0
-    total.diskGb += one?.diskGb ?? 0
+function addLimits(sum: Allocation, { limits }: Promised): Allocation {
+  return {
+    vcpuMilli: sum.vcpuMilli + (limits?.vcpuMilli ?? 0),
+    ramMb: sum.ramMb + (limits?.ramMb ?? 0),
+    diskGb: sum.diskGb + (limits?.diskGb ?? 0),
   }
-  return total
 }
 
 /** Pools are the hosts' own: what one has not got, the next may have. */

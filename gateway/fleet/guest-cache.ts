@@ -3,6 +3,8 @@ import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Store } from '../store/store.js'
 
 const flushEveryMs = 1000
+/** Written at once: encoding more would hold up whoever asks meanwhile. */
+const batch = 100
 
 /**
  * What was last known of each host's guests, in the store, so that a gateway that starts while a host is away
@@ -59,27 +61,24 @@ export class GuestCache {
   }
 
   async flush(): Promise<void> {
-    for (const [hostId, uuids] of this.#changed) {
-      this.#changed.delete(hostId)
-      try {
-        await this.#write(hostId, uuids)
-      } catch (error) {
-        this.log.debug({ host: hostId, error }, 'known guests not kept yet')
-        for (const uuid of uuids) this.note(hostId, uuid)
-        return
-      }
+    const left = [...this.#changed].flatMap(([hostId, uuids]) => [...uuids].map((uuid) => ({ hostId, uuid })))
+    this.#changed.clear()
+    try {
+      for (; left.length > 0; left.splice(0, batch)) await this.#write(left.slice(0, batch))
+    } catch (error) {
+      this.log.debug({ error }, 'known guests not kept yet')
+      for (const { hostId, uuid } of left) this.note(hostId, uuid)
     }
   }
 
-  async #write(hostId: string, uuids: ReadonlySet<string>): Promise<void> {
-    const key = this.#key(hostId)
-    const known = [...uuids].map((uuid) => [uuid, this.findGuest(hostId, uuid)] as const)
-    const gone = known.filter(([, guest]) => !guest).map(([uuid]) => uuid)
-    const kept = known.flatMap(([uuid, guest]) => (guest ? [[uuid, encode(guest)] as const] : []))
+  /** In one transaction, whichever hosts they are of: each is waited for by the store's disk. */
+  async #write(changed: readonly { hostId: string; uuid: string }[]): Promise<void> {
+    const known = changed.map(({ hostId, uuid }) => ({ hostId, uuid, guest: this.findGuest(hostId, uuid) }))
     await this.store.run('keep known guests', async (client) => {
       const steps = client.multi()
-      if (gone.length > 0) steps.hDel(key, gone)
-      if (kept.length > 0) steps.hSet(key, Object.fromEntries(kept))
+      for (const { hostId, uuid, guest } of known)
+        if (guest) steps.hSet(this.#key(hostId), uuid, encode(guest))
+        else steps.hDel(this.#key(hostId), uuid)
       await steps.exec()
     })
   }

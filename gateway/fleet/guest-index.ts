@@ -1,32 +1,35 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestEntry, type HostState } from './host-state.js'
+import { GuestBlocks } from './lists/guest-blocks.js'
+import { GuestTable } from './lists/guest-table.js'
+import type { Slot } from './lists/table.js'
 
 /**
  * Guests of all hosts by uuid, id and name. Each of the three is unique in the fleet: of two that clash the
  * first stays and the other waits among its host's conflicts.
  */
 export class GuestIndex {
-  readonly #byUuid = new Map<string, GuestEntry>()
-  readonly #byId = new Map<number, GuestEntry>()
-  readonly #byName = new Map<string, GuestEntry>()
+  readonly table = new GuestTable<GuestEntry>()
+  readonly blocks = new GuestBlocks()
+  readonly #byId = new Map<number, Slot<GuestEntry>>()
+  readonly #byName = new Map<string, Slot<GuestEntry>>()
   /** Hosts with conflicts. */
   readonly #waiting = new Set<HostState>()
 
-  values(): Iterable<GuestEntry> {
-    return this.#byUuid.values()
-  }
-
   find(ref: string): GuestEntry | undefined {
     // Only as ids are written: 02 is no id, and no name either.
-    if (/^[1-9]\d{0,14}$/.test(ref)) return this.#byId.get(Number(ref))
-    const lower = ref.toLowerCase()
-    return this.#byUuid.get(lower) ?? this.#byName.get(lower)
+    if (/^[1-9]\d{0,14}$/.test(ref)) return this.#byId.get(Number(ref))?.item
+    return this.table.find(ref.toLowerCase()) ?? this.findByName(ref)
+  }
+
+  findByName(name: string): GuestEntry | undefined {
+    return this.#byName.get(name.toLowerCase())?.item
   }
 
   set(host: HostState, guest: Guest): void {
     const before = host.guests.get(guest.uuid)
     const entry = new GuestEntry(host, guest)
-    if (before && sameKeys(before.guest, guest)) return this.#place(host, entry)
+    if (before && sameKeys(before.guest, guest)) return void this.#put(host, entry)
     if (before) this.#unplace(host, before)
     const reason = this.#findClash(host, guest)
     if (reason === undefined) {
@@ -57,28 +60,45 @@ export class GuestIndex {
     this.set(host, guest)
   }
 
+  /** Its guests' status is another now, and nothing else of them. */
+  setOnline(host: HostState, online: boolean): void {
+    this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
+    for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
+  }
+
   #findClash(host: HostState, guest: Guest): string | undefined {
     const disowned = host.disowned.get(guest.uuid)
     if (disowned !== undefined) return disowned
-    const other =
-      this.#byUuid.get(guest.uuid) ?? this.#byId.get(guest.id) ?? this.#byName.get(guest.name.toLowerCase())
+    const other = this.table.find(guest.uuid) ?? this.#byId.get(guest.id)?.item ?? this.findByName(guest.name)
     if (!other) return undefined
     const { name, id, uuid } = other.guest
     return `guest ${guest.name} (${guest.id}, ${guest.uuid}) clashes with ${name} (${id}, ${uuid}) of host ${other.hostId} and is not shown`
   }
 
   #place(host: HostState, entry: GuestEntry): void {
-    host.guests.set(entry.guest.uuid, entry)
-    this.#byUuid.set(entry.guest.uuid, entry)
-    this.#byId.set(entry.guest.id, entry)
-    this.#byName.set(entry.guest.name.toLowerCase(), entry)
+    const slot = this.#put(host, entry)
+    this.#byId.set(entry.guest.id, slot)
+    this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
-  #unplace(host: HostState, entry: GuestEntry): void {
-    host.guests.delete(entry.guest.uuid)
-    this.#byUuid.delete(entry.guest.uuid)
-    this.#byId.delete(entry.guest.id)
-    this.#byName.delete(entry.guest.name.toLowerCase())
+  /** Where it is new, and where its keys are those of before. */
+  #put(host: HostState, entry: GuestEntry): Slot<GuestEntry> {
+    const { uuid } = entry.guest
+    const before = host.guests.get(uuid)
+    if (before) host.totals.remove(before.guest)
+    host.totals.add(entry.guest)
+    host.guests.set(uuid, entry)
+    this.blocks.set(entry)
+    return this.table.set(uuid, entry)
+  }
+
+  #unplace(host: HostState, { guest }: GuestEntry): void {
+    host.guests.delete(guest.uuid)
+    host.totals.remove(guest)
+    this.blocks.delete(guest.id)
+    this.table.delete(guest.uuid)
+    this.#byId.delete(guest.id)
+    this.#byName.delete(guest.name.toLowerCase())
   }
 
   /** Gives those that waited for one of a guest's keys another try. */

@@ -3,7 +3,7 @@ import { conflict } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import { planClaims, type Claim, type Held, type Reservation } from './plan-claims.js'
 
-/** Claims settled in one transaction. */
+/** Claims settled in one transaction, reservations read in one answer. */
 const claimBatch = 200
 
 /**
@@ -84,11 +84,24 @@ export class GuestRegistry {
    * @returns what was freed
    */
   async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
-    const all = await this.store.run('read reservations', (client) => client.hVals(this.#guests))
-    const held = all.map(parseReservation).filter((reservation) => reservation !== undefined)
-    const stale = held.filter((one) => one.reservedAtMs < madeBeforeMs && !isKept(one))
-    for (const { hostId, uuid } of stale) await this.release(hostId, uuid)
-    return stale
+    const isStale = (one: Reservation): boolean => one.reservedAtMs < madeBeforeMs && !isKept(one)
+    const stale = new Map<string, Reservation>()
+    for await (const some of this.#readAll())
+      for (const one of some) if (isStale(one)) stale.set(one.uuid, one)
+    for (const { hostId, uuid } of stale.values()) await this.release(hostId, uuid)
+    return [...stale.values()]
+  }
+
+  /** All reservations, few at a time: parsing all at once would hold up whoever asks meanwhile. Some may come twice. */
+  async *#readAll(): AsyncIterable<Reservation[]> {
+    let cursor = '0'
+    do {
+      const { cursor: next, entries } = await this.store.run('read reservations', (client) =>
+        client.hScan(this.#guests, cursor, { COUNT: claimBatch }),
+      )
+      yield entries.flatMap(({ value }) => parseReservation(value) ?? [])
+      cursor = next
+    } while (cursor !== '0')
   }
 
   /** Frees everything of a host that is removed. */

@@ -2,10 +2,12 @@ import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
+import { HostTotals } from './host-totals.js'
 
 /** One host in the view. Maps are keyed by uuid and id; insertion order is age. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
+  readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   /** Guests it reported that clash with another guest: why, by uuid. They show up once the other is gone. */
@@ -52,6 +54,9 @@ export class HostState {
 
 /** `online` follows the host, so that a host coming or going touches no guest. */
 export class GuestEntry implements GuestView {
+  /** What was made of it for readers; a map of all entries would cost more than the entries. */
+  shown: unknown = undefined
+
   constructor(
     private readonly host: HostState,
     readonly guest: Guest,

@@ -3,7 +3,8 @@ import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.
 import { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import { BerthError } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
-import { planPlacement, type Allocation, type Candidate } from './plan-placement.js'
+import { planPlacement, type Candidate } from './plan-placement.js'
+import type { Allocation } from './host-totals.js'
 
 const ratios = { cpu: 0, ram: 2, disk: 1 }
 const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }

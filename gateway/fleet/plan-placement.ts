@@ -2,18 +2,13 @@ import type { GuestLimits, GuestSpec } from '../../proto/gen/berth/agent/v1/gues
 import { Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
+import type { Allocation } from './host-totals.js'
 
 /** A host that may be chosen, and what is promised to guests on it already. */
 export interface Candidate {
   readonly host: HostView
-  readonly templateIds: ReadonlySet<string>
+  readonly templateIds: { has(id: string): boolean }
   readonly allocated: Allocation
-}
-
-export interface Allocation {
-  readonly vcpuMilli: number
-  readonly ramMb: number
-  readonly diskGb: number
 }
 
 /** How many times what a host has may be promised on it; 0: without limit. */

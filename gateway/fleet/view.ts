@@ -1,29 +1,28 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import { GuestIndex } from './guest-index.js'
 import type { HostRecord } from './host-record.js'
+import { addCounts, type GuestCounts } from './guest-status.js'
 import { HostState } from './host-state.js'
-import { OperationList } from './operation-list.js'
+import type { GuestBlock } from './lists/guest-blocks.js'
+import { OperationTable } from './lists/operation-table.js'
 import { parseGuest, parseOperation } from './parse-events.js'
 import { Snapshot } from './snapshot.js'
 import { applyEvent, type FleetIndexes, type WatchEvent } from './watch-kinds.js'
 
 /** What one host may fill the gateway's memory with. */
-const hostLimits = { guests: 10_000, templates: 1000, mappings: 2 * 65_535 } as const
+const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 
 /** The fleet in memory. Agents' events go in, already in the order they were sent; reads come out. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
   readonly #guests = new GuestIndex()
-  readonly #operations = new OperationList()
+  readonly operationTable = new OperationTable()
   #guestsVersion = 0
   readonly #indexes: FleetIndexes = {
-    setGuest: (host, guest) => this.#setGuest(host, guest),
+    setGuest: (host, guest) => this.#reportGuest(host, guest),
     deleteGuest: (host, uuid) => this.#deleteGuest(host, uuid),
     setOperation: (host, operation) => this.#setOperation(host, operation),
     deleteOperation: (host, id) => this.#deleteOperation(host, id),
@@ -37,19 +36,45 @@ export class FleetState implements FleetView {
   }
 
   guests(): Iterable<GuestView> {
-    return this.#guests.values()
+    return this.#guests.table.values()
+  }
+
+  guestsOf(hostId: string): Iterable<GuestView> {
+    return this.#hosts.get(hostId)?.guests.values() ?? []
+  }
+
+  get guestTable() {
+    return this.#guests.table
+  }
+
+  get guestBlocks(): readonly GuestBlock[] {
+    return this.#guests.blocks.inOrder()
+  }
+
+  countGuests(hostId?: string): GuestCounts {
+    const host = hostId === undefined ? undefined : this.#hosts.get(hostId)
+    const hosts = hostId === undefined ? [...this.#hosts.values()] : host ? [host] : []
+    return addCounts(hosts.map(({ totals, online }) => totals.counts(online)))
   }
 
   findGuest(ref: string): GuestView | undefined {
     return this.#guests.find(ref)
   }
 
+  findGuestByName(name: string): GuestView | undefined {
+    return this.#guests.findByName(name)
+  }
+
   operations(): OperationView[] {
-    return this.#operations.newestFirst()
+    return [...this.operationTable.values()]
+  }
+
+  operationsOf(guestUuids: Iterable<string>): OperationView[] {
+    return this.operationTable.ofGuests(guestUuids)
   }
 
   findOperation(id: string): OperationView | undefined {
-    return this.#operations.find(id)
+    return this.operationTable.find(id)
   }
 
   *templates(): Iterable<TemplateView> {
@@ -58,6 +83,15 @@ export class FleetState implements FleetView {
 
   hosts(): HostView[] {
     return [...this.#hosts.values()].map((host) => host.view)
+  }
+
+  countHosts() {
+    let [total, online] = [0, 0]
+    for (const host of this.#hosts.values()) {
+      total++
+      if (host.online) online++
+    }
+    return { total, online }
   }
 
   findHost(id: string): HostView | undefined {
@@ -90,7 +124,7 @@ export class FleetState implements FleetView {
 
   setOnline(host: HostState, online: boolean): void {
     if (host.online === online) return
-    host.online = online
+    this.#guests.setOnline(host, online)
     this.#guestsVersion++
   }
 
@@ -98,6 +132,11 @@ export class FleetState implements FleetView {
     if (host.disowned.get(uuid) === reason) return
     this.#guests.disown(host, uuid, reason)
     this.#guestsVersion++
+  }
+
+  /** A guest as an earlier gateway knew it. */
+  recall(host: HostState, guest: Guest): void {
+    this.#setGuest(host, guest)
   }
 
   /** One change of a host whose state is known. */
@@ -109,7 +148,7 @@ export class FleetState implements FleetView {
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
-    const other = this.#operations.find(operation.id)
+    const other = this.operationTable.find(operation.id)
     if (other && other.hostId !== host.record.id)
       return void (host.refused = `operation ${operation.id} is of host ${other.hostId}`)
     return { hostId: host.record.id, operation }
@@ -120,19 +159,29 @@ export class FleetState implements FleetView {
     snapshot.apply(host, this.#indexes)
   }
 
-  #setGuest(host: HostState, raw: Guest): void {
+  #reportGuest(host: HostState, raw: Guest): void {
+    if (this.#setGuest(host, raw)) this.noteGuest(host.record.id, raw.uuid)
+  }
+
+  /** @returns false: it was refused */
+  #setGuest(host: HostState, raw: Guest): boolean {
     const guest = parseGuest(raw)
-    if (!guest) return void (host.refused = 'the agent reported a guest without valid uuid, id or name')
+    if (!guest) return this.#refuse(host, 'the agent reported a guest without valid uuid, id or name')
     const before = findReported(host, guest.uuid)
     const mappings = host.mappings - (before?.portMappings.length ?? 0) + guest.portMappings.length
     if (!before && host.guests.size + host.conflicts.size >= hostLimits.guests)
-      return void (host.refused = `the agent reported more than ${hostLimits.guests} guests`)
+      return this.#refuse(host, `the agent reported more than ${hostLimits.guests} guests`)
     if (mappings > hostLimits.mappings)
-      return void (host.refused = 'the agent reported more port mappings than there are ports')
+      return this.#refuse(host, 'the agent reported more port mappings than there are ports')
     host.mappings = mappings
     this.#guests.set(host, guest)
-    this.noteGuest(host.record.id, guest.uuid)
     this.#guestsVersion++
+    return true
+  }
+
+  #refuse(host: HostState, why: string): false {
+    host.refused = why
+    return false
   }
 
   #deleteGuest(host: HostState, uuid: string): void {
@@ -147,12 +196,12 @@ export class FleetState implements FleetView {
     const view = this.checkOperation(host, raw)
     if (!view) return
     host.operations.set(view.operation.id, view)
-    this.#operations.set(view)
+    this.operationTable.set(view.operation.id, view)
     if (host.operations.size > listedOperations) this.#dropOldestOperation(host)
   }
 
   #deleteOperation(host: HostState, id: string): void {
-    if (host.operations.delete(id)) this.#operations.delete(id)
+    if (host.operations.delete(id)) this.operationTable.delete(id)
   }
 
   #dropOldestOperation(host: HostState): void {

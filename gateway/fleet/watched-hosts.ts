@@ -67,7 +67,7 @@ export class WatchedHosts {
     this.#polling = true
     try {
       const list = await this.options.store.list()
-      this.#takeOver(list, await this.#loadKnown(list.records))
+      await this.#takeOver(list)
       this.#complete = true
       await this.#restoreLost(list)
     } catch (error) {
@@ -86,7 +86,7 @@ export class WatchedHosts {
     const before = view.findState(record.id)?.record
     if (this.#removed.has(record.id) || (before && before.version >= record.version)) return
     const host = view.setHost(record)
-    if (!before) for (const value of known) view.apply(host, { $case: 'guest', value })
+    if (!before) for (const guest of known) view.recall(host, guest)
     if (record.serials.length > 0) this.#connect(host, before)
   }
 
@@ -114,17 +114,12 @@ export class WatchedHosts {
     if (moved || !connection || !isConnectionGood(host, connection)) watcher.restart()
   }
 
-  /** What an earlier gateway knew of the guests of hosts that are new to this one. */
-  async #loadKnown(records: readonly HostRecord[]): Promise<Map<string, Guest[]>> {
-    const known = new Map<string, Guest[]>()
-    for (const { id } of records)
-      if (!this.options.view.findState(id)) known.set(id, await this.options.cache.load(id))
-    return known
-  }
-
-  #takeOver({ records, removed }: HostList, known: ReadonlyMap<string, Guest[]>): void {
-    for (const id of removed) if (this.options.view.findState(id)) this.forget(id)
-    for (const record of records) this.adopt(record, known.get(record.id))
+  /** Of hosts that are new to this gateway with what an earlier one knew of their guests; each is dialled meanwhile. */
+  async #takeOver({ records, removed }: HostList): Promise<void> {
+    const { view, cache } = this.options
+    for (const id of removed) if (view.findState(id)) this.forget(id)
+    for (const record of records)
+      this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
   /** A record this gateway wrote since the reading is there by now: the store decides once more. */

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
@@ -10,6 +11,7 @@ import { createClientAddressReader } from './client-address.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
+import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from '../access/contract.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
@@ -44,6 +46,8 @@ export function createApp(options: AppOptions): Koa {
   const readAddress = createClientAddressReader(options.trustedProxies)
   const app = new Koa()
   app.use(async (ctx, next) => {
+    tidyHeaders(ctx.req.headers)
+    ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
     const exchange = openExchange(ctx.req, readAddress(ctx.req))
     ctx.state['exchange'] = exchange
     ctx.respond = false
@@ -81,6 +85,7 @@ async function replyTo(
 ): Promise<Reply> {
   const exchange: Exchange = ctx.state.exchange
   try {
+    checkProtocol(ctx.req)
     checkTarget(ctx)
     await withinLimits(addresses, ctx, next)
     return exchange.reply ?? unmatched(ctx)
@@ -88,6 +93,14 @@ async function replyTo(
     exchange.error = error
     return errorReply(error, exchange.requestId)
   }
+}
+
+/** What Node would answer itself, in a form of its own (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
+  if (httpVersion === '1.1' && headers.host === undefined)
+    throw new BerthError('invalid', 'invalid_request', 'the request has no Host header')
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
+    throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
 }
 
 /** Whoever watches over the gateway is let in when others flood it. */

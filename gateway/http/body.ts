@@ -28,43 +28,61 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
  */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
   if (bytes.length === 0) return {}
-  if (!isJson(contentType)) throw refuse('unsupported_media_type', 'the body must be application/json')
+  if (!maySayJson(contentType))
+    throw refuse(
+      'unsupported_media_type',
+      'the body must be JSON, sent with "Content-Type: application/json"',
+    )
   return parseObject(bytes)
 }
 
-/** The same where a body may be absent, whatever its type says. @throws {BerthError} `invalid_json` */
+/**
+ * The same where a body may be absent, whatever its type says: what is not an object counts as none.
+ * @throws {BerthError} `invalid_json` for an object that is nested too deep
+ */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
-  return bytes.length === 0 ? {} : parseObject(bytes)
+  const value = bytes.length === 0 ? undefined : findJson(bytes)
+  return isObject(value) ? hardened(value) : {}
 }
 
 function parseObject(bytes: Buffer): Record<string, unknown> {
-  const value = parseJson(bytes)
+  const value = findJson(bytes)
+  // Without its cause, which quotes the body: secrets among it would be in the log.
+  if (value === undefined) throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
   if (Array.isArray(value) && value.length === 0) return {}
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw refuse('invalid_json', 'the body must be a JSON object')
+  if (!isObject(value)) throw refuse('invalid_json', 'the body must be a JSON object')
+  return hardened(value)
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function hardened(value: Record<string, unknown>): Record<string, unknown> {
   harden(value, 1)
-  return value as Record<string, unknown>
+  return value
 }
 
 function refuse(code: string, message: string): BerthError {
   return new BerthError('invalid', code, message)
 }
 
-function isJson(contentType: string | undefined): boolean {
+/** Any JSON or text type, or none. A form is not: a browser sends those wherever a page tells it to. */
+function maySayJson(contentType: string | undefined): boolean {
   const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
   const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))
   return (
-    /^application\/([a-z0-9.!#$&^_-]+\+)?json$/.test(type.trim()) &&
-    (charset === undefined || /^charset="?utf-?8"?$/.test(charset))
+    /^(|text\/[a-z0-9.!#$&^_+-]+|application\/([a-z0-9.!#$&^_-]+\+)?json)$/.test(type.trim()) &&
+    (charset === undefined || /^charset="?(utf-?8|us-ascii)"?$/.test(charset))
   )
 }
 
-function parseJson(bytes: Buffer): unknown {
+/** @returns undefined for what is no JSON in UTF-8 */
+function findJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch {
-    // Without its cause, which quotes the body: secrets among it would be in the log.
-    throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
+    return undefined
   }
 }
 

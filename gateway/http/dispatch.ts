@@ -71,10 +71,8 @@ function isWrite(route: Route): boolean {
 
 /** Everything but the body. */
 function readTarget(checks: RouteChecks, ctx: ExchangeContext): ValidRequest {
-  const params = ctx.params as Record<string, string>
-  checks.params(params)
-  const query = parseQuery(ctx.querystring)
-  checks.query(query)
+  const params = checks.params(ctx.params as Record<string, string>)
+  const query = checks.query(parseQuery(ctx.querystring))
   return { params, query, body: {}, bodyBytes: empty }
 }
 
@@ -86,8 +84,7 @@ async function readRequest(
 ): Promise<ValidRequest> {
   const target = readTarget(checks, ctx)
   const bodyBytes = await readBody(ctx.req, maxBodyBytes)
-  const body = bodyOf(route, bodyBytes, ctx.req.headers['content-type'])
-  checks.body(body)
+  const body = checks.body(bodyOf(route, bodyBytes, ctx.req.headers['content-type']))
   return { ...target, body, bodyBytes }
 }
 

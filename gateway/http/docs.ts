@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import helmet from 'koa-helmet'
 import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
@@ -51,13 +53,26 @@ const start = `window.ui = SwaggerUIBundle({
 })
 `
 
-/** The OpenAPI document and the page that shows it; both need no key. */
+/** Where to go from the addresses that people try first. */
+const directions = {
+  name: 'Berth',
+  api: '/api/v1',
+  documentation: '/docs',
+  openapi: '/api/v1/openapi.json',
+}
+
+/** The OpenAPI document and the page that shows it, and what leads to them; none needs a key. */
 export function documentPages(document: object): Page[] {
   const json = JSON.stringify(document)
+  const openapi = fixed(() => json, jsonType)
+  const overview = fixed(() => JSON.stringify({ success: true, data: directions }), jsonType)
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   const file = (name: string): Buffer => readFileSync(join(assets, name))
   return [
-    { path: '/api{/v1}/openapi.json', handle: fixed(() => json, jsonType) },
+    { path: '/', handle: () => ({ status: 302, headers: { Location: '/docs' }, body: '' }) },
+    { path: '/api{/v1}', handle: overview },
+    { path: '/api{/v1}/openapi.json', handle: openapi },
+    { path: '/openapi.json', handle: openapi },
     page('/docs', () => html, 'text/html; charset=utf-8'),
     page('/docs/start.js', () => start, 'text/javascript; charset=utf-8'),
     page('/docs/swagger-ui-bundle.js', () => file('swagger-ui-bundle.js'), 'text/javascript; charset=utf-8'),
@@ -73,25 +88,41 @@ function page(path: string, read: () => Buffer | string, type: string): Page {
     handle: async (ctx) => {
       await securityHeaders(ctx, async () => undefined)
       const own = ctx.response.headers as Record<string, string>
-      const { status, headers, body } = reply(ctx)
+      const { status, headers, body } = await reply(ctx)
       return { status, headers: { ...namesInLowerCase(headers), ...own }, body }
     },
   }
 }
 
-/** Made at the first request and kept; the client asks again whether it changed. */
-function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Reply {
-  let kept: { body: Buffer | string; etag: string } | undefined
-  return (ctx) => {
-    kept ??= prepare(read())
-    const headers = { 'Content-Type': type, ETag: kept.etag, 'Cache-Control': 'no-cache' }
-    const known = ctx.get('if-none-match') === kept.etag
-    return known ? { status: 304, headers, body: '' } : { status: 200, headers, body: kept.body }
+/** Made at the first request and kept; the client asks again whether it changed. Images are small already. */
+function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Promise<Reply> {
+  let plain: Prepared | undefined
+  let zipped: Promise<Prepared> | undefined
+  return async (ctx) => {
+    plain ??= prepare(read())
+    const zip = !type.startsWith('image/') && ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
+    const { body, etag } = zip ? await (zipped ??= compress(plain)) : plain
+    const headers = {
+      ...{ 'Content-Type': type, ETag: etag, 'Cache-Control': 'no-cache', Vary: 'Accept-Encoding' },
+      ...(zip ? { 'Content-Encoding': 'gzip' } : {}),
+    }
+    const known = ctx.get('if-none-match') === etag
+    return known ? { status: 304, headers, body: '' } : { status: 200, headers, body }
   }
 }
 
-function prepare(body: Buffer | string): { body: Buffer | string; etag: string } {
+interface Prepared {
+  readonly body: Buffer | string
+  readonly etag: string
+}
+
+function prepare(body: Buffer | string): Prepared {
   return { body, etag: etagOf(body) }
+}
+
+/** Another form of the same has a tag of its own (RFC 9110, 8.8.3.3). */
+async function compress({ body }: Prepared): Promise<Prepared> {
+  return prepare(await promisify(gzip)(body))
 }
 
 function namesInLowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {

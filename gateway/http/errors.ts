@@ -10,6 +10,7 @@ const statusByKind: Record<ErrorKind, number> = {
   exhausted: 409,
   unavailable: 503,
   timeout: 504,
+  unimplemented: 501,
   internal: 500,
 }
 
@@ -18,11 +19,35 @@ const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,
   unsupported_media_type: 415,
+  expectation_failed: 417,
   policy_blocked: 403,
   precondition_failed: 412,
   idempotency_conflict: 422,
   rate_limited: 429,
   agent_error: 502,
+}
+
+/** Statuses of the other public codes; what is not among them is 400. */
+const statusOfOthers: Readonly<Record<string, number>> = {
+  ...Object.fromEntries(['unauthorized', 'key_disabled', 'key_expired'].map((code) => [code, 401])),
+  ...Object.fromEntries(['insufficient_scope', 'ip_not_allowed'].map((code) => [code, 403])),
+  not_found: 404,
+  ...Object.fromEntries(
+    [
+      ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
+      ...['resource_exhausted', 'memory_in_use'],
+    ].map((code) => [code, 409]),
+  ),
+  internal_error: 500,
+  host_offline: 503,
+  store_unavailable: 503,
+  agent_timeout: 504,
+}
+
+/** For the document. @param unsupported of an endpoint that does not exist yet, not of a field */
+export function statusOfCode(code: string, unsupported: boolean): number {
+  if (code === 'unsupported' && unsupported) return 501
+  return statusByCode[code] ?? statusOfOthers[code] ?? 400
 }
 
 const retryAfterSeconds = 5

@@ -1,5 +1,6 @@
 import { Type, type Static, type TObject, type TOptional, type TProperties, type TSchema } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
+import { selectFrom, type Fields, type ListQuery } from '../fleet/lists/query.js'
 import type { Answer } from './route.js'
 
 /*
@@ -38,19 +39,54 @@ export function listQuery<F extends TProperties>(
   return Type.Object({ ...pageProperties, ...Object.fromEntries(optional) }) as never
 }
 
+type Asked = PageQuery & Readonly<Record<string, unknown>>
+
+interface ListOptions<Name extends string> {
+  /** Fields that `sort` may name. */
+  readonly sortable: readonly Name[]
+  readonly filters?: readonly Name[]
+}
+
+/** @throws {BerthError} `invalid_field` for a `sort` by other fields */
+export function parseListQuery<Name extends string>(
+  query: Asked,
+  { sortable, filters = [] }: ListOptions<Name>,
+): ListQuery<Name> {
+  const active = filters.filter((field) => query[field] !== undefined)
+  return {
+    filters: active.map((field) => ({ field, value: String(query[field]) })),
+    sort: query.sort === undefined ? [] : query.sort.split(',').map((part) => parseSort(part, sortable)),
+  }
+}
+
+function parseSort<Name extends string>(part: string, sortable: readonly Name[]) {
+  const field = sortable.find((name) => name === part.replace(/^-/, ''))
+  if (field === undefined)
+    throw invalidField('sort', `sort: must be of ${sortable.join(', ')}, with "-" for descending`)
+  return { field, descending: part.startsWith('-') }
+}
+
 /**
- * The rows a list request asks for, with `X-Total-Count` (of the filtered rows, before paging).
- * @param sortable fields that `sort` may name
- * @throws {BerthError} `invalid_field` for a `sort` outside them
+ * The rows a list request asks for of few, with `X-Total-Count` (of the filtered rows, before paging).
+ * @throws {BerthError} `invalid_field` for a `sort` by other fields
  */
 export function listAnswer<Row extends object>(
   rows: readonly Row[],
-  query: PageQuery & Readonly<Record<string, unknown>>,
-  options: { sortable: readonly (keyof Row & string)[]; filters?: readonly (keyof Row & string)[] },
+  query: Asked,
+  options: ListOptions<keyof Row & string>,
 ): Answer<Row[]> {
-  const wanted = filterRows(rows, query, options.filters ?? [])
-  const sorted = query.sort === undefined ? wanted : sortRows(wanted, query.sort, options.sortable)
-  return { data: pageOf(sorted, query), headers: { 'X-Total-Count': String(wanted.length) } }
+  const names = [...options.sortable, ...(options.filters ?? [])]
+  const fields = Object.fromEntries(names.map((name) => [name, (row: Row) => row[name]]))
+  const found = selectFrom(
+    rows,
+    fields as unknown as Fields<Row, keyof Row & string>,
+    parseListQuery(query, options),
+  )
+  return { data: found.slice(...rangeOf(query)), headers: countHeader(found.length) }
+}
+
+export function countHeader(total: number): { 'X-Total-Count': string } {
+  return { 'X-Total-Count': String(total) }
 }
 
 /** True when the request asks for the plain, whole list. */
@@ -58,39 +94,10 @@ export function wantsWholeList(query: object): boolean {
   return Object.values(query).every((value) => value === undefined)
 }
 
-function filterRows<Row extends object>(
-  rows: readonly Row[],
-  query: Readonly<Record<string, unknown>>,
-  fields: readonly (keyof Row & string)[],
-): Row[] {
-  const active = fields.filter((field) => query[field] !== undefined)
-  return rows.filter((row) => active.every((field) => String(row[field]) === String(query[field])))
-}
-
-function sortRows<Row extends object>(
-  rows: Row[],
-  sort: string,
-  sortable: readonly (keyof Row & string)[],
-): Row[] {
-  const keys = sort.split(',').map((part) => {
-    const field = sortable.find((name) => name === part.replace(/^-/, ''))
-    if (field === undefined)
-      throw invalidField('sort', `sort: must be of ${sortable.join(', ')}, with "-" for descending`)
-    return { field, sign: part.startsWith('-') ? -1 : 1 }
-  })
-  return rows.toSorted((a, b) => {
-    for (const { field, sign } of keys) {
-      const order = compareValues(a[field], b[field])
-      if (order !== 0) return order * sign
-    }
-    return 0
-  })
-}
-
-function compareValues(a: unknown, b: unknown): number {
-  if (typeof a === 'number' && typeof b === 'number') return a - b
-  const [x, y] = [String(a), String(b)]
-  return x < y ? -1 : x > y ? 1 : 0
+/** Ranks of the first row of the page that a request asks for and of the one after its last. */
+export function rangeOf(query: PageQuery): [number, number] {
+  const page = readPage(query)
+  return page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
 }
 
 /** The page a request asks for, from 1; `undefined`: the whole list. */
@@ -99,9 +106,4 @@ export function readPage(
 ): { page: number; size: number } | undefined {
   if (query.page === undefined && query.page_size === undefined) return undefined
   return { page: query.page ?? 1, size: query.page_size ?? defaultPageSize }
-}
-
-function pageOf<Row>(rows: Row[], query: PageQuery): Row[] {
-  const page = readPage(query)
-  return page ? rows.slice((page.page - 1) * page.size, page.page * page.size) : rows
 }

@@ -1,13 +1,14 @@
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { RateState } from '../access/request-limits.js'
+import { bodyLength, bodyText, isPieces, type ReplyBody } from './reply-body.js'
 import type { Answer } from './route.js'
 
 /** What goes on the wire. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: Buffer | string
+  readonly body: ReplyBody
 }
 
 export const jsonType = 'application/json; charset=utf-8'
@@ -35,7 +36,7 @@ export function answerReply(answer: Answer<unknown>, request: IncomingMessage): 
   const headers: Record<string, string> = { 'Content-Type': jsonType, 'Cache-Control': 'no-store' }
   if (answer.headers !== undefined) Object.assign(headers, answer.headers)
   if (request.method !== 'GET' && request.method !== 'HEAD') return { status, headers, body }
-  const etag = answer.prepared?.etag ?? etagOf(body)
+  const etag = answer.prepared?.etag ?? etagOf(bodyText(body))
   headers['ETag'] = etag
   headers['Cache-Control'] = 'private, no-cache'
   const known = status === 200 && matchesEtag(request.headers['if-none-match'], etag)
@@ -60,10 +61,18 @@ export function sendReply(
 ): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
-  response.writeHead(reply.status, headerList(reply, about, bodiless))
+  const headers = headerList(reply, about, bodiless)
+  // What is still arriving may be more than is read away: no further request may follow it.
+  if (drained !== undefined) headers.push('Connection', 'close')
+  response.writeHead(reply.status, headers)
   // Node leaves the body out where the method is HEAD.
-  if (drained === undefined || bodiless) return void response.end(bodiless ? undefined : reply.body)
-  response.write(reply.body)
+  if (bodiless) return void response.end()
+  if (drained === undefined && !isPieces(reply.body)) return void response.end(reply.body)
+  // In one system call, as far as the client takes them.
+  response.cork()
+  for (const piece of isPieces(reply.body) ? reply.body : [reply.body]) response.write(piece)
+  if (drained === undefined) return void response.end()
+  response.uncork()
   void drained.then(() => response.end())
 }
 
@@ -72,7 +81,7 @@ function headerList({ headers, body }: Reply, { requestId, rate }: About, bodile
   const list = constantHeaders.slice()
   if (headers['content-security-policy'] !== undefined) list.length = 0
   for (const name in headers) list.push(name, headers[name] ?? '')
-  if (!bodiless) list.push('Content-Length', String(Buffer.byteLength(body)))
+  if (!bodiless) list.push('Content-Length', String(bodyLength(body)))
   list.push('X-Request-Id', requestId)
   if (rate !== undefined) addRate(list, rate)
   return list
@@ -85,7 +94,7 @@ function addRate(list: string[], { limit, remaining, resetSeconds }: RateState):
 }
 
 function envelope(answer: Answer<unknown>): string {
-  return JSON.stringify({ success: true, message: answer.message, data: answer.data })
+  return JSON.stringify({ success: true, message: answer.message, data: answer.data, ...answer.more })
 }
 
 /** RFC 9110 13.1.2: weak comparison, `*` matches anything. */

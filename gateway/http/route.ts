@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Static, TSchema } from 'typebox'
 import type { Principal } from '../access/principal.js'
 import type { GuestView, OperationView } from '../fleet/contract.js'
+import type { ReplyBody } from './reply-body.js'
 
 /**
  * What a caller that is bound to some guests may do on a route:
@@ -45,9 +46,11 @@ export interface Answer<Data> {
   status?: number
   message?: string
   data?: Data
+  /** Fields of the envelope beside `data`, where the shape of that is given. */
+  more?: Record<string, unknown>
   headers?: Record<string, string>
   /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
-  prepared?: { body: Buffer | string; etag: string }
+  prepared?: { body: ReplyBody; etag: string }
 }
 
 /**
@@ -69,20 +72,30 @@ export interface Route<
   readonly bound: R
   /** Audit action (`container.create`); required on everything but GET, except for reads by POST (`false`). */
   readonly audit?: string | false
+  /** Operation id in the document, and so the name of a function in clients made from it: `createContainer`. */
+  readonly name: string
   readonly summary: string
   readonly tag: string
   readonly params?: P
   readonly query?: Q
   readonly body?: B
+  /** A body as one is sent; required where there is a body. Refusals of its fields quote it. */
+  readonly example?: Static<B>
   /** Body may be absent, and may say any type. Default: required where `body` is given. */
   readonly bodyOptional?: boolean
   /** Schema of `data`. */
   readonly data?: D
+  /** Schemas of fields beside `data`. */
+  readonly more?: Record<string, TSchema>
   /** Takes `If-Match`, see `ifRevisionOf`. */
   readonly conditional?: boolean
   /** Success status codes it may answer; default [200]. */
   readonly statuses?: readonly number[]
-  /** Error codes beyond the common ones, for the document. */
+  /** Fields that `sort` may name. */
+  readonly sortable?: readonly string[]
+  /** The contract has it, this version does not: it answers 501 and does nothing. */
+  readonly unsupported?: boolean
+  /** Error codes beyond the common ones, see `failuresOf`, for the document. */
   readonly errors?: readonly string[]
   handle(
     context: RequestContext<Static<P>, Static<Q>, Static<B>> & Subjects[R],

@@ -13,24 +13,30 @@ export function oneOf<const Word extends string>(
 }
 
 /** The envelope of a success. */
-export function envelopeSchema(data: TSchema | undefined): TSchema {
+export function envelopeSchema(data: TSchema | undefined, more: Record<string, TSchema> = {}): TSchema {
   return Type.Object({
     success: Type.Literal(true),
     message: Type.Optional(Type.String()),
     ...(data === undefined ? {} : { data }),
+    ...more,
   })
 }
 
 /** The envelope of a failure. */
-export const ErrorSchema = Type.Object({
-  success: Type.Literal(false),
-  message: Type.String({ description: 'For people.' }),
-  code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
-  details: Type.Optional(
-    Type.Object({ field: Type.String({ description: 'The field, parameter or header that was refused.' }) }),
-  ),
-  request_id: Type.String(),
-})
+export const ErrorSchema = Type.Object(
+  {
+    success: Type.Literal(false),
+    message: Type.String({ description: 'For people.' }),
+    code: Type.String({ pattern: '^[a-z0-9_]+$', description: 'Stable.' }),
+    details: Type.Optional(
+      Type.Object({
+        field: Type.String({ description: 'The field, parameter or header that was refused.' }),
+      }),
+    ),
+    request_id: Type.String(),
+  },
+  { title: 'Error' },
+)
 
 const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 

@@ -3,12 +3,15 @@ import type { Bound, Route } from './route.js'
 const scopePattern = /^(any|[a-z0-9]+:[a-z]+)$/
 const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 
+const namePattern = /^[a-z]+([A-Z][a-z0-9]*)*$/
+
 /**
  * The rules of the table. @throws {Error} naming the route: without a scope nobody would be kept out, without
  * its bound a caller might see others' guests, without an audit action a change would leave no trace
  */
 export function checkRoutes(routes: readonly Route[]): void {
   const seen = new Set<string>()
+  const names = new Set<string>()
   for (const route of routes) {
     const name = `${route.method} ${route.path}`
     const refuse = (why: string): never => {
@@ -18,17 +21,31 @@ export function checkRoutes(routes: readonly Route[]): void {
     if (!scopePattern.test(String(route.scope))) refuse('has no scope')
     refuseUnbounded(route, refuse)
     if (route.method !== 'GET' && (route.audit ?? '') === '') refuse('has no audit action')
+    refuseNameless(route, names, refuse)
     const key = `${route.method} ${route.path.replaceAll(/\{\w+\}/g, '{}')}`
     if (seen.has(key)) refuse('is there twice')
     seen.add(key)
   }
 }
 
+/** Clients that are made from the document call their functions so, and show the example. */
+function refuseNameless(
+  { name, body, example }: Route,
+  names: Set<string>,
+  refuse: (why: string) => never,
+): void {
+  if (!namePattern.test(name ?? '')) refuse('has no name')
+  if (names.has(name)) refuse(`has the name of another, ${name}`)
+  if (body && example === undefined) refuse('has no example of its body')
+  names.add(name)
+}
+
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
 /** A path that names a guest or a task is looked up for its caller, or closed to bound ones. */
-function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
+function refuseUnbounded({ bound, path, unsupported }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not say what a bound caller may do')
+  if (unsupported) return // it looks at nothing
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
   if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
   if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)

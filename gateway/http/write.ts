@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { BerthError, describeError } from '../../shared/errors.js'
+import { BerthError } from '../../shared/errors.js'
 import { outcomeUnknown } from '../access/audit-record.js'
 import type { Principal } from '../access/principal.js'
 import { errorReply, type ErrorReply } from './errors.js'
@@ -11,6 +11,7 @@ import type {
   StoredAnswer,
 } from '../access/contract.js'
 import type { Reply } from './reply.js'
+import { bodyText } from './reply-body.js'
 
 /** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
 export interface Write {
@@ -102,14 +103,14 @@ function outcomeOf(handled: Handled): AuditOutcome {
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
-/** Statuses below 500 after which another attempt may turn out better: later, or with a newer If-Match. */
-const unsettled: readonly number[] = [412, 429]
+/** Statuses below 500 after which another attempt may turn out better: once the obstacle is gone, or later. */
+const unsettled: readonly number[] = [404, 409, 412, 429]
 
 /** What another attempt may turn out better is not kept. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
   if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
   const { status, headers } = reply
-  return idempotency.finish(claim, { status, headers, body: reply.body.toString() })
+  return idempotency.finish(claim, { status, headers, body: bodyText(reply.body) })
 }
 
 function replayOf(answer: StoredAnswer): Reply {
@@ -143,5 +144,7 @@ export function failedHandling(
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
   // An order that was sent may be carried out, though no answer came.
   if (status === 504) return `${outcomeUnknown}: ${code}`
-  return status >= 500 ? code : `${code}: ${describeError(error).slice(0, 200)}`
+  // Its own words alone: causes are for the log, and speak of gRPC or the store.
+  const own = error instanceof Error ? error.message : ''
+  return status >= 500 ? code : `${code}: ${own.slice(0, 200)}`
 }

@@ -78,24 +78,27 @@ async function prepare({ main, exclusive }: StoreConnection, tracked: readonly s
   await main.ping() // refused while the server loads its data
 }
 
+/** A wait is that many turns of the event loop at least. */
+const turns = 24
+
 /**
- * `promise`, or a rejection after `ms`; node-redis' own timeouts end when a command is written. When this
- * process itself was stalled, the answer may be waiting in the socket: then it gets as much time again.
+ * `promise`, or a rejection after `ms`; node-redis' own timeouts end when a command is written. Only time counts in
+ * which this process could have heard the answer: a turn of the event loop that takes long is no more than a tick, since
+ * what came meanwhile is read after it.
  */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
-  const due = performance.now() + ms
   const late = new Promise<never>((_, reject) => {
-    const giveUp = () => reject(new Error(`no answer within ${ms} ms`))
-    timer = setTimeout(() => {
-      const stalledMs = performance.now() - due
-      timer = setTimeout(giveUp, Math.min(ms, 20 + stalledMs))
-    }, ms)
+    let left = turns
+    const tick = (): void => {
+      if (--left === 0) reject(new Error(`no answer within ${ms} ms`))
+    }
+    timer = setInterval(tick, ms / turns)
   })
   try {
     return await Promise.race([promise, late])
   } finally {
-    clearTimeout(timer)
+    clearInterval(timer)
   }
 }
 

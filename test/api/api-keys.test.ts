@@ -100,7 +100,8 @@ describe('API keys over HTTP', () => {
     ['a name that is too long', { name: 'x'.repeat(65) }, 'invalid_field', 'name'],
     ['a name that is no text', { name: 7 }, 'invalid_field', 'name'],
     ['an unknown scope', { name: 'a', scopes: ['container:fly'] }, 'invalid_field', 'scopes'],
-    ['scopes that are no list', { name: 'a', scopes: '*' }, 'invalid_field', 'scopes'],
+    ['scopes that are no list', { name: 'a', scopes: 5 }, 'invalid_field', 'scopes'],
+    ['no scope', { name: 'a', scopes: [] }, 'invalid_field', 'scopes'],
     ['a bad address', { name: 'a', ip_whitelist: '10.0.0.256' }, 'invalid_field', 'ip_whitelist'],
     ['a bad time', { name: 'a', expires_at: '2031-02-30' }, 'invalid_field', 'expires_at'],
     ['a bad uuid', { name: 'a', container_uuids: ['x'] }, 'invalid_field', 'container_uuids.0'],
@@ -115,7 +116,12 @@ describe('API keys over HTTP', () => {
     ['a local time', '2031-02-03 04:05:06', '2031-02-03 04:05:06'],
     ['RFC 3339', '2031-02-03T04:05:06+02:00', '2031-02-03 02:05:06'],
     ['a date', '2031-02-03', '2031-02-03 23:59:59'],
+    ['a time without seconds', '2031-02-03T04:05', '2031-02-03 04:05:00'],
+    ['Unix seconds', 1_927_937_106, '2031-02-04 02:05:06'],
+    ['Unix seconds as text', '1927937106', '2031-02-04 02:05:06'],
     ['nothing', '', ''],
+    ['zero', 0, ''],
+    ['the date that is none', '0000-00-00 00:00:00', ''],
   ] as const)
     it(`reads ${why} as expiry`, async () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
@@ -139,7 +145,7 @@ describe('API keys over HTTP', () => {
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { expires_at: '2020-01-01' } })
     expect(await keys.admits(key)).to.equal('key_expired')
-    await gateway.request('PATCH', `/api-keys/${id}`, { body: { expires_at: '', scopes: [] } })
+    await gateway.request('PATCH', `/api-keys/${id}`, { body: { expires_at: '', scopes: ['swap:read'] } })
     expect(await keys.admits(key)).to.equal('insufficient_scope')
     await gateway.request('DELETE', `/api-keys/${id}`)
     expect(await keys.admits(key)).to.equal('unauthorized')
@@ -195,12 +201,17 @@ describe('API keys over HTTP', () => {
     expect(await ask({ authorization: `bearer  ${key} ` })).to.equal(200)
     expect(await ask({ 'x-api-key': key, authorization: `Bearer ${key}` })).to.equal(200)
     expect(await ask({ 'x-api-key': key, authorization: 'Basic eDp5' })).to.equal(200)
+    expect(await ask({ 'x-api-key': `${key}, ${key}` })).to.equal(200)
+    for (const empty of ['', ' ', 'Bearer', 'Bearer  '])
+      expect(await ask({ 'x-api-key': key, authorization: empty }), empty).to.equal(200)
+    expect(await ask({ 'x-api-key': '', authorization: `Bearer ${key}` })).to.equal(200)
     expect(await ask({ 'x-api-key': key, authorization: `Bearer ${other.key}` })).to.equal(401)
     for (const headers of [
       {},
       { 'x-api-key': '' },
       { 'x-api-key': `${key}x` },
-      { 'x-api-key': `${key}, ${key}` },
+      { 'x-api-key': `${key}, ${other.key}` },
+      { 'x-api-key': `${key},` },
       { 'x-api-key': key.toLowerCase() },
       { 'x-api-key': 'x'.repeat(8000) },
       { authorization: key },

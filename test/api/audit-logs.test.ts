@@ -61,6 +61,7 @@ describe('audit log over HTTP', () => {
       target: 'billing',
       detail: `id ${id}, scopes swap:read`,
       user: 'api:admin',
+      key_id: 1,
       success: true,
       address: '127.0.0.1',
       request_id: made.headers['x-request-id'],

@@ -132,7 +132,9 @@ describe('containers over HTTP', () => {
       ['internal', 'internal_error', 500],
     ] as const) {
       gateway.fleet.agentFailure = new BerthError(kind, code, 'told by the agent')
-      const { body, ...reply } = await gateway.request('POST', '/containers/web-1/start')
+      const { body, ...reply } = await gateway.request('POST', '/containers/web-1/port-mappings', {
+        body: { container_port: 80 },
+      })
       expect([reply.status, body.code, body.success]).to.deep.equal([status, code, false])
       expect(body.request_id).to.equal(reply.headers['x-request-id'])
     }

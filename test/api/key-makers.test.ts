@@ -38,9 +38,9 @@ describe('API keys and who made them', () => {
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
         ['scopes', { scopes: ['swap:read'] }],
-        ['container_uuids', { scopes: [], container_uuids: [] }],
-        ['ip_whitelist', { scopes: [], ip_whitelist: '10.0.0.1' }],
-        ['expires_at', { scopes: [], expires_at: '' }],
+        ['container_uuids', { container_uuids: [] }],
+        ['ip_whitelist', { ip_whitelist: '10.0.0.1' }],
+        ['expires_at', { expires_at: '' }],
       ] as const) {
         const { status, body } = await gateway.request('POST', '/api-keys', {
           key: parent.key,
@@ -109,10 +109,15 @@ describe('API keys and who made them', () => {
     ])
     const own = await startTestGateway()
     try {
+      const limited = await own.makeKey({ scopes: ['apikey:*'] })
+      for (const body of [{ disabled: true }, { scopes: ['apikey:read'] }, {}]) {
+        const { status, body: answer } = await own.request('PATCH', '/api-keys/1', { key: limited, body })
+        expect([status, answer.code], 'beyond its rights').to.deep.equal([403, 'insufficient_scope'])
+      }
       for (const [method, options] of [
         ['DELETE', {}],
         ['PATCH', { body: { disabled: true } }],
-        ['PATCH', { body: { scopes: [] } }],
+        ['PATCH', { body: { scopes: ['container:*'] } }],
         ['PATCH', { body: { expires_at: '2031-01-01' } }],
       ] as const) {
         const { status, body } = await own.request(method, '/api-keys/1', options)

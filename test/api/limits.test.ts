@@ -43,9 +43,24 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('takes nothing for no change, and ignores what it does not know', async () => {
       const before = await detail()
-      for (const body of [{}, [], { disk_gb: 99, cpu_percent: 5 }])
-        expect((await put('resource-limit', body)).status).to.equal(200)
+      for (const body of [
+        {},
+        [],
+        { vcpu: 0, ram_mb: '0', io_read_mbps: null },
+        { disk_gb: 99, cpu_percent: 5 },
+      ])
+        expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
+    })
+
+    it('names what it ignores, whether or not something else changes', async () => {
+      const nothing = (await put('resource-limit', { disk_gb: 99, cpu_percent: 5 })).body
+      expect(nothing).to.deep.equal({
+        ...{ success: true, message: 'nothing to change', data: { ignored: ['disk_gb', 'cpu_percent'] } },
+      })
+      const some = (await put('resource-limit', { disk_gb: 99, io_read_mbps: 8 })).body
+      expect([some.message, some.data]).to.deep.equal(['limits updated', { ignored: ['disk_gb'] }])
+      expect((await put('traffic-limit', { quota: 1 })).body.data).to.deep.equal({ ignored: ['quota'] })
     })
 
     it('answers 409 to more than the host has', async () => {
@@ -58,12 +73,12 @@ describe('limits, expiry and traffic over HTTP', () => {
     })
 
     for (const [body, field] of [
-      [{ vcpu: 0 }, 'vcpu'],
+      [{ vcpu: 0.01 }, 'vcpu'],
       [{ ram_mb: 16 }, 'ram_mb'],
       [{ ram_mb: 512.5 }, 'ram_mb'],
       [{ network_down_mbps: -1 }, 'network_down_mbps'],
-      [{ network_bw_mbps: '10' }, 'network_bw_mbps'],
-      [{ io_read_mbps: null }, 'io_read_mbps'],
+      [{ network_bw_mbps: '10M' }, 'network_bw_mbps'],
+      [{ io_read_mbps: [] }, 'io_read_mbps'],
     ] as const)
       it(`refuses ${JSON.stringify(body)}`, async () => {
         const reply = await put('resource-limit', body)
@@ -98,6 +113,13 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await gateway.request('POST', `/containers/${guest.id}/stop`)).status).to.equal(202)
       await put('expiry', { expires_at: '' })
       expect((await start()).status).to.equal(202)
+    })
+
+    it('blocks at creation too when it has passed', async () => {
+      const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
+      expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
+      const refused = await gateway.request('POST', '/containers/over/start')
+      expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })
 
     it('is taken at creation', async () => {
@@ -172,7 +194,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ traffic_in_gb: 1.5 }, 'traffic_in_gb'],
       [{ traffic_action: 'delete' }, 'traffic_action'],
       [{ traffic_reset_day: 29 }, 'traffic_reset_day'],
-      [{ traffic_throttle_mbps: '5' }, 'traffic_throttle_mbps'],
+      [{ traffic_throttle_mbps: '5e1' }, 'traffic_throttle_mbps'],
     ] as const)
       it(`refuses ${JSON.stringify(body)}`, async () => {
         const reply = await put('traffic-limit', body)

@@ -95,7 +95,7 @@ describe('port mappings over HTTP', () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
-      [{ container_port: '80' }, 'invalid_field', 'container_port'],
+      [{ container_port: '0x50' }, 'invalid_field', 'container_port'],
       [{ container_port: 80, host_port: 65_536 }, 'invalid_field', 'host_port'],
       [{ container_port: 80, protocol: 'icmp' }, 'invalid_field', 'protocol'],
       [{ container_port: 80, host_ip: 'eth0' }, 'invalid_field', 'host_ip'],

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { apiCall } from '../support/api-call.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 
@@ -80,13 +81,13 @@ describe('berth-gateway', function () {
     for (let round = 0; round < 2; round++) {
       const { child, output, ended } = run('serve', '--config', join(directory, 'gateway.yaml'))
       const get = (path: string, headers = {}) =>
-        fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: 'close', ...headers } })
+        apiCall(`http://127.0.0.1:${port}`, ['GET', path], { headers: { connection: 'close', ...headers } })
       await waitFor(async () => (await get('/readyz').catch(() => undefined))?.status === 200, {
         what: 'ready',
       })
       const answers = () => get('/api/v1/api-keys', { 'x-api-key': key })
       await waitFor(async () => (await answers()).status === 200, { what: 'the admin key works' })
-      expect(await (await answers()).json()).to.have.nested.property('data[0].name', 'admin')
+      expect((await answers()).body).to.have.nested.property('data[0].name', 'admin')
       child.kill('SIGTERM')
       expect(await ended, output()).to.equal(0)
       expect(output()).not.to.include(key)

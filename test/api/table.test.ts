@@ -8,6 +8,7 @@ describe('the table', () => {
   const good = {
     method: 'POST',
     path: '/things',
+    name: 'makeThing',
     scope: 'thing:make',
     bound: 'same',
     audit: 'thing.make',
@@ -26,6 +27,9 @@ describe('the table', () => {
     ['no audit action', { audit: undefined }],
     ['an empty audit action', { audit: '' }],
     ['a bad path', { path: 'things' }],
+    ['no name', { name: undefined }],
+    ['a name that is no function’s', { name: 'Make-Thing' }],
+    ['a body without an example', { body: {} }],
   ] as const)
     it(`does not start with a route that has ${name}`, () => {
       const broken = { ...good, ...change } as unknown as Route
@@ -41,6 +45,9 @@ describe('the table', () => {
         } as never)
       expect(start([route(good as never)])).not.to.throw()
       expect(start([broken])).to.throw(/route POST/)
-      expect(start([route(good as never), route({ ...good, path: '/things' } as never)])).to.throw(/twice/)
+      expect(start([route(good as never), route({ ...good, name: 'other' } as never)])).to.throw(/twice/)
+      expect(start([route(good as never), route({ ...good, path: '/others' } as never)])).to.throw(
+        /the name of/,
+      )
     })
 })

@@ -5,17 +5,20 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const [directory, port] = process.argv.slice(2)
-const list = readFileSync(join(directory, 'list.json'))
-const detail = readFileSync(join(directory, 'detail.json'))
+const files = new Map()
+const read = (name) => {
+  if (!files.has(name)) files.set(name, readFileSync(join(directory, `${name}.json`)))
+  return files.get(name)
+}
 
 const app = new Koa()
 const router = new Router()
-const send = (body) => (context) => {
+const send = (context, body) => {
   context.type = 'application/json'
   context.body = body
 }
-router.get('/detail/:name', send(detail))
+router.get('/:name', (context) => send(context, read(context.params.name)))
 // Without a router: nothing but Koa itself.
-app.use((context, next) => (context.path === '/list' ? send(list)(context) : next()))
+app.use((context, next) => (context.path === '/list' ? send(context, read('list')) : next()))
 app.use(router.routes())
 app.listen(Number(port), '127.0.0.1')

@@ -31,7 +31,7 @@ export async function benchHttp(): Promise<Figure[]> {
       own.list.push(await rate(`${gateway.url}/api/v1/containers`, gateway.key))
       bare.list.push(await rate(`${koa}/list`, gateway.key))
       own.detail.push(await rate(`${gateway.url}/api/v1/containers/${gateway.name}`, gateway.key))
-      bare.detail.push(await rate(`${koa}/detail/${gateway.name}`, gateway.key))
+      bare.detail.push(await rate(`${koa}/detail`, gateway.key))
     }
     return [
       figure(`GET /containers, ${guests} guests`, '/s', {

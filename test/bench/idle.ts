@@ -30,6 +30,13 @@ export async function benchIdle(
   return figures
 }
 
+/** Of one processor, with what it starts, while `ms` go by. */
+export async function processorPercent(pid: number, ms: number): Promise<number> {
+  const before = familyTicks(pid)
+  await delay(ms)
+  return ((familyTicks(pid) - before) / ticksPerSecond / (ms / 1000)) * 100
+}
+
 /** Its own, of what it started and has ended, and of the launcher, which starts the rest. */
 function familyTicks(pid: number): number {
   return [pid, ...readChildren(pid)].reduce((sum, each) => sum + ticks(each), 0)
@@ -42,7 +49,7 @@ function ticks(pid: number): number {
   return [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0)
 }
 
-function rssMb(pid: number): number {
+export function rssMb(pid: number): number {
   return readKb(`/proc/${pid}/status`, 'VmRSS') / 1024
 }
 

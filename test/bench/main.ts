@@ -3,18 +3,20 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { BerthApi } from './berth-api.js'
+import { benchFleet } from './fleet.js'
 import { printFigures } from './figures.js'
 import { benchHttp } from './http.js'
 import { benchIdle } from './idle.js'
 import { benchLifecycle } from './lifecycle.js'
 import { Lxd } from './lxd.js'
+import { benchJournal } from './journal.js'
 import { benchNetwork } from './network.js'
 import { benchNetworkHttp } from './network-http.js'
 import { benchRates } from './rates.js'
 import { RawTools } from './raw-tools.js'
 import { benchStorm } from './storm.js'
 
-const parts = ['lifecycle', 'storm', 'http', 'access', 'network', 'rates'] as const
+const parts = ['lifecycle', 'storm', 'http', 'access', 'network', 'rates', 'fleet', 'journal'] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
 
@@ -81,4 +83,11 @@ if (runs('lifecycle') || runs('storm')) await benchGuests()
 if (runs('http')) printFigures('HTTP', await benchHttp())
 if (runs('access')) await import('./access.js')
 if (runs('network')) await benchNetworks()
+if (runs('fleet')) await benchFleet()
+if (runs('journal')) {
+  const api = new BerthApi()
+  const figures = await benchJournal(api, { instance: 'bench', guestCounts: [100, 1000], rounds: 5 })
+  printFigures('Guests in an agent’s journal', figures)
+  await api.close()
+}
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

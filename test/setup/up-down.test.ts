@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { parse } from 'yaml'
+import { apiCall } from '../support/api-call.js'
 import { PublicSegment } from '../support/public-segment.js'
 import { readmeResults, readmeShell } from '../support/readme.js'
 import { waitFor } from '../support/wait.js'
@@ -32,13 +33,12 @@ const pidOf = (program: 'agent' | 'gateway'): number =>
   Number(readFileSync(`${run}/${program}.pid`, 'utf8').split(' ')[0])
 
 async function api<T>(path: string, init: { method?: string; body?: unknown } = {}): Promise<T> {
-  const response = await fetch(`${apiUrl()}/api/v1${path}`, {
-    method: init.method ?? 'GET',
+  const { body } = await apiCall(apiUrl(), [init.method ?? 'GET', `/api/v1${path}`], {
     // Kept connections would be those of a gateway that was restarted meanwhile.
     headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json', Connection: 'close' },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
   })
-  const answer = (await response.json()) as { success: boolean; data: T; message?: string }
+  const answer = body as { success: boolean; data: T; message?: string }
   expect(answer.success, JSON.stringify(answer)).to.equal(true)
   return answer.data
 }
@@ -73,15 +73,14 @@ const statusOf = async (guest: string): Promise<string> =>
 /** Has the instance's host join the gateway of another instance. */
 async function joinOther(other: string): Promise<void> {
   const url = `http://${(parse(readFileSync(`/etc/berth-${other}/gateway.yaml`, 'utf8')) as { listen: string }).listen}`
-  const answer = await fetch(`${url}/api/v1/hosts`, {
-    method: 'POST',
+  const { body } = await apiCall(url, ['POST', '/api/v1/hosts'], {
     headers: {
       'X-API-Key': readFileSync(`/etc/berth-${other}/admin.key`, 'utf8').trim(),
       'Content-Type': 'application/json',
     },
     body: JSON.stringify({ name: 'joined', address: configOf('agent')['listen'] }),
   })
-  const { data } = (await answer.json()) as { data: { join_token: string } }
+  const { data } = body as { data: { join_token: string } }
   const join = `/opt/berth-${name}/dist/agent/main.js join - --config ${etc}/agent.yaml`
   sh('bash', '-c', `node ${join} <<<"$1"`, 'bash', data.join_token)
 }

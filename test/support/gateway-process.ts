@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
-import type { Body } from './body.js'
+import { apiCall, type ApiReply } from './api-call.js'
 import { freePort } from './ports.js'
 import { processes } from './inventory.js'
 import { killIfThere } from './kill.js'
@@ -12,10 +12,7 @@ import { waitFor } from './wait.js'
 
 const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
-export interface GatewayReply {
-  readonly status: number
-  readonly body: Body
-}
+export type GatewayReply = ApiReply
 
 export interface GatewayRequestOptions {
   readonly body?: unknown
@@ -55,6 +52,11 @@ export class GatewayProcess {
     return new GatewayProcess(directory, port, readFileSync(keyFile, 'utf8').trim())
   }
 
+  /** Of the running process. */
+  get pid(): number {
+    return this.#child!.pid!
+  }
+
   start(): void {
     const log = openSync(join(this.directory, 'gateway.log'), 'a')
     const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]
@@ -81,8 +83,7 @@ export class GatewayProcess {
   /** One request as the administrator. @param path below /api/v1 */
   async request(method: string, path: string, options: GatewayRequestOptions = {}): Promise<GatewayReply> {
     const { body, headers = {} } = options
-    const response = await fetch(`http://127.0.0.1:${this.port}/api/v1${path}`, {
-      method,
+    return apiCall(this.url, [method, `/api/v1${path}`], {
       headers: {
         'x-api-key': this.adminKey,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -90,7 +91,10 @@ export class GatewayProcess {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    return { status: response.status, body: await response.json() }
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`
   }
 
   logTail(bytes = 4000): string {

@@ -2,28 +2,48 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { expect } from 'chai'
 
-interface Checked {
+export interface Checked {
   readonly status: number
-  readonly headers: Record<string, string>
+  /** In lower case. */
+  readonly headers: Readonly<Record<string, string | undefined>>
   readonly text: string
   readonly body: unknown
 }
 
+export type ResponseCheck = (method: string, path: string, response: Checked) => void
+
 interface Operation {
-  responses: Record<string, { content?: Record<string, unknown> }>
+  responses: Record<string, DocumentedResponse>
 }
 
+interface DocumentedResponse {
+  content?: Record<string, unknown>
+  headers: Record<string, unknown>
+  'x-codes'?: string[]
+}
+
+interface DocumentedHeader {
+  required: boolean
+  schema: { pattern?: string; enum?: string[] }
+}
+
+/** What goes with every answer, and what servers and proxies add. */
+const undocumented = [
+  ...['content-type', 'content-length', 'cache-control', 'x-content-type-options', 'content-security-policy'],
+  ...['date', 'connection', 'keep-alive'],
+]
+
 /**
- * Checks responses against the published document: an undocumented status or a body outside its schema fails.
- * Paths outside the document pass.
+ * Checks responses against the published document: an undocumented status, code or header, a missing header, or a
+ * body outside its schema fails. Paths outside the document pass.
  */
-export function createResponseCheck(
-  document: object,
-): (method: string, path: string, response: Checked) => void {
+export function createResponseCheck(document: object): ResponseCheck {
   const ajv = addFormats.default(new Ajv2020({ strict: false, allErrors: true }))
   ajv.addSchema({ $id: 'oas', ...closeObjects(structuredClone(document)) })
   const paths = (document as { paths: Record<string, Record<string, Operation>> }).paths
   const templates = Object.keys(paths).map((template) => ({ template, pattern: patternOf(template) }))
+  const headers = (document as { components: { headers: Record<string, DocumentedHeader> } }).components
+    .headers
   const compiled = new Map<string, ValidateFunction>()
   return (method, path, response) => {
     const plain = (path.split('?')[0] ?? '').replace(/^\/api(\/v1)?/, '').replace(/(.)\/$/, '$1')
@@ -33,6 +53,10 @@ export function createResponseCheck(
     if (!operation) return
     const label = `${method} ${path}: ${response.status}`
     expect(Object.keys(operation.responses), label).to.include(String(response.status))
+    const documented = operation.responses[String(response.status)]!
+    checkHeaders(label, { names: Object.keys(documented.headers), headers }, response.headers)
+    const { code } = (response.body ?? {}) as { code?: string }
+    if (documented['x-codes']) expect(documented['x-codes'], label).to.include(code)
     if (response.status === 304) return void expect(response.text, label).to.equal('')
     const pointer = [template, method.toLowerCase(), 'responses', String(response.status)]
     const validate = compiled.get(pointer.join()) ?? ajv.compile({ $ref: refTo(pointer) })
@@ -41,6 +65,25 @@ export function createResponseCheck(
       true,
     )
   }
+}
+
+function checkHeaders(
+  label: string,
+  { names, headers }: { names: readonly string[]; headers: Record<string, DocumentedHeader> },
+  sent: Checked['headers'],
+): void {
+  for (const name of names) {
+    const { required, schema } = headers[name]!
+    const value = sent[name.toLowerCase()]
+    if (value === undefined) expect(required, `${label}: header ${name} is missing`).to.equal(false)
+    else {
+      expect(value, `${label}: header ${name}`).to.match(new RegExp(schema.pattern ?? ''))
+      if (schema.enum) expect(schema.enum, `${label}: header ${name}`).to.include(value)
+    }
+  }
+  const known = new Set([...undocumented, ...names.map((name) => name.toLowerCase())])
+  const others = Object.keys(sent).filter((name) => !known.has(name))
+  expect(others, `${label}: headers that are not documented`).to.deep.equal([])
 }
 
 /** What is not described is not answered; requests may have more. */

@@ -7,26 +7,42 @@ import type { KeyRecord } from '../../access/key-record.js'
 import type { KeyFields } from '../../access/plan-keys.js'
 import { defaultScopes, isGrantable, scopeCatalogue } from '../../access/scopes.js'
 import { listAnswer, listQuery } from '../../http/list.js'
+import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
+import { nothingToChange } from '../guests/settings.js'
 
 const fields = {
   // At least one visible character, and nothing that breaks a line of a log or list.
-  name: Type.String({ minLength: 1, maxLength: 64, pattern: '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$' }),
+  name: Type.String({
+    ...trimmed,
+    minLength: 1,
+    maxLength: 64,
+    pattern: '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$',
+    description: 'At most 64 printable characters on one line.',
+  }),
   ip_whitelist: Type.String({
+    ...restricts,
+    ...entries,
     maxLength: 16_384,
     description: 'IPv4 and IPv6 addresses and CIDRs, separated by commas or new lines. Empty: any address.',
   }),
-  scopes: Type.Array(Type.String({ maxLength: 64 }), {
+  scopes: Type.Array(Type.String({ ...trimmed, maxLength: 64 }), {
+    ...restricts,
+    minItems: 1,
     maxItems: 200,
     description: `\`*\`, \`area:*\` or any of ${scopeCatalogue.join(', ')}. Omitted: ${defaultScopes.join(', ')}.`,
   }),
   expires_at: Type.String({
+    ...restricts,
+    ...trimmed,
+    ...numeric,
     maxLength: 64,
-    description: '`YYYY-MM-DD HH:MM:SS`, RFC 3339, or a date (its end). Empty: never.',
+    description: '`YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (its end) or Unix seconds. Empty: never.',
   }),
-  disabled: Type.Boolean(),
+  disabled: Type.Boolean(restricts),
   container_uuids: Type.Array(Type.String({ format: 'uuid' }), {
+    ...restricts,
     maxItems: 10_000,
     description: 'Limits the key to these containers. Empty: all.',
   }),
@@ -51,19 +67,25 @@ const UpdateRowSchema = Type.Object({
   disabled: Type.Boolean(),
   container_uuids: Type.Array(Type.String()),
 })
-const CreateRowSchema = Type.Object({
-  ...UpdateRowSchema.properties,
-  key: Type.String({ description: 'The whole key. It is shown here and never again.' }),
-  ip_whitelist: Type.String(),
-})
-const ListRowSchema = Type.Object({
-  ...UpdateRowSchema.properties,
-  ip_whitelist: Type.String(),
-  created_at: TimeSchema,
-  created_by: Type.Integer({ description: 'Id of the key that made it and bounds it; 0: none.' }),
-  last_used: TimeSchema,
-  last_used_ip: Type.String(),
-})
+const CreateRowSchema = Type.Object(
+  {
+    ...UpdateRowSchema.properties,
+    key: Type.String({ description: 'The whole key. It is shown here and never again.' }),
+    ip_whitelist: Type.String(),
+  },
+  { title: 'CreatedApiKey' },
+)
+const ListRowSchema = Type.Object(
+  {
+    ...UpdateRowSchema.properties,
+    ip_whitelist: Type.String(),
+    created_at: TimeSchema,
+    created_by: Type.Integer({ description: 'Id of the key that made it and bounds it; 0: none.' }),
+    last_used: TimeSchema,
+    last_used_ip: Type.String(),
+  },
+  { title: 'ApiKey' },
+)
 type ListRow = Static<typeof ListRowSchema>
 
 const PathSchema = Type.Object({ id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) })
@@ -81,10 +103,12 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       ...common,
       method: 'GET',
       path: '/api-keys',
+      name: 'listApiKeys',
+      sortable,
       scope: 'apikey:read',
       bound: 'own',
       summary: 'API keys',
-      query: listQuery({ name: fields.name, disabled: Type.Boolean() }),
+      query: listQuery({ name: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
       data: Type.Array(ListRowSchema),
       handle: async ({ caller, query }) => {
         const listed = await keys.list(caller.keyId)
@@ -96,14 +120,21 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       ...common,
       method: 'POST',
       path: '/api-keys',
+      name: 'createApiKey',
       scope: 'apikey:create',
       bound: 'own',
       audit: 'apikey.create',
       summary: 'Make an API key',
       body: CreateSchema,
+      example: {
+        name: 'billing',
+        ip_whitelist: '192.0.2.10,2001:db8::/64',
+        scopes: ['container:*', 'task:read'],
+        expires_at: '2030-12-31 23:59:59',
+      },
       data: CreateRowSchema,
       statuses: [201],
-      errors: ['invalid_state'],
+      errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
         const { caller, body, headers, operationId } = context
         const fields = { ...parseFields(body, time), name: body.name.trim() }
@@ -119,12 +150,14 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       ...common,
       method: 'PATCH',
       path: '/api-keys/{id}',
+      name: 'updateApiKey',
       scope: 'apikey:update',
       bound: 'own',
       audit: 'apikey.update',
       summary: 'Change an API key; only the fields sent',
       params: PathSchema,
       body: UpdateSchema,
+      example: { disabled: true },
       data: UpdateRowSchema,
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
@@ -132,13 +165,15 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
         const record = await keys.update(caller.keyId, params.id, parseFields(body, time))
         const sent = Object.keys(body).filter((name) => name in fields)
         context.audit({ target: record.name, detail: `id ${record.id}, set ${sent.join(', ') || 'nothing'}` })
-        return { message: 'API key updated', data: updateRow(record, time) }
+        const message = sent.length > 0 ? 'API key updated' : nothingToChange
+        return { message, data: updateRow(record, time) }
       },
     }),
     route({
       ...common,
       method: 'DELETE',
       path: '/api-keys/{id}',
+      name: 'deleteApiKey',
       scope: 'apikey:delete',
       bound: 'own',
       audit: 'apikey.delete',

@@ -6,16 +6,20 @@ import { listQuery, readPage } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 
-const RowSchema = Type.Object({
-  time: TimeSchema,
-  action: Type.String(),
-  target: Type.String(),
-  detail: Type.String(),
-  user: Type.String({ description: '`api:` and the name of the key.' }),
-  success: Type.Boolean(),
-  address: Type.String({ description: 'The client’s.' }),
-  request_id: Type.String(),
-})
+const RowSchema = Type.Object(
+  {
+    time: TimeSchema,
+    action: Type.String(),
+    target: Type.String(),
+    detail: Type.String(),
+    user: Type.String({ description: '`api:` and the name of the key.' }),
+    key_id: Type.Integer({ description: 'Id of the key: another may have the same name.' }),
+    success: Type.Boolean(),
+    address: Type.String({ description: 'The client’s.' }),
+    request_id: Type.String(),
+  },
+  { title: 'AuditEntry' },
+)
 
 const text = Type.String({ maxLength: 128 })
 const time = Type.String({ maxLength: 64, description: 'As all times; inclusive.' })
@@ -36,6 +40,8 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
     route({
       method: 'GET',
       path: '/audit-logs',
+      name: 'listAuditLogs',
+      sortable: ['time'],
       scope: 'audit:read',
       bound: 'own',
       tag: 'Logs',
@@ -87,6 +93,7 @@ function auditRow(record: AuditRecord, time: TimeFormat): Static<typeof RowSchem
     target: record.target,
     detail: record.detail,
     user: record.user,
+    key_id: record.keyId,
     success: record.success,
     address: record.address,
     request_id: record.requestId,

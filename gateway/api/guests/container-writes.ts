@@ -1,30 +1,16 @@
 import { Type, type Static } from 'typebox'
-import { BerthError, invalidField } from '../../../shared/errors.js'
-import type { TimeFormat } from '../../../shared/time.js'
 import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
-import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
-import { CreateBodySchema, type CreateBody } from './create-body.js'
-import { GuestStatusSchema, statusOf } from './guest-row.js'
-import { getNamedHost } from '../hosts/host-choice.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
 import { checkIfMatch } from '../../http/if-match.js'
-import { planCreate } from './plan-create.js'
+import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './creations.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
-import { QueuedSchema, taskStatusOf } from '../tasks/task-row.js'
+import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
 
-const CreatedSchema = Type.Object({
-  task_id: Type.String(),
-  id: Type.Integer(),
-  uuid: Type.String(),
-  name: Type.String(),
-  status: GuestStatusSchema,
-  action: Type.Literal('create'),
-  ssh_port: Type.Integer(),
-  ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
-})
-
-type Order = SubmitOperationRequest['order']
-type Action = 'start' | 'stop' | 'restart' | 'delete'
+export type Order = SubmitOperationRequest['order']
+export type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
@@ -32,7 +18,7 @@ const ActionBodySchema = Type.Object({
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
-interface ActionDefinition {
+export interface ActionDefinition {
   readonly action: Action
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
@@ -42,7 +28,7 @@ interface ActionDefinition {
   readonly order: (fields: { readonly uuid: string; readonly force: boolean }) => Order
 }
 
-const actions: readonly ActionDefinition[] = [
+export const actions: readonly ActionDefinition[] = [
   {
     action: 'start',
     method: 'POST',
@@ -75,22 +61,19 @@ const actions: readonly ActionDefinition[] = [
   },
 ]
 
-interface Parts {
-  readonly fleet: Fleet
-  readonly time: TimeFormat
-}
-
-export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
+export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
   return [
     route({
       method: 'POST',
       path: '/containers',
+      name: 'createContainer',
       scope: 'container:create',
       bound: 'refused',
       audit: 'container.create',
       tag: 'Containers',
       summary: 'Queues the creation of a container',
       body: CreateBodySchema,
+      example: createExample,
       data: CreatedSchema,
       statuses: [202],
       errors: [
@@ -107,13 +90,16 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
   return route({
     method: definition.method,
     path: `/containers/{id}/${definition.action}`,
+    name: `${definition.action}Container`,
     scope: definition.scope,
     bound: 'guest',
     audit: `container.${definition.action}`,
     tag: 'Containers',
     summary: definition.summary,
     params: ContainerPathSchema,
-    ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true } : {}),
+    ...(definition.forceable
+      ? { body: ActionBodySchema, bodyOptional: true, example: { force: false } }
+      : {}),
     data: QueuedSchema,
     conditional: true,
     statuses: [202],
@@ -143,46 +129,16 @@ async function queueAction(
 
 /** A task that an agent has begun at once was queued all the same. */
 function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
-  const status = taskStatusOf(operation)
+  const status = operationStatusOf(operation)
   return status === 'running' ? 'pending' : status
 }
 
 async function createContainer(
-  { fleet, time }: Parts,
+  parts: CreationParts,
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
-  const { body, caller, operationId } = context
-  const { name, spec } = planCreate(body, time)
-  if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
-  checkTemplate(fleet.view, spec.templateId)
-  const hostId = body.host_id ? { hostId: body.host_id } : {}
-  const creation = await fleet.createGuest({ operationId, name, spec, requestedBy: caller.user, ...hostId })
-  await fleet.reached(creation.hostId, creation.response.revision)
-  const data = createdRow(creation, operationId)
-  const detail = `id ${data.id}, host ${creation.hostId}, task ${operationId}`
-  context.audit({ target: name, detail, containerUuid: data.uuid })
+  const { hostId, ...data } = await orderCreation(parts, checkCreation(parts, context.body), context)
+  const detail = `id ${data.id}, host ${hostId}, task ${context.operationId}`
+  context.audit({ target: data.name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }
-}
-
-/** While no host has told of any template, the fleet's own answer says more. */
-function checkTemplate(view: FleetView, id: string): void {
-  const known = [...view.templates()].map(({ template }) => template.id)
-  if (known.length > 0 && !known.includes(id))
-    throw invalidField('template_id', 'template_id: no such template')
-}
-
-function createdRow({ hostId, response }: GuestCreation, operationId: string): Static<typeof CreatedSchema> {
-  const { guest, sshPassword } = response
-  if (guest === undefined)
-    throw new BerthError('internal', 'agent_error', 'the agent answered without the container')
-  return {
-    task_id: operationId,
-    id: guest.id,
-    uuid: guest.uuid,
-    name: guest.name,
-    status: statusOf({ hostId, guest, online: true }),
-    action: 'create',
-    ssh_port: guest.sshPort,
-    ssh_password: sshPassword,
-  }
 }

@@ -1,62 +1,31 @@
 import { Type } from 'typebox'
-import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
-import {
-  compactRow,
-  CompactRowSchema,
-  guestRow,
-  GuestRowSchema,
-  GuestStatusSchema,
-  VirtualizationSchema,
-} from './guest-row.js'
-import type { GuestPages } from './guest-pages.js'
-import { listAnswer, listQuery, wantsWholeList } from '../../http/list.js'
-import { isBound, type Principal } from '../../access/principal.js'
+import { CompactRowSchema, GuestRowSchema } from './guest-row.js'
+import { GuestListQuery, guestSortable, type GuestPages } from './guest-pages.js'
+import type { Principal } from '../../access/principal.js'
 import { route, type Answer, type Route } from '../../http/route.js'
-import { visibleGuests } from './visible.js'
 
 export const ContainerPathSchema = Type.Object({
   id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
 })
 
-const UsageSchema = Type.Object({
-  cpu_usage_pct: Type.Number(),
-  cpu_usage_usec: Type.Integer(),
-  memory_usage_bytes: Type.Integer(),
-  disk_usage_bytes: Type.Integer(),
-  network_rx_bytes: Type.Integer(),
-  network_tx_bytes: Type.Integer(),
-  load1: Type.Number(),
-  load5: Type.Number(),
-  load15: Type.Number(),
-})
-
-const textFilter = Type.String({ maxLength: 64 })
-const filters = {
-  name: textFilter,
-  status: GuestStatusSchema,
-  virtualization: VirtualizationSchema,
-  template: textFilter,
-  host_id: textFilter,
-}
-const ContainerListQuery = listQuery(filters)
-
-const sortable = [
-  'id',
-  'name',
-  'status',
-  'template',
-  'vcpu',
-  'ram_mb',
-  'disk_gb',
-  'created_at',
-  'host_id',
-] as const
-const filterable = ['name', 'status', 'virtualization', 'template', 'host_id'] as const
+const UsageSchema = Type.Object(
+  {
+    cpu_usage_pct: Type.Number(),
+    cpu_usage_usec: Type.Integer(),
+    memory_usage_bytes: Type.Integer(),
+    disk_usage_bytes: Type.Integer(),
+    network_rx_bytes: Type.Integer(),
+    network_tx_bytes: Type.Integer(),
+    load1: Type.Number(),
+    load5: Type.Number(),
+    load15: Type.Number(),
+  },
+  { title: 'ContainerUsage' },
+)
 
 export interface ContainerDeps {
   readonly fleet: Fleet
-  readonly time: TimeFormat
   readonly pages: GuestPages
 }
 
@@ -67,27 +36,38 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     scope: 'container:read',
     bound: 'own',
     tag: 'Containers',
-    query: ContainerListQuery,
+    query: GuestListQuery,
+    sortable: guestSortable,
     data: Type.Array(CompactRowSchema),
-    handle: ({ caller, query }: { caller: Principal; query: object }) => compactList(deps, caller, query),
+    handle: ({ caller, query }: { caller: Principal; query: object }) =>
+      deps.pages.compactList(caller, query),
   } as const
   return [
     route({
       method: 'GET',
       path: '/containers',
+      name: 'listContainers',
+      sortable: guestSortable,
       scope: 'container:read',
       bound: 'own',
       tag: 'Containers',
       summary: 'Containers, in the order of their ids',
-      query: ContainerListQuery,
+      query: GuestListQuery,
       data: Type.Array(GuestRowSchema),
-      handle: ({ caller, query }) => fullList(deps, caller, query),
+      handle: ({ caller, query }) => deps.pages.fullList(caller, query),
     }),
-    route({ ...compact, method: 'GET', summary: 'Containers in short form' }),
-    route({ ...compact, method: 'POST', audit: false, summary: 'The same, for older clients' }),
+    route({ ...compact, method: 'GET', name: 'listContainerSummaries', summary: 'Containers in short form' }),
+    route({
+      ...compact,
+      method: 'POST',
+      name: 'listContainerSummariesByPost',
+      audit: false,
+      summary: 'The same, for older clients',
+    }),
     route({
       method: 'GET',
       path: '/containers/{id}',
+      name: 'getContainer',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',
@@ -99,6 +79,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
     route({
       method: 'GET',
       path: '/containers/{id}/usage',
+      name: 'getContainerUsage',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',
@@ -109,29 +90,6 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       handle: ({ guest }) => readUsage(deps.fleet, guest),
     }),
   ]
-}
-
-function fullList(deps: ContainerDeps, caller: Principal, query: object) {
-  if (!isBound(caller) && wantsWholeList(query)) return deps.pages.fullList()
-  return selectRows(deps, caller, query)
-}
-
-function compactList(deps: ContainerDeps, caller: Principal, query: object) {
-  if (!isBound(caller) && wantsWholeList(query)) return deps.pages.compactList()
-  const byUuid = new Map(visibleGuests(deps.fleet.view, caller).map((guest) => [guest.guest.uuid, guest]))
-  const { data = [], headers = {} } = selectRows(deps, caller, query)
-  return {
-    headers,
-    data: data.flatMap(({ uuid }) => {
-      const guest = byUuid.get(uuid)
-      return guest ? [compactRow(guest)] : []
-    }),
-  }
-}
-
-function selectRows({ fleet, time }: ContainerDeps, caller: Principal, query: object) {
-  const rows = visibleGuests(fleet.view, caller).map((guest) => guestRow(guest, time))
-  return listAnswer(rows, query as Record<string, unknown>, { sortable, filters: filterable })
 }
 
 async function readUsage(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<UsageRow>> {

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { limits, templateIdPattern } from '../../../shared/guest-rules.js'
 import { VirtualizationSchema } from './guest-row.js'
+import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import {
   ExpirySchema,
@@ -9,66 +10,102 @@ import {
   MappingBodySchema,
   rateFields,
   trafficFields,
-  vcpuField,
+  vcpuBounds,
   within,
 } from './setting-schemas.js'
 
 const optional = Type.Optional
 
 /** `POST /containers`. Unknown fields are ignored. */
-export const CreateBodySchema = Type.Object({
-  name: Type.String({
-    description: '1 to 63 letters, digits, ".", "_", "-"; not all digits, not a uuid; unique in the fleet.',
-  }),
-  virtualization: optional(VirtualizationSchema),
-  template_id: Type.String({ pattern: templateIdPattern }),
-  vcpu: vcpuField,
-  ram_mb: within(limits.ramMb, 'Default 512.'),
-  disk_gb: within(limits.diskGb, 'Default 10.'),
-  host_id: optional(Type.String({ maxLength: 64, description: 'Default: the host with most room.' })),
-  start: optional(Type.Boolean({ description: 'Start once created. Default true.' })),
-  assign_nat: optional(Type.Boolean({ description: 'Default true; false leaves no room for mappings.' })),
-  port_mapping_count: within(
-    limits.portMappings,
-    'NAT mappings to pick: the first leads to container port 22, the others to the container port of the ' +
-      'same number as their host port. Default 1, or 0 where nat_port_mappings lead to port 22.',
-  ),
-  nat_port_mappings: optional(
-    Type.Array(MappingBodySchema, {
-      maxItems: limits.portMappings.max,
-      description: 'Explicit mappings; host_port 0 or absent: pick one.',
+export const CreateBodySchema = Type.Object(
+  {
+    name: Type.String({
+      ...trimmed,
+      description: '1 to 63 letters, digits, ".", "_", "-"; not all digits, not a uuid; unique in the fleet.',
     }),
-  ),
-  extra_ports: optional(
-    Type.Unknown({
-      description:
-        'Array of container ports, each mapped to a picked host port unless it is mapped already. Any other type is ignored.',
+    virtualization: optional(VirtualizationSchema),
+    template_id: Type.String({
+      ...trimmed,
+      pattern: templateIdPattern,
+      description: 'An id of `GET /templates`: lower-case letters, digits, ".", "-".',
     }),
-  ),
-  ...ipv4Fields,
-  assign_ipv6: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),
-  ...ipv6ListFields,
-  ssh_auth_mode: optional(
-    oneOf(
-      ['auto_password', 'password', 'key', 'keep'],
-      'Default auto_password. `keep` is for reinstall only.',
+    vcpu: optional(Type.Number({ ...vcpuBounds, description: 'May be fractional. Default 1.' })),
+    ram_mb: within(limits.ramMb, 'Default 512.'),
+    disk_gb: within(limits.diskGb, 'Default 10.'),
+    host_id: optional(
+      Type.String({ ...trimmed, maxLength: 64, description: 'Default: the host with most room.' }),
     ),
-  ),
-  ssh_password: optional(
-    Type.String({
-      maxLength: 1024,
-      description:
-        '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, checked in all.',
-    }),
-  ),
-  ssh_public_key: optional(
-    Type.String({ maxLength: 16_384, description: 'One line; used in `key` mode, checked in all.' }),
-  ),
-  expires_at: optional(ExpirySchema),
-  ...rateFields,
-  ...trafficFields,
-  snapshot_limit: optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
-  user_data: optional(Type.String({ maxLength: 65_536 })),
-})
+    start: optional(Type.Boolean({ description: 'Start once created. Default true.' })),
+    assign_nat: optional(Type.Boolean({ description: 'Default true; false leaves no room for mappings.' })),
+    port_mapping_count: within(
+      limits.portMappings,
+      'NAT mappings to pick: the first leads to container port 22, the others to the container port of the ' +
+        'same number as their host port. 0 is as if it were absent: 1, or 0 where nat_port_mappings lead to port 22.',
+    ),
+    nat_port_mappings: optional(
+      Type.Array(MappingBodySchema, {
+        maxItems: limits.portMappings.max,
+        description: 'Explicit mappings; host_port 0 or absent: pick one.',
+      }),
+    ),
+    extra_ports: optional(
+      Type.Unknown({
+        description:
+          'Array of container ports, each mapped to a picked host port unless it is mapped already. Any other type is ignored.',
+      }),
+    ),
+    ...ipv4Fields,
+    assign_ipv6: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),
+    ...ipv6ListFields,
+    ssh_auth_mode: optional(
+      oneOf(
+        ['auto_password', 'password', 'key', 'keep'],
+        'Absent: `password` or `key` where that field alone is sent, else auto_password. `keep` is for reinstall only.',
+      ),
+    ),
+    ssh_password: optional(
+      Type.String({
+        maxLength: 1024,
+        description:
+          '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, ignored in others.',
+      }),
+    ),
+    ssh_public_key: optional(
+      Type.String({
+        ...trimmed,
+        maxLength: 16_384,
+        description: 'One line; used in `key` mode, ignored in others.',
+      }),
+    ),
+    expires_at: optional(ExpirySchema),
+    ...rateFields,
+    ...trafficFields,
+    snapshot_limit: optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 10_000,
+        description: 'For when there are snapshots; until then ignored.',
+      }),
+    ),
+    user_data: optional(Type.String({ maxLength: 65_536 })),
+  },
+  { title: 'CreateContainer' },
+)
 
 export type CreateBody = Static<typeof CreateBodySchema>
+
+export const createExample: CreateBody = {
+  name: 'web1',
+  virtualization: 'lxc',
+  template_id: 'debian-12',
+  vcpu: 1,
+  ram_mb: 512,
+  disk_gb: 5,
+  assign_nat: true,
+  port_mapping_count: 2,
+  nat_port_mappings: [{ protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' }],
+  ssh_auth_mode: 'auto_password',
+  expires_at: '2030-12-31 23:59:59',
+  network_down_mbps: 100,
+  network_up_mbps: 50,
+}

@@ -1,86 +1,114 @@
 import type { TimeFormat } from '../../../shared/time.js'
-import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
-import { compactRow, guestRow } from './guest-row.js'
+import { guestFields, type GuestField } from '../../fleet/lists/guest-table.js'
+import { selectFrom, type ListQuery } from '../../fleet/lists/query.js'
 import { revisionEtag } from '../../http/if-match.js'
-import { envelopeAround, etagOf } from '../../http/reply.js'
+import { jsonListAnswer } from '../../http/json-list.js'
+import { listQuery, parseListQuery, rangeOf, wantsWholeList } from '../../http/list.js'
+import { envelopeAround } from '../../http/reply.js'
 import type { Answer } from '../../http/route.js'
+import { compactRow, guestRow, textFilter, GuestStatusSchema, VirtualizationSchema } from './guest-row.js'
+import { boundGuests } from './visible.js'
+import { WholeList } from './whole-list.js'
 
-type Prepared = NonNullable<Answer<never>['prepared']>
+export const GuestListQuery = listQuery({
+  name: textFilter,
+  status: GuestStatusSchema,
+  virtualization: VirtualizationSchema,
+  template: textFilter,
+  host_id: textFilter,
+})
 
-/** Answers about guests, kept as bytes until what they show has changed. */
+export const guestSortable = [
+  ...(['id', 'name', 'status', 'template', 'vcpu', 'ram_mb', 'disk_gb', 'created_at', 'host_id'] as const),
+]
+
+const options = {
+  sortable: guestSortable,
+  filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
+} as const
+
+/** Answers about guests; what was made for one is kept until what it shows has changed. */
 export interface GuestPages {
-  /** `GET /containers`, all of them. */
-  fullList(): Answer<never>
-  /** `GET /containers/list`, all of them. */
-  compactList(): Answer<never>
+  /** `GET /containers`. */
+  fullList(caller: Principal, query: object): Promise<Answer<never>>
+  /** `GET /containers/list`. */
+  compactList(caller: Principal, query: object): Promise<Answer<never>>
   detail(view: GuestView): Answer<never>
 }
 
-interface CachedDetail {
-  readonly revision: number
+/** What is kept with a guest as its agent reported it: gone with it. */
+interface Shown {
   readonly online: boolean
-  readonly hostId: string
   readonly json: string
-  prepared: Prepared | undefined
+  prepared: { body: string; etag: string } | undefined
 }
 
 export function createGuestPages(view: FleetView, time: TimeFormat): GuestPages {
-  // Keyed by the record the agent sent: gone with it.
-  const details: Details = new WeakMap()
-  const detailOf = (guest: GuestView): CachedDetail => findFresh(details, guest) ?? keep(details, guest, time)
+  const shownOf = (guest: GuestView): Shown => findShown(guest) ?? show(guest, time)
   return {
-    fullList: cachedList(view, (guests) => guests.map((guest) => detailOf(guest).json)),
-    compactList: cachedList(view, (guests) => guests.map((guest) => JSON.stringify(compactRow(guest)))),
+    fullList: listOf(view, (guest) => shownOf(guest).json),
+    compactList: listOf(view, (guest) => JSON.stringify(compactRow(guest))),
     detail: (guest) => {
-      const cached = detailOf(guest)
-      const tagOf = (body: Buffer | string): string => revisionEtag(cached.revision, body)
-      return { prepared: (cached.prepared ??= prepare(cached.json, tagOf)) }
+      const shown = shownOf(guest)
+      const body = shown.prepared?.body ?? envelopeAround(shown.json)
+      shown.prepared ??= { body, etag: revisionEtag(guest.guest.revision, body) }
+      return { prepared: shown.prepared }
     },
   }
 }
 
-type Details = WeakMap<Guest, CachedDetail>
-
-function findFresh(details: Details, { guest, online, hostId }: GuestView): CachedDetail | undefined {
-  const cached = details.get(guest)
-  const fresh = cached?.revision === guest.revision && cached.online === online && cached.hostId === hostId
-  return fresh ? cached : undefined
+function findShown({ shown, online }: GuestView): Shown | undefined {
+  const kept = shown as Shown | undefined
+  return kept?.online === online ? kept : undefined
 }
 
-function keep(details: Details, view: GuestView, time: TimeFormat): CachedDetail {
-  const { guest, online, hostId } = view
-  const json = JSON.stringify(guestRow(view, time))
-  const cached = { revision: guest.revision, online, hostId, json, prepared: undefined }
-  details.set(guest, cached)
-  return cached
+function show(guest: GuestView, time: TimeFormat): Shown {
+  const shown = { online: guest.online, json: JSON.stringify(guestRow(guest, time)), prepared: undefined }
+  guest.shown = shown
+  return shown
 }
 
-/** The list as one buffer, made anew when the fleet's guests have changed. */
-function cachedList(
-  view: FleetView,
-  rowsOf: (guests: readonly GuestView[]) => string[],
-): () => Answer<never> {
-  let version: number | undefined
-  let answer: Answer<never> = {}
-  return () => {
-    if (version === view.guestsVersion) return answer
-    version = view.guestsVersion
-    const rows = rowsOf(sortedById(view.guests()))
-    answer = { prepared: prepare(`[${rows.join(',')}]`), headers: { 'X-Total-Count': String(rows.length) } }
-    return answer
+function listOf(view: FleetView, jsonOf: (guest: GuestView) => string): GuestPages['fullList'] {
+  const whole = new WholeList(view, jsonOf)
+  return async (caller, query) => {
+    if (!isBound(caller) && wantsWholeList(query)) return whole.read()
+    const range = rangeOf(query)
+    const wanted = parseListQuery(query as Record<string, unknown>, options)
+    const { items, total } = await select(view, caller, { wanted, range })
+    return jsonListAnswer(items, jsonOf, total)
   }
 }
 
-export function sortedById(guests: Iterable<GuestView>): GuestView[] {
-  return [...guests].sort((a, b) => a.guest.id - b.guest.id)
+interface Selected {
+  readonly items: readonly GuestView[]
+  readonly total: number
 }
 
-/** A string of a packet's size leaves together with its headers in one write; a long one is kept encoded. */
-const longBody = 16_384
+async function select(
+  view: FleetView,
+  caller: Principal,
+  { wanted, range }: { wanted: ListQuery<GuestField>; range: [number, number] },
+): Promise<Selected> {
+  const few = findFew(view, caller, wanted)
+  if (few) {
+    const found = selectFrom(few, guestFields, wanted)
+    return { items: found.slice(...range), total: found.length }
+  }
+  const selection = await view.guestTable.select(wanted)
+  return { items: selection.slice(...range), total: selection.size }
+}
 
-function prepare(json: string, tagOf = etagOf): Prepared {
-  const text = envelopeAround(json)
-  const body = text.length > longBody ? Buffer.from(text) : text
-  return { body, etag: tagOf(body) }
+/** Where the caller or the query leaves only few to look at. */
+function findFew(
+  view: FleetView,
+  caller: Principal,
+  { filters }: ListQuery<GuestField>,
+): GuestView[] | undefined {
+  if (isBound(caller)) return boundGuests(view, caller)
+  const named = filters.find(({ field }) => field === 'name')
+  if (!named) return undefined
+  const guest = view.findGuestByName(named.value)
+  return guest ? [guest] : []
 }

@@ -2,7 +2,6 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import {
   GuestLimits,
-  GuestStatus,
   TrafficAction,
   TrafficLimit,
   TrafficMode,
@@ -10,37 +9,28 @@ import {
   type PortMapping,
 } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
+import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
 
 /** What stands in for a password that exists. */
 const maskedPassword = '********'
 
-const statuses = [
-  'creating',
-  'starting',
-  'running',
-  'stopping',
-  'stopped',
-  'restarting',
-  'deleting',
-  'error',
-  'unknown',
-] as const
-
-export type GuestStatusName = (typeof statuses)[number]
-
-export const GuestStatusSchema = oneOf(statuses, '`unknown`: its host is away.')
+export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is away.')
+export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
 
-export const PortMappingSchema = Type.Object({
-  container_port: Type.Integer(),
-  host_port: Type.Integer(),
-  protocol: oneOf(['tcp', 'udp']),
-  description: Type.String(),
-  host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
-  container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
-  host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
-})
+export const PortMappingSchema = Type.Object(
+  {
+    container_port: Type.Integer(),
+    host_port: Type.Integer(),
+    protocol: oneOf(['tcp', 'udp']),
+    description: Type.String(),
+    host_ip: Type.Optional(Type.String({ description: 'Absent: every address of the host.' })),
+    container_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+    host_port_end: Type.Optional(Type.Integer({ description: 'Of a range only.' })),
+  },
+  { title: 'PortMapping' },
+)
 export type PortMappingRow = Static<typeof PortMappingSchema>
 
 export const TrafficModeSchema = oneOf(['total', 'split'])
@@ -51,63 +41,52 @@ const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
 const gbPerMonth = Type.Number({ description: 'GB per month, 0 = unlimited' })
 
 /** A container as the list and the detail show it. */
-export const GuestRowSchema = Type.Object({
-  id: Type.Integer(),
-  uuid: Type.String(),
-  name: Type.String(),
-  virtualization: VirtualizationSchema,
-  template: Type.String(),
-  vcpu: Type.Number(),
-  ram_mb: Type.Integer(),
-  disk_gb: Type.Integer(),
-  network_down_mbps: mbps,
-  network_up_mbps: mbps,
-  io_read_mbps: ioMbps,
-  io_write_mbps: ioMbps,
-  status: GuestStatusSchema,
-  status_reason: Type.String({ description: 'Why it is in `error`.' }),
-  ip: Type.String(),
-  ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
-  public_ipv4s: Type.Array(Type.String()),
-  ipv6_addresses: Type.Array(Type.String()),
-  ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
-  ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
-  port_mappings: Type.Array(PortMappingSchema),
-  policy_blocked: Type.Boolean(),
-  policy_reason: Type.String(),
-  created_at: TimeSchema,
-  expires_at: TimeSchema,
-  host_id: Type.String(),
-  traffic_mode: TrafficModeSchema,
-  monthly_traffic_gb: gbPerMonth,
-  traffic_in_gb: gbPerMonth,
-  traffic_out_gb: gbPerMonth,
-  traffic_action: TrafficActionSchema,
-  traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
-  traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
-  throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
-})
+export const GuestRowSchema = Type.Object(
+  {
+    id: Type.Integer(),
+    uuid: Type.String(),
+    name: Type.String(),
+    virtualization: VirtualizationSchema,
+    template: Type.String(),
+    vcpu: Type.Number(),
+    ram_mb: Type.Integer(),
+    disk_gb: Type.Integer(),
+    network_down_mbps: mbps,
+    network_up_mbps: mbps,
+    io_read_mbps: ioMbps,
+    io_write_mbps: ioMbps,
+    status: GuestStatusSchema,
+    status_reason: Type.String({ description: 'Why it is in `error`.' }),
+    ip: Type.String(),
+    ipv6: Type.String({ description: 'The first of `ipv6_addresses`.' }),
+    public_ipv4s: Type.Array(Type.String()),
+    ipv6_addresses: Type.Array(Type.String()),
+    ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
+    ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
+    port_mappings: Type.Array(PortMappingSchema),
+    policy_blocked: Type.Boolean(),
+    policy_reason: Type.String(),
+    created_at: TimeSchema,
+    expires_at: TimeSchema,
+    host_id: Type.String(),
+    traffic_mode: TrafficModeSchema,
+    monthly_traffic_gb: gbPerMonth,
+    traffic_in_gb: gbPerMonth,
+    traffic_out_gb: gbPerMonth,
+    traffic_action: TrafficActionSchema,
+    traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
+    traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
+    throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
+  },
+  { title: 'Container' },
+)
 export type GuestRow = Static<typeof GuestRowSchema>
 
 /** `/containers/list`. */
-export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name', 'status', 'ip'])
+export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name', 'status', 'ip'], {
+  title: 'ContainerSummary',
+})
 export type CompactRow = Static<typeof CompactRowSchema>
-
-const statusNames: Partial<Record<GuestStatus, GuestStatusName>> = {
-  [GuestStatus.GUEST_STATUS_CREATING]: 'creating',
-  [GuestStatus.GUEST_STATUS_STARTING]: 'starting',
-  [GuestStatus.GUEST_STATUS_RUNNING]: 'running',
-  [GuestStatus.GUEST_STATUS_STOPPING]: 'stopping',
-  [GuestStatus.GUEST_STATUS_STOPPED]: 'stopped',
-  [GuestStatus.GUEST_STATUS_RESTARTING]: 'restarting',
-  [GuestStatus.GUEST_STATUS_DELETING]: 'deleting',
-  [GuestStatus.GUEST_STATUS_ERROR]: 'error',
-}
-
-/** A host that is away leaves its guests' state unknown, whatever it was last. */
-export function statusOf(view: GuestView): GuestStatusName {
-  return (view.online ? statusNames[view.guest.status] : undefined) ?? 'unknown'
-}
 
 export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
   const { guest } = view

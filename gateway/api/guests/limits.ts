@@ -1,14 +1,28 @@
 import { Type, type Static } from 'typebox'
-import { limits } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { planRates } from './plan-settings.js'
 import { route, type Route } from '../../http/route.js'
-import { ExpirySchema, rateFields, vcpuField, within } from './setting-schemas.js'
-import { changeSetting, describeFields } from './settings.js'
+import { zeroIsAbsent } from '../../http/normalize.js'
+import { ExpirySchema, ramBounds, rateFields, vcpuBounds } from './setting-schemas.js'
+import {
+  changeSetting,
+  describeFields,
+  leaveSetting,
+  nothingToChange,
+  updatedAnswer,
+  UpdatedSchema,
+} from './settings.js'
 import { ContainerPathSchema } from './containers.js'
 
-const LimitsBodySchema = Type.Object({ vcpu: vcpuField, ram_mb: within(limits.ramMb), ...rateFields })
+const LimitsBodySchema = Type.Object(
+  {
+    vcpu: Type.Optional(Type.Number({ ...vcpuBounds, ...zeroIsAbsent, description: '0: as it is.' })),
+    ram_mb: Type.Optional(Type.Integer({ ...ramBounds, ...zeroIsAbsent, description: '0: as it is.' })),
+    ...rateFields,
+  },
+  { title: 'ResourceLimit' },
+)
 type LimitsBody = Static<typeof LimitsBodySchema>
 const ExpiryBodySchema = Type.Object({ expires_at: ExpirySchema })
 
@@ -27,27 +41,37 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
     route({
       ...common,
       path: '/containers/{id}/resource-limit',
+      name: 'updateResourceLimit',
       audit: 'container.resource_limit',
       summary: 'Changes the limits sent, at once; the others stay',
       body: LimitsBodySchema,
+      example: { vcpu: 2, ram_mb: 1024, network_down_mbps: 100, network_up_mbps: 50 },
+      data: UpdatedSchema,
       errors: [
         ...['resource_exhausted', 'memory_in_use', 'task_running', 'invalid_state', 'precondition_failed'],
         ...['host_offline', 'agent_timeout'],
       ],
       handle: async (context) => {
-        const wanted = planLimits(context.body)
+        const { body } = context
+        const wanted = planLimits(body)
+        if (Object.values(wanted).every((value) => value === undefined)) {
+          await leaveSetting(fleet, context)
+          return updatedAnswer(nothingToChange, body, LimitsBodySchema)
+        }
         await changeSetting(fleet, context, describeFields(wanted), (settings, target) =>
           settings.setLimits({ ...target, ...wanted }),
         )
-        return { message: 'limits updated' }
+        return updatedAnswer('limits updated', body, LimitsBodySchema)
       },
     }),
     route({
       ...common,
       path: '/containers/{id}/expiry',
+      name: 'setExpiry',
       audit: 'container.expiry',
       summary: 'When the container is stopped and blocked; it is never deleted',
       body: ExpiryBodySchema,
+      example: { expires_at: '2030-12-31 23:59:59' },
       errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
       handle: async (context) => {
         const expiresAtMs = time.parseField('expires_at', context.body.expires_at)

@@ -47,11 +47,11 @@ describe('planning a container from its request', () => {
         [0, 0, 'tcp'],
       ],
     ],
-    ['none', { port_mapping_count: 0 }, []],
+    ['one to SSH for a count of 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
     ['none without NAT', { assign_nat: false }, []],
     [
       'none without NAT, where none are asked for',
-      { assign_nat: false, port_mapping_count: 0, extra_ports: [], nat_port_mappings: [] },
+      { assign_nat: false, port_mapping_count: 3, extra_ports: [], nat_port_mappings: [] },
       [],
     ],
     ['none without NAT, where extra_ports is no list', { assign_nat: false, extra_ports: 3 }, []],
@@ -156,27 +156,9 @@ describe('planning a container from its request', () => {
       'invalid_field',
       'nat_port_mappings',
     ],
-    [
-      'a count without NAT',
-      { assign_nat: false, port_mapping_count: 1 },
-      'invalid_field',
-      'port_mapping_count',
-    ],
     ['extra ports without NAT', { assign_nat: false, extra_ports: [80] }, 'invalid_field', 'extra_ports'],
-    ['a bad password that no mode uses', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
-    [
-      'a bad password in key mode',
-      { ssh_auth_mode: 'key', ssh_public_key: publicKey, ssh_password: 'x' },
-      'invalid_field',
-      'ssh_password',
-    ],
-    ['a bad key that no mode uses', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
-    [
-      'a bad key in password mode',
-      { ssh_auth_mode: 'password', ssh_password: 'abcd1234', ssh_public_key: 'x' },
-      'invalid_field',
-      'ssh_public_key',
-    ],
+    ['a bad password without a mode', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
+    ['a bad key without a mode', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
     ['an expiry that is no time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
     ['an expiry that no calendar has', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
     [
@@ -221,18 +203,6 @@ describe('planning a container from its request', () => {
       'public_ipv4s',
     ],
     [
-      'a count of addresses that are not to be assigned',
-      { assign_ipv4: false, ipv4_count: 2 },
-      'invalid_field',
-      'ipv4_count',
-    ],
-    [
-      'a count of IPv6 addresses that are not to be assigned',
-      { assign_ipv6: false, ipv6_count: 1 },
-      'invalid_field',
-      'ipv6_count',
-    ],
-    [
       'IPv6 addresses that are not to be assigned',
       { assign_ipv6: false, ipv6_addresses: ['2001:db8::1'] },
       'invalid_field',
@@ -245,7 +215,6 @@ describe('planning a container from its request', () => {
       'port_mapping_count',
     ],
     ['kvm', { virtualization: 'kvm' }, 'unsupported', 'virtualization'],
-    ['snapshots', { snapshot_limit: 1 }, 'unsupported', 'snapshot_limit'],
     ['cloud-init', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
   ] as [string, Partial<CreateBody>, string, string][])
     it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
@@ -265,9 +234,22 @@ describe('planning a container from its request', () => {
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })
 
-  it('takes a good password or key that its mode does not use, and leaves it out', () => {
-    const { spec } = plan({ ssh_password: 'abcd1234', ssh_public_key: publicKey })
-    expect(spec).to.deep.equal(plan().spec)
+  it('leaves out what the mode does not use, whatever it is', () => {
+    const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
+    expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
+    const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
+    expect(key).to.include({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '' })
+  })
+
+  it('takes the mode from the password or the key that is sent, and asks where both are', () => {
+    expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
+      ...{ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: 'abcd1234', sshPublicKey: '' },
+    })
+    expect(plan({ ssh_public_key: publicKey }).spec).to.include({
+      ...{ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '', sshPublicKey: publicKey },
+    })
+    const both = { ssh_password: 'abcd1234', ssh_public_key: publicKey }
+    expect(failureOf(both)).to.deep.equal(['missing_field', 'ssh_auth_mode'])
   })
 
   for (const [name, body, counts] of [
@@ -276,7 +258,11 @@ describe('planning a container from its request', () => {
     ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
     ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
     ['a count alone', { ipv4_count: 2 }, [2, 0]],
-    ['a count of 0, and the flag off', { assign_ipv4: false, ipv4_count: 0 }, [0, 0]],
+    [
+      'a count, and the flag off',
+      { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 },
+      [0, 0],
+    ],
     ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
     ['a count beside a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
@@ -290,7 +276,9 @@ describe('planning a container from its request', () => {
     ['unlimited by default', {}, [0, 0, 0, 0]],
     ['each its own', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
     ['the legacy pair', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
-    ['its own before the legacy one', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 0, 0, 0]],
+    ['its own before the legacy one', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
+    ['the legacy one before 0', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
+    ['0 before a legacy 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`bounds rates: ${name}`, () => {
       const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!

@@ -56,21 +56,36 @@ type Login = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
 function planLogin(body: CreateBody): Login {
   const password = body.ssh_password ?? ''
   const keyLine = body.ssh_public_key ?? ''
-  // What a mode does not use is checked all the same: whoever sends it believes it counts.
-  if (password !== '') checkSshPassword(password)
-  const sshPublicKey = keyLine === '' ? '' : parseSshPublicKey(keyLine)
-  switch (body.ssh_auth_mode ?? 'auto_password') {
+  switch (body.ssh_auth_mode ?? impliedMode(password, keyLine)) {
     case 'auto_password':
       return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
     case 'password':
       if (password === '') throw missing('ssh_password', 'password')
+      checkSshPassword(password)
       return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: password, sshPublicKey: '' }
     case 'key':
-      if (sshPublicKey === '') throw missing('ssh_public_key', 'key')
-      return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '', sshPublicKey }
+      if (keyLine === '') throw missing('ssh_public_key', 'key')
+      return {
+        sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY,
+        sshPassword: '',
+        sshPublicKey: parseSshPublicKey(keyLine),
+      }
     case 'keep':
       throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
   }
+}
+
+/** Which of two ways in is meant, nobody can guess. @throws {BerthError} `missing_field` */
+function impliedMode(password: string, keyLine: string): 'auto_password' | 'password' | 'key' {
+  if (password !== '' && keyLine !== '')
+    throw new BerthError(
+      'invalid',
+      'missing_field',
+      'ssh_auth_mode: is required where both ssh_password and ssh_public_key are sent',
+      { field: 'ssh_auth_mode' },
+    )
+  if (password !== '') return 'password'
+  return keyLine === '' ? 'auto_password' : 'key'
 }
 
 function missing(field: string, mode: string): BerthError {
@@ -81,7 +96,6 @@ function missing(field: string, mode: string): BerthError {
 function refuseUnsupported(body: CreateBody): void {
   const asks: [string, boolean][] = [
     ['virtualization', body.virtualization === 'kvm'],
-    ['snapshot_limit', (body.snapshot_limit ?? 0) > 0],
     ['user_data', (body.user_data ?? '') !== ''],
   ]
   const field = asks.find(([, asked]) => asked)?.[0]
@@ -96,9 +110,9 @@ function planAllAddresses(body: CreateBody): Addresses {
   const ipv6 = { assign: body.assign_ipv6, count: body.ipv6_count, list: body.ipv6_addresses }
   return {
     publicIpv4s: planList('public_ipv4s', 'assign_ipv4', ipv4),
-    ipv4Count: planCount('ipv4_count', 'assign_ipv4', ipv4),
+    ipv4Count: planCount(ipv4),
     ipv6Addresses: planList('ipv6_addresses', 'assign_ipv6', ipv6),
-    ipv6Count: planCount('ipv6_count', 'assign_ipv6', ipv6),
+    ipv6Count: planCount(ipv6),
   }
 }
 
@@ -113,9 +127,12 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
   return planAddresses(field, list)
 }
 
-/** Addresses to pick. Clients send 0 for what they leave open: the flag alone asks for one. */
-function planCount(field: string, flag: string, { assign, count = 0, list = [] }: AskedAddresses): number {
-  if (assign === false && count > 0) throw invalidField(field, `${field}: needs ${flag}`)
+/**
+ * Addresses to pick. Clients send 0 for what they leave open: the flag alone asks for one. They also send counts
+ * beside a flag that is off, which ask for nothing.
+ */
+function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
+  if (assign === false) return 0
   return assign === true && list.length === 0 ? Math.max(1, count) : count
 }
 

@@ -1,8 +1,10 @@
 import type { Static } from 'typebox'
+import { parseAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import { limits } from '../../../shared/guest-rules.js'
 import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { readInteger } from '../../http/normalize.js'
 import type { CreateBody } from './create-body.js'
 import type { MappingBodySchema, MappingChangeSchema } from './setting-schemas.js'
 
@@ -14,7 +16,7 @@ import type { MappingBodySchema, MappingChangeSchema } from './setting-schemas.j
 export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): PortMapping {
   const wanted = {
     protocol: body.protocol ?? 'tcp',
-    hostIp: body.host_ip ?? '',
+    hostIp: planHostIp(body.host_ip) ?? '',
     hostPort: body.host_port ?? 0,
     hostPortEnd: body.host_port_end ?? 0,
     containerPort: body.container_port,
@@ -25,11 +27,16 @@ export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): Po
   return mapping
 }
 
+/** Every address has a name of its own, for clients that cannot leave the field out. */
+export function planHostIp(text: string | undefined): string | undefined {
+  return text !== undefined && ['0.0.0.0', '::'].includes(parseAddress(text)?.text ?? '') ? '' : text
+}
+
 /** Only the fields that are sent. */
 export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
   return {
     protocol: body.protocol,
-    hostIp: body.host_ip,
+    hostIp: planHostIp(body.host_ip),
     hostPort: body.host_port,
     hostPortEnd: body.host_port_end,
     containerPort: body.container_port,
@@ -46,7 +53,8 @@ export function planMappings(body: CreateBody): PortMapping[] {
   if (body.assign_nat === false) return refuseMappings(body)
   const explicit = explicitMappings(body)
   const ssh = explicit.filter(leadsToSsh)
-  const picked = pickedMappings(body.port_mapping_count ?? (ssh.length > 0 ? 0 : 1), ssh.length > 0)
+  // 0 is what clients send who leave it open.
+  const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
     ...ssh,
@@ -84,7 +92,8 @@ function pickedTo(containerPort: number): PortMapping {
 /** One client sends a field of this name that means something else; only a list of ports is taken. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
-  return value.map((port: unknown) => {
+  return value.map((entry: unknown) => {
+    const port = readInteger(entry)
     if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535) return port
     throw invalidField('extra_ports', 'extra_ports: must be integers from 1 to 65535')
   })
@@ -115,10 +124,10 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
+/** Counts ask for nothing here, lists do. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
-    ['port_mapping_count', (body.port_mapping_count ?? 0) > 0],
     ['extra_ports', extraPorts(body.extra_ports).length > 0],
   ]
   const field = asks.find(([, asked]) => asked)?.[0]

@@ -19,14 +19,20 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** The split fields go before the legacy ones, which mean both. */
+/** The split fields go before the legacy ones, which mean both; but a legacy limit before a split field of 0. */
 export function planRates(body: RateBody): { [Name in RateName]: number | undefined } {
+  const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
-    networkDownMbps: body.network_down_mbps ?? body.network_bw_mbps,
-    networkUpMbps: body.network_up_mbps ?? body.network_bw_mbps,
-    ioReadMbps: body.io_read_mbps ?? body.io_speed_mbps,
-    ioWriteMbps: body.io_write_mbps ?? body.io_speed_mbps,
+    networkDownMbps: rateOf(body.network_down_mbps, bandwidth),
+    networkUpMbps: rateOf(body.network_up_mbps, bandwidth),
+    ioReadMbps: rateOf(body.io_read_mbps, speed),
+    ioWriteMbps: rateOf(body.io_write_mbps, speed),
   }
+}
+
+/** Clients that know the legacy field alone send 0 for the others: unlimited is not what they mean. */
+function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
+  return split || legacy || (split ?? legacy)
 }
 
 /** Rates of a new container: what is not sent is unlimited. */

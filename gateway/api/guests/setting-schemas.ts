@@ -1,6 +1,7 @@
 import { Type, type TInteger, type TOptional } from 'typebox'
 import { descriptionPattern, limits } from '../../../shared/guest-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
+import { numeric, trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 
 /*
@@ -19,28 +20,42 @@ const port = (minimum: number, description?: string) =>
   Type.Integer({ minimum, maximum: 65_535, ...(description === undefined ? {} : { description }) })
 
 export const HostIpSchema = Type.String({
+  ...trimmed,
   maxLength: 64,
-  description: 'Host address it answers on; empty: every one.',
+  description: 'Host address it answers on; `0.0.0.0`: every one.',
 })
 export const ProtocolSchema = oneOf(['tcp', 'udp'])
 
 /** A port mapping that is asked for. */
-export const MappingBodySchema = Type.Object({
-  protocol: optional(oneOf(['tcp', 'udp'], 'Default tcp.')),
-  container_port: port(1),
-  host_port: optional(port(0, '0 or absent: one is picked.')),
-  host_ip: optional(HostIpSchema),
-  container_port_end: optional(port(0, 'Last port of a range; it follows from host_port_end where absent.')),
-  host_port_end: optional(port(0, 'Last port of a range; it follows from container_port_end where absent.')),
-  description: optional(Type.String({ pattern: descriptionPattern })),
-})
+export const MappingBodySchema = Type.Object(
+  {
+    protocol: optional(oneOf(['tcp', 'udp'], 'Default tcp.')),
+    container_port: port(1),
+    host_port: optional(port(0, '0 or absent: one is picked.')),
+    host_ip: optional(HostIpSchema),
+    container_port_end: optional(
+      port(0, 'Last port of a range; it follows from host_port_end where absent.'),
+    ),
+    host_port_end: optional(
+      port(0, 'Last port of a range; it follows from container_port_end where absent.'),
+    ),
+    description: optional(
+      Type.String({
+        pattern: descriptionPattern,
+        description: 'At most 200 printable characters on one line.',
+      }),
+    ),
+  },
+  { title: 'NewPortMapping' },
+)
 
 export const MappingChangeSchema = Type.Partial(MappingBodySchema)
 
 const mbps = within(limits.networkMbps, 'Mbps, 0 = unlimited')
 const ioMbps = within(limits.ioMbps, 'MB/s, 0 = unlimited')
-const legacyMbps = within(limits.networkMbps, 'Legacy: both directions; the split fields go first.')
-const legacyIoMbps = within(limits.ioMbps, 'Legacy: reads and writes; the split fields go first.')
+const legacy = (both: string) => `Legacy: ${both}. Split fields above 0 go first; it goes before those of 0.`
+const legacyMbps = within(limits.networkMbps, legacy('both directions'))
+const legacyIoMbps = within(limits.ioMbps, legacy('reads and writes'))
 
 export const rateFields = {
   network_down_mbps: mbps,
@@ -51,13 +66,8 @@ export const rateFields = {
   io_speed_mbps: legacyIoMbps,
 }
 
-export const vcpuField = optional(
-  Type.Number({
-    minimum: limits.vcpuMilli.min / 1000,
-    maximum: limits.vcpuMilli.max / 1000,
-    description: 'May be fractional.',
-  }),
-)
+export const vcpuBounds = { minimum: limits.vcpuMilli.min / 1000, maximum: limits.vcpuMilli.max / 1000 }
+export const ramBounds = { minimum: limits.ramMb.min, maximum: limits.ramMb.max }
 
 const gbPerMonth = (what: string) =>
   within(networkLimits.trafficGb, `${what}, GB of 10^9 bytes a month; 0 = unlimited`)
@@ -81,8 +91,12 @@ export const trafficFields = {
 }
 
 export const ExpirySchema = Type.String({
+  ...trimmed,
+  ...numeric,
   maxLength: 64,
-  description: 'YYYY-MM-DD HH:MM:SS, RFC 3339, or a date (its end); empty: never.',
+  description:
+    'YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (its end) or Unix seconds; empty, 0 or 0000-00-00: never. From a time ' +
+    'that has passed the container is blocked at once.',
 })
 
 const addressCount = (description: string) => within(networkLimits.addresses, description)
@@ -91,7 +105,9 @@ export const ipv4Fields = {
   assign_ipv4: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),
   ipv4_count: addressCount('Picked from the pool, beside those of public_ipv4s.'),
   public_ipv4s: optional(
-    Type.Array(Type.String({ format: 'ipv4' }), { maxItems: networkLimits.addresses.max }),
+    Type.Array(Type.String({ format: 'ipv4', examples: ['203.0.113.7'] }), {
+      maxItems: networkLimits.addresses.max,
+    }),
   ),
 }
 
@@ -99,15 +115,22 @@ export const ipv4Fields = {
 export const ipv6ListFields = {
   ipv6_count: addressCount('Picked from the prefix, beside those of ipv6_addresses.'),
   ipv6_addresses: optional(
-    Type.Array(Type.String({ format: 'ipv6' }), { maxItems: networkLimits.addresses.max }),
+    Type.Array(Type.String({ format: 'ipv6', examples: ['2001:db8::7'] }), {
+      maxItems: networkLimits.addresses.max,
+    }),
   ),
 }
 
 /** An interface of the host. */
 export const InterfaceSchema = optional(
-  Type.String({ pattern: '^[^\\s/\\u0000-\\u001f]{0,15}$', description: 'Of the host; empty: its way out.' }),
+  Type.String({
+    ...trimmed,
+    pattern: '^[^\\s/\\u0000-\\u001f]{0,15}$',
+    description: 'Of the host, 15 characters at most; empty: its way out.',
+    examples: ['eth0'],
+  }),
 )
 
-/** An optional address; empty is none. */
-export const Ipv4OrEmptySchema = optional(Type.String({ anyOf: [{ format: 'ipv4' }, { maxLength: 0 }] }))
-export const Ipv6OrEmptySchema = optional(Type.String({ anyOf: [{ format: 'ipv6' }, { maxLength: 0 }] }))
+/** An optional address. */
+export const OptionalIpv4Schema = optional(Type.String({ format: 'ipv4', description: 'Empty: none.' }))
+export const OptionalIpv6Schema = optional(Type.String({ format: 'ipv6', description: 'Empty: none.' }))

@@ -1,7 +1,6 @@
-import { guestsOf, isBound, maySee, type Principal } from '../../access/principal.js'
-import type { FleetView, GuestView, OperationView } from '../../fleet/contract.js'
-import { guestUuidOf } from '../../fleet/operation-subject.js'
-import { sortedById } from './guest-pages.js'
+import { guestsOf, isBound, type Principal } from '../../access/principal.js'
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
 /*
  * What of the fleet exists for a caller, for routes that answer of it (`bound: 'own'`).
@@ -12,13 +11,23 @@ export function visibleWarnings(caller: Principal, warnings: readonly string[]):
   return isBound(caller) ? [] : [...new Set(warnings)]
 }
 
-/** In the order of their ids. */
-export function visibleGuests(view: FleetView, caller: Principal): GuestView[] {
+/** Those of a caller that is bound to some, in the order of their ids. */
+export function boundGuests(view: FleetView, caller: Principal): GuestView[] {
   return sortedById(guestsOf(caller, view))
 }
 
-/** Newest first. */
-export function visibleOperations(view: FleetView, caller: Principal): OperationView[] {
-  const all = view.operations()
-  return isBound(caller) ? all.filter(({ operation }) => maySee(caller, guestUuidOf(operation))) : all
+/** On one host, in the order of their ids. */
+export function visibleGuestsOf(view: FleetView, caller: Principal, hostId: string): GuestView[] {
+  if (!isBound(caller)) return sortedById(view.guestsOf(hostId))
+  return boundGuests(view, caller).filter((guest) => guest.hostId === hostId)
+}
+
+/** Of one host; default: of all. */
+export function countVisible(view: FleetView, caller: Principal, hostId?: string): GuestCounts {
+  if (!isBound(caller)) return view.countGuests(hostId)
+  return countGuests(hostId === undefined ? boundGuests(view, caller) : visibleGuestsOf(view, caller, hostId))
+}
+
+function sortedById(guests: Iterable<GuestView>): GuestView[] {
+  return [...guests].sort((a, b) => a.guest.id - b.guest.id)
 }

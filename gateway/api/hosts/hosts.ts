@@ -2,52 +2,61 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { notFound } from '../../../shared/errors.js'
-import { guestsOf, type Principal } from '../../access/principal.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { visibleWarnings } from '../guests/visible.js'
+import { nothingToChange } from '../guests/settings.js'
+import { boundGuests, countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
-const HostNameSchema = Type.String({ minLength: 1, maxLength: 63 })
+const HostNameSchema = Type.String({ ...trimmed, minLength: 1, maxLength: 63 })
 const AddressSchema = Type.String({
+  ...trimmed,
   maxLength: 262,
   description: 'host:port at which the gateway dials the agent.',
 })
 const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 
-const HostRowSchema = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  address: Type.String(),
-  status: StateSchema,
-  draining: Type.Boolean({ description: 'Takes no new containers.' }),
-  containers: count,
-  created_at: TimeSchema,
-  last_seen: TimeSchema,
-  certificate_expires_at: TimeSchema,
-  version: Type.String({ description: 'Of the agent.' }),
-  hostname: Type.String(),
-  kernel: Type.String(),
-  lxc: Type.Boolean(),
-  kvm: Type.Boolean(),
-  kvm_acceleration: Type.String(),
-  storage: Type.String(),
-  cgroup_version: count,
-  cpu_cores: count,
-  ram_total_mb: count,
-  disk_total_gb: count,
-  warnings: Type.Array(Type.String()),
-})
+const HostRowSchema = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    address: Type.String(),
+    status: StateSchema,
+    draining: Type.Boolean({ description: 'Takes no new containers.' }),
+    containers: count,
+    created_at: TimeSchema,
+    last_seen: TimeSchema,
+    certificate_expires_at: TimeSchema,
+    version: Type.String({ description: 'Of the agent.' }),
+    hostname: Type.String(),
+    kernel: Type.String(),
+    lxc: Type.Boolean(),
+    kvm: Type.Boolean(),
+    kvm_acceleration: Type.String(),
+    storage: Type.String(),
+    cgroup_version: count,
+    cpu_cores: count,
+    ram_total_mb: count,
+    disk_total_gb: count,
+    warnings: Type.Array(Type.String()),
+  },
+  { title: 'Host' },
+)
 type HostRow = Static<typeof HostRowSchema>
 
-const JoinTokenSchema = Type.Object({
-  join_token: Type.String({ description: 'One-time; only here.' }),
-  expires_at: TimeSchema,
-  command: Type.String({ description: 'To be run as root on the host.' }),
-})
+const JoinTokenSchema = Type.Object(
+  {
+    join_token: Type.String({ description: 'One-time; only here.' }),
+    expires_at: TimeSchema,
+    command: Type.String({ description: 'To be run as root on the host.' }),
+  },
+  { title: 'JoinToken' },
+)
 const CreatedSchema = Type.Object({ host: HostRowSchema, ...JoinTokenSchema.properties })
 const CreateBodySchema = Type.Object({ name: HostNameSchema, address: AddressSchema })
 const ChangeBodySchema = Type.Object({
@@ -60,6 +69,8 @@ const RemoveQuerySchema = Type.Object({
     Type.Boolean({ description: 'Forget the host with the containers on it; they are not touched.' }),
   ),
 })
+
+const sortable = ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'] as const
 
 interface Parts {
   readonly fleet: Fleet
@@ -75,6 +86,8 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
     route({
       method: 'GET',
       path: '/hosts',
+      name: 'listHosts',
+      sortable,
       scope: 'host:read',
       bound: 'own',
       tag: 'Hosts',
@@ -82,12 +95,10 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
       data: Type.Array(HostRowSchema),
       handle: ({ caller, query }) => {
-        const guests = countGuests(view, caller)
-        const rows = view
-          .hosts()
-          .map((host) => hostRow(host, { caller, containers: guests.get(host.id) ?? 0, time }))
+        const countOf = containerCounter(view, caller)
+        const rows = view.hosts().map((host) => hostRow(host, { caller, containers: countOf(host.id), time }))
         return listAnswer(rows, query, {
-          sortable: ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'],
+          sortable,
           filters: ['status', 'name'],
         })
       },
@@ -95,6 +106,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
     route({
       method: 'GET',
       path: '/hosts/{id}',
+      name: 'getHost',
       scope: 'host:read',
       bound: 'own',
       tag: 'Hosts',
@@ -111,12 +123,14 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'POST',
       path: '/hosts',
+      name: 'createHost',
       scope: 'host:manage',
       bound: 'refused',
       audit: 'host.create',
       tag: 'Hosts',
       summary: 'Adds a host; its agent joins with the token',
       body: CreateBodySchema,
+      example: { name: 'node1', address: '192.0.2.20:7443' },
       data: CreatedSchema,
       statuses: [201],
       errors: ['name_conflict', 'address_in_use', 'invalid_state'],
@@ -132,6 +146,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'POST',
       path: '/hosts/{id}/join-token',
+      name: 'createJoinToken',
       scope: 'host:manage',
       bound: 'refused',
       audit: 'host.join_token',
@@ -155,6 +170,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'PATCH',
       path: '/hosts/{id}',
+      name: 'updateHost',
       scope: 'host:manage',
       bound: 'refused',
       audit: 'host.update',
@@ -162,6 +178,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       summary: 'Changes name, address or draining; only the fields sent',
       params: HostPathSchema,
       body: ChangeBodySchema,
+      example: { draining: true },
       data: HostRowSchema,
       errors: ['name_conflict', 'address_in_use'],
       handle: (context) => changeHost({ fleet, time }, context),
@@ -169,6 +186,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
     route({
       method: 'DELETE',
       path: '/hosts/{id}',
+      name: 'deleteHost',
       scope: 'host:manage',
       bound: 'refused',
       audit: 'host.delete',
@@ -198,7 +216,8 @@ async function changeHost(
   const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
   await fleet.hosts.updateHost(params.id, change)
-  return { message: 'host changed', data: getRow({ view: fleet.view, time }, caller, params.id) }
+  const message = detail.length > 0 ? 'host changed' : nothingToChange
+  return { message, data: getRow({ view: fleet.view, time }, caller, params.id) }
 }
 
 /** Only the fields that are meant: bodies may hold more. */
@@ -218,14 +237,14 @@ function getRow(
 ): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
-  return hostRow(host, { caller, containers: countGuests(view, caller).get(hostId) ?? 0, time })
+  return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
 }
 
-/** Containers by host, as far as the caller may know of them. */
-function countGuests(view: FleetView, caller: Principal): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const { hostId } of guestsOf(caller, view)) counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
-  return counts
+/** Containers of a host, as far as the caller may know of them. */
+function containerCounter(view: FleetView, caller: Principal): (hostId: string) => number {
+  if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
+  const own = boundGuests(view, caller)
+  return (hostId) => own.filter((guest) => guest.hostId === hostId).length
 }
 
 function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) {

@@ -5,52 +5,61 @@ import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Principal } from '../../access/principal.js'
 import type { FleetView, HostView } from '../../fleet/contract.js'
 import { HostQuerySchema, chooseHost, getNamedHost } from './host-choice.js'
-import { statusOf } from '../guests/guest-row.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
-import { visibleGuests, visibleWarnings } from '../guests/visible.js'
+import { countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
 
-const DashboardSchema = Type.Object({
-  running: count,
-  stopped: count,
-  total_containers: count,
-  unknown: Type.Integer({ minimum: 0, description: 'On hosts that are away.' }),
-  hosts: count,
-  hosts_online: count,
-})
+const DashboardSchema = Type.Object(
+  {
+    running: count,
+    stopped: count,
+    total_containers: count,
+    unknown: Type.Integer({ minimum: 0, description: 'On hosts that are away.' }),
+    hosts: count,
+    hosts_online: count,
+  },
+  { title: 'Dashboard' },
+)
 
-const HostInfoSchema = Type.Object({
-  host_id: Type.String(),
-  online: Type.Boolean(),
-  cpu: Type.Object({ cores: count, usage_pct: Type.Number() }),
-  ram: Type.Object({ total_mb: count, used_mb: count, free_mb: count }),
-  disk: Type.Object({ total_gb: count, used_gb: count, free_gb: count }),
-  network: Type.Object({
-    public_ipv4: Type.String(),
-    public_ipv4_interface: Type.String(),
-    public_ipv6: Type.String(),
-    public_ipv6_interface: Type.String(),
-  }),
-  load: Type.Object({ load1: Type.Number(), load5: Type.Number(), load15: Type.Number() }),
-})
+const HostInfoSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    online: Type.Boolean(),
+    cpu: Type.Object({ cores: count, usage_pct: Type.Number() }),
+    ram: Type.Object({ total_mb: count, used_mb: count, free_mb: count }),
+    disk: Type.Object({ total_gb: count, used_gb: count, free_gb: count }),
+    network: Type.Object({
+      public_ipv4: Type.String(),
+      public_ipv4_interface: Type.String(),
+      public_ipv6: Type.String(),
+      public_ipv6_interface: Type.String(),
+    }),
+    load: Type.Object({ load1: Type.Number(), load5: Type.Number(), load15: Type.Number() }),
+  },
+  { title: 'HostInfo' },
+)
 
-const HostReportSchema = Type.Object({
-  generated_at: TimeSchema,
-  host_id: Type.String(),
-  summary: Type.Object({ status: oneOf(['ok', 'warning', 'offline']), warnings: count }),
-  warnings: Type.Array(Type.String()),
-  host: Type.Object({ hostname: Type.String(), kernel: Type.String() }),
-  resources: Type.Object({ cpu_cores: count, ram_total_mb: count, disk_total_gb: count }),
-  network: Type.Object({ public_ipv4: Type.String(), public_ipv6: Type.String() }),
-})
+const HostReportSchema = Type.Object(
+  {
+    generated_at: TimeSchema,
+    host_id: Type.String(),
+    summary: Type.Object({ status: oneOf(['ok', 'warning', 'offline']), warnings: count }),
+    warnings: Type.Array(Type.String()),
+    host: Type.Object({ hostname: Type.String(), kernel: Type.String() }),
+    resources: Type.Object({ cpu_cores: count, ram_total_mb: count, disk_total_gb: count }),
+    network: Type.Object({ public_ipv4: Type.String(), public_ipv6: Type.String() }),
+  },
+  { title: 'HostReport' },
+)
 
 export function overviewRoutes({ view, time }: { view: FleetView; time: TimeFormat }): Route[] {
   return [
     route({
       method: 'GET',
       path: '/dashboard',
+      name: 'getDashboard',
       scope: 'dashboard:read',
       bound: 'own',
       tag: 'Overview',
@@ -62,6 +71,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/host-info',
+      name: 'getHostInfo',
       scope: 'host:read',
       bound: 'same',
       tag: 'Overview',
@@ -74,6 +84,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
     route({
       method: 'GET',
       path: '/host-report',
+      name: 'getHostReport',
       scope: 'host:read',
       bound: 'own',
       tag: 'Overview',
@@ -93,19 +104,20 @@ function dashboard(
   caller: Principal,
   hostId: string | undefined,
 ): Static<typeof DashboardSchema> {
-  const hosts = hostId === undefined ? view.hosts() : [getNamedHost(view, hostId)]
-  const guests = visibleGuests(view, caller).filter(
-    (guest) => hostId === undefined || guest.hostId === hostId,
-  )
-  const countOf = (status: string): number => guests.filter((guest) => statusOf(guest) === status).length
+  const hosts = hostId === undefined ? view.countHosts() : countOne(getNamedHost(view, hostId))
+  const { total, byStatus } = countVisible(view, caller, hostId)
   return {
-    running: countOf('running'),
-    stopped: countOf('stopped'),
-    total_containers: guests.length,
-    unknown: countOf('unknown'),
-    hosts: hosts.length,
-    hosts_online: hosts.filter((host) => host.state === 'online').length,
+    running: byStatus.get('running') ?? 0,
+    stopped: byStatus.get('stopped') ?? 0,
+    total_containers: total,
+    unknown: byStatus.get('unknown') ?? 0,
+    hosts: hosts.total,
+    hosts_online: hosts.online,
   }
+}
+
+function countOne({ state }: HostView) {
+  return { total: 1, online: state === 'online' ? 1 : 0 }
 }
 
 /** @throws {BerthError} `host_offline` for a host that never reported */

@@ -5,20 +5,24 @@ import { getNamedHost } from '../hosts/host-choice.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
 
-const TemplateSchema = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  distro: Type.String(),
-  release: Type.String(),
-  arch: Type.String(),
-  description: Type.String(),
-  type: VirtualizationSchema,
-  available: Type.Boolean({
-    description: 'The image is there on at least one host; else its first use builds it.',
-  }),
-})
+const TemplateSchema = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    distro: Type.String(),
+    release: Type.String(),
+    arch: Type.String(),
+    description: Type.String(),
+    type: VirtualizationSchema,
+    available: Type.Boolean({
+      description: 'The image is there on at least one host; else its first use builds it.',
+    }),
+  },
+  { title: 'Template' },
+)
 type TemplateRow = Static<typeof TemplateSchema>
 
+const sortable = ['id', 'name', 'distro', 'release', 'arch'] as const
 const textFilter = Type.String({ maxLength: 64 })
 
 export function templateRoutes({ view }: { view: FleetView }): Route[] {
@@ -26,6 +30,8 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
     route({
       method: 'GET',
       path: '/templates',
+      name: 'listTemplates',
+      sortable,
       scope: 'image:read',
       bound: 'same',
       tag: 'Templates',
@@ -39,7 +45,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
       data: Type.Array(TemplateSchema),
       handle: ({ query }) =>
         listAnswer(templateRows(view, query.host_id), query, {
-          sortable: ['id', 'name', 'distro', 'release', 'arch'],
+          sortable,
           filters: ['type', 'distro', 'arch'],
         }),
     }),

@@ -7,16 +7,17 @@ import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
 import { planAddresses } from '../guests/plan-settings.js'
 import { route, type Route } from '../../http/route.js'
 import { Ipv6PrefixSchema, ipv6PrefixRow, PoolAddressSchema, poolAddressRow } from './routing-row.js'
+import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
-import { InterfaceSchema, Ipv4OrEmptySchema, ipv6ListFields } from '../guests/setting-schemas.js'
+import { InterfaceSchema, OptionalIpv4Schema, ipv6ListFields } from '../guests/setting-schemas.js'
 import { changeSetting } from '../guests/settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
 const ScanBodySchema = Type.Object({
-  cidr: Type.String({ maxLength: 18, description: 'IPv4, /24 or smaller.' }),
+  cidr: Type.String({ ...trimmed, maxLength: 18, description: 'IPv4, /24 or smaller.' }),
   interface: InterfaceSchema,
-  gateway: Ipv4OrEmptySchema,
+  gateway: OptionalIpv4Schema,
   verify: optional(Type.Boolean({ description: 'Ask by ARP who has the address. Default true.' })),
   limit: optional(Type.Integer({ minimum: 0, maximum: 256, description: 'Addresses at most; 0: all.' })),
 })
@@ -71,11 +72,13 @@ function scanRoute(fleet: Fleet): Route {
     ...common,
     method: 'POST',
     path: '/routing/ipv4-scan',
+    name: 'scanIpv4',
     scope: 'routing:write',
     bound: 'refused',
     audit: 'routing.ipv4_scan',
     summary: 'What is known of the addresses of a public segment',
     body: ScanBodySchema,
+    example: { cidr: '203.0.113.0/24', interface: 'eth0' },
     data: ScanSchema,
     errors: agentErrors,
     handle: async (context) => {
@@ -110,6 +113,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     ...common,
     method: 'GET',
     path: '/ipv6/status',
+    name: 'getIpv6Status',
     scope: 'ipv6:read',
     bound: 'same',
     summary: 'Whether a host can give its containers IPv6 addresses, and why not',
@@ -129,6 +133,7 @@ function assignRoute(fleet: Fleet): Route {
   return route({
     method: 'POST',
     path: '/containers/{id}/ipv6',
+    name: 'assignIpv6',
     scope: 'ipv6:assign',
     bound: 'guest',
     audit: 'container.ipv6',
@@ -136,6 +141,7 @@ function assignRoute(fleet: Fleet): Route {
     summary: 'Gives a container more IPv6 addresses, at once; without a body one, unless it has some',
     params: ContainerPathSchema,
     body: AssignBodySchema,
+    example: { ipv6_count: 1, ipv6_addresses: ['2001:db8::7'] },
     bodyOptional: true,
     conditional: true,
     data: AssignedSchema,

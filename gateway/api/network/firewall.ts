@@ -1,11 +1,18 @@
 import { Type, type Static } from 'typebox'
 import { checkFirewall, firewallWords } from '../../../shared/firewall-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
-import { Firewall, type FirewallRule } from '../../../proto/gen/berth/agent/v1/network.js'
+import { BerthError } from '../../../shared/errors.js'
+import {
+  Firewall,
+  type FirewallRule,
+  type GetFirewallResponse,
+  type SetFirewallResponse,
+} from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
-import { revisionEtag } from '../../http/if-match.js'
+import { ifRevisionOf, revisionEtag } from '../../http/if-match.js'
+import { numeric, restricts, trimmed } from '../../http/normalize.js'
 import { envelopeAround } from '../../http/reply.js'
-import { route, type Route } from '../../http/route.js'
+import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { changeSetting } from '../guests/settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
@@ -21,41 +28,54 @@ const ruleFields = {
 const sourceIp = 'The other side: address, CIDR or range `A-B`; empty: any.'
 const port = 'Of the side that is connected to: `80`, `80,443`, `1000-2000`; tcp and udp only; empty: any.'
 
-const RuleSchema = Type.Object({
-  id: Type.String(),
-  ...ruleFields,
-  network: oneOf(networks),
-  source_ip: Type.String({ description: sourceIp }),
-  port: Type.String({ description: port }),
-  description: Type.String(),
-})
+const RuleSchema = Type.Object(
+  {
+    id: Type.String(),
+    ...ruleFields,
+    network: oneOf(networks),
+    source_ip: Type.String({ description: sourceIp }),
+    port: Type.String({ description: port }),
+    description: Type.String(),
+  },
+  { title: 'FirewallRule' },
+)
 
-const FirewallSchema = Type.Object({
-  enabled: Type.Boolean(),
-  default_action: oneOf(actions, 'For what no rule matches.'),
-  rules: Type.Array(RuleSchema, { description: 'The first that matches decides.' }),
-})
+const FirewallSchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    default_action: oneOf(actions, 'For what no rule matches.'),
+    rules: Type.Array(RuleSchema, { description: 'The first that matches decides.' }),
+  },
+  { title: 'Firewall' },
+)
 type FirewallRow = Static<typeof FirewallSchema>
 
 /** Lists of ports are bounded by their number, not their length. */
 const maxText = 1024
-const text = (description: string) => optional(Type.String({ maxLength: maxText, description }))
+const text = (description: string, more: object = {}) =>
+  optional(Type.String({ ...more, maxLength: maxText, description }))
 
-const FirewallBodySchema = Type.Object({
-  enabled: Type.Boolean(),
-  default_action: oneOf(actions),
-  rules: Type.Array(
-    Type.Object({
-      id: text('As read; absent for a new rule.'),
-      ...ruleFields,
-      network: optional(oneOf(networks, 'Default all.')),
-      source_ip: text(sourceIp),
-      port: text(port),
-      description: text('One line.'),
-    }),
-    { maxItems: networkLimits.firewallRules },
-  ),
-})
+const FirewallBodySchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    default_action: optional(oneOf(actions, 'Required where it is on; else absent: as it is.')),
+    rules: optional(
+      Type.Array(
+        Type.Object({
+          id: text('As read; absent for a new rule.', trimmed),
+          ...ruleFields,
+          network: optional(oneOf(networks, 'Default all.')),
+          source_ip: text(sourceIp, trimmed),
+          port: text(port, { ...trimmed, ...numeric }),
+          description: text('One line.'),
+        }),
+        { ...restricts, maxItems: networkLimits.firewallRules, description: 'Absent: as they are.' },
+      ),
+    ),
+  },
+  { title: 'NewFirewall' },
+)
+type FirewallBody = Static<typeof FirewallBodySchema>
 
 const common = {
   path: '/containers/{id}/firewall',
@@ -74,6 +94,7 @@ function readRoute(fleet: Fleet): Route {
   return route({
     ...common,
     method: 'GET',
+    name: 'getFirewall',
     summary: 'The firewall of a container; its ETag serves If-Match as the detail’s does',
     errors: ['host_offline', 'agent_timeout'],
     handle: async ({ guest: { hostId, guest } }) => {
@@ -90,24 +111,75 @@ function replaceRoute(fleet: Fleet): Route {
     method: 'PUT',
     audit: 'container.firewall',
     conditional: true,
-    summary: 'Replaces the whole firewall at once; established connections obey it too',
+    name: 'replaceFirewall',
+    summary: 'Replaces the firewall at once, what is not sent stays; established connections obey it too',
     body: FirewallBodySchema,
+    example: {
+      enabled: true,
+      default_action: 'DROP',
+      rules: [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '22,80' }],
+    },
     errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
-      const firewall = planFirewall(context.body)
-      const state = firewall.enabled ? `on, default ${firewall.defaultAction}` : 'off'
-      const detail = `${state}, ${firewall.rules.length} rules`
-      const { response } = await changeSetting(fleet, context, detail, (settings, target) =>
-        settings.setFirewall({ ...target, firewall }),
-      )
+      const response = await replaceFirewall(fleet, context)
       return { message: 'firewall updated', data: firewallRow(response.firewall) }
     },
   })
 }
 
-/** @throws {BerthError} `invalid_field` */
-function planFirewall(body: Static<typeof FirewallBodySchema>): Firewall {
-  const rules = body.rules.map((rule) => ({
+type ReplaceContext = RequestContext<unknown, unknown, FirewallBody> & Subjects['guest']
+
+/** Others may change the firewall between the look at it and the change: then it is looked at once more. */
+const maxAttempts = 5
+
+async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<SetFirewallResponse> {
+  for (let attempt = 1; ; attempt++) {
+    const stored = await findStored(fleet, context)
+    try {
+      return await sendFirewall(fleet, context, stored)
+    } catch (error) {
+      const overtaken = error instanceof BerthError && error.code === 'precondition_failed'
+      const ours = stored !== undefined && ifRevisionOf(context.headers) === 0
+      if (!overtaken || !ours || attempt === maxAttempts) throw error
+    }
+  }
+}
+
+/** What is stored, where the request leaves some of it as it is. */
+async function findStored(fleet: Fleet, context: ReplaceContext): Promise<GetFirewallResponse | undefined> {
+  if (context.body.rules && context.body.default_action) return undefined
+  const { hostId, guest } = context.guest
+  return fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })
+}
+
+async function sendFirewall(
+  fleet: Fleet,
+  context: ReplaceContext,
+  stored: GetFirewallResponse | undefined,
+): Promise<SetFirewallResponse> {
+  const firewall = planFirewall(context.body, stored?.firewall)
+  const state = firewall.enabled ? `on, default ${firewall.defaultAction}` : 'off'
+  const detail = `${state}, ${firewall.rules.length} rules`
+  const { response } = await changeSetting(fleet, context, detail, (settings, target) =>
+    settings.setFirewall({ ...target, ifRevision: target.ifRevision || (stored?.revision ?? 0), firewall }),
+  )
+  return response
+}
+
+/** @throws {BerthError} `invalid_field`, `missing_field` */
+function planFirewall(body: FirewallBody, stored?: Firewall): Firewall {
+  if (body.enabled && body.default_action === undefined)
+    throw new BerthError('invalid', 'missing_field', 'default_action: is required where enabled is true', {
+      field: 'default_action',
+    })
+  const { default_action: defaultAction = firewallRow(stored).default_action } = body
+  const rules = body.rules ? planRules(body.rules) : (stored?.rules ?? [])
+  const checked = checkFirewall({ enabled: body.enabled, defaultAction, rules })
+  return { ...checked, rules: [...checked.rules] }
+}
+
+function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
+  return rules.map((rule) => ({
     id: rule.id ?? '',
     direction: rule.direction,
     protocol: rule.protocol,
@@ -117,8 +189,6 @@ function planFirewall(body: Static<typeof FirewallBodySchema>): Firewall {
     port: rule.port ?? '',
     description: rule.description ?? '',
   }))
-  const checked = checkFirewall({ enabled: body.enabled, defaultAction: body.default_action, rules })
-  return { ...checked, rules: [...checked.rules] }
 }
 
 /** A container that never had one: off. */

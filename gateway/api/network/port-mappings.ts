@@ -3,7 +3,7 @@ import { checkHostIp } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { PortMappingSchema, portMappingRow, type PortMappingRow } from '../guests/guest-row.js'
-import { planMapping, planMappingChange } from '../guests/plan-mappings.js'
+import { planHostIp, planMapping, planMappingChange } from '../guests/plan-mappings.js'
 import { route, type Answer, type Route } from '../../http/route.js'
 import {
   HostIpSchema,
@@ -11,7 +11,7 @@ import {
   MappingChangeSchema,
   ProtocolSchema,
 } from '../guests/setting-schemas.js'
-import { changeSetting } from '../guests/settings.js'
+import { changeSetting, nothingToChange } from '../guests/settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -50,10 +50,12 @@ function addRoute(fleet: Fleet): Route {
     ...change,
     method: 'POST',
     path: '/containers/{id}/port-mappings',
+    name: 'addPortMapping',
     audit: 'container.port_mapping_add',
     summary: 'Maps a port or a range of ports of the host to a container; answers all its mappings',
     params: ContainerPathSchema,
     body: MappingBodySchema,
+    example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },
     errors: [...change.errors, 'resource_exhausted'],
     handle: async (context) => {
       const mapping = planMapping(context.body)
@@ -70,10 +72,12 @@ function updateRoute(fleet: Fleet): Route {
     ...change,
     method: 'PUT',
     path: '/containers/{id}/port-mappings/{index}',
+    name: 'updatePortMapping',
     audit: 'container.port_mapping_update',
     summary: 'Changes the fields sent of a mapping; answers all mappings',
     params: IndexPathSchema,
     body: MappingChangeSchema,
+    example: { container_port: 8080 },
     errors: [...change.errors, 'resource_exhausted'],
     handle: async (context) => {
       const { index } = context.params
@@ -81,7 +85,8 @@ function updateRoute(fleet: Fleet): Route {
       const { response } = await changeSetting(fleet, context, `index ${index}`, (settings, target) =>
         settings.updatePortMapping({ ...target, index, change: wanted }),
       )
-      return mappingsAnswer('port mapping changed', response.mappings)
+      const changes = Object.values(wanted).some((value) => value !== undefined)
+      return mappingsAnswer(changes ? 'port mapping changed' : nothingToChange, response.mappings)
     },
   })
 }
@@ -91,6 +96,7 @@ function removeRoute(fleet: Fleet): Route {
     ...change,
     method: 'DELETE',
     path: '/containers/{id}/port-mappings/{index}',
+    name: 'removePortMapping',
     audit: 'container.port_mapping_remove',
     summary: 'Removes a mapping; answers the remaining ones',
     params: IndexPathSchema,
@@ -109,6 +115,7 @@ function randomPortRoute(fleet: Fleet): Route {
     ...common,
     method: 'GET',
     path: '/containers/{id}/random-port',
+    name: 'getRandomPort',
     summary: 'Ports of the host that are free now; nothing is reserved',
     params: ContainerPathSchema,
     query: RandomPortQuerySchema,
@@ -116,7 +123,7 @@ function randomPortRoute(fleet: Fleet): Route {
     errors: ['address_in_use', 'resource_exhausted', 'host_offline', 'agent_timeout'],
     handle: async ({ guest: { hostId }, query }) => {
       const { host_ip = '', protocol = 'tcp', count = 1 } = query
-      const hostIp = checkHostIp('host_ip', host_ip)
+      const hostIp = checkHostIp('host_ip', planHostIp(host_ip) ?? '')
       const { ports } = await fleet.agent(hostId).settings.findFreePorts({ hostIp, protocol, count })
       return { data: { port: ports[0] ?? 0, ...(query.count === undefined ? {} : { ports }) } }
     },

@@ -8,60 +8,78 @@ import type {
   PortRange,
 } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { GuestView } from '../../fleet/contract.js'
-import { GuestStatusSchema, portMappingRow, PortMappingSchema, statusOf } from '../guests/guest-row.js'
+import { statusOf } from '../../fleet/guest-status.js'
+import { GuestStatusSchema, portMappingRow, PortMappingSchema } from '../guests/guest-row.js'
 
 const amount = (description: string) => Type.String({ description })
 
-export const UsageSchema = Type.Object({
-  used: Type.Integer({ minimum: 0 }),
-  remaining: amount('A number; for IPv6 also `unlimited`.'),
-  total: amount('A number; for IPv6 also `unlimited`.'),
-})
+export const UsageSchema = Type.Object(
+  {
+    used: Type.Integer({ minimum: 0 }),
+    remaining: amount('A number; for IPv6 also `unlimited`.'),
+    total: amount('A number; for IPv6 also `unlimited`.'),
+  },
+  { title: 'PoolUsage' },
+)
 
-export const PoolAddressSchema = Type.Object({
-  address: Type.String(),
-  interface: Type.String(),
-  prefix_len: Type.Integer(),
-  gateway: Type.String(),
-})
+export const PoolAddressSchema = Type.Object(
+  {
+    address: Type.String(),
+    interface: Type.String(),
+    prefix_len: Type.Integer(),
+    gateway: Type.String(),
+  },
+  { title: 'PoolAddress' },
+)
 
-export const Ipv6PrefixSchema = Type.Object({
-  interface: Type.String(),
-  address: Type.String({ description: 'Of the host in the prefix; empty: none.' }),
-  prefix: Type.String(),
-  prefix_len: Type.Integer(),
-  gateway: Type.String(),
-})
+export const Ipv6PrefixSchema = Type.Object(
+  {
+    interface: Type.String(),
+    address: Type.String({ description: 'Of the host in the prefix; empty: none.' }),
+    prefix: Type.String(),
+    prefix_len: Type.Integer(),
+    gateway: Type.String(),
+  },
+  { title: 'Ipv6Prefix' },
+)
 
 export const PortRangeSchema = Type.Object({ start: Type.Integer(), end: Type.Integer() })
 
 const holder = { container_id: Type.Integer(), container_name: Type.String() }
 
-export const RoutingSchema = Type.Object({
-  host_id: Type.String(),
-  nat4: Type.Object(UsageSchema.properties, {
-    description:
-      'Host ports of the range; one that is mapped over tcp and udp, or at two addresses, counts once.',
-  }),
-  ipv4: UsageSchema,
-  ipv6: UsageSchema,
-  nat4_port_range: PortRangeSchema,
-  public_ipv4_addresses: Type.Array(PoolAddressSchema),
-  ipv6_prefixes: Type.Array(Ipv6PrefixSchema),
-  ipv4_assignments: Type.Array(Type.Object({ ...holder, ...PoolAddressSchema.properties })),
-  nat4_mappings: Type.Array(
-    Type.Object({ ...holder, status: GuestStatusSchema, ip: Type.String(), ...PortMappingSchema.properties }),
-  ),
-  ipv6_assignments: Type.Array(
-    Type.Object({
-      ...holder,
-      address: Type.String(),
-      prefix_len: Type.Integer(),
-      interface: Type.String(),
-      gateway: Type.String(),
+export const RoutingSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    nat4: Type.Object(UsageSchema.properties, {
+      description:
+        'Host ports of the range; one that is mapped over tcp and udp, or at two addresses, counts once.',
     }),
-  ),
-})
+    ipv4: UsageSchema,
+    ipv6: UsageSchema,
+    nat4_port_range: PortRangeSchema,
+    public_ipv4_addresses: Type.Array(PoolAddressSchema),
+    ipv6_prefixes: Type.Array(Ipv6PrefixSchema),
+    ipv4_assignments: Type.Array(Type.Object({ ...holder, ...PoolAddressSchema.properties })),
+    nat4_mappings: Type.Array(
+      Type.Object({
+        ...holder,
+        status: GuestStatusSchema,
+        ip: Type.String(),
+        ...PortMappingSchema.properties,
+      }),
+    ),
+    ipv6_assignments: Type.Array(
+      Type.Object({
+        ...holder,
+        address: Type.String(),
+        prefix_len: Type.Integer(),
+        interface: Type.String(),
+        gateway: Type.String(),
+      }),
+    ),
+  },
+  { title: 'Routing' },
+)
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 

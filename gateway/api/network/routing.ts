@@ -7,10 +7,12 @@ import { GetRoutingResponse, type SetRoutingRequest } from '../../../proto/gen/b
 import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
+import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
-import { InterfaceSchema, Ipv4OrEmptySchema, Ipv6OrEmptySchema } from '../guests/setting-schemas.js'
-import { visibleGuests } from '../guests/visible.js'
+import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../guests/setting-schemas.js'
+import { nothingToChange } from '../guests/settings.js'
+import { visibleGuestsOf } from '../guests/visible.js'
 
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
@@ -23,7 +25,7 @@ const PoolSchema = Type.Array(
     address: Type.String({ format: 'ipv4' }),
     interface: InterfaceSchema,
     prefix_len: optional(prefixLength(32)),
-    gateway: Ipv4OrEmptySchema,
+    gateway: OptionalIpv4Schema,
   }),
   { maxItems: maxPool },
 )
@@ -31,22 +33,29 @@ const PoolSchema = Type.Array(
 const PrefixesSchema = Type.Array(
   Type.Object({
     interface: InterfaceSchema,
-    address: Ipv6OrEmptySchema,
-    prefix: Type.String({ maxLength: 49, description: 'Network address; `/length` may stand behind it.' }),
+    address: OptionalIpv6Schema,
+    prefix: Type.String({
+      ...trimmed,
+      maxLength: 49,
+      description: 'Network address; `/length` may stand behind it.',
+    }),
     prefix_len: optional(prefixLength(128)),
-    gateway: Ipv6OrEmptySchema,
+    gateway: OptionalIpv6Schema,
   }),
   { maxItems: 256 },
 )
 
 const { min: minimum, max: maximum } = networkLimits.natPort
 const port = Type.Integer({ minimum, maximum })
-const RoutingBodySchema = Type.Object({
-  items: optional(PoolSchema),
-  public_ipv4_addresses: optional(PoolSchema),
-  ipv6_prefixes: optional(PrefixesSchema),
-  nat4_port_range: optional(Type.Object({ start: port, end: port })),
-})
+const RoutingBodySchema = Type.Object(
+  {
+    items: optional(PoolSchema),
+    public_ipv4_addresses: optional(PoolSchema),
+    ipv6_prefixes: optional(PrefixesSchema),
+    nat4_port_range: optional(Type.Object({ start: port, end: port })),
+  },
+  { title: 'NewRouting' },
+)
 type RoutingBody = Static<typeof RoutingBodySchema>
 
 const changedFields = [
@@ -68,6 +77,7 @@ function readRoute(fleet: Fleet): Route {
     ...common,
     method: 'GET',
     path: '/routing',
+    name: 'getRouting',
     scope: 'routing:read',
     bound: 'own',
     summary: 'Ports and public addresses of a host: pools, what is used, who has what',
@@ -82,7 +92,7 @@ function readRoute(fleet: Fleet): Route {
 }
 
 function scopeOf({ view }: Fleet, caller: Principal, hostId: string) {
-  const own = visibleGuests(view, caller).filter((found) => found.hostId === hostId)
+  const own = visibleGuestsOf(view, caller, hostId)
   return { hostId, guests: new Map(own.map((found) => [found.guest.uuid, found])), all: !isBound(caller) }
 }
 
@@ -91,11 +101,17 @@ function changeRoute(fleet: Fleet): Route {
     ...common,
     method: 'PUT',
     path: '/routing',
+    name: 'updateRouting',
     scope: 'routing:write',
     bound: 'refused',
     audit: 'routing.update',
     summary: 'Replaces the lists sent; the others stay',
     body: RoutingBodySchema,
+    example: {
+      items: [{ address: '203.0.113.7', interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' }],
+      ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8::/64' }],
+      nat4_port_range: { start: 20000, end: 29999 },
+    },
     data: ChangedSchema,
     errors: ['address_in_use', 'port_conflict', ...agentErrors],
     handle: async (context) => {
@@ -106,7 +122,8 @@ function changeRoute(fleet: Fleet): Route {
       const { host_id, nat4, ipv4, ipv6, ...rest } = routingRow(shown, scopeOf(fleet, context.caller, id))
       const { nat4_port_range, public_ipv4_addresses, ipv6_prefixes } = rest
       const lists = { nat4_port_range, public_ipv4_addresses, ipv6_prefixes }
-      return { message: 'routing updated', data: { host_id, nat4, ipv4, ipv6, ...lists } }
+      const message = nothingSent(context.body) ? nothingToChange : 'routing updated'
+      return { message, data: { host_id, nat4, ipv4, ipv6, ...lists } }
     },
   })
 }
@@ -145,6 +162,10 @@ function parseNetwork(text: string, length?: number): { prefix: string; prefixLe
   const [network, first] = [parseCidrOrAddress(`${address}/${prefixLen}`), parseAddress(address)]
   if (network?.family !== 'ipv6' || network.first !== first?.first) return undefined
   return { prefix: first.text, prefixLen }
+}
+
+function nothingSent(body: RoutingBody): boolean {
+  return !(body.items ?? body.public_ipv4_addresses ?? body.ipv6_prefixes ?? body.nat4_port_range)
 }
 
 function describeRouting(body: RoutingBody): string {

@@ -13,34 +13,47 @@ import { planTraffic } from '../guests/plan-settings.js'
 import { route, type Route } from '../../http/route.js'
 import { localTimeSchema } from '../../http/schema.js'
 import { trafficFields } from '../guests/setting-schemas.js'
-import { changeSetting, describeFields } from '../guests/settings.js'
+import {
+  changeSetting,
+  describeFields,
+  leaveSetting,
+  nothingToChange,
+  updatedAnswer,
+  UpdatedSchema,
+} from '../guests/settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const gb = Type.Number({ description: 'GB of 10^9 bytes; 0 = unlimited' })
 const bytes = (description: string) => Type.Integer({ minimum: 0, description })
 
-const TrafficSchema = Type.Object({
-  mode: TrafficModeSchema,
-  limit_gb: gb,
-  in_limit_gb: gb,
-  out_limit_gb: gb,
-  total_used_bytes: bytes(
-    'IP packets with their headers, of what left the host or came from outside. What TCP sends in one piece to be ' +
-      'segmented later counts with one header: up to some 3.5 % less than on the wire. Up to 9 s old where no ' +
-      'container of the host has a quota, else 3 s (`traffic.interval_seconds` in `agent.yaml`).',
-  ),
-  rx_used_bytes: bytes('What the container received.'),
-  tx_used_bytes: bytes('What it sent.'),
-  used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
-  reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
-  period_start: Type.String({ pattern: '^(\\d{4}-\\d{2}-\\d{2})?$', description: 'Day on which it began.' }),
-  resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
-  utc_offset: Type.String({
-    pattern: '^[+-]\\d{2}:\\d{2}$',
-    description: 'Of that time zone at `resets_at`.',
-  }),
-  action: TrafficActionSchema,
-})
+const TrafficSchema = Type.Object(
+  {
+    mode: TrafficModeSchema,
+    limit_gb: gb,
+    in_limit_gb: gb,
+    out_limit_gb: gb,
+    total_used_bytes: bytes(
+      'IP packets with their headers, of what left the host or came from outside. What TCP sends in one piece to be ' +
+        'segmented later counts with one header: up to some 3.5 % less than on the wire. Up to 9 s old where no ' +
+        'container of the host has a quota, else 3 s (`traffic.interval_seconds` in `agent.yaml`).',
+    ),
+    rx_used_bytes: bytes('What the container received.'),
+    tx_used_bytes: bytes('What it sent.'),
+    used_pct: Type.Number({ minimum: 0, description: 'Of the fuller quota; 0 where there is none.' }),
+    reset_date: Type.String({ pattern: '^(\\d{4}-\\d{2})?$', description: 'Month in which counting began.' }),
+    period_start: Type.String({
+      pattern: '^(\\d{4}-\\d{2}-\\d{2})?$',
+      description: 'Day on which it began.',
+    }),
+    resets_at: localTimeSchema('When it begins anew; like `period_start` in the time zone of the host.'),
+    utc_offset: Type.String({
+      pattern: '^[+-]\\d{2}:\\d{2}$',
+      description: 'Of that time zone at `resets_at`.',
+    }),
+    action: TrafficActionSchema,
+  },
+  { title: 'Traffic' },
+)
 type TrafficRow = Static<typeof TrafficSchema>
 
 const TrafficBodySchema = Type.Object(trafficFields)
@@ -64,6 +77,7 @@ function readRoute(fleet: Fleet): Route {
     ...common,
     method: 'GET',
     path: '/containers/{id}/traffic',
+    name: 'getTraffic',
     scope: 'container:read',
     summary: 'What a container has sent and received in the current period',
     data: TrafficSchema,
@@ -81,6 +95,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       ...change,
       method: 'POST',
       path: '/containers/{id}/traffic-reset',
+      name: 'resetTraffic',
       audit: 'container.traffic_reset',
       summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
       handle: async (context) => {
@@ -94,16 +109,25 @@ function changeRoutes(fleet: Fleet): Route[] {
       ...change,
       method: 'PUT',
       path: '/containers/{id}/traffic-limit',
+      name: 'updateTrafficLimit',
       audit: 'container.traffic_limit',
       summary: 'Changes the fields sent of a monthly quota; the others stay',
       body: TrafficBodySchema,
+      example: { traffic_mode: 'total', monthly_traffic_gb: 1000, traffic_action: 'throttle' },
+      data: UpdatedSchema,
       handle: async (context) => {
-        const wanted = planTraffic(context.body)
-        const detail = describeFields(pickSent(context.body))
+        const { body } = context
+        const wanted = planTraffic(body)
+        const sent = pickSent(body)
+        if (Object.keys(sent).length === 0) {
+          await leaveSetting(fleet, context)
+          return updatedAnswer(nothingToChange, body, TrafficBodySchema)
+        }
+        const detail = describeFields(sent)
         await changeSetting(fleet, context, detail, (settings, target) =>
           settings.setTrafficLimit({ ...target, ...wanted }),
         )
-        return { message: 'traffic limit updated' }
+        return updatedAnswer('traffic limit updated', body, TrafficBodySchema)
       },
     }),
   ]

@@ -2,14 +2,18 @@ import { Type } from 'typebox'
 import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { OperationStatus } from '../../../proto/gen/berth/agent/v1/operation.js'
-import type { Fleet, OperationView } from '../../fleet/contract.js'
-import { listAnswer, listQuery } from '../../http/list.js'
+import type { Principal } from '../../access/principal.js'
+import type { Fleet, FleetView, OperationView } from '../../fleet/contract.js'
+import { operationFields } from '../../fleet/lists/operation-table.js'
+import { selectFrom } from '../../fleet/lists/query.js'
+import { jsonListAnswer } from '../../http/json-list.js'
+import { listQuery, parseListQuery, rangeOf } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { listedOperations } from '../../../shared/operation-limits.js'
 import { taskRow, TaskRowSchema, TaskStatusSchema } from './task-row.js'
-import { visibleOperations } from '../guests/visible.js'
 
 const TaskPathSchema = Type.Object({ task_id: Type.String({ maxLength: 64 }) })
+const sortable = ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'] as const
 const textFilter = Type.String({ maxLength: 64 })
 
 const TaskListQuery = listQuery({
@@ -26,25 +30,23 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'GET',
       path: '/tasks',
+      name: 'listTasks',
+      sortable,
       scope: 'task:read',
       bound: 'own',
       tag: 'Tasks',
       summary: `Tasks, newest first; of each host its newest ${listedOperations}`,
       query: TaskListQuery,
       data: Type.Array(TaskRowSchema),
-      handle: ({ caller, query }) =>
-        listAnswer(
-          visibleOperations(fleet.view, caller).map((operation) => taskRow(operation, time)),
-          query,
-          {
-            sortable: ['created_at', 'finished_at', 'status', 'action', 'container_id', 'container_name'],
-            filters: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
-          },
-        ),
+      handle: async ({ caller, query }) => {
+        const { items, total } = await selectTasks(fleet.view, caller, query)
+        return jsonListAnswer(items, (operation) => JSON.stringify(taskRow(operation, time)), total)
+      },
     }),
     route({
       method: 'GET',
       path: '/tasks/{task_id}',
+      name: 'getTask',
       scope: 'task:read',
       bound: 'task',
       tag: 'Tasks',
@@ -56,16 +58,36 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
     route({
       method: 'DELETE',
       path: '/tasks/{task_id}',
+      name: 'deleteTask',
       scope: 'task:delete',
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
       summary: 'Cancels a pending task, removes an ended one',
       params: TaskPathSchema,
-      errors: ['task_running'],
+      errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
     }),
   ]
+}
+
+const listOptions = {
+  sortable,
+  filters: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
+} as const
+
+async function selectTasks(
+  view: FleetView,
+  caller: Principal,
+  query: Record<string, unknown>,
+): Promise<{ items: OperationView[]; total: number }> {
+  const [wanted, range] = [parseListQuery(query, listOptions), rangeOf(query)]
+  if (caller.guests !== 'all') {
+    const own = selectFrom(view.operationsOf(caller.guests), operationFields, wanted)
+    return { items: own.slice(...range), total: own.length }
+  }
+  const selection = await view.operationTable.select(wanted)
+  return { items: selection.slice(...range), total: selection.size }
 }
 
 async function endTask(

@@ -1,0 +1,114 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { Guest, GuestStatus } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { createTimeFormat } from '../../../shared/time.js'
+import type { GuestView } from '../../fleet/contract.js'
+import { FleetState } from '../../fleet/view.js'
+import { bodyText } from '../../http/reply-body.js'
+import type { Principal } from '../../access/principal.js'
+import type { Answer } from '../../http/route.js'
+import { createGuestPages } from './guest-pages.js'
+import { compactRow, guestRow } from './guest-row.js'
+
+const time = createTimeFormat('UTC')
+const everybody = { guests: 'all' } as Principal
+const uuidOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
+const reported = (id: number, more: Partial<Guest> = {}): Guest =>
+  Guest.fromPartial({ uuid: uuidOf(id), id, name: `guest-${id}`, revision: 1, ...more })
+
+function startView() {
+  const view = new FleetState()
+  const hosts = ['a', 'b'].map((id) =>
+    view.setHost({
+      ...{ id, version: 1, name: id, address: `${id}:1`, draining: false, createdAtMs: 0, serials: ['1'] },
+      certificateNotAfterMs: 1,
+    }),
+  )
+  return { view, hosts, pages: createGuestPages(view, time) }
+}
+
+function rowsOf({ prepared }: Answer<never>): unknown[] {
+  return (JSON.parse(bodyText(prepared!.body)) as { data: unknown[] }).data
+}
+
+const guestSteps = fc.record({
+  host: fc.integer({ min: 0, max: 1 }),
+  // In several blocks, and at the ends of some.
+  id: fc.constantFrom(1, 2, 255, 256, 257, 511, 512, 700, 5000),
+  kind: fc.constantFrom('set', 'set', 'delete', 'online', 'offline', 'read' as const),
+  status: fc.constantFrom(GuestStatus.GUEST_STATUS_RUNNING, GuestStatus.GUEST_STATUS_STOPPED),
+})
+
+describe('pages of guests', () => {
+  it('lists every guest as it is now, in both forms, with another ETag where anything is another', () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
+        const { view, hosts, pages } = startView()
+        const texts = new Map<string, string>()
+        for (const { host: n, id, kind, status } of [...steps, { host: 0, id: 1, kind: 'read', status: 3 }]) {
+          const host = hosts[n]!
+          if (kind === 'set') view.apply(host, { $case: 'guest', value: reported(id, { status }) })
+          else if (kind === 'delete')
+            view.apply(host, { $case: 'removed', value: { kind: 'guest', key: uuidOf(id) } })
+          else if (kind !== 'read') view.setOnline(host, kind === 'online')
+          else {
+            const guests = [...view.guests()]
+            for (const [list, row] of [
+              [await pages.fullList(everybody, {}), (guest: GuestView) => guestRow(guest, time)],
+              [await pages.compactList(everybody, {}), compactRow],
+            ] as const) {
+              expect(rowsOf(list)).to.deep.equal(
+                JSON.parse(JSON.stringify(guests.map((guest) => row(guest)))),
+              )
+              expect(list.headers?.['X-Total-Count']).to.equal(String(guests.length))
+              const text = bodyText(list.prepared!.body)
+              expect(texts.get(list.prepared!.etag) ?? text).to.equal(text)
+              texts.set(list.prepared!.etag, text)
+            }
+          }
+        }
+        expect(new Set(texts.values()).size).to.equal(texts.size)
+      }),
+      { numRuns: 100 },
+    ))
+
+  it('makes only the piece anew in which a guest changed, and tells nobody of what came too late', async () => {
+    const { view, hosts, pages } = startView()
+    for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
+    const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]
+    const before = await piecesOf()
+    expect(before).to.be.an('array')
+    const reading = pages.fullList(everybody, {})
+    view.apply(hosts[0]!, { $case: 'guest', value: reported(1000, { statusReason: 'changed', revision: 2 }) })
+    const after = await piecesOf()
+    const changed = after.filter(
+      (piece, n) => before[n]!.buffer !== piece.buffer || !before[n]!.equals(piece),
+    )
+    expect(changed.filter(({ length }) => length > 100)).to.have.length(1)
+    await reading
+    expect(rowsOf(await pages.fullList(everybody, {}))[999]).to.include({
+      id: 1000,
+      status_reason: 'changed',
+    })
+  })
+
+  it('a caller bound to guests gets its own, filtered, sorted and paged as others', async () => {
+    const { view, hosts, pages } = startView()
+    for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
+    const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)) } as unknown as Principal
+    const read = async (caller: Principal, query: object) => {
+      const answer = await pages.fullList(caller, query)
+      return [rowsOf(answer).map((row) => (row as { id: number }).id), answer.headers?.['X-Total-Count']]
+    }
+    expect(await read(bound, {})).to.deep.equal([[3, 5, 8, 12], '4'])
+    expect(await read(bound, { sort: '-id', page: 1, page_size: 2 })).to.deep.equal([[12, 8], '4'])
+    expect(await read(bound, { host_id: 'b' })).to.deep.equal([[3, 5], '2'])
+    expect(await read(bound, { name: 'guest-4' })).to.deep.equal([[], '0'])
+    expect(await read(everybody, { name: 'guest-4' })).to.deep.equal([[4], '1'])
+    expect(await read(everybody, { name: 'GUEST-4' })).to.deep.equal([[], '0'])
+    expect(await read(everybody, { host_id: 'b', sort: '-name', page: 2, page_size: 3 })).to.deep.equal([
+      [3, 19, 17],
+      '10',
+    ])
+  })
+})

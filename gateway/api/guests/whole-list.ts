@@ -1,0 +1,62 @@
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import type { GuestBlock } from '../../fleet/lists/guest-blocks.js'
+import { listOfPieces, makePiece, type Piece } from '../../http/json-list.js'
+import type { Answer } from '../../http/route.js'
+import { inSlices } from '../../slices.js'
+
+interface Made {
+  readonly version: number
+  readonly rows: number
+  readonly piece: Piece
+}
+
+/** The list of all guests as bytes, of which a change makes only those of its block anew. */
+export class WholeList {
+  readonly #made = new WeakMap<GuestBlock, Made>()
+  #making: Promise<void> | undefined
+  #version: number | undefined
+  #answer: Answer<never> = {}
+
+  constructor(
+    private readonly view: FleetView,
+    private readonly jsonOf: (guest: GuestView) => string,
+  ) {}
+
+  async read(): Promise<Answer<never>> {
+    if (this.#version === this.view.guestsVersion) return this.#answer
+    // Shared by those who ask meanwhile: what changes after a block was made is made anew by `#assemble`.
+    this.#making ??= inSlices(this.#makeStale()).finally(() => (this.#making = undefined))
+    await this.#making
+    return this.#assemble()
+  }
+
+  *#makeStale(): Generator<void, void> {
+    for (const block of this.view.guestBlocks) {
+      if (this.#made.get(block)?.version === block.version) continue
+      this.#make(block)
+      yield
+    }
+  }
+
+  #assemble(): Answer<never> {
+    if (this.#version === this.view.guestsVersion) return this.#answer
+    const made = this.view.guestBlocks.map((block) => this.#make(block))
+    const total = made.reduce((sum, { rows }) => sum + rows, 0)
+    this.#version = this.view.guestsVersion
+    this.#answer = listOfPieces(
+      made.map(({ piece }) => piece),
+      total,
+    )
+    return this.#answer
+  }
+
+  #make(block: GuestBlock): Made {
+    const earlier = this.#made.get(block)
+    if (earlier?.version === block.version) return earlier
+    const guests = block.guests()
+    const piece = makePiece(guests.map((guest) => this.jsonOf(guest)))
+    const made = { version: block.version, rows: guests.length, piece }
+    this.#made.set(block, made)
+    return made
+  }
+}

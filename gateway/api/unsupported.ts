@@ -1,0 +1,93 @@
+import { BerthError } from '../../shared/errors.js'
+import { route, type Route } from '../http/route.js'
+
+/*
+ * What the interface has and this version does not. A client that asks for it learns so; a 404 would tell a billing
+ * system that the container is gone.
+ */
+
+type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]
+
+const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
+  Containers: [
+    ['POST', '/containers/{id}/reinstall', 'container:reinstall', 'reinstallContainer'],
+    ['POST', '/containers/{id}/reset-password', 'container:password', 'resetPassword'],
+    ['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory'],
+  ],
+  Snapshots: [
+    ['GET', '/snapshots', 'snapshot:read', 'listSnapshots'],
+    ['GET', '/containers/{id}/snapshots', 'snapshot:read', 'getContainerSnapshots'],
+    ['POST', '/containers/{id}/snapshots', 'snapshot:create', 'createSnapshot'],
+    ['DELETE', '/containers/{id}/snapshots/{snapshot_id}', 'snapshot:delete', 'deleteSnapshot'],
+    ['POST', '/containers/{id}/snapshots/{snapshot_id}/restore', 'snapshot:restore', 'restoreSnapshot'],
+    ['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule'],
+    ['PUT', '/containers/{id}/snapshots/quota', 'snapshot:schedule', 'setSnapshotQuota'],
+  ],
+  Images: [
+    ['GET', '/images', 'image:read', 'listImages'],
+    ['GET', '/images/enabled', 'image:read', 'listEnabledImages'],
+    ['POST', '/images/custom', 'image:download', 'addCustomImage'],
+    ['DELETE', '/images/custom', 'image:delete', 'removeCustomImage'],
+    ['POST', '/images/download', 'image:download', 'downloadImage'],
+    ['POST', '/images/cancel', 'image:download', 'cancelImageDownload'],
+    ['DELETE', '/images/delete', 'image:delete', 'deleteImage'],
+    ['PUT', '/images/toggle', 'image:toggle', 'toggleImage'],
+  ],
+  Security: [
+    ['GET', '/security/alerts', 'security:read', 'listSecurityAlerts'],
+    ['POST', '/security/check', 'security:check', 'checkSecurity'],
+    ['GET', '/security/logs', 'security:read', 'listSecurityLogs'],
+    ['GET', '/security/summary', 'security:read', 'getSecuritySummary'],
+    ['GET', '/security/settings', 'security:read', 'getSecuritySettings'],
+    ['PUT', '/security/settings', 'security:settings', 'updateSecuritySettings'],
+  ],
+  Settings: [
+    ['GET', '/swap', 'swap:read', 'getSwap'],
+    ['POST', '/swap', 'swap:manage', 'changeSwap'],
+    ['GET', '/language', 'any', 'getLanguage'],
+    ['POST', '/language', 'admin:access', 'setLanguage'],
+    ['PUT', '/language', 'admin:access', 'replaceLanguage'],
+    ['GET', '/ssl', 'admin:access', 'getSsl'],
+    ['PUT', '/ssl', 'admin:access', 'updateSsl'],
+    ['GET', '/webssh-origins', 'admin:access', 'getWebsshOrigins'],
+    ['PUT', '/webssh-origins', 'admin:access', 'updateWebsshOrigins'],
+    ['GET', '/access-policy', 'admin:access', 'getAccessPolicy'],
+    ['PUT', '/access-policy', 'admin:access', 'updateAccessPolicy'],
+  ],
+  Consoles: [
+    ['POST', '/ssh-ticket', 'terminal:ssh', 'createSshTicket'],
+    ['POST', '/vnc-ticket', 'terminal:vnc', 'createVncTicket'],
+  ],
+  Accounts: [
+    ['POST', '/sub-user/create', 'subuser:create', 'createSubUser'],
+    ['GET', '/sub-users', 'subuser:read', 'listSubUsers'],
+    ['POST', '/sub-users/{id}/rotate-password', 'subuser:update', 'rotateSubUserPassword'],
+    ['GET', '/sub-users/{id}/audit-logs', 'audit:read', 'listSubUserAuditLogs'],
+    ['GET', '/sub-users/{id}/login-logs', 'loginlog:read', 'listSubUserLoginLogs'],
+  ],
+  Logs: [['GET', '/login-logs', 'loginlog:read', 'listLoginLogs']],
+  Webhooks: [
+    ['GET', '/webhooks', 'webhook:manage', 'listWebhooks'],
+    ['POST', '/webhooks', 'webhook:manage', 'createWebhook'],
+    ['GET', '/events', 'task:read', 'streamEvents'],
+  ],
+}
+
+export function unsupportedRoutes(): Route[] {
+  return Object.entries(endpoints).flatMap(([tag, list]) =>
+    list.map((endpoint) => refusalRoute(tag, endpoint)),
+  )
+}
+
+function refusalRoute(tag: string, [method, path, scope, name]: Endpoint): Route {
+  return route({
+    ...{ method, path, scope, name, tag },
+    bound: 'same',
+    ...(method === 'GET' ? {} : { audit: false }),
+    summary: 'Does not exist in this version',
+    unsupported: true,
+    handle: () => {
+      throw new BerthError('unimplemented', 'unsupported', `${method} ${path} does not exist in this version`)
+    },
+  })
+}

@@ -1,0 +1,66 @@
+import type { GuestView } from '../reported.js'
+
+const idsPerBlock = 256
+
+/** Guests whose ids are of one range. What is made of them holds for as long as the version does. */
+export interface GuestBlock {
+  readonly version: number
+  /** In the order of their ids. */
+  guests(): GuestView[]
+}
+
+interface Block extends GuestBlock {
+  version: number
+  readonly byId: Map<number, GuestView>
+}
+
+/** All guests in blocks by their ids, so that one change leaves what was made of most of them valid. */
+export class GuestBlocks {
+  readonly #blocks = new Map<number, Block>()
+  #inOrder: readonly Block[] | undefined
+
+  /** Takes the place of the guest that had this id. */
+  set(guest: GuestView): void {
+    const number = numberOf(guest.guest.id)
+    const block = this.#blocks.get(number) ?? this.#add(number)
+    block.byId.set(guest.guest.id, guest)
+    block.version++
+  }
+
+  delete(id: number): void {
+    const number = numberOf(id)
+    const block = this.#blocks.get(number)
+    if (!block?.byId.delete(id)) return
+    block.version++
+    if (block.byId.size > 0) return
+    this.#blocks.delete(number)
+    this.#inOrder = undefined
+  }
+
+  /** What is shown of it has changed, though it is the same. */
+  touch(id: number): void {
+    const block = this.#blocks.get(numberOf(id))
+    if (block) block.version++
+  }
+
+  inOrder(): readonly GuestBlock[] {
+    this.#inOrder ??= [...this.#blocks].sort(([a], [b]) => a - b).map(([, block]) => block)
+    return this.#inOrder
+  }
+
+  #add(number: number): Block {
+    const byId = new Map<number, GuestView>()
+    const block = {
+      version: 0,
+      byId,
+      guests: () => [...byId.values()].sort((a, b) => a.guest.id - b.guest.id),
+    }
+    this.#blocks.set(number, block)
+    this.#inOrder = undefined
+    return block
+  }
+}
+
+function numberOf(id: number): number {
+  return Math.floor(id / idsPerBlock)
+}

@@ -1,0 +1,32 @@
+import { Virtualization } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestView } from '../reported.js'
+import { statusOf } from '../guest-status.js'
+import type { Fields } from './query.js'
+import { Table } from './table.js'
+
+/** By the names that the API has for them. Times to the second, as they are shown. */
+export const guestFields = {
+  id: ({ guest }) => guest.id,
+  name: ({ guest }) => guest.name,
+  status: statusOf,
+  virtualization: ({ guest }) => (guest.virtualization === Virtualization.VIRTUALIZATION_KVM ? 'kvm' : 'lxc'),
+  template: ({ guest }) => guest.templateId,
+  vcpu: ({ guest }) => guest.limits?.vcpuMilli ?? 0,
+  ram_mb: ({ guest }) => guest.limits?.ramMb ?? 0,
+  disk_gb: ({ guest }) => guest.limits?.diskGb ?? 0,
+  created_at: ({ guest }) => Math.floor(guest.createdAtMs / 1000),
+  host_id: ({ hostId }) => hostId,
+} as const satisfies Fields<GuestView, string>
+
+export type GuestField = keyof typeof guestFields
+
+/** In the order of their ids, by uuid. */
+export class GuestTable<Item extends GuestView = GuestView> extends Table<Item, GuestField> {
+  constructor() {
+    super({
+      fields: guestFields,
+      compare: (a, b) => a.guest.id - b.guest.id,
+      counted: ['status', 'virtualization', 'template', 'host_id'],
+    })
+  }
+}

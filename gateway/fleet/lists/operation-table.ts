@@ -1,0 +1,86 @@
+import { OperationStatus, type Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { guestUuidOf } from '../operation-subject.js'
+import type { OperationView } from '../reported.js'
+import type { Fields } from './query.js'
+import { Table } from './table.js'
+
+export const operationStatuses = ['pending', 'running', 'done', 'failed', 'canceled'] as const
+
+type OperationStatusName = (typeof operationStatuses)[number]
+
+const statusNames: Partial<Record<OperationStatus, OperationStatusName>> = {
+  [OperationStatus.OPERATION_STATUS_PENDING]: 'pending',
+  [OperationStatus.OPERATION_STATUS_RUNNING]: 'running',
+  [OperationStatus.OPERATION_STATUS_DONE]: 'done',
+  [OperationStatus.OPERATION_STATUS_FAILED]: 'failed',
+  [OperationStatus.OPERATION_STATUS_CANCELED]: 'canceled',
+}
+
+export function operationStatusOf({ status }: Operation): OperationStatusName {
+  return statusNames[status] ?? 'pending'
+}
+
+/** By the names that the API has for them. Times to the second, as they are shown. */
+export const operationFields = {
+  status: ({ operation }) => operationStatusOf(operation),
+  action: ({ operation }) => operation.action,
+  container_id: ({ operation }) => guestOf(operation)?.number ?? 0,
+  container_name: ({ operation }) => guestOf(operation)?.name ?? '',
+  host_id: ({ hostId }) => hostId,
+  user: ({ operation }) => operation.requestedBy,
+  created_at: ({ operation }) => Math.floor(operation.createdAtMs / 1000),
+  finished_at: ({ operation }) => Math.floor(operation.finishedAtMs / 1000),
+} as const satisfies Fields<OperationView, string>
+
+export type OperationField = keyof typeof operationFields
+
+/** Newest first, by id. */
+export class OperationTable extends Table<OperationView, OperationField> {
+  readonly #byGuest = new Map<string, Set<string>>()
+
+  constructor() {
+    super({
+      fields: operationFields,
+      compare: newestFirst,
+      counted: ['status', 'action', 'container_id', 'container_name', 'host_id', 'user'],
+    })
+  }
+
+  override set(id: string, view: OperationView) {
+    const before = this.find(id)
+    // The order goes by the time, which an agent may correct.
+    if (before && newestFirst(before, view) !== 0) this.delete(id)
+    else if (before) this.#forget(before)
+    const guestUuid = guestUuidOf(view.operation)
+    const ids = this.#byGuest.get(guestUuid) ?? new Set()
+    this.#byGuest.set(guestUuid, ids.add(id))
+    return super.set(id, view)
+  }
+
+  override delete(id: string): void {
+    const before = this.find(id)
+    if (before) this.#forget(before)
+    super.delete(id)
+  }
+
+  /** Of these guests. */
+  ofGuests(uuids: Iterable<string>): OperationView[] {
+    const ids = [...uuids].flatMap((uuid) => [...(this.#byGuest.get(uuid) ?? [])])
+    return ids.flatMap((id) => this.find(id) ?? []).sort(newestFirst)
+  }
+
+  #forget({ operation }: OperationView): void {
+    const guestUuid = guestUuidOf(operation)
+    const ids = this.#byGuest.get(guestUuid)
+    ids?.delete(operation.id)
+    if (ids?.size === 0) this.#byGuest.delete(guestUuid)
+  }
+}
+
+function guestOf({ subject }: Operation) {
+  return subject?.kind === 'guest' ? subject : undefined
+}
+
+function newestFirst({ operation: a }: OperationView, { operation: b }: OperationView): number {
+  return b.createdAtMs - a.createdAtMs || (b.id < a.id ? -1 : b.id > a.id ? 1 : 0)
+}

@@ -1,0 +1,48 @@
+/** What a list can be filtered and sorted by, as read from one item. */
+export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => string | number>>
+
+export interface ListQuery<Name extends string> {
+  /** All of them hold: the field, as text, is this one. */
+  readonly filters: readonly { readonly field: Name; readonly value: string }[]
+  /** The first counts most; items that are equal in all stay in the list's own order. */
+  readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
+}
+
+export function matches<Item, Name extends string>(
+  fields: Fields<Item, Name>,
+  { filters }: ListQuery<Name>,
+  item: Item,
+): boolean {
+  return filters.every(({ field, value }) => String(fields[field](item)) === value)
+}
+
+/** @returns 0 for items that no field of the query tells apart */
+export function compareBy<Item, Name extends string>(
+  fields: Fields<Item, Name>,
+  { sort }: ListQuery<Name>,
+): (a: Item, b: Item) => number {
+  const keys = sort.map(({ field, descending }) => ({ read: fields[field], sign: descending ? -1 : 1 }))
+  return (a, b) => {
+    for (const { read, sign } of keys) {
+      const order = compareValues(read(a), read(b))
+      if (order !== 0) return order * sign
+    }
+    return 0
+  }
+}
+
+/** The answer for few items, by looking at each. */
+export function selectFrom<Item, Name extends string>(
+  items: readonly Item[],
+  fields: Fields<Item, Name>,
+  query: ListQuery<Name>,
+): Item[] {
+  const found = items.filter((item) => matches(fields, query, item))
+  return query.sort.length === 0 ? found : found.sort(compareBy(fields, query))
+}
+
+function compareValues(a: string | number, b: string | number): number {
+  if (typeof a === 'number' && typeof b === 'number') return a - b
+  const [x, y] = [String(a), String(b)]
+  return x < y ? -1 : x > y ? 1 : 0
+}

@@ -1,0 +1,99 @@
+const maxChunk = 512
+
+/**
+ * Items in order, in chunks: adding, removing and taking some by rank cost nearly the same however many there are.
+ * Source: the sortedcontainers library of Python, whose chunks these are.
+ */
+export class SortedList<Item> implements Iterable<Item> {
+  readonly #chunks: Item[][] = []
+  #size = 0
+
+  /** @param compare 0 only for an item and itself; what it reads must not change while the item is listed */
+  constructor(private readonly compare: (a: Item, b: Item) => number) {}
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** @returns false: it was listed already */
+  add(item: Item): boolean {
+    const [at, chunk] = this.#chunkOf(item)
+    if (!chunk) this.#chunks.push([item])
+    else {
+      const index = this.#indexIn(chunk, item)
+      if (chunk[index] === item) return false
+      chunk.splice(index, 0, item)
+      if (chunk.length > maxChunk) this.#chunks.splice(at + 1, 0, chunk.splice(maxChunk / 2))
+    }
+    this.#size++
+    return true
+  }
+
+  /** @returns false: it was not listed */
+  delete(item: Item): boolean {
+    const [at, chunk] = this.#chunkOf(item)
+    if (!chunk) return false
+    const index = this.#indexIn(chunk, item)
+    if (chunk[index] !== item) return false
+    chunk.splice(index, 1)
+    this.#size--
+    if (chunk.length < maxChunk / 8) this.#merge(at)
+    return true
+  }
+
+  /** By rank, from 0; `to` is not included. */
+  slice(from: number, to: number): Item[] {
+    const found: Item[] = []
+    let begin = 0
+    for (const chunk of this.#chunks) {
+      if (begin >= to) break
+      if (begin + chunk.length > from)
+        found.push(...chunk.slice(Math.max(0, from - begin), Math.max(0, to - begin)))
+      begin += chunk.length
+    }
+    return found
+  }
+
+  /** Those that come next after one that is or was listed; after none: from the first on. At most 512. */
+  after(item: Item | undefined): Item[] {
+    if (item === undefined) return this.#chunks[0]?.slice() ?? []
+    const [at, chunk] = this.#chunkOf(item)
+    if (!chunk) return []
+    const index = this.#indexIn(chunk, item)
+    const rest = chunk.slice(chunk[index] === item ? index + 1 : index)
+    return rest.length > 0 ? rest : (this.#chunks[at + 1]?.slice() ?? [])
+  }
+
+  *[Symbol.iterator](): Iterator<Item> {
+    for (const chunk of this.#chunks) yield* chunk
+  }
+
+  /** The first chunk whose last item is not before this one; else the last chunk. */
+  #chunkOf(item: Item): [number, Item[] | undefined] {
+    let [low, high] = [0, this.#chunks.length - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.compare(this.#chunks[middle]!.at(-1)!, item) < 0) low = middle + 1
+      else high = middle
+    }
+    return [low, this.#chunks[low]]
+  }
+
+  /** Where it is or belongs. */
+  #indexIn(chunk: readonly Item[], item: Item): number {
+    let [low, high] = [0, chunk.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.compare(chunk[middle]!, item) < 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  /** Joins a small chunk with the next one, unless that would soon be split again. */
+  #merge(at: number): void {
+    const [chunk, next] = [this.#chunks[at]!, this.#chunks[at + 1]]
+    if (chunk.length > 0 && (!next || chunk.length + next.length > maxChunk / 2)) return
+    this.#chunks.splice(at, next ? 2 : 1, ...(next ? [[...chunk, ...next]] : []))
+  }
+}

@@ -1,0 +1,207 @@
+import { inSlices } from '../../slices.js'
+import { compareBy, matches, type Fields, type ListQuery } from './query.js'
+import { SortedList } from './sorted-list.js'
+
+/** Stays while what it holds is replaced, so that orders which that does not concern need not be touched. */
+export interface Slot<Item> {
+  item: Item
+}
+
+/** Items that a query asks for, in its order; as they are now. */
+export interface Selection<Item> {
+  readonly size: number
+  /** By rank, from 0; `to` is not included. */
+  slice(from: number, to: number): Item[]
+}
+
+/** A table to those who only read. */
+export interface Selectable<Item, Name extends string> {
+  readonly size: number
+  /** Those that a query asks for: at once where it was asked before, else once they are found, which takes a while. */
+  select(query: ListQuery<Name>): Promise<Selection<Item>>
+}
+
+export interface TableOptions<Item, Name extends string> {
+  readonly fields: Fields<Item, Name>
+  /** The table's own order; never 0 for two items. What it reads of an item never changes. */
+  readonly compare: (a: Item, b: Item) => number
+  /** Fields whose values are counted: what is asked for and nobody has costs nothing. */
+  readonly counted: readonly Name[]
+}
+
+/** Orders that were asked for are kept and follow every change; of more the one is dropped that was not asked for longest. */
+const maxSelections = 32
+
+/** Items by key, with whatever orders and filters of them are in use. */
+export class Table<Item, Name extends string> implements Selectable<Item, Name> {
+  readonly #slots = new Map<string, Slot<Item>>()
+  readonly #all: SortedList<Slot<Item>>
+  readonly #selections = new Map<string, Maintained<Item, Name>>()
+  readonly #counts: Map<Name, Map<string, number>>
+  readonly #names: readonly Name[]
+
+  readonly #everything: Selection<Item>
+
+  constructor(private readonly options: TableOptions<Item, Name>) {
+    const all = new SortedList<Slot<Item>>((a, b) => options.compare(a.item, b.item))
+    this.#all = all
+    this.#everything = {
+      get size() {
+        return all.size
+      },
+      slice: (from, to) => all.slice(from, to).map(({ item }) => item),
+    }
+    this.#counts = new Map(options.counted.map((name) => [name, new Map<string, number>()]))
+    this.#names = Object.keys(options.fields) as Name[]
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  find(key: string): Item | undefined {
+    return this.#slots.get(key)?.item
+  }
+
+  /** In the table's own order. */
+  *values(): Iterable<Item> {
+    for (const { item } of this.#all) yield item
+  }
+
+  /** Adds an item, or puts it in the place of the one with this key. */
+  set(key: string, item: Item): Slot<Item> {
+    const slot = this.#slots.get(key)
+    if (!slot) return this.#add(key, { item })
+    const { fields } = this.options
+    const changed = this.#names.filter((name) => fields[name](slot.item) !== fields[name](item))
+    if (changed.length === 0) slot.item = item
+    else this.#change([slot], changed, () => (slot.item = item))
+    return slot
+  }
+
+  delete(key: string): void {
+    const slot = this.#slots.get(key)
+    if (!slot) return
+    this.#slots.delete(key)
+    this.#all.delete(slot)
+    this.#count(slot, this.options.counted, -1)
+    for (const selection of this.#selections.values()) selection.delete(slot)
+  }
+
+  /** For what changes fields of many items at once. @param change makes it */
+  changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
+    const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
+    this.#change(slots, fields, change)
+  }
+
+  async select(query: ListQuery<Name>): Promise<Selection<Item>> {
+    if (query.filters.length + query.sort.length === 0) return this.#everything
+    if (query.filters.some(({ field, value }) => this.#counts.get(field)?.has(value) === false)) return none
+    const key = JSON.stringify(query)
+    const selection = this.#selections.get(key) ?? new Maintained(this.options, query)
+    // The map is ordered by last use.
+    this.#selections.delete(key)
+    this.#selections.set(key, selection)
+    this.#dropUnused()
+    await selection.fill(this.#all)
+    return selection
+  }
+
+  /** One that is being filled is waited for, and must follow what changes meanwhile. */
+  #dropUnused(): void {
+    if (this.#selections.size <= maxSelections) return
+    const [key] = [...this.#selections].find(([, { isFilled }]) => isFilled) ?? []
+    if (key !== undefined) this.#selections.delete(key)
+  }
+
+  #add(key: string, slot: Slot<Item>): Slot<Item> {
+    this.#slots.set(key, slot)
+    this.#all.add(slot)
+    this.#count(slot, this.options.counted, 1)
+    for (const selection of this.#selections.values()) selection.add(slot)
+    return slot
+  }
+
+  #change(slots: readonly Slot<Item>[], fields: readonly Name[], change: () => void): void {
+    const counted = this.options.counted.filter((name) => fields.includes(name))
+    const concerned = [...this.#selections.values()].filter((selection) => selection.dependsOn(fields))
+    for (const slot of slots) {
+      this.#count(slot, counted, -1)
+      for (const selection of concerned) selection.delete(slot)
+    }
+    change()
+    for (const slot of slots) {
+      this.#count(slot, counted, 1)
+      for (const selection of concerned) selection.add(slot)
+    }
+  }
+
+  #count({ item }: Slot<Item>, names: readonly Name[], by: 1 | -1): void {
+    for (const name of names) {
+      const counts = this.#counts.get(name)!
+      const value = String(this.options.fields[name](item))
+      const count = (counts.get(value) ?? 0) + by
+      if (count === 0) counts.delete(value)
+      else counts.set(value, count)
+    }
+  }
+}
+
+const none: Selection<never> = { size: 0, slice: () => [] }
+
+/** The answer to one query. Whatever it holds leaves it before it changes and comes back after. */
+class Maintained<Item, Name extends string> implements Selection<Item> {
+  readonly #list: SortedList<Slot<Item>>
+  #filling: Promise<void> | undefined
+  isFilled = false
+
+  constructor(
+    private readonly options: TableOptions<Item, Name>,
+    private readonly query: ListQuery<Name>,
+  ) {
+    const compare = compareBy(options.fields, query)
+    this.#list = new SortedList((a, b) => compare(a.item, b.item) || options.compare(a.item, b.item))
+  }
+
+  get size(): number {
+    return this.#list.size
+  }
+
+  slice(from: number, to: number): Item[] {
+    return this.#list.slice(from, to).map(({ item }) => item)
+  }
+
+  dependsOn(fields: readonly Name[]): boolean {
+    const { filters, sort } = this.query
+    return (
+      filters.some(({ field }) => fields.includes(field)) || sort.some(({ field }) => fields.includes(field))
+    )
+  }
+
+  add(slot: Slot<Item>): void {
+    if (matches(this.options.fields, this.query, slot.item)) this.#list.add(slot)
+  }
+
+  delete(slot: Slot<Item>): void {
+    this.#list.delete(slot)
+  }
+
+  fill(all: SortedList<Slot<Item>>): Promise<void> {
+    this.#filling ??= inSlices(this.#addAll(all)).then(() => void (this.isFilled = true))
+    return this.#filling
+  }
+
+  /** What comes or changes meanwhile is there already when it is passed. */
+  *#addAll(all: SortedList<Slot<Item>>): Generator<void, void> {
+    let passed: Slot<Item> | undefined
+    for (;;) {
+      const next = all.after(passed)
+      if (next.length === 0) return
+      for (const [n, slot] of next.entries()) {
+        this.add(slot)
+        if (n % 64 === 63) yield
+      }
+      passed = next.at(-1)
+    }
+  }
+}

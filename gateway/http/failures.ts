@@ -1,0 +1,37 @@
+import { statusOfCode } from './errors.js'
+import type { Route } from './route.js'
+
+/** Codes by status, in ascending order. */
+export type Failures = ReadonlyMap<number, readonly string[]>
+
+const everywhere = [
+  ...['invalid_request', 'invalid_field', 'unauthorized', 'key_disabled', 'key_expired', 'ip_not_allowed'],
+  ...['rate_limited', 'internal_error', 'store_unavailable'],
+]
+const ofAgents = ['host_offline', 'agent_timeout']
+
+/** What a route may refuse with: what its parts bring along, and what it names itself. */
+export function failuresOf(route: Route): Failures {
+  const codes = new Set([...everywhere, ...partCodes(route), ...(route.errors ?? [])])
+  if (ofAgents.some((code) => codes.has(code)))
+    for (const code of [...ofAgents, 'agent_error']) codes.add(code)
+  const byStatus = new Map<number, string[]>()
+  for (const code of codes) {
+    const status = statusOfCode(code, route.unsupported ?? false)
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code])
+  }
+  return new Map([...byStatus].sort(([a], [b]) => a - b))
+}
+
+function partCodes(route: Route): string[] {
+  const isWrite = route.method !== 'GET'
+  return [
+    ...(route.scope === 'any' && route.bound !== 'refused' ? [] : ['insufficient_scope']),
+    ...(route.params ? ['not_found'] : []),
+    ...(isWrite ? ['invalid_body', 'payload_too_large', 'unsupported_media_type'] : []),
+    ...(route.body ? ['missing_field', 'invalid_json'] : []),
+    ...(route.method === 'POST' ? ['task_running', 'idempotency_conflict'] : []),
+    ...(route.conditional ? ['precondition_failed'] : []),
+    ...(route.unsupported ? ['unsupported'] : []),
+  ]
+}

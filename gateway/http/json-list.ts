@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto'
+import { inSlices } from '../slices.js'
+import { countHeader } from './list.js'
+import { envelopeAround, etagOf } from './reply.js'
+import type { Answer } from './route.js'
+
+/** So many rows are written at once, more in slices. */
+const fewRows = 100
+const rowsPerPiece = 64
+const longBody = 16_384
+
+const [head, tail] = envelopeAround('\n')
+  .split('\n')
+  .map((part) => Buffer.from(part)) as [Buffer, Buffer]
+
+/**
+ * A list of rows that are JSON already, or nearly.
+ * @param total of the rows on all pages
+ */
+export async function jsonListAnswer<Item>(
+  items: readonly Item[],
+  jsonOf: (item: Item) => string,
+  total: number,
+): Promise<Answer<never>> {
+  if (items.length > fewRows) return listOfPieces(await inSlices(writePieces(items, jsonOf)), total)
+  const text = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
+  // A string of a packet's size leaves together with its headers in one write; a long one is encoded once.
+  const body = text.length > longBody ? Buffer.from(text) : text
+  return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
+}
+
+/** Rows with a comma before the first, and a digest of them. */
+export interface Piece {
+  readonly bytes: Buffer
+  readonly digest: string
+}
+
+export function makePiece(rows: readonly string[]): Piece {
+  const bytes = Buffer.from(`,${rows.join(',')}`)
+  return { bytes, digest: etagOf(bytes) }
+}
+
+/** Below this a body is sent as one: fewer system calls, for a copy that takes less than a tenth of a millisecond. */
+const joinedBytes = 1_048_576
+
+/** The list as its pieces, none of them empty, whose digests make its ETag. */
+export function listOfPieces(pieces: readonly Piece[], total: number): Answer<never> {
+  const hash = createHash('sha1')
+  for (const { digest } of pieces) hash.update(digest)
+  const rows = pieces.map(({ bytes }, n) => (n === 0 ? bytes.subarray(1) : bytes))
+  const body = [head, Buffer.from('['), ...rows, Buffer.from(']'), tail]
+  const size = body.reduce((sum, piece) => sum + piece.length, 0)
+  const prepared = {
+    body: size < joinedBytes ? Buffer.concat(body) : body,
+    etag: `"${hash.digest('base64url')}"`,
+  }
+  return { prepared, headers: countHeader(total) }
+}
+
+function* writePieces<Item>(
+  items: readonly Item[],
+  jsonOf: (item: Item) => string,
+): Generator<void, Piece[]> {
+  const pieces: Piece[] = []
+  for (let at = 0; at < items.length; at += rowsPerPiece) {
+    pieces.push(makePiece(items.slice(at, at + rowsPerPiece).map(jsonOf)))
+    yield
+  }
+  return pieces
+}

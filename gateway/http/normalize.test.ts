@@ -1,0 +1,336 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { Type, type TSchema } from 'typebox'
+import { BerthError } from '../../shared/errors.js'
+import { compileNormalizer, entries, numeric, restricts, trimmed, zeroIsAbsent } from './normalize.js'
+import { oneOf } from './schema.js'
+
+const optional = Type.Optional
+const field = (schema: TSchema) => Type.Object({ f: optional(schema) })
+
+/** What a field becomes; `undefined`: it counts as absent. */
+function read(schema: TSchema, value: unknown, creates = true): unknown {
+  return compileNormalizer(field(schema), creates)({ f: structuredClone(value) })['f']
+}
+
+const integer = Type.Integer()
+const words = oneOf(['ACCEPT', 'in_out', 'lxc'])
+const addresses = Type.Array(Type.String({ format: 'ipv4' }))
+const objects = Type.Array(Type.Object({ a: optional(Type.Integer()) }))
+
+describe('normalizing what clients send', () => {
+  for (const [name, schema, forms] of [
+    [
+      'integers',
+      integer,
+      [
+        ['512', 512],
+        [' 512 ', 512],
+        ['0', 0],
+        ['-7', -7],
+        [5, 5],
+        ['', undefined],
+        [null, undefined],
+      ],
+    ],
+    [
+      'numbers',
+      Type.Number(),
+      [
+        ['0.5', 0.5],
+        ['2', 2],
+        ['', undefined],
+        [0.25, 0.25],
+      ],
+    ],
+    [
+      'booleans',
+      Type.Boolean(),
+      [
+        ['true', true],
+        ['TRUE', true],
+        ['1', true],
+        [1, true],
+        ['false', false],
+        ['0', false],
+        [0, false],
+        ['', undefined],
+        [null, undefined],
+        [false, false],
+      ],
+    ],
+    [
+      'words',
+      words,
+      [
+        ['accept', 'ACCEPT'],
+        [' LXC ', 'lxc'],
+        ['In_Out', 'in_out'],
+        ['', undefined],
+        ['  ', undefined],
+      ],
+    ],
+    [
+      'text whose blanks mean nothing',
+      Type.String(trimmed),
+      [
+        [' a b ', 'a b'],
+        ['', undefined],
+        ['  ', undefined],
+      ],
+    ],
+    [
+      'text to the letter',
+      Type.String(),
+      [
+        [' a ', ' a '],
+        ['', ''],
+        ['  ', '  '],
+        [null, undefined],
+      ],
+    ],
+    [
+      'text that may be a number',
+      Type.String(numeric),
+      [
+        [22, '22'],
+        ['22', '22'],
+      ],
+    ],
+    [
+      'lists of text',
+      addresses,
+      [
+        ['192.0.2.1', ['192.0.2.1']],
+        ['192.0.2.1, 192.0.2.2,', ['192.0.2.1', '192.0.2.2']],
+        ['a\nb', ['a', 'b']],
+        [[' 192.0.2.1', '', null], ['192.0.2.1']],
+        [[''], []],
+        [{}, []],
+        ['', undefined],
+        [null, undefined],
+      ],
+    ],
+    [
+      'lists of objects',
+      objects,
+      [
+        [{}, []],
+        [[{ a: '1' }], [{ a: 1 }]],
+        [[{ a: null }], [{}]],
+        ['', undefined],
+      ],
+    ],
+    [
+      'objects',
+      Type.Object({ a: optional(integer) }),
+      [
+        [
+          { a: '1', b: '2' },
+          { a: 1, b: '2' },
+        ],
+        [[], undefined],
+      ],
+    ],
+    [
+      'what is as it is at 0',
+      Type.Integer(zeroIsAbsent),
+      [
+        [0, undefined],
+        ['0', undefined],
+        [1, 1],
+      ],
+    ],
+  ] as [string, TSchema, [unknown, unknown][]][])
+    it(`reads ${name}`, () => {
+      for (const [sent, meant] of forms) expect(read(schema, sent), JSON.stringify(sent)).to.deep.equal(meant)
+    })
+
+  for (const [name, schema, values] of [
+    [
+      'integers',
+      integer,
+      [
+        '0x10',
+        '1e3',
+        '1.0',
+        '+1',
+        '--1',
+        '-0',
+        '007',
+        '1 000',
+        '1,5',
+        '٣',
+        '5 MB',
+        ' ',
+        'NaN',
+        '9007199254740993',
+        true,
+        [],
+        {},
+        [5],
+      ],
+    ],
+    ['numbers', Type.Number(), ['1e3', '.5', '5.', 'Infinity', '0x1', '00.5', '1_0', true, ' ']],
+    ['booleans', Type.Boolean(), ['yes', 'on', 2, '2', -1, 'truee', [], {}, ' ']],
+    ['words', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
+    ['text', Type.String(trimmed), [5, true, ['a'], {}]],
+    ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
+    ['lists of text', addresses, [5, true, { '0': 'x' }]],
+  ] as [string, TSchema, unknown[]][])
+    it(`leaves what is no form of ${name} for the check to refuse`, () => {
+      for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
+    })
+
+  it('keeps what a required field has, except for its form', () => {
+    const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), true)
+    expect(normalize({ a: '', b: null })).to.deep.equal({ a: '', b: null })
+    expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
+  })
+
+  it('replaces no list by nothing in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
+
+  describe('fields that restrict', () => {
+    const list = Type.Array(Type.String(), restricts)
+    const listText = Type.String({ ...restricts, ...entries })
+    const time = Type.String({ ...restricts, ...trimmed, ...numeric })
+    const flag = Type.Boolean(restricts)
+    const rules = Type.Array(Type.Object({}), restricts)
+
+    for (const [name, schema, open, explicit] of [
+      [
+        'a list',
+        list,
+        [null, '', ' ', ',,,', '\n', {}, [''], [null], [' ', '']],
+        [
+          [[], []],
+          ['a,b', ['a', 'b']],
+          [['a', ''], ['a']],
+        ],
+      ],
+      [
+        'a list as text',
+        listText,
+        [null, ' ', ',,,', ' , \n', {}, [], ['']],
+        [
+          ['', ''],
+          ['a', 'a'],
+          [['a', 'b'], 'a,b'],
+        ],
+      ],
+      [
+        'a time',
+        time,
+        [null, ' ', '\t'],
+        [
+          ['', ''],
+          [0, '0'],
+          [' 2030-01-01 ', '2030-01-01'],
+        ],
+      ],
+      [
+        'a flag',
+        flag,
+        [null, '', ' '],
+        [
+          ['0', false],
+          [1, true],
+        ],
+      ],
+      [
+        'rules',
+        rules,
+        [null, '', {}, [null], ['']],
+        [
+          [[], []],
+          [[{}], [{}]],
+        ],
+      ],
+    ] as [string, TSchema, unknown[], [unknown, unknown][]][]) {
+      it(`${name}: what says nothing stays as it is in a change, and is refused in a creation`, () => {
+        for (const value of open) {
+          expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
+          expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: is sent/)
+        }
+      })
+      it(`${name}: what is said counts`, () => {
+        for (const [sent, meant] of explicit)
+          for (const creates of [true, false])
+            expect(read(schema, sent, creates), JSON.stringify(sent)).to.deep.equal(meant)
+      })
+    }
+
+    it('never let an entry that bounds become none', () => {
+      const entry = fc.stringMatching(/^[a-z0-9.:]{1,12}$/)
+      const noise = fc.constantFrom('', ' ', null)
+      fc.assert(
+        fc.property(fc.array(fc.oneof(entry, noise), { minLength: 1 }), fc.boolean(), (sent, creates) => {
+          const named = sent.filter((one) => one !== null && one.trim() !== '')
+          const got = outcome(() => read(list, sent, creates))
+          if (named.length > 0) expect(got).to.deep.equal(named)
+          else expect(got).to.equal(creates ? 'refused' : undefined)
+        }),
+      )
+    })
+
+    it('make nothing of anything but `[]`, or text that is empty', () => {
+      fc.assert(
+        fc.property(fc.jsonValue({ maxDepth: 2 }), fc.boolean(), (value, creates) => {
+          if (!isEmpty(outcome(() => read(list, value, creates)))) return
+          expect(value).to.deep.equal([])
+        }),
+        { numRuns: 2000 },
+      )
+    })
+  })
+
+  it('never changes a value that is right', () => {
+    const schema = Type.Object({
+      ...{ integer, number: optional(Type.Number()), flag: optional(Type.Boolean()), word: optional(words) },
+      ...{ text: optional(Type.String()), list: optional(Type.Array(Type.String(trimmed))) },
+      ...{
+        nested: optional(Type.Object({ integer: optional(integer) })),
+        keys: optional(Type.Array(Type.String(), restricts)),
+      },
+      name: optional(Type.String(trimmed)),
+    })
+    const plain = fc.stringMatching(/^\S(.*\S)?$/)
+    const right = fc.record(
+      {
+        ...{ integer: fc.integer(), number: fc.double({ noNaN: true }), flag: fc.boolean() },
+        ...{ word: fc.constantFrom('ACCEPT', 'in_out', 'lxc'), text: fc.string(), name: plain },
+        ...{ list: fc.array(plain), nested: fc.record({ integer: fc.integer() }), keys: fc.array(plain) },
+        unknown: fc.jsonValue(),
+      },
+      { requiredKeys: ['integer'] },
+    )
+    fc.assert(
+      fc.property(right, fc.boolean(), (value, creates) => {
+        expect(compileNormalizer(schema, creates)(structuredClone(value))).to.deep.equal(value)
+      }),
+    )
+  })
+
+  it('does the same again to what it has made', () => {
+    const schema = field(Type.Array(Type.String(trimmed)))
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
+        const once = compileNormalizer(schema, false)({ f: structuredClone(value) })
+        expect(compileNormalizer(schema, false)(structuredClone(once))).to.deep.equal(once)
+      }),
+    )
+  })
+})
+
+function outcome(work: () => unknown): unknown {
+  try {
+    return work()
+  } catch (error) {
+    if (error instanceof BerthError) return 'refused'
+    throw error
+  }
+}
+
+function isEmpty(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
+}

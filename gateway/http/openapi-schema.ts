@@ -1,0 +1,43 @@
+import type { TSchema } from 'typebox'
+import { ownKeywords } from './normalize.js'
+
+export type Json = Record<string, unknown>
+
+/** Schemas of the document that have a title: each is there once, and referred to. */
+export class SharedSchemas {
+  readonly #schemas = new Map<string, Json>()
+
+  /** Sorted by name. */
+  get all(): Record<string, Json> {
+    return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)))
+  }
+
+  /**
+   * A schema as the document has it: without what TypeBox keeps beside the JSON Schema, and without our keywords.
+   * @throws {Error} for two schemas with one title
+   */
+  refer(schema: TSchema): Json {
+    return this.#place(JSON.parse(JSON.stringify(schema))) as Json
+  }
+
+  #place(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((entry) => this.#place(entry))
+    if (typeof value !== 'object' || value === null) return value
+    const placed: Json = {}
+    for (const [name, part] of Object.entries(value)) if (!isOwn(name, part)) placed[name] = this.#place(part)
+    return typeof placed['title'] === 'string' ? this.#share(placed['title'], placed) : placed
+  }
+
+  #share(title: string, schema: Json): Json {
+    const known = this.#schemas.get(title)
+    if (known && JSON.stringify(known) !== JSON.stringify(schema))
+      throw new Error(`two schemas have the title ${title}`)
+    this.#schemas.set(title, schema)
+    return { $ref: `#/components/schemas/${title}` }
+  }
+}
+
+/** A keyword holds a flag; a property of the same name holds a schema. */
+function isOwn(name: string, value: unknown): boolean {
+  return value === true && (ownKeywords as readonly string[]).includes(name)
+}

@@ -1,0 +1,105 @@
+import type { ErrorObject } from 'ajv/dist/2020.js'
+import { BerthError, invalidField } from '../../shared/errors.js'
+
+export type RequestPart = 'path' | 'query' | 'body'
+
+/**
+ * What a schema's refusal says to people: the field, the rule, an example.
+ * @param example a request body that is right
+ */
+export function refusalOf(error: ErrorObject | undefined, part: RequestPart, example: unknown): BerthError {
+  const steps = (error?.instancePath ?? '').split('/').slice(1)
+  if (error?.keyword === 'required') {
+    const missing = [...steps, String(error.params['missingProperty'])]
+    const field = missing.join('.')
+    const message = `${field}: is required${exampleText(error, example, missing)}`
+    return new BerthError('invalid', 'missing_field', message, { field })
+  }
+  // A value that identifies nothing cannot be found.
+  if (part === 'path') return new BerthError('not_found', 'not_found', 'not found')
+  const field = fieldName(steps.join('.') || part)
+  return invalidField(field, `${field}: ${ruleOf(error)}${exampleText(error, example, steps)}`)
+}
+
+/** Names come from the client where objects have free keys: keep them short and printable. */
+export function fieldName(name: string): string {
+  return name.replace(/[^\x20-\x7e]/g, '?').slice(0, 100)
+}
+
+interface Rules {
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly description?: string
+  readonly examples?: readonly unknown[]
+}
+
+const types: Readonly<Record<string, string>> = {
+  integer: 'must be a whole number',
+  number: 'must be a number',
+  boolean: 'must be true or false',
+  string: 'must be text',
+  array: 'must be a list',
+  object: 'must be an object',
+}
+
+const formats: Readonly<Record<string, string>> = {
+  ipv4: 'must be an IPv4 address',
+  ipv6: 'must be an IPv6 address',
+  uuid: 'must be a uuid',
+}
+
+type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => string
+
+const entriesText = (count: unknown): string => `${String(count)} ${count === 1 ? 'entry' : 'entries'}`
+
+/** By the keyword that was broken. */
+const rules: Readonly<Record<string, Describe>> = {
+  enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
+  type: ({ type }) => types[String(type)] ?? 'is of the wrong type',
+  format: ({ format }) => formats[String(format)] ?? 'has the wrong form',
+  minimum: (_, schema) => rangeOf(schema),
+  maximum: (_, schema) => rangeOf(schema),
+  minLength: ({ limit }) =>
+    limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`,
+  maxLength: ({ limit }) => `may have at most ${String(limit)} characters`,
+  minItems: ({ limit }) => `must have at least ${entriesText(limit)}`,
+  maxItems: ({ limit }) => `may have at most ${entriesText(limit)}`,
+}
+
+function ruleOf(error: ErrorObject | undefined): string {
+  const schema = (error?.parentSchema ?? {}) as Rules
+  const describe = error && rules[error.keyword]
+  return describe ? describe(error.params, schema) : describedRule(schema)
+}
+
+function rangeOf({ minimum, maximum }: Rules): string {
+  if (minimum === undefined || maximum === undefined)
+    return minimum === undefined ? `may be at most ${maximum}` : `must be at least ${minimum}`
+  return `must be from ${minimum} to ${maximum}`
+}
+
+function describedRule({ description }: Rules): string {
+  return description === undefined ? 'has the wrong form' : `must be: ${description.replace(/\.$/, '')}`
+}
+
+/** Of the field's own schema, or else what stands at its place in a right body. */
+function exampleText(error: ErrorObject | undefined, body: unknown, steps: readonly string[]): string {
+  const own =
+    error?.keyword === 'required' ? undefined : (error?.parentSchema as Rules | undefined)?.examples?.[0]
+  const shown = own ?? valueAt(body, steps)
+  if (shown === undefined || error?.keyword === 'enum') return ''
+  const text = JSON.stringify(shown)
+  return text.length > 200 ? '' : `, for example ${text}`
+}
+
+/** An example has one entry of each list. */
+function valueAt(body: unknown, steps: readonly string[]): unknown {
+  let value = body
+  for (const step of steps) {
+    if (typeof value !== 'object' || value === null) return undefined
+    const name = Array.isArray(value) ? '0' : step
+    if (!Object.hasOwn(value, name)) return undefined
+    value = (value as Record<string, unknown>)[name]
+  }
+  return value
+}

@@ -1,0 +1,48 @@
+import { expect } from 'chai'
+import { inSlices } from './slices.js'
+
+/** So many steps of half a millisecond. */
+function* steps(count: number): Generator<void, number> {
+  for (let n = 0; n < count; n++) {
+    for (const until = performance.now() + 0.5; performance.now() < until;);
+    yield
+  }
+  return count
+}
+
+describe('inSlices', () => {
+  it('lets others have their turn while work is long, however much of it there is', async () => {
+    let done = false
+    const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {
+      done = true
+      return counts
+    })
+    let turns = 0
+    while (!done) {
+      await new Promise(setImmediate)
+      turns++
+    }
+    expect(await work).to.deep.equal(Array(10).fill(40))
+    expect(turns, 'turns of the event loop for 200 ms of work').to.be.greaterThan(20)
+  })
+
+  it('ends short work before long work that came first', async () => {
+    const ended: string[] = []
+    const long = inSlices(steps(100)).then(() => ended.push('long'))
+    const short = inSlices(steps(1)).then(() => ended.push('short'))
+    await Promise.all([long, short])
+    expect(ended).to.deep.equal(['short', 'long'])
+  })
+
+  it('tells of work that fails, and does the rest', async () => {
+    const failing = inSlices(
+      (function* (): Generator<void, void> {
+        yield
+        throw new Error('broken')
+      })(),
+    )
+    const other = inSlices(steps(2))
+    expect(String(await failing.catch((error: unknown) => (error as Error).cause))).to.include('broken')
+    expect(await other).to.equal(2)
+  })
+})

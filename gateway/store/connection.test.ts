@@ -1,0 +1,24 @@
+import { expect } from 'chai'
+import { within } from './connection.js'
+
+/** Ends after so many turns of the event loop, each of them far too long. */
+async function answerAfter(turns: number): Promise<string> {
+  for (; turns > 0; turns--) {
+    await new Promise(setImmediate)
+    for (const until = performance.now() + 30; performance.now() < until;);
+  }
+  return 'answer'
+}
+
+describe('within', () => {
+  it('waits for an answer that a stalled event loop brings late', async () => {
+    const begun = performance.now()
+    expect(await within(100, answerAfter(20))).to.equal('answer')
+    expect(performance.now() - begun).to.be.greaterThan(500)
+  })
+
+  it('gives up where there is none', async () => {
+    const failure = await within(50, new Promise(() => undefined)).catch((error: unknown) => error)
+    expect(String(failure)).to.include('no answer within 50 ms')
+  })
+})

@@ -1,0 +1,228 @@
+import { expect } from 'chai'
+import type { ApiReply } from '../support/api-call.js'
+import type { Body } from '../support/body.js'
+import { waitFor } from '../support/wait.js'
+import type { ClientsHost } from './clients-host.js'
+
+/** What PHP's json_encode makes of it: slashes and what is not ASCII escaped, one empty array for lists and objects. */
+function jsonEncode(value: unknown): string {
+  return JSON.stringify(value)
+    .replaceAll('/', '\\/')
+    .replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/**
+ * Requests as a billing module in PHP sends them: a base address that ends in a slash, the key in both headers, a
+ * JSON type on reads, `[]` with actions, every field it knows, numbers and flags as text.
+ */
+class BillingModule {
+  constructor(private readonly host: ClientsHost) {}
+
+  get(path: string): Promise<ApiReply> {
+    return this.#send('GET', path)
+  }
+
+  async post(path: string, fields: object = []): Promise<Body> {
+    return this.#succeed('POST', path, fields)
+  }
+
+  async put(path: string, fields: object): Promise<Body> {
+    return this.#succeed('PUT', path, fields)
+  }
+
+  async delete(path: string): Promise<Body> {
+    return this.#succeed('DELETE', path, [])
+  }
+
+  async #succeed(method: string, path: string, fields: object): Promise<Body> {
+    const { status, text, body } = await this.#send(method, path, jsonEncode(fields))
+    expect(status, `${method} ${path}: ${text}`).to.be.within(200, 202)
+    expect(body.success).to.equal(true)
+    return body
+  }
+
+  #send(method: string, path: string, body?: string): Promise<ApiReply> {
+    const { key } = this.host
+    const headers = {
+      'X-API-Key': key,
+      Authorization: `Bearer ${key}`,
+      'Content-Type': 'application/json',
+      Accept: 'application/json',
+    }
+    return this.host.send(method, `//api/v1${path}`, { headers, ...(body === undefined ? {} : { body }) })
+  }
+}
+
+const container = 'svc-1042.example'
+
+/** As its order form fills them in: what was not ordered is off, with the counts left as they were. */
+const order = {
+  name: container,
+  virtualization: 'LXC',
+  template_id: 'debian-12',
+  vcpu: '0.5',
+  ram_mb: '128',
+  disk_gb: '1',
+  assign_nat: '1',
+  port_mapping_count: '2',
+  extra_ports: '0',
+  nat_port_mappings: [],
+  assign_ipv4: '0',
+  ipv4_count: '1',
+  public_ipv4s: '',
+  assign_ipv6: false,
+  ipv6_count: '1',
+  ipv6_addresses: [''],
+  ssh_auth_mode: '',
+  ssh_password: 'S3cret/pass',
+  ssh_public_key: '',
+  expires_at: '2031-02-03',
+  network_bw_mbps: '100',
+  network_down_mbps: '0',
+  network_up_mbps: '0',
+  io_speed_mbps: '0',
+  io_read_mbps: '0',
+  io_write_mbps: '0',
+  monthly_traffic_gb: '500',
+  traffic_mode: 'TOTAL',
+  traffic_in_gb: '0',
+  traffic_out_gb: '0',
+  snapshot_limit: '3',
+  cpu_percent: '100',
+  user_data: '',
+  host_id: '',
+}
+
+/** The conversation of a service's life. What comes later (reinstall, password, snapshots, console) joins it. */
+export function describeBillingModule(host: ClientsHost): void {
+  const module = new BillingModule(host)
+  const of = (path = ''): string => `/containers/${container}${path}`
+  const detail = async (): Promise<Body> => (await module.get(of())).body.data
+  const waitForStatus = (status: string): Promise<unknown> =>
+    waitFor(async () => (await detail()).status === status, {
+      timeoutMs: 30_000,
+      what: `${container} ${status}`,
+    })
+
+  it('tests the link', async () => {
+    const { status, body } = await module.get('/dashboard')
+    expect([status, body.success]).to.deep.equal([200, true])
+    expect(body.data.total_containers).to.be.a('number')
+  })
+
+  it('creates with every field it knows, and finds it at once by its name', async () => {
+    const { data } = await module.post('/containers', order)
+    expect(data).to.include({ name: container, ssh_password: 'S3cret/pass' })
+    const row = await detail()
+    expect(row.port_mappings).to.have.length(2)
+    expect(row.port_mappings[0]).to.include({ container_port: 22, host_port: data.ssh_port })
+    expect(row).to.include({ ram_mb: 128, disk_gb: 1, vcpu: 0.5, virtualization: 'lxc' })
+    expect(row).to.include({ network_down_mbps: 100, network_up_mbps: 100, io_read_mbps: 0 })
+    expect(row).to.include({
+      monthly_traffic_gb: 500,
+      traffic_mode: 'total',
+      expires_at: '2031-02-03 23:59:59',
+    })
+    expect([row.public_ipv4s, row.ipv6_addresses]).to.deep.equal([[], []])
+    await waitForStatus('running')
+  })
+
+  it('synchronizes its list', async () => {
+    const { body } = await module.get('/containers')
+    const row = (body.data as Body[]).find(({ name }) => name === container)
+    expect(row).to.deep.include({ status: 'running', ssh_port: (await detail()).ssh_port })
+  })
+
+  it('asks for a port, maps it, changes the mapping, removes it', async () => {
+    const { body } = await module.get(of('/random-port?host_ip=0.0.0.0&protocol=TCP'))
+    const port = String(body.data.port)
+    const fields = { protocol: 'TCP', host_port: port, container_port: '80', description: 'Wéb', host_ip: '' }
+    const added = (await module.post(of('/port-mappings'), fields)).data as Body[]
+    expect(added[2]).to.include({
+      host_port: Number(port),
+      container_port: 80,
+      protocol: 'tcp',
+      description: 'Wéb',
+    })
+    const changed = (await module.put(of('/port-mappings/2'), { ...fields, container_port: '8080' })).data
+    expect(changed[2]).to.include({ host_port: Number(port), container_port: 8080 })
+    expect((await module.delete(of('/port-mappings/2'))).data).to.have.length(2)
+  })
+
+  it('shows usage and traffic', async () => {
+    const usage = (await module.get(of('/usage'))).body.data
+    expect(usage.memory_usage_bytes).to.be.greaterThan(0)
+    expect((await module.get(of('/traffic'))).body.data).to.include({ limit_gb: 500 })
+  })
+
+  it('sets the firewall, and switches it off without losing it', async () => {
+    const rule = {
+      id: null,
+      direction: 'IN',
+      protocol: 'TCP',
+      action: 'accept',
+      network: '',
+      source_ip: null,
+    }
+    const rules = [{ ...rule, port: 22, description: null }]
+    const set = await module.put(of('/firewall'), { enabled: '1', default_action: 'drop', rules })
+    expect(set.data.rules[0]).to.include({ port: '22', network: 'all', action: 'ACCEPT', source_ip: '' })
+    const off = await module.put(of('/firewall'), { enabled: '0' })
+    expect(off.data).to.deep.equal({ ...set.data, enabled: false })
+    const on = await module.put(of('/firewall'), { enabled: 1, default_action: 'DROP', rules: null })
+    expect(on.data).to.deep.equal(set.data)
+    expect((await module.get(of('/firewall'))).body.data).to.deep.equal(set.data)
+  })
+
+  it('changes the package', async () => {
+    const limits = {
+      vcpu: '1',
+      ram_mb: '0',
+      network_bw_mbps: '50',
+      network_down_mbps: '0',
+      network_up_mbps: '0',
+    }
+    const answer = await module.put(of('/resource-limit'), { ...limits, disk_gb: '1', cpu_percent: '100' })
+    expect(answer.data.ignored).to.deep.equal(['disk_gb', 'cpu_percent'])
+    await module.put(of('/traffic-limit'), {
+      traffic_mode: 'in_out',
+      traffic_in_gb: '5',
+      traffic_out_gb: '6',
+    })
+    expect(await detail()).to.include({ vcpu: 1, ram_mb: 128, network_down_mbps: 50, network_up_mbps: 50 })
+    expect(await detail()).to.include({ traffic_mode: 'split', traffic_in_gb: 5, traffic_out_gb: 6 })
+    const nothing = await module.put(of('/resource-limit'), { vcpu: '0', ram_mb: '' })
+    expect(nothing.message).to.equal('nothing to change')
+  })
+
+  it('renews and resets the traffic', async () => {
+    await module.put(of('/expiry'), { expires_at: '2032-02-29 12:00' })
+    expect((await detail()).expires_at).to.equal('2032-02-29 12:00:00')
+    await module.put(of('/expiry'), { expires_at: '0000-00-00 00:00:00' })
+    expect((await detail()).expires_at).to.equal('')
+    await module.post(of('/traffic-reset'))
+    expect((await module.get(of('/traffic'))).body.data.total_used_bytes).to.be.lessThan(1e6)
+  })
+
+  it('switches off, on, and restarts', async () => {
+    await module.post(of('/stop'))
+    await waitForStatus('stopped')
+    await module.post(of('/start'))
+    await waitForStatus('running')
+    const { task_id: task } = (await module.post(of('/restart'))).data as { task_id: string }
+    await waitFor(async () => (await module.get(`/tasks/${task}`)).body.data.status === 'done', {
+      timeoutMs: 30_000,
+    })
+    await waitForStatus('running')
+  })
+
+  it('is told of what does not exist yet, not that the service is gone', async () => {
+    const { status, body } = await module.get(of('/snapshots'))
+    expect([status, body.code]).to.deep.equal([501, 'unsupported'])
+  })
+
+  it('terminates', async () => {
+    await module.delete(of('/delete'))
+    await waitFor(async () => (await module.get(of())).status === 404, { timeoutMs: 30_000 })
+  })
+}

@@ -1,0 +1,18 @@
+import { describeBillingModule } from './billing-module.js'
+import { ClientsHost } from './clients-host.js'
+import { describeGoClient } from './go-client.js'
+import { describeShellScript } from './shell-client.js'
+import { describeTypedClient } from './typed-client.js'
+
+/** Whole conversations as clients in the field have them, over HTTP against a gateway and a host as installed. */
+describe('clients of the field', function () {
+  this.timeout(120_000)
+  const host = new ClientsHost()
+  before(() => host.start())
+  after(() => host.stop())
+
+  describe('a billing module in PHP', () => describeBillingModule(host))
+  describe('a script with curl', () => describeShellScript(host))
+  describe('a client in Go', () => describeGoClient(host))
+  describe('a typed client made from the document', () => describeTypedClient(host))
+})

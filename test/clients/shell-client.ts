@@ -1,0 +1,23 @@
+import { expect } from 'chai'
+import { execFile } from 'node:child_process'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import type { ClientsHost } from './clients-host.js'
+import { checkTranscript } from './transcript.js'
+
+const script = resolve(import.meta.dirname, 'shell-script.sh')
+
+/** The whole conversation is a script for sh and curl. */
+export function describeShellScript(host: ClientsHost): void {
+  it('takes a container from create to delete', async () => {
+    const transcript = join(host.directory, 'shell')
+    const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
+    const { stdout } = await promisify(execFile)(script, { env, timeout: 100_000 })
+    const ends = ['create', 'stop', 'start', 'delete'].map((action) => `${action} done`)
+    const said = stdout.trim().split('\n')
+    expect(said.filter((line) => line.endsWith(' done'))).to.deep.equal(ends)
+    expect(said).to.include.members(['firewall updated', 'expiry updated', 'not_found'])
+    expect(stdout).to.match(/^203[01]-\d\d-\d\d \d\d:\d\d:\d\d$/m)
+    expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(10)
+  })
+}
