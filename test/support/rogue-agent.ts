@@ -2,7 +2,7 @@ import { Server, type UntypedHandleCall } from '@grpc/grpc-js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { bind } from '../../agent/rpc/server.js'
+import { bind, type Bound } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -32,8 +32,12 @@ export interface RogueOptions {
 export class RogueAgent {
   private constructor(
     private readonly server: Server,
-    readonly address: string,
+    private readonly bound: Bound,
   ) {}
+
+  get address(): string {
+    return `127.0.0.1:${this.bound.port}`
+  }
 
   static async start(identityDir: string, options: RogueOptions = {}): Promise<RogueAgent> {
     const tls = createServerCredentials(identityDir)
@@ -48,11 +52,12 @@ export class RogueAgent {
           operation: await onGetOperation(id),
         })),
       })
-    const { port } = await bind(server, options.listen ?? '127.0.0.1:0', tls)
-    return new RogueAgent(server, `127.0.0.1:${port}`)
+    const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls)
+    return new RogueAgent(server, bound)
   }
 
   stop(): void {
+    this.bound.close()
     this.server.forceShutdown()
   }
 
