@@ -69,12 +69,12 @@ async function serve(
   { startDaemon }: typeof import('./daemon/daemon.js'),
 ): Promise<void> {
   const log = createLogger({ name: 'berth-agent', level: config.log_level })
-  const close = await startDaemon({ config, log, version })
+  const daemon = await startDaemon({ config, log, version })
   await new Promise<void>((stop) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
   })
   log.info('stopping; guests go on')
-  await close()
+  await daemon.close()
 }
 
 await program.parseAsync()

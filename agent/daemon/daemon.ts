@@ -15,14 +15,13 @@ import { createHostService } from '../rpc/host-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
 import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
-import { createServerCredentials } from '../rpc/tls.js'
+import { createServerCredentials, type AgentTls } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
 import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
 import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
-import { readCapacity } from '../storage/pool.js'
 import { Closers } from './closers.js'
 import { openDomain, type Domain } from './domain.js'
 import { checkInterfacePrefix, openHost, type Host } from './host.js'
@@ -36,35 +35,42 @@ export interface DaemonOptions {
   config: AgentConfig
   log: Logger
   version: string
+  /** Default: the host that the agent runs on. */
+  openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
   /** Told of every step's beginning and end; tests break the agent there. */
   observer?: StepObserver
+}
+
+export interface Daemon {
+  readonly domain: Domain
+  readonly tls: AgentTls
+  /** Ends it; guests go on. */
+  close(): Promise<void>
 }
 
 /**
  * The agent: the host first (pool, network), then what an earlier run left begun, then what should run,
  * and only then callers.
- * @returns how to end it; guests go on
  */
-export async function startDaemon(options: DaemonOptions): Promise<() => Promise<void>> {
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)
   const closers = new Closers()
   try {
-    await open(options, closers)
+    return { ...(await open(options, closers)), close: () => closers.run() }
   } catch (error) {
     await closers.run().catch((err: unknown) => options.log.error({ err }, 'close after a failed start'))
     throw error
   }
-  return () => closers.run()
 }
 
-async function open(options: DaemonOptions, closers: Closers): Promise<void> {
+async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daemon, 'close'>> {
   const { config, log } = options
   const identityDir = join(config.state_dir, 'identity')
   const tls = createServerCredentials(identityDir)
   for (const directory of [config.state_dir, config.run_dir])
     await mkdir(directory, { recursive: true, mode: 0o711 })
   closers.add(lockState(join(config.state_dir, 'lock.db')))
-  const host = await openHost(config, log, closers)
+  const host = await (options.openHost ?? openHost)(config, log, closers)
   const domain = await openDomain(host, options, closers)
   await recover(host, domain, config)
   const description = await describe(host, domain, options)
@@ -80,6 +86,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<void> {
     { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },
     'agent ready',
   )
+  return { domain, tls }
 }
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
@@ -128,7 +135,9 @@ async function describe(
     version,
     timeZone: config.time_zone,
     ...(await host.drivers.describe()),
-    poolTotalBytes: (await readCapacity(host.pool, config.storage)).totalBytes,
+    cpuCores: host.cpuCores,
+    ramTotalMb: host.ramTotalMb,
+    poolTotalBytes: (await host.readCapacity()).totalBytes,
     natPortsTotal: end - start + 1,
     ipv4Total: host.ipv4Total,
   })
@@ -141,7 +150,7 @@ async function startSampling(
 ): Promise<MetricsFeed> {
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
-    poolCapacity: () => readCapacity(host.pool, config.storage),
+    poolCapacity: () => host.readCapacity(),
     onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.weaknesses)),
     log,
   })

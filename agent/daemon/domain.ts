@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
-import { availableParallelism, totalmem } from 'node:os'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
@@ -28,7 +27,6 @@ import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
-import { readCapacity } from '../storage/pool.js'
 import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
@@ -53,14 +51,12 @@ export interface DomainOptions {
   observer?: StepObserver
 }
 
-const mib = 1024 * 1024
-
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
   const { config, log } = options
   const db = openDatabase(join(config.state_dir, 'journal.db'))
   closers.add(() => db.close())
   const changes = new Changes(db)
-  const images = new Images({ pool: host.pool, trash: host.trash, changes, config: config.images, log })
+  const images = new Images({ pool: host.images, changes, log })
   const store = new GuestStore(changes)
   const key = await openSecret(join(config.state_dir, 'secret.key'), store)
   const network = host.openNetwork({
@@ -73,9 +69,9 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => network.close())
   const context = createContext({ host, options, store, images, key, network })
   const capacity = {
-    cpuCores: availableParallelism(),
-    ramTotalMb: Math.floor(totalmem() / mib),
-    readDisk: () => readCapacity(host.pool, config.storage),
+    cpuCores: host.cpuCores,
+    ramTotalMb: host.ramTotalMb,
+    readDisk: () => host.readCapacity(),
   }
   const kinds = guestKinds(context, capacity)
   const engine = new OperationEngine({
@@ -109,7 +105,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => policy.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
-  const routing = new Routing({ changes, config, book: network, applyAddresses, log })
+  const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
   return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler }
 }
 
@@ -151,6 +147,7 @@ function createContext(parts: ContextParts): GuestContext {
     volumes,
     userIdSlots: settings.userIdSlots,
     network,
+    facts: host.facts,
     turns: new Turns(),
     portHolds: new PortHolds(),
     images: {

@@ -1,33 +1,46 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { availableParallelism, totalmem } from 'node:os'
 import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
+import type { GuestVolumes } from '../guests/context.js'
+import { PoolImages, type ImagePool } from '../images/pool.js'
 import { HostAddressBook, type AddressBookOptions } from '../network/addresses/address-book.js'
+import { kernelFacts, type HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import { HostNetwork } from '../network/host-network.js'
 import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
 import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
-import { openPool, type Pool } from '../storage/pool.js'
+import { openPool, readCapacity, type PoolCapacity } from '../storage/pool.js'
 import { Trash } from '../storage/trash.js'
 import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
 import { recordKernelSettings } from './kernel-record.js'
 
+const mib = 1024 * 1024
+
 /** What the network needs of the journal's side. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
+/** What of volumes the host's domain needs; see agent/storage/volumes.ts. */
+export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
+
 /** The host made ready for guests: nothing here knows the journal. */
 export interface Host {
-  readonly pool: Pool
-  readonly volumes: Volumes
-  readonly trash: Trash
-  readonly drivers: Drivers
+  readonly volumes: HostVolumes
+  readonly images: ImagePool
+  readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
+  readonly facts: HostFacts
+  readonly cpuCores: number
+  readonly ramTotalMb: number
+  /** Of the storage pool. Spawns nothing. */
+  readCapacity(): Promise<PoolCapacity>
   /** What of the host keeps guests from being apart as they could be. */
   readonly weaknesses: readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
@@ -38,7 +51,12 @@ export interface Host {
   readonly resolvers: readonly string[]
 }
 
-export async function openHost(config: AgentConfig, log: Logger, closers: Closers): Promise<Host> {
+/** What a Linux host has beside that. */
+export interface LinuxHost extends Host {
+  readonly trash: Trash
+}
+
+export async function openHost(config: AgentConfig, log: Logger, closers: Closers): Promise<LinuxHost> {
   await recordKernelSettings(config.state_dir, config.network.bridge)
   const raised = ensureHostLimits()
   if (raised.length > 0) log.info({ raised }, 'host limits')
@@ -55,10 +73,14 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   const countInternal = config.traffic.count_internal
   const subnet = parseSubnet(config.network.subnet)
   return {
-    pool,
-    volumes,
     trash,
+    volumes,
     drivers,
+    images: new PoolImages({ pool, trash, mirror: config.images.debian_mirror }),
+    readCapacity: () => readCapacity(pool, config.storage),
+    facts: kernelFacts,
+    cpuCores: availableParallelism(),
+    ramTotalMb: Math.floor(totalmem() / mib),
     weaknesses: drivers.findWeaknesses(config.storage.pool),
     openNetwork: (parts) =>
       new HostNetwork(

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
+import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
@@ -60,6 +61,7 @@ export interface GuestContext {
   /** Guests that the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network
+  readonly facts: HostFacts
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource

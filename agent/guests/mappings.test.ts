@@ -6,6 +6,7 @@ import { checkPortMapping, type WantedMapping } from '../../shared/port-mapping-
 import { listHostAddresses } from '../host/addresses.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
+import { kernelFacts } from '../network/addresses/host-facts.js'
 import { reserveMappings } from './mappings.js'
 import { PortHolds } from './port-holds.js'
 import type { PortMapping } from './record.js'
@@ -33,7 +34,7 @@ describe('reserved mappings', () => {
   })
   const reserve = (wanted: Partial<WantedMapping>[], listening: string[] = []): PortMapping[] =>
     reserveMappings(
-      { store, config, portHolds },
+      { store, config, portHolds, facts: kernelFacts },
       {
         wanted: wanted.map((fields) => checkPortMapping(want(fields))),
         listening: new Set(listening),
@@ -128,7 +129,9 @@ describe('reserved mappings', () => {
           ...{ listening: new Set<string>(), hasIpv6: false },
           ...(replaced && { replaced }),
         }
-        const reserved = codeOfCall(() => reserveMappings({ store, config: limited, portHolds }, order))
+        const reserved = codeOfCall(() =>
+          reserveMappings({ store, config: limited, portHolds, facts: kernelFacts }, order),
+        )
         expect(reserved).to.equal(code)
       })
   })

@@ -1,12 +1,11 @@
 import { conflict, invalidField } from '../../shared/errors.js'
 import type { CheckedMapping } from '../../shared/port-mapping-rules.js'
-import { listHostAddresses } from '../host/addresses.js'
 import { readNatPorts } from '../network/addresses/store.js'
 import { PortChoice, type PortSpan } from '../network/ports.js'
 import type { GuestContext } from './context.js'
 import type { PortMapping } from './record.js'
 
-type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds'>
+type Journal = Pick<GuestContext, 'store' | 'config' | 'portHolds' | 'facts'>
 
 export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
@@ -18,22 +17,17 @@ export interface MappingOrder {
   readonly others?: readonly PortMapping[]
   /** The one that they take the place of. */
   readonly replaced?: PortMapping
-  /** Default: those of the kernel. */
-  readonly hostAddresses?: HostAddresses
 }
-
-/** The host's own of a family, canonical. */
-export type HostAddresses = (family: 'ipv4' | 'ipv6') => readonly string[]
 
 /**
  * Mappings with the host ports they get, chosen inside the journal's transaction.
  * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
  */
 export function reserveMappings(journal: Journal, order: MappingOrder): PortMapping[] {
-  const { wanted, listening, hasIpv6, hostAddresses } = order
+  const { wanted, listening, hasIpv6 } = order
   checkPortCount(order, journal.config.network.nat_ports.per_guest)
   for (const hostIp of new Set(wanted.map((mapping) => mapping.hostIp))) {
-    checkHostIp(journal, hostIp, hostAddresses)
+    checkHostIp(journal, hostIp)
     if (hostIp.includes(':') && !hasIpv6)
       throw invalidField('host_ip', 'host_ip: the container has no IPv6 address')
   }
@@ -68,16 +62,12 @@ export function openChoice(
  * A mapping answers on an address of the host that is no guest's own; empty: on all of them.
  * @throws {BerthError} `invalid_field`, `address_in_use`
  */
-export function checkHostIp(
-  { store }: Pick<Journal, 'store'>,
-  hostIp: string,
-  hostAddresses: HostAddresses = listHostAddresses,
-): void {
+export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, hostIp: string): void {
   if (hostIp === '') return
   const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
   if (pooled || store.hasAddress(hostIp))
     throw conflict('address_in_use', `${hostIp} is kept for a container of its own`)
-  if (!hostAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
+  if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
     throw invalidField('host_ip', 'host_ip: must be an address of the host')
 }
 

@@ -1,22 +1,15 @@
-import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { BerthError } from '../../shared/errors.js'
-import type { AgentConfig } from '../config.js'
-import { listSubvolumes } from '../host/btrfs.js'
-import { exists } from '../host/mount.js'
 import type { Changes } from '../state/changes.js'
-import type { Pool } from '../storage/pool.js'
-import type { Trash } from '../storage/trash.js'
-import { buildImage, sweepBuilds, type BuildParts, type Report } from './build.js'
+import type { Report } from './build.js'
 import { findCatalogEntry, type CatalogEntry } from './catalog.js'
 import { Flight } from './flight.js'
+import type { ImagePool } from './pool.js'
 import { ImageStore, type TemplateRecord } from './store.js'
 
 export interface ImagesParts {
-  readonly pool: Pool
-  readonly trash: Trash
+  readonly pool: ImagePool
   readonly changes: Changes
-  readonly config: AgentConfig['images']
   readonly log: Logger
 }
 
@@ -24,12 +17,10 @@ export interface ImagesParts {
 export class Images {
   readonly store: ImageStore
   readonly #parts: ImagesParts
-  readonly #build: BuildParts
   readonly #flights = new Map<string, Flight>()
 
   constructor(parts: ImagesParts) {
     this.#parts = parts
-    this.#build = { pool: parts.pool, trash: parts.trash, mirror: parts.config.debian_mirror }
     this.store = new ImageStore(parts.changes)
   }
 
@@ -54,7 +45,7 @@ export class Images {
   /**
    * Makes the image if it is not there. Calls for one template share one build, which ends when all who wait
    * for it are aborted.
-   * @throws {BerthError} `template_unknown`, and what `buildImage` throws
+   * @throws {BerthError} `template_unknown`, and what a build throws
    */
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
     const entry = findCatalogEntry(id)
@@ -82,20 +73,20 @@ export class Images {
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
     if (this.has(entry.id)) return // by the flight before, which ended after the caller had looked
     const begin = Date.now()
-    await buildImage(this.#build, entry, report, signal)
+    await this.#parts.pool.build(entry, report, signal)
     await this.#record(entry.id)
     this.#parts.log.info({ template: entry.id, tookMs: Date.now() - begin }, 'image built')
   }
 
   /** At start, before anything builds: throws away unfinished builds, and believes the pool, not the journal. */
   async sweep(): Promise<void> {
-    await sweepBuilds(this.#build)
+    await this.#parts.pool.sweep()
     this.store.matchCatalog()
     for (const { id } of this.store.templates()) await this.#reconcile(id)
   }
 
   async #reconcile(id: string): Promise<void> {
-    const there = await exists(this.#pathOf(id))
+    const there = await this.#parts.pool.has(id)
     if (there && !this.has(id)) await this.#record(id)
     if (!there) this.store.set(id, undefined)
   }
@@ -106,16 +97,6 @@ export class Images {
   }
 
   async #record(id: string): Promise<void> {
-    this.store.set(id, { sizeBytes: await this.#readSize(id), builtAtMs: Date.now() })
-  }
-
-  async #readSize(id: string): Promise<number> {
-    const { pool } = this.#parts
-    const subvolume = (await listSubvolumes(pool.path)).find(({ path }) => path.endsWith(`images/${id}`))
-    return (subvolume && (await pool.view.referencedBytes(`0/${subvolume.id}`))) ?? 0
-  }
-
-  #pathOf(id: string): string {
-    return join(this.#parts.pool.images, id)
+    this.store.set(id, { sizeBytes: await this.#parts.pool.readSize(id), builtAtMs: Date.now() })
   }
 }

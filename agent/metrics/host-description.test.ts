@@ -24,6 +24,7 @@ const parts: DescriptionParts = {
   ]),
   cgroupVersion: 2,
   lxcfs: true,
+  ...{ cpuCores: 2, ramTotalMb: 4096 },
   poolTotalBytes: 0,
   natPortsTotal: 0,
   ipv4Total: 0,

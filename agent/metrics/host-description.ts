@@ -1,4 +1,4 @@
-import { availableParallelism, hostname, release, totalmem } from 'node:os'
+import { hostname, release } from 'node:os'
 import type { DriverCapabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
 import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
@@ -7,13 +7,14 @@ import { readBootId } from '../host/proc.js'
 export interface DescriptionParts extends DriversDescription {
   readonly version: string
   readonly timeZone: string
+  readonly cpuCores: number
+  readonly ramTotalMb: number
   readonly poolTotalBytes: number
   readonly natPortsTotal: number
   readonly ipv4Total: number
 }
 
-const mib = 1024 * 1024
-const gib = 1024 * mib
+const gib = 1024 ** 3
 
 /** What stays the same while the agent runs. The host's id may not: it can join anew. */
 export type FixedDescription = Omit<HostDescription, 'hostId'>
@@ -37,8 +38,8 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
       drivers: [...parts.drivers].map(describeDriver),
     },
     capacity: {
-      cpuCores: availableParallelism(),
-      ramTotalMb: Math.floor(totalmem() / mib),
+      cpuCores: parts.cpuCores,
+      ramTotalMb: parts.ramTotalMb,
       diskTotalGb: Math.floor(parts.poolTotalBytes / gib),
       natPortsTotal: parts.natPortsTotal,
       ipv4Total: parts.ipv4Total,

@@ -245,6 +245,7 @@ class HostRules implements Rules {
   async #end(): Promise<void> {
     this.#purging.cancel()
     this.#settling.cancel()
+    this.#onForeignChange = undefined
     await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])

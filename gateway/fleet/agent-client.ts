@@ -23,13 +23,13 @@ const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** How grpc-js (1.14.7, subchannel-call.ts) says REFUSED_STREAM: the peer did nothing with it (RFC 9113, 8.7). */
 const refusedStream = 'Stream refused by server'
 
-/** One call with a deadline. @throws {BerthError} see `fromServiceError` */
+/** One call with a deadline. @throws {BerthError} see `fromServiceError`; `host_offline` on a connection that is closed */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
   request: Request,
   options: { step: string; timeoutMs: number },
 ): Promise<Response> {
-  return new Promise((resolve, reject) => {
+  return new Promise<Response>((resolve, reject) => {
     const deadline = Date.now() + options.timeoutMs
     const call = method(request, new Metadata(), { deadline }, (error, response) => {
       if (!error) return resolve(response)
@@ -37,6 +37,10 @@ export function callAgent<Request, Response>(
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
+  }).catch((cause: unknown) => {
+    if (cause instanceof BerthError) throw cause
+    // grpc-js throws at once where its channel was closed meanwhile.
+    throw new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause })
   })
 }
 

@@ -12,7 +12,7 @@ sweep_test_leftovers() {
   sweep_network
   sweep_mounts
   sweep_cgroups
-  rm -rf --one-file-system /tmp/btest* /var/tmp/btest* /run/btest* /var/lib/btest* 2>/dev/null || true
+  rm -rf --one-file-system /tmp/btest* /dev/shm/btest* /var/tmp/btest* /run/btest* /var/lib/btest* 2>/dev/null || true
 }
 
 # Guests' first processes are children of their monitors. Twice: what a supervisor started again meanwhile.

@@ -60,7 +60,7 @@ describe('addresses of containers over HTTP', () => {
   })
 
   it('assigns IPv6: one, some, or those that are named', async () => {
-    const { id, name } = gateway.fleet.addGuest()
+    const { id, name } = await gateway.fleet.addGuest()
     const assign = (body?: unknown) =>
       gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })
     const none = await assign()

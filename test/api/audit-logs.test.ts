@@ -70,7 +70,7 @@ describe('audit log over HTTP', () => {
   })
 
   it('does not say that a change failed that may be done: one whose answer did not come', async () => {
-    const { name } = gateway.fleet.addGuest()
+    const { name } = await gateway.fleet.addGuest()
     for (const [kind, code] of [
       ['timeout', 'agent_timeout'],
       ['unavailable', 'host_offline'],
@@ -129,8 +129,8 @@ describe('audit log over HTTP', () => {
 
   it('shows a key that is bound to containers only what was about them', async () => {
     const [mine, other] = [
-      gateway.fleet.addGuest({ name: 'mine' }),
-      gateway.fleet.addGuest({ name: 'other' }),
+      await gateway.fleet.addGuest({ name: 'mine' }),
+      await gateway.fleet.addGuest({ name: 'other' }),
     ]
     for (const { name } of [mine, other]) await gateway.request('POST', `/containers/${name}/stop`)
     await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
@@ -155,7 +155,7 @@ describe('audit log over HTTP', () => {
   })
 
   it('refuses to act when it cannot be written, with 503 and Retry-After', async () => {
-    const guest = gateway.fleet.addGuest({ name: 'safe' })
+    const guest = await gateway.fleet.addGuest({ name: 'safe' })
     process.kill(await gateway.redis.pid(), 'SIGSTOP')
     try {
       const begun = performance.now()
@@ -173,7 +173,7 @@ describe('audit log over HTTP', () => {
   })
 
   it('holds how it ended, and of which container, even when the store died in between', async () => {
-    const guest = gateway.fleet.addGuest({ name: 'struck' })
+    const guest = await gateway.fleet.addGuest({ name: 'struck' })
     gateway.fleet.reached = () => killUnder(gateway.store, gateway.redis)
     expect((await gateway.request('POST', `/containers/${guest.name}/stop`)).status).to.equal(202)
     await waitFor(() => gateway.store.ready(), { what: 'the store is back' })

@@ -17,9 +17,9 @@ describe('a key bound to one container, on every route', function () {
 
   before(async () => {
     gateway = await startTestGateway()
-    own = gateway.fleet.addGuest({ name: 'own-guest' })
-    foreign = gateway.fleet.addGuest({ name: 'foreign-guest', ipv4: '10.9.8.7' })
-    gateway.fleet.warn('host-a', 'foreign-guest is not shown')
+    own = await gateway.fleet.addGuest({ name: 'own-guest' })
+    foreign = await gateway.fleet.addGuest({ name: 'foreign-guest', ipv4: '10.9.8.7' })
+    await gateway.fleet.warn('host-a', 'foreign-guest is not shown')
     key = await gateway.makeKey({ scopes: ['*'], container_uuids: [own.uuid] })
     const stop = await gateway.request('POST', `/containers/${foreign.id}/stop`)
     foreignTask = stop.body.data.task_id as string
@@ -82,7 +82,7 @@ describe('a key bound to one container, on every route', function () {
         body: { container_port: 80, ...fields },
         headers: { 'x-request-id': 'the-same-for-all' },
       })
-    const [foreignPort] = gateway.fleet.findGuest(foreign.uuid)!.guest.portMappings
+    const [foreignPort] = gateway.fleet.view.findGuest(foreign.uuid)!.guest.portMappings
     const mapped = await map({ host_port: foreignPort!.hostPort })
     const outside = await map({ host_port: 1024 })
     expect([mapped.status, mapped.body.code]).to.deep.equal([409, 'port_conflict'])

@@ -1,14 +1,18 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
-import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+
+interface Usage {
+  memory_usage_bytes: number
+}
 
 const create = { name: 'web-1', template_id: 'debian-12', vcpu: 0.5, ram_mb: 256, disk_gb: 5 }
 
 describe('containers over HTTP', () => {
   let gateway: TestGateway
   before(async () => {
-    gateway = await startTestGateway()
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
   })
   after(() => gateway.close())
 
@@ -34,7 +38,7 @@ describe('containers over HTTP', () => {
   })
 
   it('finds a container by id, uuid and name, under both prefixes', async () => {
-    const guest = gateway.fleet.addGuest({ name: 'Found.me_1' })
+    const guest = await gateway.fleet.addGuest({ name: 'Found.me_1' })
     for (const ref of [guest.id, guest.uuid, guest.name])
       for (const prefix of ['/api/v1', '/api'])
         expect((await gateway.request('GET', `${prefix}/containers/${ref}`)).body.data.uuid).to.equal(
@@ -53,10 +57,8 @@ describe('containers over HTTP', () => {
   })
 
   it('pages, sorts and filters', async () => {
-    const names = Array.from(
-      { length: 5 },
-      (_, i) => gateway.fleet.addGuest({ name: `page-${i}`, templateId: 'paged' }).name,
-    )
+    const names = Array.from({ length: 5 }, (_, i) => `page-${i}`)
+    for (const name of names) await gateway.fleet.addGuest({ name, templateId: 'paged' })
     const { body, headers } = await gateway.request(
       'GET',
       '/containers?template=paged&sort=-name&page=2&page_size=2',
@@ -78,13 +80,13 @@ describe('containers over HTTP', () => {
       expect((await gateway.request('GET', path, again)).status, path).to.equal(304)
     }
     const { headers } = await gateway.request('GET', '/containers')
-    gateway.fleet.addGuest()
+    await gateway.fleet.addGuest()
     const later = { headers: { 'if-none-match': headers['etag'] ?? '' } }
     expect((await gateway.request('GET', '/containers', later)).status).to.equal(200)
   })
 
   it('queues power actions and deletion', async () => {
-    const guest = gateway.fleet.addGuest({ name: 'act.on-me' })
+    const guest = await gateway.fleet.addGuest({ name: 'act.on-me' })
     for (const action of ['start', 'stop', 'restart']) {
       const { status, body } = await gateway.request('POST', `/containers/${guest.name}/${action}`, {
         body: [],
@@ -102,20 +104,22 @@ describe('containers over HTTP', () => {
   })
 
   it('reads usage', async () => {
-    const { body } = await gateway.request('GET', '/containers/web-1/usage')
-    expect(body.data).to.include({ cpu_usage_pct: 12.5, memory_usage_bytes: 1048576, load15: 0 })
+    const { id } = await gateway.fleet.addGuest()
+    const read = async () => (await gateway.request('GET', `/containers/${id}/usage`)).body.data as Usage
+    await waitFor(async () => (await read()).memory_usage_bytes > 0, { what: 'a sample' })
+    expect(await read()).to.include({ cpu_usage_pct: 0, memory_usage_bytes: 1048576, load15: 0 })
   })
 
   it('shows the guests of a host that is away as unknown, and refuses to act on them', async () => {
-    const guest = gateway.fleet.addGuest({ status: GuestStatus.GUEST_STATUS_RUNNING }, 'host-b')
-    gateway.fleet.setHostState('host-b', 'offline')
+    const guest = await gateway.fleet.addGuest({ status: 'running' }, 'host-b')
+    await gateway.fleet.setHostState('host-b', 'offline')
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('unknown')
     const listed = (await gateway.request('GET', '/containers')).body.data as { id: number; status: string }[]
     expect(listed.find((row) => row.id === guest.id)?.status).to.equal('unknown')
     const refused = await gateway.request('POST', `/containers/${guest.id}/stop`)
     expect([refused.status, refused.body.code]).to.deep.equal([503, 'host_offline'])
     expect(refused.headers['retry-after']).to.match(/^\d+$/)
-    gateway.fleet.setHostState('host-b', 'online')
+    await gateway.fleet.setHostState('host-b', 'online')
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
@@ -144,11 +148,11 @@ describe('containers over HTTP', () => {
       ['POST', '/restart'],
       ['DELETE', '/delete'],
     ] as const) {
-      const guest = gateway.fleet.addGuest()
+      const guest = await gateway.fleet.addGuest()
       const act = (etag: string, more: object = {}) =>
         gateway.request(method, `/containers/${guest.id}${path}`, { headers: { 'if-match': etag, ...more } })
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '' } })
+      await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       for (const stale of [seen, `W/${now}`, '"x"', '"999999999.x"', `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)
@@ -163,14 +167,16 @@ describe('containers over HTTP', () => {
 
   it('shows a time that no calendar has as the last one, and the others beside it', async () => {
     const far = Number.MAX_SAFE_INTEGER
-    const { id } = gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
+    const { id } = await gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
     const { status, body } = await gateway.request('GET', '/containers')
     expect(status).to.equal(200)
     const rows = body.data as { id: number; expires_at: string; created_at: string }[]
     expect(rows.find((row) => row.id === id)).to.include({
       ...{ expires_at: '9999-12-31 23:59:59', created_at: '' },
     })
-    gateway.fleet.settingsOf('host-a').period.resetsAtMs = far
+    const { policy } = gateway.fleet.agentOf('host-a').domain
+    const use = policy.readUse.bind(policy)
+    policy.readUse = (record) => ({ ...use(record), resetsAtMs: far })
     const traffic = await gateway.request('GET', `/containers/${id}/traffic`)
     expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
   })
@@ -190,8 +196,8 @@ describe('containers over HTTP', () => {
 
   describe('for a key bound to a container', () => {
     it('shows that container alone; others do not exist, byte for byte', async () => {
-      const mine = gateway.fleet.addGuest({ name: 'mine' })
-      const theirs = gateway.fleet.addGuest({ name: 'theirs' })
+      const mine = await gateway.fleet.addGuest({ name: 'mine' })
+      const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
       const list = (await gateway.request('GET', '/containers', { key })).body.data as { name: string }[]
       expect(list.map((row) => row.name)).to.deep.equal(['mine'])
@@ -214,8 +220,8 @@ describe('containers over HTTP', () => {
     })
 
     it('shows its own tasks only, and lets it create nothing', async () => {
-      const mine = gateway.fleet.addGuest()
-      const theirs = gateway.fleet.addGuest()
+      const mine = await gateway.fleet.addGuest()
+      const theirs = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
       const own = (await gateway.request('POST', `/containers/${mine.id}/stop`, { key })).body.data
         .task_id as string

@@ -152,7 +152,7 @@ describe('shutdown', () => {
     let release = (): void => undefined
     const held = new Promise<void>((resolve) => (release = resolve))
     gateway.fleet.reached = () => held
-    gateway.fleet.addGuest({ name: 'in-flight' })
+    await gateway.fleet.addGuest({ name: 'in-flight' })
     const answer = gateway.request('POST', '/containers/in-flight/start')
     await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request is at work' })
     const closed = gateway.closeServer(10_000)
@@ -167,7 +167,7 @@ describe('shutdown', () => {
   it('cuts off what does not end in time', async () => {
     const gateway = await startTestGateway()
     gateway.fleet.reached = () => new Promise(() => undefined)
-    gateway.fleet.addGuest({ name: 'for-ever' })
+    await gateway.fleet.addGuest({ name: 'for-ever' })
     const answer = gateway.request('POST', '/containers/for-ever/start').catch(() => 'cut off')
     await waitFor(() => gateway.fleet.operations().length > 0, { what: 'the request is at work' })
     const started = performance.now()

@@ -15,8 +15,8 @@ describe('the firewall of a container over HTTP', () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
-  beforeEach(() => {
-    guest = gateway.fleet.addGuest()
+  beforeEach(async () => {
+    guest = await gateway.fleet.addGuest()
   })
 
   const path = () => `/containers/${guest.id}/firewall`

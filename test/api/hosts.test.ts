@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { request } from 'undici'
 import { GatewayConfigSchema } from '../../gateway/config.js'
@@ -13,8 +13,7 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import type { Body } from '../support/body.js'
 import { silentLog } from '../support/redis.js'
 import { shell } from '../support/setup-shell.js'
-import { SimulatedAgent } from '../support/simulated-agent.js'
-import { SimulatedHost } from '../support/simulated-host.js'
+import { LabAgent } from '../support/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
 /* The whole gateway, as berth-gateway starts it, and an agent that joins it over the API alone. */
@@ -26,7 +25,7 @@ describe('/hosts', function () {
   let key: string
   let base: string
   let identityDir: string
-  let agent: SimulatedAgent | undefined
+  let agent: LabAgent | undefined
 
   before(async () => {
     directory = await mkdtemp(join(tmpdir(), 'btest-hosts-'))
@@ -48,7 +47,7 @@ describe('/hosts', function () {
     await waitFor(async () => (await call('GET', '/hosts')).status === 200)
   })
   after(async () => {
-    agent?.stop()
+    await agent?.destroy()
     await close()
     await rm(directory, { recursive: true, force: true })
   })
@@ -83,13 +82,12 @@ describe('/hosts', function () {
     expect(parseJoinToken(token).hostId).to.equal(host.id)
     hostId = host.id
     await joinGateway(token, identityDir)
-    const state = new SimulatedHost(hostId)
-    state.seed(2)
-    agent = await SimulatedAgent.start({ identityDir, host: state, listen: address })
+    agent = await LabAgent.start({ identityDir, listen: address })
+    agent.seed(2)
     await waitFor(async () => (await call('GET', `/hosts/${hostId}`)).body.data.status === 'online')
     const { body } = await call('GET', '/hosts')
     expect(body.data).to.have.length(1)
-    expect(body.data[0]).to.include({ id: hostId, containers: 2, lxc: true, hostname: `sim-${hostId}` })
+    expect(body.data[0]).to.include({ id: hostId, containers: 2, lxc: true, hostname: hostname() })
     expect(body.data[0].certificate_expires_at).not.to.equal('')
   })
 
@@ -160,14 +158,14 @@ describe('/hosts', function () {
       const answer = await call(method, path, { name: 'x', address: 'a:1' }, reader)
       expect(answer.body.code, `${method} ${path}`).to.equal('insufficient_scope')
     }
-    const uuid = [...agent!.host.guests.keys()][0]
+    const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', { name: 'bound', scopes: ['*'], container_uuids: [uuid] })
     const answer = await call('DELETE', `/hosts/${hostId}?force=true`, undefined, bound.body.data.key)
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
   it('a key bound to containers sees how many of its own are on a host', async () => {
-    const [uuid] = [...agent!.host.guests.keys()]
+    const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',
       scopes: ['host:read'],

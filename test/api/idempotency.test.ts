@@ -53,7 +53,7 @@ describe('Idempotency-Key over HTTP', () => {
   })
 
   it('runs one of fifty at once', async () => {
-    const guest = gateway.fleet.addGuest({ name: 'fifty' })
+    const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
         gateway.request('POST', `/containers/${guest.name}/stop`, { headers: { 'idempotency-key': 'a-3' } }),
@@ -73,9 +73,10 @@ describe('Idempotency-Key over HTTP', () => {
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
     expect(first.status).to.equal(404)
-    gateway.fleet.addGuest({ name: 'none-such' })
+    await gateway.fleet.addGuest({ name: 'none-such' })
     expect((await missing()).status).to.equal(202)
-    const [one, other] = ['one', 'other'].map((name) => gateway.fleet.addGuest({ name, portMappings: [] }))
+    const one = await gateway.fleet.addGuest({ name: 'one', portMappings: [] })
+    const other = await gateway.fleet.addGuest({ name: 'other', portMappings: [] })
     const map = (id = 0, headers = {}) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
         ...{ headers, body: { container_port: 80, host_port: 26_500 } },
@@ -88,7 +89,7 @@ describe('Idempotency-Key over HTTP', () => {
   })
 
   it('keeps no 412: the same key with a newer If-Match runs', async () => {
-    const { id, revision } = gateway.fleet.addGuest()
+    const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
       return gateway.request('POST', `/containers/${id}/traffic-reset`, { headers })
@@ -150,7 +151,7 @@ describe('Idempotency-Key over HTTP', () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     const first = await ask({})
-    gateway.fleet.addGuest({ name: 'after-the-list' })
+    await gateway.fleet.addGuest({ name: 'after-the-list' })
     const again = await ask({})
     expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
     expect((await ask({ other: 1 })).status).to.equal(422)
@@ -253,7 +254,7 @@ describe('idempotency store', () => {
          const instance = new GatewayInstance(store)
          instance.start()
          const idempotency = new IdempotencyStore(store, instance, Buffer.alloc(32, 7))
-         const begun = await idempotency.begin({ caller: { keyId: 1 } as never, key: 'k', fingerprint: 'f' })
+         const begun = await idempotency.begin({ caller: { ref: 'key:1' } as never, key: 'k', fingerprint: 'f' })
          process.stdout.write('claim' in begun ? begun.claim.operationId : 'replay')
        }`,
     )

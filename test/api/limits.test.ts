@@ -11,8 +11,8 @@ describe('limits, expiry and traffic over HTTP', () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
-  beforeEach(() => {
-    guest = gateway.fleet.addGuest()
+  beforeEach(async () => {
+    guest = await gateway.fleet.addGuest()
   })
 
   const put = (what: string, body: unknown) =>
@@ -135,11 +135,11 @@ describe('limits, expiry and traffic over HTTP', () => {
     const read = async (): Promise<Row> =>
       (await gateway.request('GET', `/containers/${guest.id}/traffic`)).body.data as Row
     const use = (rxBytes: number, txBytes: number) =>
-      gateway.fleet.settingsOf('host-a').addTraffic(guest.uuid, { rxBytes, txBytes })
+      gateway.fleet.addTraffic(guest.uuid, { rxBytes, txBytes })
 
     it('is shown field by field', async () => {
       await put('traffic-limit', { traffic_mode: 'total', monthly_traffic_gb: 10 })
-      use(2 * gb, 0.5 * gb)
+      await use(2 * gb, 0.5 * gb)
       expect(await read()).to.deep.equal({
         ...{ mode: 'total', limit_gb: 10, in_limit_gb: 0, out_limit_gb: 0 },
         ...{ total_used_bytes: 2.5 * gb, rx_used_bytes: 2 * gb, tx_used_bytes: 0.5 * gb, used_pct: 25 },
@@ -155,14 +155,15 @@ describe('limits, expiry and traffic over HTTP', () => {
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
       it(`turns at midnight where its host is, ${offset} of UTC, wherever the gateway is`, async () => {
-        const settings = gateway.fleet.settingsOf('host-a')
-        const before = settings.period
+        const { policy } = gateway.fleet.agentOf('host-a').domain
+        const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
-        settings.period = { periodStart: '2026-11-01', resetsAtMs, utcOffsetMinutes: minutes }
+        const period = { periodStart: '2026-11-01', resetsAtMs, utcOffsetMinutes: minutes }
+        policy.readUse = (record) => ({ ...readUse(record), ...period })
         expect(await read()).to.include({
           ...{ period_start: '2026-11-01', resets_at: end, utc_offset: offset },
         })
-        settings.period = before
+        policy.readUse = readUse
       })
 
     it('is unlimited by default', async () =>
@@ -173,7 +174,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
       }
-      use(3 * gb, 1 * gb)
+      await use(3 * gb, 1 * gb)
       expect((await read()).used_pct).to.equal(50)
       expect(await detail()).to.include({ traffic_mode: 'split', traffic_in_gb: 10, traffic_out_gb: 2 })
     })
@@ -202,7 +203,7 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('blocks starts when a quota is used up, until it is raised or reset', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1 })
-      use(1 * gb, 0)
+      await use(1 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })
       const refused = await start()
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
@@ -219,7 +220,7 @@ describe('limits, expiry and traffic over HTTP', () => {
 
     it('throttles, or does nothing, where that is set', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
-      use(2 * gb, 0)
+      await use(2 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: false, throttled: true })
       expect((await read()).used_pct).to.equal(200)
       await put('traffic-limit', { traffic_action: 'none' })

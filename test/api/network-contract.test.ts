@@ -137,7 +137,7 @@ describe('the network’s endpoints, as clients know them', () => {
   let guest: Guest
   before(async () => {
     gateway = await startTestGateway()
-    guest = gateway.fleet.addGuest()
+    guest = await gateway.fleet.addGuest()
     await gateway.request('PUT', '/routing', { body: { items: [{ address: '203.0.113.10' }] } })
     const body = { name: 'public', template_id: 'debian-12', assign_ipv4: true }
     expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
@@ -146,8 +146,8 @@ describe('the network’s endpoints, as clients know them', () => {
 
   for (const prefix of ['/api/v1', '/api'])
     describe(prefix, () => {
-      before(() => {
-        guest = gateway.fleet.addGuest({ name: `shop.${prefix.length}_A-1` })
+      before(async () => {
+        guest = await gateway.fleet.addGuest({ name: `shop.${prefix.length}_A-1` })
       })
 
       for (const { method, path, body = method === 'GET' ? undefined : [], data } of endpoints)

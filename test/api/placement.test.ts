@@ -1,20 +1,24 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec, SshAuthMode, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { PoolAddress, SetRoutingRequest } from '../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../shared/errors.js'
-import type { SimulatedAgent } from '../support/simulated-agent.js'
+import type { LabAgent } from '../support/lab-agent.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
 
 const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
-const base = { virtualization: Virtualization.VIRTUALIZATION_LXC, templateId: 'debian-12', limits }
+const base = {
+  ...{ virtualization: Virtualization.VIRTUALIZATION_LXC, templateId: 'debian-12', limits },
+  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
+}
+const unbounded = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
 const ipv4 = '203.0.113.9'
 
 describe('addresses of the hosts’ own pools', function () {
   this.timeout(30_000)
   let test: TestFleet
   let asked: string[]
-  let hosts: { hostId: string; agent: SimulatedAgent }[]
+  let hosts: { hostId: string; agent: LabAgent }[]
   beforeEach(async () => {
     test = await startTestFleet()
     asked = []
@@ -24,16 +28,17 @@ describe('addresses of the hosts’ own pools', function () {
       hosts.push(
         await test.addHost(name, {
           ...{ guests: index * 5, firstId: index * 100 + 1 },
-          prepare: (host) => host.guests.forEach(({ uuid }) => host.setGuest({ uuid, limits })),
-          onCreate: () => void asked.push(name),
+          prepare: (agent) => {
+            for (const { uuid } of agent.guests()) agent.update(uuid, { limits: { ...limits, ...unbounded } })
+            agent.host.wire.onChoose = () => void asked.push(name)
+          },
         }),
       )
   })
   afterEach(() => test.close())
 
-  const routingOf = (index: number) => hosts[index]!.agent.host.settings.routing
   const setPools = (index: number, { ipv4: address, prefix }: { ipv4?: string; prefix?: string }) =>
-    routingOf(index).calls.setRouting(
+    test.fleet.agent(hosts[index]!.hostId).routing.setRouting(
       SetRoutingRequest.fromPartial({
         ...(address && { ipv4Pool: { items: [{ address }] } }),
         ...(prefix && { ipv6Prefixes: { items: [{ prefix, prefixLen: 64 }] } }),
@@ -101,18 +106,20 @@ describe('addresses of the hosts’ own pools', function () {
   it('are answered in 16 MiB at most, what concerns guests in 1', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
+    const honest = agent.domain.routing.getRouting()
     const large = (megabytes: number) => 'x'.repeat(megabytes * 1024 * 1024)
     const answerOf = async (megabytes: number) => {
       const ipv4Pool = [PoolAddress.create({ address: ipv4, interface: large(megabytes) })]
-      routingOf(1).twist = (answer) => ({ ...answer, ipv4Pool })
+      agent.domain.routing.getRouting = () => ({ ...honest, ipv4Pool })
       return (await routing.getRouting({})).ipv4Pool[0]?.interface.length
     }
     for (const megabytes of [2, 15]) expect(await answerOf(megabytes)).to.equal(large(megabytes).length)
     expect(await refusalOf(answerOf(17))).to.deep.equal(['agent_error', undefined])
     expect(await answerOf(1)).to.equal(large(1).length)
-    const [uuid = ''] = agent.host.guests.keys()
-    expect((await settings.getTraffic({ uuid })).periodStart).to.equal('2026-11-01')
-    agent.host.settings.period.periodStart = large(2)
+    const [{ uuid } = { uuid: '' }] = agent.guests()
+    expect((await settings.getTraffic({ uuid })).periodStart).to.match(/^\d{4}-\d\d-01$/)
+    const use = agent.domain.policy.readUse(agent.guests()[0]!)
+    agent.domain.policy.readUse = () => ({ ...use, periodStart: large(2) })
     expect(await refusalOf(settings.getTraffic({ uuid }))).to.deep.equal(['agent_error', undefined])
   })
 })

@@ -7,8 +7,8 @@ describe('port mappings over HTTP', () => {
   let guest: Guest
   // Each with its own: what is picked in one is nobody's in the next.
   beforeEach(async () => {
-    gateway = await startTestGateway()
-    guest = gateway.fleet.addGuest()
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
+    guest = await gateway.fleet.addGuest()
   })
   afterEach(() => gateway.close())
 
@@ -45,7 +45,7 @@ describe('port mappings over HTTP', () => {
   })
 
   it('answers 409 to what is taken, alone or in a range, and to what is outside the host’s range', async () => {
-    const other = gateway.fleet.addGuest()
+    const other = await gateway.fleet.addGuest()
     for (const body of [
       { container_port: 22, host_port: other.sshPort },
       { container_port: 22, host_port: other.sshPort - 5, host_port_end: other.sshPort + 5 },
@@ -130,7 +130,10 @@ describe('port mappings over HTTP', () => {
   })
 
   it('finds free ports of an address however it is spelled; 409 where there are none', async () => {
-    const there = gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
+    const there = await gateway.fleet.addGuest(
+      { portMappings: [], ipv6Addresses: ['2001:db8:1::7'] },
+      'host-b',
+    )
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
       gateway.request('PUT', '/routing?host_id=host-b', { body: { nat4_port_range: { start, end } } })

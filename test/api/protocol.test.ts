@@ -85,7 +85,7 @@ describe('the HTTP protocol', () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)
-    for (const path of optionalBodies('absent'))
+    for (const path of await optionalBodies('absent'))
       for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded'])
         for (const body of ['[]', '', '{}']) {
           const reply = await gateway.request('POST', path, { body, headers: { 'content-type': type } })
@@ -94,7 +94,7 @@ describe('the HTTP protocol', () => {
   })
 
   it('takes what is no object for no body where one may be absent', async () => {
-    for (const path of optionalBodies('bodies'))
+    for (const path of await optionalBodies('bodies'))
       for (const body of [
         'null',
         '[1]',
@@ -118,8 +118,8 @@ describe('the HTTP protocol', () => {
   })
 
   /** Of a container of their own. */
-  function optionalBodies(name: string): string[] {
-    gateway.fleet.addGuest({ name })
+  async function optionalBodies(name: string): Promise<string[]> {
+    await gateway.fleet.addGuest({ name })
     return ['stop', 'restart', 'ipv6'].map((action) => `/containers/${name}/${action}`)
   }
 
@@ -318,7 +318,7 @@ describe('the HTTP protocol', () => {
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
     expect((await ask(await gateway.makeKey({ scopes: ['host:*'] }))).status).to.equal(403)
-    const bound = { scopes: ['*'], container_uuids: [gateway.fleet.addGuest().uuid] }
+    const bound = { scopes: ['*'], container_uuids: [(await gateway.fleet.addGuest()).uuid] }
     expect((await ask(await gateway.makeKey(bound))).status).to.equal(403)
     expect((await ask(await gateway.makeKey({ scopes: ['metrics:read'] }))).status).to.equal(200)
     expect((await ask(gateway.adminKey)).status).to.equal(200)

@@ -6,7 +6,7 @@ describe('routing over HTTP', () => {
   let gateway: TestGateway
   let routing: RoutingCalls
   beforeEach(async () => {
-    gateway = await startTestGateway()
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
     routing = new RoutingCalls(gateway)
   })
   afterEach(() => gateway.close())
@@ -105,7 +105,7 @@ describe('routing over HTTP', () => {
   })
 
   it('answers 409 to a range of ports that leaves out what is mapped, and keeps the old one', async () => {
-    const { id } = gateway.fleet.addGuest({ portMappings: [] })
+    const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
         body: { container_port: 80, host_port, protocol },
@@ -140,7 +140,7 @@ describe('routing over HTTP', () => {
   })
 
   it('has an address of the host either for mappings or for a container of its own', async () => {
-    const { id } = gateway.fleet.addGuest()
+    const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
     const second = '192.0.2.11'
@@ -252,11 +252,11 @@ describe('routing over HTTP', () => {
       const body = method === 'PUT' ? { body: {} } : {}
       const unknown = await gateway.request(method, `${path}?host_id=nowhere`, body)
       expect([unknown.status, unknown.body.details?.field]).to.deep.equal([400, 'host_id'])
-      gateway.fleet.setHostState('host-b', 'offline')
+      await gateway.fleet.setHostState('host-b', 'offline')
       expect((await gateway.request(method, `${path}?host_id=host-b`, body)).body.code).to.equal(
         'host_offline',
       )
-      gateway.fleet.setHostState('host-b', 'online')
+      await gateway.fleet.setHostState('host-b', 'online')
     }
   })
 

@@ -1,4 +1,6 @@
 import { expect } from 'chai'
+import { unlimitedTraffic } from '../../agent/guests/record.js'
+import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
 import fc from 'fast-check'
 import type { Dispatcher } from 'undici'
@@ -57,7 +59,7 @@ describe('settings of a container', function () {
   this.timeout(60_000)
   let gateway: TestGateway
   before(async () => {
-    gateway = await startTestGateway()
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
     const prefix = { prefix: '2001:db8::', prefix_len: 64 }
     expect((await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })).status).to.equal(
       200,
@@ -95,7 +97,7 @@ describe('settings of a container', function () {
   it('take the id, the uuid and the name, under both prefixes', async () => {
     for (const setting of settings)
       for (const prefix of ['/api/v1', '/api']) {
-        const guest = gateway.fleet.addGuest()
+        const guest = await gateway.fleet.addGuest()
         for (const ref of [guest.id, guest.uuid, guest.name].slice(0, setting.method === 'DELETE' ? 1 : 3)) {
           const { status, text } = await send(setting, ref, { prefix })
           expect(status, `${setting.method} ${setting.path} ${text}`).to.equal(200)
@@ -105,7 +107,7 @@ describe('settings of a container', function () {
 
   it('need their scope, and no other will do', async () => {
     for (const setting of settings) {
-      const guest = gateway.fleet.addGuest()
+      const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)
       const without = await send(setting, guest.id, { key: await gateway.makeKey({ scopes: others }) })
       expect([without.status, without.body.code], setting.path).to.deep.equal([403, 'insufficient_scope'])
@@ -115,7 +117,7 @@ describe('settings of a container', function () {
   })
 
   it('do not exist for a container the key may not see, byte for byte', async () => {
-    const [mine, theirs] = [gateway.fleet.addGuest(), gateway.fleet.addGuest()]
+    const [mine, theirs] = [await gateway.fleet.addGuest(), await gateway.fleet.addGuest()]
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
     const before = (await gateway.request('GET', `/containers/${theirs.id}`)).text
     for (const setting of settings) {
@@ -144,7 +146,7 @@ describe('settings of a container', function () {
 
   it('leave an audit entry each, with the container’s name, also where they are refused', async () => {
     for (const setting of writes) {
-      const guest = gateway.fleet.addGuest()
+      const guest = await gateway.fleet.addGuest()
       await send(setting, guest.id)
       await send(setting, guest.id, { headers: { 'if-match': '"1.x"' } })
       const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)
@@ -161,7 +163,7 @@ describe('settings of a container', function () {
 
   it('are changed only in the state that If-Match names', async () => {
     for (const setting of writes) {
-      const guest = gateway.fleet.addGuest()
+      const guest = await (setting.path === '/traffic-reset' ? addThrottled() : gateway.fleet.addGuest())
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       const seen = await read()
       const ifMatch = (value: string) => send(setting, guest.id, { headers: { 'if-match': value } })
@@ -174,12 +176,20 @@ describe('settings of a container', function () {
       expect((await ifMatch(seen)).status, `${setting.path} again`).to.equal(412)
       expect(await read(), setting.path).not.to.equal(seen)
     }
-    const guest = gateway.fleet.addGuest()
+    const guest = await gateway.fleet.addGuest()
     expect((await send(writes[0]!, guest.id, { headers: { 'if-match': '*' } })).status).to.equal(200)
   })
 
+  /** What its reset changes is seen. */
+  async function addThrottled(): Promise<{ id: number; uuid: string }> {
+    const traffic = { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' as const }
+    const guest = await gateway.fleet.addGuest({ traffic })
+    await gateway.fleet.addTraffic(guest.uuid, { rxBytes: 2e9, txBytes: 0 })
+    return guest
+  }
+
   it('lose no edit of many at once: one of each round with the same If-Match wins', async () => {
-    const guest = gateway.fleet.addGuest()
+    const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
       const replies = await Promise.all(
@@ -194,17 +204,17 @@ describe('settings of a container', function () {
   })
 
   it('answer host_offline while the host is away, and change nothing', async () => {
-    const guest = gateway.fleet.addGuest({}, 'host-b')
-    gateway.fleet.setHostState('host-b', 'offline')
+    const guest = await gateway.fleet.addGuest({}, 'host-b')
+    await gateway.fleet.setHostState('host-b', 'offline')
     for (const setting of settings) {
       const { status, body } = await send(setting, guest.id)
       expect([status, body.code], setting.path).to.deep.equal([503, 'host_offline'])
     }
-    gateway.fleet.setHostState('host-b', 'online')
+    await gateway.fleet.setHostState('host-b', 'online')
   })
 
   it('replay a POST with the same Idempotency-Key', async () => {
-    const guest = gateway.fleet.addGuest()
+    const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'one-mapping' }
     const [first, again] = [
       await send(writes[0]!, guest.id, { headers }),
@@ -216,13 +226,12 @@ describe('settings of a container', function () {
   })
 
   it('are not carried out twice where the answer was lost', async () => {
-    const guest = gateway.fleet.addGuest()
+    const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'lost-mapping' }
-    gateway.fleet.settingsOf('host-a').lostAnswer = new BerthError('timeout', 'agent_timeout', 'no answer')
-    gateway.fleet.settingsOf('host-b').lostAnswer = new BerthError('timeout', 'agent_timeout', 'no answer')
+    gateway.fleet.twist = losingAnswers
     expect((await send(writes[0]!, guest.id, { headers })).status).to.equal(504)
+    gateway.fleet.twist = (client) => client
     const again = await send(writes[0]!, guest.id, { headers })
-    for (const host of ['host-a', 'host-b']) gateway.fleet.settingsOf(host).lostAnswer = undefined
     expect(again.status).to.equal(200)
     const { body } = await gateway.request('GET', `/containers/${guest.id}`)
     expect(body.data.port_mappings).to.have.length(2)
@@ -232,7 +241,7 @@ describe('settings of a container', function () {
     for (const setting of writes.filter(({ method }) => method !== 'DELETE'))
       for (const field of [...Object.getOwnPropertyNames(Object.prototype), '__proto__'])
         for (const value of ['x', { [field]: 1 }]) {
-          const { name } = gateway.fleet.addGuest()
+          const { name } = await gateway.fleet.addGuest()
           const body = { ...setting.body, [field]: value }
           const { status, text } = await send({ ...setting, body }, name)
           expect(status, `${setting.path} ${JSON.stringify(body)} ${text}`).to.equal(200)
@@ -242,7 +251,7 @@ describe('settings of a container', function () {
   })
 
   it('refuse hostile values in any field, or take them and do no harm', async () => {
-    const guest = gateway.fleet.addGuest()
+    const guest = await gateway.fleet.addGuest()
     const nasty = fc.oneof(
       fc.constantFrom(
         '',
@@ -325,3 +334,12 @@ describe('settings of a container', function () {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).status).to.equal(200)
   })
 })
+
+/** What is asked is done, and nobody hears of it. */
+function losingAnswers(client: AgentClient): AgentClient {
+  const addPortMapping: AgentClient['settings']['addPortMapping'] = async (request) => {
+    await client.settings.addPortMapping(request)
+    throw new BerthError('timeout', 'agent_timeout', 'no answer')
+  }
+  return { ...client, settings: { ...client.settings, addPortMapping } }
+}

@@ -14,7 +14,7 @@ const seconds = 5
 const rounds = 3
 
 /**
- * A gateway with its own Redis before a simulated agent of 1,000 guests, and bare Koa that sends the same
+ * A gateway with its own Redis before an agent of 1,000 guests on a host in memory, and bare Koa that sends the same
  * bytes: in turns, one server process each, 32 connections.
  */
 export async function benchHttp(): Promise<Figure[]> {
@@ -23,7 +23,7 @@ export async function benchHttp(): Promise<Figure[]> {
   const children: ChildProcess[] = []
   try {
     const gateway = await startGateway(directory, children)
-    await startSimulatedAgent(directory, gateway, children)
+    await startLabAgent(directory, gateway, children)
     const koa = await startBareKoa(directory, gateway, children)
     const own = { list: [] as number[], detail: [] as number[] }
     const bare = { list: [] as number[], detail: [] as number[] }
@@ -49,7 +49,7 @@ export async function benchHttp(): Promise<Figure[]> {
 interface Gateway {
   url: string
   key: string
-  /** Of one simulated guest. */
+  /** Of one guest. */
   name: string
 }
 
@@ -85,7 +85,7 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
   return { url, key: readFileSync(keyFile, 'utf8').trim(), name: '' }
 }
 
-async function startSimulatedAgent(
+async function startLabAgent(
   directory: string,
   gateway: Gateway,
   children: ChildProcess[],
@@ -94,10 +94,10 @@ async function startSimulatedAgent(
   const answer = await request(`${gateway.url}/api/v1/hosts`, {
     method: 'POST',
     headers: { 'x-api-key': gateway.key, 'content-type': 'application/json' },
-    body: JSON.stringify({ name: 'simulated', address: `127.0.0.1:${port}` }),
+    body: JSON.stringify({ name: 'lab', address: `127.0.0.1:${port}` }),
   })
   const { data } = (await answer.body.json()) as { data: { join_token: string } }
-  const program = ['--import', 'tsx', 'test/support/simulated-agent-main.ts']
+  const program = ['--import', 'tsx', 'test/support/lab-agent-main.ts']
   const options = [
     '--identity',
     join(directory, 'identity'),

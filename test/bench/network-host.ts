@@ -10,6 +10,7 @@ import { PortHolds } from '../../agent/guests/port-holds.js'
 import { Turns } from '../../agent/guests/turns.js'
 import { deviceName } from '../../agent/network/allocation.js'
 import { HostAddressBook } from '../../agent/network/addresses/address-book.js'
+import { kernelFacts } from '../../agent/network/addresses/host-facts.js'
 import type { Network, WantedNetwork } from '../../agent/network/contract.js'
 import type { Firewall } from '../../agent/network/firewall/types.js'
 import { NetlinkWatch } from '../../agent/host/netlink-watch.js'
@@ -57,6 +58,7 @@ export class SimulatedHost {
       config: { network: config } as AgentConfig,
       store: new GuestStore(changes),
       network: this.network,
+      facts: kernelFacts,
       turns: new Turns(),
       portHolds: new PortHolds(),
       log,

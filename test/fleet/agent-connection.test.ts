@@ -6,8 +6,7 @@ import { WatchSession } from '../../gateway/fleet/watch-session.js'
 import { createTestPki, type TestPki } from '../support/pki.js'
 import { freePort } from '../support/ports.js'
 import { createOrder, createRequest } from '../support/agent-calls.js'
-import { SimulatedAgent } from '../support/simulated-agent.js'
-import { SimulatedHost } from '../support/simulated-host.js'
+import { RogueAgent } from '../support/rogue-agent.js'
 import { codeOf } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
@@ -15,7 +14,7 @@ const hostId = 'h-1'
 
 describe('connections to agents', () => {
   let pki: TestPki
-  let agent: SimulatedAgent
+  let agent: RogueAgent
   let proxy: Server
   const dialled: Socket[] = []
   /** Between the proxy and the agent: paused, nothing passes. */
@@ -25,7 +24,7 @@ describe('connections to agents', () => {
   before(async () => {
     pki = await createTestPki()
     const { identityDir } = await pki.enrol(hostId)
-    agent = await SimulatedAgent.start({ identityDir, host: new SimulatedHost(hostId), onCreate })
+    agent = await RogueAgent.start(identityDir, { onGuestCall: onCreate })
     const [host = '', port] = agent.address.split(':')
     proxy = createServer((socket) => {
       dialled.push(socket)

@@ -1,9 +1,24 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
+import type { GuestCreation } from '../../gateway/fleet/contract.js'
 import { GuestRegistry } from '../../gateway/fleet/guest-registry.js'
-import { conflict } from '../../shared/errors.js'
-import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
+import { wireMapping } from '../support/agent-calls.js'
+import { uuidOf } from '../support/lab-agent.js'
+import {
+  codeOf,
+  creationRequest,
+  guestSpec as spec,
+  impatient,
+  startTestFleet,
+  type TestFleet,
+} from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
+
+/** What of it does not go on. */
+function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
+  const { uuid, id, portMappings } = guest!
+  return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }
+}
 
 describe('names and ids across the fleet', function () {
   this.timeout(30_000)
@@ -17,7 +32,7 @@ describe('names and ids across the fleet', function () {
     const shown = test.store.key('shown-guests', hostId)
     await waitFor(async () => (await test.store.client.hLen(shown)) === 4, { what: 'last states kept' })
     await test.fleet.close()
-    agent.host.deleteGuest(response.guest!.uuid)
+    agent.removeGuest(response.guest!.uuid)
     const next = await test.startGateway()
     await waitFor(() => next.view.findHost(hostId)?.state === 'online')
     expect(next.view.findGuest('web')).to.equal(undefined)
@@ -34,25 +49,27 @@ describe('names and ids across the fleet', function () {
     const next = await test.startGateway()
     await waitFor(() => next.view.findHost(hostId)?.state === 'online')
     expect(await codeOf(next.createGuest(creationRequest('coming')))).to.equal('name_conflict')
-    expect(agent.host.guests.size).to.equal(0)
+    expect(agent.guests().length).to.equal(0)
   })
 
   it('the same operation again gives the same guest; a refused creation frees its name', async () => {
-    let refuse = true
-    let seen = 0
-    const { agent } = await test.addHost('one', {
-      onCreate: ({ name }) => {
-        seen++
-        if (name === 'bad' && refuse) throw conflict('port_conflict', 'port 80 is taken')
-      },
-    })
-    const same = creationRequest('web')
+    const { agent } = await test.addHost('one')
+    let asked = 0
+    const { engine } = agent.domain
+    const submit = engine.submit.bind(engine)
+    engine.submit = (order) => {
+      asked++
+      return submit(order)
+    }
+    const ssh = { spec: { ...spec, portMappings: [wireMapping({ containerPort: 22 })] } }
+    const same = creationRequest('web', ssh)
     const [first, second] = [await test.fleet.createGuest(same), await test.fleet.createGuest(same)]
-    expect(second).to.deep.equal(first)
-    expect(agent.host.guests.size).to.equal(1)
-    expect(seen).to.equal(2)
-    expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('port_conflict')
-    refuse = false
+    expect(answerOf(second)).to.deep.equal(answerOf(first))
+    expect(agent.guests().length).to.equal(1)
+    expect(asked, 'asked of the agent').to.equal(2)
+    const taken = first.response.guest!.portMappings[0]!.hostPort
+    const clash = { spec: { ...spec, portMappings: [wireMapping({ containerPort: 22, hostPort: taken })] } }
+    expect(await codeOf(test.fleet.createGuest(creationRequest('bad', clash)))).to.equal('port_conflict')
     expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('ok')
   })
 
@@ -108,14 +125,14 @@ describe('names and ids across the fleet', function () {
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
     // A gateway that meets them in the other order decides the same: the store knows the owner.
-    a.agent.stop()
+    await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
     // Its last state may be known from before.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
     // Nor can it take one over by a change.
-    const stolen = [...a.agent.host.guests.keys()][0]!
-    b.agent.host.setGuest({ ...a.agent.host.guests.get(stolen)!, statusReason: 'stolen' })
+    b.agent.addGuest({ ...{ id: 1, uuid: uuidOf(1), name: 'sim-1' }, userIdSlot: 9 })
+    b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))
     expect(test.fleet.view.findGuest('sim-1')?.hostId).to.equal(a.hostId)
     expect(test.fleet.view.findGuest('sim-1')?.guest.statusReason).to.equal('')

@@ -9,7 +9,6 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { joinPath, parseJoinToken } from '../../shared/join-token.js'
 import { describeError } from '../../shared/errors.js'
-import { SimulatedAgent } from '../support/simulated-agent.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
@@ -158,13 +157,12 @@ describe('joining', function () {
       what: 'old certificate refused',
     })
     await waitFor(() => test.fleet.view.findHost(id)?.state === 'online', { what: 'new certificate in use' })
-    agent.stop()
+    await agent.stop()
     writeFileSync(join(identityDir, 'identity.pem'), before)
-    const old = await SimulatedAgent.start({ identityDir, host: agent.host, listen: agent.address })
+    await agent.resume()
     await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline')
     await new Promise((resolve) => setTimeout(resolve, 1500))
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
-    old.stop()
   })
 
   it('an address is one host’s, until that host is away: its machine may be set up anew', async () => {
@@ -175,7 +173,7 @@ describe('joining', function () {
     expect(await codeOf(test.fleet.hosts.updateHost(hostId, { address: agent.address }))).to.equal(
       'address_in_use',
     )
-    agent.stop()
+    await agent.stop()
     await waitFor(() => test.fleet.view.findHost(id)?.state === 'offline')
     expect(await add('anew')).to.equal('ok')
     expect(await add('another'), 'of one that has not joined yet').to.equal('address_in_use')

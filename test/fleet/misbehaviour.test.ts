@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { BerthError } from '../../shared/errors.js'
-import { rogueWatch, startAgentProcess } from '../support/rogue-agent.js'
+import { startAgentProcess } from '../support/rogue-agent.js'
 import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
@@ -36,8 +36,16 @@ describe('agents that are removed, stalled, lying or flooding', function () {
 
   it('a stalled agent is noticed and hurts no other', async () => {
     const never = new Promise<void>(() => undefined)
-    const stalled = await test.addHost('stalled', { onCreate: () => never })
     const good = await test.addHost('good')
+    const description = test.fleet.view.findHost(good.hostId)!.description!
+    const templates = [...test.fleet.view.templates()].map(({ template }) => template)
+    const stalled = await test.addRogue('stalled', {
+      events: (hostId) => [
+        { $case: 'host', value: { ...description, hostId } },
+        ...templates.map((value) => ({ $case: 'template', value }) as const),
+      ],
+      onGuestCall: () => never,
+    })
     let given = 0
     const calls = Promise.all(
       Array.from({ length: 50 }, (_, n) =>
@@ -56,29 +64,33 @@ describe('agents that are removed, stalled, lying or flooding', function () {
   it('an agent that speaks of another host, its guests or its operations changes nothing but its own warnings', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
-    const [guest] = good.agent.host.guests.values()
-    const bad = await test.addHost('bad', {
-      watch: rogueWatch([
-        { $case: 'host', value: good.agent.host.description },
-        { $case: 'guest', value: { ...guest!, statusReason: 'lie' } },
-        { $case: 'guest', value: { ...guest!, name: '__proto__' } },
-        { $case: 'removed', value: { kind: 'guest', key: guest!.uuid } },
+    const { guest } = test.fleet.view.findGuest('sim-1')!
+    const bad = await test.addRogue('bad', {
+      events: () => [
+        { $case: 'host', value: test.fleet.view.findHost(good.hostId)!.description! },
+        { $case: 'guest', value: { ...guest, statusReason: 'lie' } },
+        { $case: 'guest', value: { ...guest, name: '__proto__' } },
+        { $case: 'removed', value: { kind: 'guest', key: guest.uuid } },
         { $case: 'operation', value: { ...response.operation!, error: 'lie' } },
         { $case: 'removed', value: { kind: 'operation', key: response.operation!.id } },
         { $case: 'removed', value: { kind: 'template', key: 'debian-12' } },
-      ]),
+      ],
     })
     const { view } = test.fleet
     expect(view.findGuest('sim-1')?.guest.statusReason).to.equal('')
     expect(view.findOperation(response.operation!.id)).to.include({ hostId: good.hostId })
     expect(view.findOperation(response.operation!.id)?.operation.error).to.equal('')
-    expect([...view.templates()]).to.have.length(1)
+    const templates = [...view.templates()].map(({ hostId, template: { id } }) => [hostId, id])
+    expect(templates).to.deep.include([good.hostId, 'debian-12']).and.to.have.length(2)
     expect(view.findHost(bad.hostId)?.description).to.equal(undefined)
     expect(view.findHost(bad.hostId)?.warnings).not.to.deep.equal([])
     expect(view.findHost(good.hostId)?.warnings).to.deep.equal([])
     const refusals = logged.map((line) => JSON.parse(line) as Record<string, string>)
-    expect(refusals.filter(({ host }) => host === bad.hostId)).to.have.length(1)
-    expect(refusals.find(({ host }) => host === bad.hostId)?.['problem']).to.contain('another host')
+    const problems = refusals.flatMap(({ host, problem }) =>
+      host === bad.hostId && problem ? [problem] : [],
+    )
+    expect(problems).to.have.length(1)
+    expect(problems[0]).to.contain('another host')
   })
 
   it('an agent that stands still is away within the allowed silence, and back when it goes on', async () => {
@@ -104,7 +116,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
 
   it('an agent that floods hurts only itself', async () => {
     const good = await test.addHost('good', { guests: 1 })
-    const uuid = [...good.agent.host.guests.keys()][0]!
+    const uuid = good.agent.guests()[0]!.uuid
     const bad = await test.fleet.hosts.createHost({ name: 'bad', address: '127.0.0.1:1' })
     const { token } = await test.fleet.hosts.createJoinToken(bad.id)
     const flood = await startAgentProcess(['--join', token, '--identity', `${test.directory}/bad`, '--flood'])

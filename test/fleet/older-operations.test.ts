@@ -10,7 +10,7 @@ import { Snapshot } from '../../gateway/fleet/snapshot.js'
 import { FleetState } from '../../gateway/fleet/view.js'
 import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
-import type { SimulatedHost } from '../support/simulated-host.js'
+import type { LabAgent } from '../support/lab-agent.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
@@ -50,7 +50,7 @@ describe('operations that the gateway does not list', function () {
     let ids: string[] = []
     await test.addHost('other')
     const { hostId } = await test.addHost('one', {
-      prepare: (host) => (ids = endOperations(host, listedOperations + older)),
+      prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),
     })
     const next = await test.startGateway()
     for (const fleet of [test.fleet, next]) {
@@ -73,8 +73,8 @@ describe('operations that the gateway does not list', function () {
   it('are not found while their host is away or does not answer, and keep nobody waiting for long', async () => {
     const id = randomUUID()
     const never = new Promise<Operation>(() => undefined)
-    await test.addHost('stalled', { onGetOperation: () => never })
-    const good = await test.addHost('good', { onGetOperation: (asked) => made(asked) })
+    await test.addRogue('stalled', { onGetOperation: () => never })
+    const good = await test.addRogue('good', { onGetOperation: (asked) => made(asked) })
     const begun = Date.now()
     expect(await test.fleet.findOperation(id)).to.deep.include({ hostId: good.hostId })
     expect(Date.now() - begun).to.be.lessThan(5000)
@@ -87,7 +87,7 @@ describe('operations that the gateway does not list', function () {
     const id = randomUUID()
     let answer = (): Partial<Operation> => ({})
     const asked: string[] = []
-    const { hostId } = await test.addHost('bad', {
+    const { hostId } = await test.addRogue('bad', {
       onGetOperation: (one) => {
         asked.push(one)
         return { ...made(one), ...answer() }
@@ -110,9 +110,9 @@ describe('operations that the gateway does not list', function () {
   it('are nobody’s where two hosts claim one, and both are told of', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
-      prepare: (host) => (ids = endOperations(host, listedOperations + older)),
+      prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),
     })
-    const bad = await test.addHost('bad', { onGetOperation: (id) => made(id) })
+    const bad = await test.addRogue('bad', { onGetOperation: (id) => made(id) })
     expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
     for (const { hostId } of [good, bad])
       expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
@@ -126,29 +126,29 @@ function made(id: string): Operation {
 }
 
 /** @returns their ids, oldest first */
-function endOperations(host: SimulatedHost, count: number): string[] {
-  const ids = Array.from({ length: count }, () => randomUUID())
-  host.changes.transaction(() =>
-    ids.forEach((id, index) =>
-      host.setOperation({ ...made(id), subject: { kind: 'guest', name: 'old' }, createdAtMs: index + 1 }),
-    ),
-  )
-  return ids
+function endOperations({ domain }: LabAgent, count: number): string[] {
+  return journalEnded(domain.engine.store, count)
 }
 
 /** An agent's journal of so many ended operations. */
 function journalOf(count: number) {
   const changes = new Changes(openDatabase(':memory:'))
   const operations = new OperationStore(changes)
-  const ids = Array.from({ length: count }, () => randomUUID())
-  const subject = { kind: 'guest', id: 'g', name: '', number: 0 }
-  const given = { action: 'stop', subject, requestHash: '', input: null }
-  changes.transaction(() =>
-    ids.forEach((id, index) => {
-      operations.insert({ ...given, id, requestedBy: 'test', createdAtMs: index + 1 })
-      operations.end(id, 'done', index + 2)
-    }),
-  )
+  const ids = journalEnded(operations, count)
   const parts = { operations, guests: new GuestStore(changes) }
   return { ids, kinds: watchKinds(parts as unknown as WatchStores) }
+}
+
+function journalEnded(operations: OperationStore, count: number): string[] {
+  const ids = Array.from({ length: count }, () => randomUUID())
+  const subject = { kind: 'guest', id: 'g', name: 'old', number: 0 }
+  const given = { action: 'stop', subject, requestHash: '', input: null }
+  const nowMs = Date.now()
+  operations.changes.transaction(() =>
+    ids.forEach((id, index) => {
+      operations.insert({ ...given, id, requestedBy: 'test', createdAtMs: nowMs + index })
+      operations.end(id, 'done', nowMs + index)
+    }),
+  )
+  return ids
 }

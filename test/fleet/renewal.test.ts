@@ -18,7 +18,7 @@ describe('renewal of certificates', function () {
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet
     const { hostId, agent } = await test.addHost('one', { guests: 10 })
-    const uuid = [...agent.host.guests.keys()][0]!
+    const uuid = agent.guests()[0]!.uuid
     const serials = new Set<string>()
     let wasAway = 0
     const failures: string[] = []
@@ -36,8 +36,8 @@ describe('renewal of certificates', function () {
         )
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
-    agent.host.setGuest({ uuid, statusReason: 'seen' })
-    await test.fleet.reached(hostId, agent.host.changes.revision)
+    agent.update(uuid, { statusReason: 'seen' })
+    await test.fleet.reached(hostId, agent.revision)
     expect(view.findGuest(uuid)?.guest.statusReason).to.equal('seen')
     expect(failures).to.deep.equal([])
     expect(calls).to.be.greaterThan(200)

@@ -4,7 +4,7 @@ import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Firewall, FirewallRule } from '../../proto/gen/berth/agent/v1/network.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
-import type { SimulatedAgent } from '../support/simulated-agent.js'
+import type { LabAgent } from '../support/lab-agent.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
 
 async function failureOf(work: Promise<unknown>): Promise<[string, string, string | undefined]> {
@@ -20,7 +20,7 @@ async function failureOf(work: Promise<unknown>): Promise<[string, string, strin
 describe('settings of a guest, gateway to agent', function () {
   this.timeout(30_000)
   let test: TestFleet
-  let agent: SimulatedAgent
+  let agent: LabAgent
   let hostId: string
   let client: AgentClient
   before(async () => {
@@ -62,8 +62,10 @@ describe('settings of a guest, gateway to agent', function () {
 
   it('that a host cannot carry out: the answer says that the ones before stay in force, and no more of the host', async () => {
     const { uuid } = seen('sim-3')
-    const failure = new BerthError('internal', 'internal_error', 'attach bt3: nft: died')
-    agent.host.settings.lostAnswer = Object.assign(failure, { undone: true })
+    let refused = 0
+    agent.host.wire.onAttach = () => {
+      if (refused++ === 0) throw new Error('attach bt3: nft: died')
+    }
     const order = { uuid, mapping, ifRevision: 0, operationId: '' }
     const refusal = await client.settings.addPortMapping(order).catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({
@@ -125,7 +127,7 @@ describe('settings of a guest, gateway to agent', function () {
   })
 
   it('fail as offline once the agent is gone', async () => {
-    agent.stop()
+    await agent.stop()
     const { uuid } = seen('sim-2')
     const [kind, code] = await failureOf(client.settings.getFirewall({ uuid }))
     expect([kind, code]).to.deep.equal(['unavailable', 'host_offline'])

@@ -13,10 +13,10 @@ describe('a fleet whose store is away or has lost what it held', function () {
     await test.redis.process.stop()
     await waitFor(() => !test.store.ready())
     expect(await codeOf(test.fleet.createGuest(creationRequest('web')))).to.equal('store_unavailable')
-    const uuid = [...agent.host.guests.keys()][0]!
+    const uuid = agent.guests()[0]!.uuid
     expect(await codeOf(test.fleet.agent(hostId).guests.getGuestUsage({ uuid }))).to.equal('ok')
-    agent.host.deleteGuest(uuid)
-    await test.fleet.reached(hostId, agent.host.changes.revision)
+    agent.removeGuest(uuid)
+    await test.fleet.reached(hostId, agent.revision)
     expect([...test.fleet.view.guests()]).to.have.length(1)
   })
 
@@ -24,7 +24,7 @@ describe('a fleet whose store is away or has lost what it held', function () {
     it(`${loss} lost under a running gateway: hosts, guests, ids and names come back`, async () => {
       const one = await test.addHost('one', { guests: 3, firstId: 500 })
       const two = await test.addHost('two', { guests: 1, firstId: 900 })
-      two.agent.stop()
+      await two.agent.stop()
       await waitFor(() => test.fleet.view.findHost(two.hostId)?.state === 'offline')
       if (loss === 'the whole store') await test.redis.wipe()
       else await test.store.client.del(test.store.key('hosts'))

@@ -23,7 +23,7 @@ import { describeError } from '../../shared/errors.js'
 import { identityDnsName, identityUri } from '../../shared/identity.js'
 import { clientAuth, forge, serverAuth, type Forgery, type Pair } from '../support/forge.js'
 import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
-import { SimulatedAgent } from '../support/simulated-agent.js'
+import { LabAgent } from '../support/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
 const hostId = 'h-1'
@@ -96,11 +96,11 @@ describe('certificates of peers', function () {
     forge(selfSigned ? forgery : { ...forgery, issuer: ca })
 
   describe('at the agent', () => {
-    let agent: SimulatedAgent
+    let agent: LabAgent
     before(async () => {
-      agent = await SimulatedAgent.start({ identityDir: (await pki.enrol(hostId)).identityDir })
+      agent = await LabAgent.start({ identityDir: (await pki.enrol(hostId)).identityDir })
     })
-    after(() => agent.stop())
+    after(() => agent.destroy())
 
     async function describeAs(pair: Pair | undefined): Promise<number | 'answered'> {
       const client = new HostServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
@@ -164,7 +164,7 @@ describe('certificates of peers', function () {
 
     it('a revoked one is refused, the next is accepted', async () => {
       const { identityDir } = await pki.enrol('h-revoking')
-      const revoking = await SimulatedAgent.start({ identityDir })
+      const revoking = await LabAgent.start({ identityDir })
       const [bad, good] = [await pki.gatewayLeaf(), await pki.gatewayLeaf()]
       const own = agent
       agent = revoking
@@ -179,13 +179,13 @@ describe('certificates of peers', function () {
       } finally {
         rmSync(identityPaths(identityDir).revoked)
         agent = own
-        revoking.stop()
+        await revoking.destroy()
       }
     })
 
     it('the former gateway is out at once when the agent has joined another, also on open connections', async () => {
       const { identityDir } = await pki.enrol('h-moving')
-      const moving = await SimulatedAgent.start({ identityDir })
+      const moving = await LabAgent.start({ identityDir })
       const other = await createTestPki()
       const own = agent
       agent = moving
@@ -210,7 +210,7 @@ describe('certificates of peers', function () {
         client.close()
       } finally {
         agent = own
-        moving.stop()
+        await moving.destroy()
         await other.remove()
       }
     })

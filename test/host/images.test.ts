@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { pino } from 'pino'
 import { Images, type ImagesParts } from '../../agent/images/images.js'
+import { PoolImages } from '../../agent/images/pool.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
 import { openPool, type Pool } from '../../agent/storage/pool.js'
@@ -28,10 +29,8 @@ describe('images', function () {
 
   const openImages = (mirror = publicMirror): Promise<Images> =>
     startImages({
-      pool,
-      trash: new Trash(pool, log),
+      pool: new PoolImages({ pool, trash: new Trash(pool, log), mirror }),
       changes,
-      config: { debian_mirror: mirror, prefetch: [] },
       log,
     })
 
@@ -172,10 +171,8 @@ describe('images', function () {
       await images.ensure('debian-12', () => undefined, never)
       const other = new Changes(openDatabase(`${scratch.path}/other.db`))
       const again = await startImages({
-        pool,
-        trash: new Trash(pool, log),
+        pool: new PoolImages({ pool, trash: new Trash(pool, log), mirror: 'http://127.0.0.1:1/debian' }),
         changes: other,
-        config: { debian_mirror: 'http://127.0.0.1:1/debian', prefetch: [] },
         log,
       })
       expect(again.has('debian-12')).to.equal(true)

@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
 import { Closers } from '../../agent/daemon/closers.js'
 import { openDomain, type Domain } from '../../agent/daemon/domain.js'
-import { openHost, type Host } from '../../agent/daemon/host.js'
+import { openHost, type LinuxHost } from '../../agent/daemon/host.js'
 import { purge } from '../../agent/daemon/purge.js'
 import { guestKinds } from '../../agent/guests/operations/kinds.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
@@ -43,7 +43,7 @@ export interface GuestSubject extends MatrixSubject {
 
 interface Parts {
   readonly config: AgentConfig
-  readonly host: Host
+  readonly host: LinuxHost
   readonly instance: Instance
   readonly closers: Closers
   readonly wipe: () => void

@@ -130,7 +130,7 @@ export function readOpenOperations({ stateDir }: Instance): string[] {
   try {
     return db
       .prepare<[], string>(
-        `SELECT action || ' of ' || guest_name || ', ' || status || ' ' || stage || ' ' || error FROM operations
+        `SELECT action || ' of ' || subject_name || ', ' || status || ' ' || stage || ' ' || error FROM operations
          WHERE status IN ('pending', 'running')`,
       )
       .pluck()

@@ -1,22 +1,82 @@
+import { Server, type UntypedHandleCall } from '@grpc/grpc-js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { WatchResponse, WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
+import { bind } from '../../agent/rpc/server.js'
+import { createServerCredentials } from '../../agent/rpc/tls.js'
+import { unary } from '../../agent/rpc/unary.js'
+import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Operation, OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
+import {
+  WatchServiceService,
+  type WatchResponse,
+  type WatchServiceServer,
+} from '../../proto/gen/berth/agent/v1/watch.js'
+import { silentLog } from './redis.js'
 
-type Event = NonNullable<WatchResponse['event']>
+export type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** A Watch that says what it is told to, true or not, and then changes without end if asked. */
-export function rogueWatch(events: readonly Event[], options: { flood?: boolean } = {}): WatchServiceServer {
+export interface RogueOptions {
+  /** What its Watch says, true or not. */
+  readonly events?: (hostId: string) => readonly WatchEvent[]
+  /** Then changes without end. */
+  readonly flood?: boolean
+  /** Answers, or does not, whatever a method of GuestService asks. */
+  readonly onGuestCall?: () => unknown
+  readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
+  /** host:port; default: a free port of 127.0.0.1. */
+  readonly listen?: string
+}
+
+/** An agent with a good certificate that says and does what it is told to. It has no host, and no journal. */
+export class RogueAgent {
+  private constructor(
+    private readonly server: Server,
+    readonly address: string,
+  ) {}
+
+  static async start(identityDir: string, options: RogueOptions = {}): Promise<RogueAgent> {
+    const tls = createServerCredentials(identityDir)
+    const server = new Server({ 'grpc.max_concurrent_streams': 1000 })
+    server.addService(WatchServiceService, rogueWatch(options, tls.identity().hostId))
+    const { onGuestCall, onGetOperation } = options
+    if (onGuestCall) server.addService(GuestServiceService, answersOf(GuestServiceService, onGuestCall))
+    if (onGetOperation)
+      server.addService(OperationServiceService, {
+        ...answersOf(OperationServiceService, () => ({})),
+        getOperation: unary<{ id: string }, unknown>(silentLog, 'get', async ({ id }) => ({
+          operation: await onGetOperation(id),
+        })),
+      })
+    const port = await bind(server, options.listen ?? '127.0.0.1:0', tls)
+    return new RogueAgent(server, `127.0.0.1:${port}`)
+  }
+
+  stop(): void {
+    this.server.forceShutdown()
+  }
+
+  async destroy(): Promise<void> {
+    return Promise.resolve(this.stop())
+  }
+}
+
+/** Every method of a service answered alike. */
+function answersOf(service: object, answer: () => unknown): Record<string, UntypedHandleCall> {
+  const handle = unary(silentLog, 'rogue', async () => answer())
+  return Object.fromEntries(Object.keys(service).map((method) => [method, handle]))
+}
+
+function rogueWatch({ events, flood: isFlood = false }: RogueOptions, hostId: string): WatchServiceServer {
   return {
     watch: (call) => {
       let revision = 0
-      const send = (event: Event): boolean => call.write({ revision: ++revision, event })
+      const send = (event: WatchEvent): boolean => call.write({ revision: ++revision, event })
       call.on('error', () => undefined)
       send({ $case: 'reset', value: {} })
-      events.forEach(send)
+      events?.(hostId).forEach(send)
       send({ $case: 'synced', value: { epoch: 'rogue' } })
-      if (!options.flood) return
+      if (!isFlood) return
       const stage = 'x'.repeat(5000)
       const flood = (): void => {
         while (!call.destroyed && !call.cancelled) {
@@ -35,9 +95,9 @@ export interface AgentProcess {
   stop(): void
 }
 
-/** A simulated agent as a process of its own. @param args see simulated-agent-main.ts */
+/** An agent as a process of its own. @param args see lab-agent-main.ts */
 export async function startAgentProcess(args: readonly string[]): Promise<AgentProcess> {
-  const program = resolve(import.meta.dirname, 'simulated-agent-main.ts')
+  const program = resolve(import.meta.dirname, 'lab-agent-main.ts')
   const child = spawn(process.execPath, ['--import=tsx', program, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -6,16 +6,16 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js'
 import { GatewayFleet } from '../../gateway/fleet/fleet.js'
 import type { Store } from '../../gateway/store/store.js'
-import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec, SshAuthMode, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { validateConfig } from '../../shared/config.js'
 import { BerthError } from '../../shared/errors.js'
-import { freePort } from './ports.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
-import { SimulatedAgent, type SimulatedAgentOptions } from './simulated-agent.js'
-import { SimulatedHost } from './simulated-host.js'
+import { LabAgent, type LabAgentOptions } from './lab-agent.js'
+import { MemoryHost } from './memory-host.js'
+import { RogueAgent, type RogueOptions } from './rogue-agent.js'
 import { waitFor } from './wait.js'
 
-/** A gateway's fleet on a real Redis, with simulated agents that joined it by token. */
+/** A gateway's fleet on a real Redis, with agents in this process that joined it by token. */
 export interface TestFleet {
   readonly fleet: GatewayFleet
   readonly redis: TestRedis
@@ -23,20 +23,23 @@ export interface TestFleet {
   readonly config: GatewayConfig
   readonly directory: string
   /** Creates a host, joins it and serves; resolves once it is online. */
-  addHost(name: string, options?: AddHostOptions): Promise<{ hostId: string; agent: SimulatedAgent }>
+  addHost(name: string, options?: AddHostOptions): Promise<{ hostId: string; agent: LabAgent }>
+  /** The same of an agent that misbehaves. */
+  addRogue(name: string, options?: RogueOptions): Promise<{ hostId: string; agent: RogueAgent }>
   /** Another gateway on the same store and CA. */
   startGateway(): Promise<GatewayFleet>
   close(): Promise<void>
 }
 
-export interface AddHostOptions extends Partial<SimulatedAgentOptions> {
+export interface AddHostOptions extends Partial<LabAgentOptions> {
   guests?: number
   firstId?: number
-  /** Called with the host's state before it is served. */
-  prepare?: (host: SimulatedHost) => void
-  /** Default true. */
-  waitOnline?: boolean
+  /** Called before the gateway knows where the agent is. */
+  prepare?: (agent: LabAgent) => void
 }
+
+/** Room for thousands of guests. */
+const large = { cpuCores: 64, ramTotalMb: 4_194_304, diskTotalGb: 65_536 }
 
 /** For tests that wait for agents to be given up. */
 export const impatient = { agents: { silence_ms: 3000, call_timeout_ms: 2000 } }
@@ -54,35 +57,51 @@ export async function startTestFleet(
     'test',
   )
   const gateways: GatewayFleet[] = []
-  const agents: SimulatedAgent[] = []
+  const agents: { destroy(): Promise<void> }[] = []
   const startGateway = async (): Promise<GatewayFleet> => {
     const fleet = await GatewayFleet.start({ store, config, log })
     gateways.push(fleet)
     return fleet
   }
   const fleet = await startGateway()
+  /** Nobody is at its address yet. */
+  const joinHost = async (name: string): Promise<{ hostId: string; identityDir: string }> => {
+    const { id } = await fleet.hosts.createHost({ name, address: `127.0.0.1:${++nobodyPort}` })
+    const { token } = await fleet.hosts.createJoinToken(id)
+    const identityDir = join(directory, `agent-${name}`)
+    await joinGateway(token, identityDir)
+    return { hostId: id, identityDir }
+  }
+  const connect = async (hostId: string, address: string): Promise<void> => {
+    await fleet.hosts.updateHost(hostId, { address })
+    await waitFor(() => fleet.view.findHost(hostId)?.state === 'online', { what: `${hostId} online` })
+  }
+  let nobodyPort = 1
   return {
     ...{ fleet, redis, store, config, directory, startGateway },
     addHost: async (name, options = {}) => {
-      // The port must be known before the host is: the agent is served on one that was free a moment ago.
-      const probe = await freePort()
-      const created = await fleet.hosts.createHost({ name, address: `127.0.0.1:${probe}` })
-      const { token } = await fleet.hosts.createJoinToken(created.id)
-      const identityDir = join(directory, `agent-${name}`)
-      await joinGateway(token, identityDir)
-      const host = new SimulatedHost(created.id)
-      host.seed(options.guests ?? 0, options.firstId)
-      options.prepare?.(host)
-      const listen = `127.0.0.1:${probe}`
-      const agent = await SimulatedAgent.start({ ...options, identityDir, host, listen })
+      const joined = await joinHost(name)
+      const agent = await LabAgent.start({
+        host: new MemoryHost(large),
+        ...options,
+        identityDir: joined.identityDir,
+      })
       agents.push(agent)
-      if (options.waitOnline ?? true)
-        await waitFor(() => fleet.view.findHost(created.id)?.state === 'online', { what: `${name} online` })
-      return { hostId: created.id, agent }
+      agent.seed(options.guests ?? 0, options.firstId)
+      options.prepare?.(agent)
+      await connect(joined.hostId, agent.address)
+      return { hostId: joined.hostId, agent }
+    },
+    addRogue: async (name, options = {}) => {
+      const { hostId, identityDir } = await joinHost(name)
+      const agent = await RogueAgent.start(identityDir, options)
+      agents.push(agent)
+      await connect(hostId, agent.address)
+      return { hostId, agent }
     },
     close: async () => {
       await Promise.all(gateways.map((gateway) => gateway.close()))
-      agents.forEach((agent) => agent.stop())
+      await Promise.all(agents.map((agent) => agent.destroy()))
       await redis.stop()
       await rm(directory, { recursive: true, force: true })
     },
@@ -91,14 +110,16 @@ export async function startTestFleet(
 
 /** Of a guest with that name, under an operation id of its own. */
 export function creationRequest(name: string, more: object = {}) {
-  return { operationId: randomUUID(), name, spec, requestedBy: 'api:test', ...more }
+  return { operationId: randomUUID(), name, spec: guestSpec, requestedBy: 'api:test', ...more }
 }
 
-const spec = GuestSpec.fromPartial({
+/** One that every host can carry out. */
+export const guestSpec = GuestSpec.fromPartial({
   virtualization: Virtualization.VIRTUALIZATION_LXC,
   templateId: 'debian-12',
   limits: { vcpuMilli: 1000, ramMb: 512, diskGb: 10 },
   assignNat: true,
+  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
   start: true,
 })
 

@@ -15,7 +15,7 @@ import { createTimeFormat } from '../../shared/time.js'
 import { createResponseCheck } from './openapi-check.js'
 import type { Body } from './body.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
-import { SimulatedFleet } from './simulated-fleet.js'
+import { LabFleet } from './lab-fleet.js'
 import { waitFor } from './wait.js'
 
 export interface Reply {
@@ -34,9 +34,9 @@ export interface RequestOptions {
   headers?: Record<string, string>
 }
 
-/** The real HTTP interface, access control and Redis over a simulated fleet. */
+/** The real HTTP interface, access control and Redis, with a fleet of real agents whose hosts are in memory. */
 export interface TestGateway {
-  readonly fleet: SimulatedFleet
+  readonly fleet: LabFleet
   readonly api: Api
   readonly access: Access
   readonly store: Store
@@ -56,6 +56,8 @@ export interface TestGatewayOptions {
   readonly trustedProxies?: readonly string[]
   readonly timeouts?: HttpTimeouts
   readonly log?: Logger
+  /** Default: `host-a` alone. */
+  readonly hosts?: readonly string[]
   /** Default: none. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
@@ -74,7 +76,13 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
   store.start()
   access.start()
-  const fleet = new SimulatedFleet()
+  await waitFor(() => store.ready(), { what: 'store connected' })
+  const fleet = await LabFleet.start({
+    store,
+    stateDir,
+    log: silentLog,
+    ...(options.hosts && { hosts: options.hosts }),
+  })
   const api = createApi({
     fleet,
     access,
@@ -99,6 +107,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     close: async () => {
       await client.close()
       await server.close(1000)
+      await fleet.close()
       await access.close()
       await store.close()
       await redis.stop()

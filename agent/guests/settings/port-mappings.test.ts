@@ -10,6 +10,7 @@ import { PortHolds } from '../port-holds.js'
 import { openFirewall, unlimitedTraffic } from '../record.js'
 import { GuestStore } from '../store.js'
 import { Turns } from '../turns.js'
+import { kernelFacts } from '../../network/addresses/host-facts.js'
 import { PortMappings } from './port-mappings.js'
 
 const limits = {
@@ -58,6 +59,7 @@ describe('settings of port mappings', () => {
       config: { network: { nat_ports: { start: 1024, end: 65_535, per_guest: 50 } } },
       network: { attach: () => Promise.resolve(void told++) },
       deviceOf: (id: number) => `bt${id}`,
+      facts: kernelFacts,
     } as unknown as GuestContext)
   })
   afterEach(() => store.changes.db.close())

@@ -8,26 +8,17 @@ import type { AddressBook, AddressOrder, GuestNetwork } from '../contract.js'
 import { Drift } from '../drift.js'
 import { InTurn } from '../in-turn.js'
 import { KnownGuests } from '../known-guests.js'
-import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
 import { ContestedAddresses } from './contested.js'
-import { holdPrefixes, isUsed } from './held-prefixes.js'
-import { kernelFacts, readUplinks } from './host-facts.js'
+import { kernelFacts } from './host-facts.js'
 import { HostIpv4 } from './host-ipv4.js'
 import { HostIpv6 } from './host-ipv6.js'
-import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { markOf } from './mark.js'
 import type { GuestIpv6, PlacedIpv4 } from './plan-host.js'
-import {
-  availableSources,
-  describeChanges,
-  describeMissing,
-  findSource,
-  planIpv6,
-  type Ipv6Plan,
-} from './plan-ipv6.js'
+import { describeChanges, describeMissing, findSource, type Ipv6Plan } from './plan-ipv6.js'
 import { describeUnserved, planPoolWarnings } from './plan-warnings.js'
 import type { Ipv6Prefix } from './pool.js'
-import { readHeldPrefixes, readMappedAddresses, readPool, readPrefixes } from './store.js'
+import { AddressPools } from './pools.js'
+import { readMappedAddresses, readPool, readPrefixes } from './store.js'
 
 /** Where no guest has an address, leftovers of another agent are looked for that often. */
 const emptyMs = 20_000
@@ -49,7 +40,7 @@ export class HostAddressBook implements AddressBook {
   readonly #ipv4: HostIpv4
   readonly #ipv6: HostIpv6
   readonly #contested: ContestedAddresses
-  readonly #subnet6: Ipv6Network
+  readonly #pools: AddressPools
   readonly #known = new KnownGuests()
   /** Of a host without any address to keep. */
   readonly #drift = new Drift(emptyMs)
@@ -57,47 +48,20 @@ export class HostAddressBook implements AddressBook {
 
   /** @throws {BerthError} `invalid_field` when the configured private network is none */
   constructor(private readonly options: AddressBookOptions) {
-    const { config, log } = options
+    const { db, config, log } = options
     const mark = markOf(config.table)
-    this.#subnet6 = parseSubnet6(config.subnet6)
+    this.#pools = new AddressPools({ db, config })
     this.#ipv4 = new HostIpv4(this.#ip, mark, log)
     this.#ipv6 = new HostIpv6(this.#ip, { bridge: config.bridge, mark })
     this.#contested = new ContestedAddresses({ log })
   }
 
-  choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {
-    publicIpv4s: string[]
-    ipv6Addresses: string[]
-  } {
-    const { db } = this.options
-    const plan = this.readIpv6()
-    const chosen = {
-      publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
-      ipv6Addresses: allocateIpv6s(db, {
-        ...plan,
-        sources: availableSources(plan.sources),
-        count: ipv6Count,
-        addresses: ipv6Addresses,
-        reserved: this.#readReserved(plan),
-      }),
-    }
-    holdPrefixes(db, plan, chosen.ipv6Addresses)
-    return chosen
+  choose(order: AddressOrder): ReturnType<AddressPools['choose']> {
+    return this.#pools.choose(order)
   }
 
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
-    const { db, config } = this.options
-    return planIpv6({
-      configured: configured ?? readPrefixes(db),
-      held: held ?? readHeldPrefixes(db),
-      isUsed: (prefix) => isUsed(db, prefix),
-      addresses: findIpv6Addresses(),
-      interfaces: kernelFacts.listInterfaces(),
-      defaultRoute: readDefaultRoutes().ipv6,
-      uplink: readUplinks(kernelFacts, config.uplinks).ipv6,
-      subnet6: this.#subnet6,
-      bridge: config.bridge,
-    })
+    return this.#pools.readIpv6(configured, held)
   }
 
   get warnings(): readonly string[] {
@@ -215,19 +179,6 @@ export class HostAddressBook implements AddressBook {
       ipv6Addresses.map((address) => {
         const source = findSource(sources, address)
         return { address, mac, proxyOn: source?.mode === 'proxied' ? source.prefix.interface : '' }
-      }),
-    )
-  }
-
-  /** Of the host itself and of routers. */
-  #readReserved({ sources }: Ipv6Plan): Set<string> {
-    const own = (findIpv6Addresses() ?? []).map(({ address }) => address)
-    const routers = [readDefaultRoutes().ipv6?.gateway, ...sources.map(({ prefix }) => prefix.gateway)]
-    const named = sources.map(({ prefix }) => prefix.address)
-    return new Set(
-      [...own, ...routers, ...named].flatMap((text) => {
-        const value = text ? parseIpv6(text) : undefined
-        return value === undefined ? [] : [formatIpv6(value)]
       }),
     )
   }

@@ -25,6 +25,8 @@ const facts: HostFacts = {
     { interface: 'eth0', address: '198.51.100.5', prefixLength: 24 },
   ],
   readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '198.51.100.254' }, ipv6: route6 }),
+  listIpv6: () => [],
+  listAddresses: () => [],
   isVirtual: () => false,
   probe: async () => new Map(),
 }

@@ -1,0 +1,82 @@
+import type { AgentConfig } from '../../config.js'
+import type { Database } from '../../state/database.js'
+import type { AddressOrder } from '../contract.js'
+import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
+import { holdPrefixes, isUsed } from './held-prefixes.js'
+import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
+import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
+import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
+import type { Ipv6Prefix } from './pool.js'
+import { readHeldPrefixes, readPrefixes } from './store.js'
+
+export interface AddressPoolsOptions {
+  readonly db: Database
+  readonly config: AgentConfig['network']
+  /** Default: the kernel's. */
+  readonly facts?: HostFacts
+}
+
+/** What guests can be given of the journal's pools, on the host as it is at the moment. Spawns nothing. */
+export class AddressPools {
+  readonly #subnet6: Ipv6Network
+  readonly #facts: HostFacts
+
+  /** @throws {BerthError} `invalid_field` when the configured private network is none */
+  constructor(private readonly options: AddressPoolsOptions) {
+    this.#subnet6 = parseSubnet6(options.config.subnet6)
+    this.#facts = options.facts ?? kernelFacts
+  }
+
+  /** As the network's: see contract.ts. */
+  choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {
+    publicIpv4s: string[]
+    ipv6Addresses: string[]
+  } {
+    const { db } = this.options
+    const plan = this.readIpv6()
+    const chosen = {
+      publicIpv4s: allocatePublicIpv4s(db, { count: ipv4Count, addresses: publicIpv4s }),
+      ipv6Addresses: allocateIpv6s(db, {
+        ...plan,
+        sources: availableSources(plan.sources),
+        count: ipv6Count,
+        addresses: ipv6Addresses,
+        reserved: this.#readReserved(plan),
+      }),
+    }
+    holdPrefixes(db, plan, chosen.ipv6Addresses)
+    return chosen
+  }
+
+  /** As the network's: see contract.ts. */
+  readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
+    const { db, config } = this.options
+    return planIpv6({
+      configured: configured ?? readPrefixes(db),
+      held: held ?? readHeldPrefixes(db),
+      isUsed: (prefix) => isUsed(db, prefix),
+      addresses: this.#facts.listIpv6(),
+      interfaces: this.#facts.listInterfaces(),
+      defaultRoute: this.#facts.readDefaultRoutes().ipv6,
+      uplink: readUplinks(this.#facts, config.uplinks).ipv6,
+      subnet6: this.#subnet6,
+      bridge: config.bridge,
+    })
+  }
+
+  /** Of the host itself and of routers. */
+  #readReserved({ sources }: Ipv6Plan): Set<string> {
+    const own = (this.#facts.listIpv6() ?? []).map(({ address }) => address)
+    const routers = [
+      this.#facts.readDefaultRoutes().ipv6?.gateway,
+      ...sources.map(({ prefix }) => prefix.gateway),
+    ]
+    const named = sources.map(({ prefix }) => prefix.address)
+    return new Set(
+      [...own, ...routers, ...named].flatMap((text) => {
+        const value = text ? parseIpv6(text) : undefined
+        return value === undefined ? [] : [formatIpv6(value)]
+      }),
+    )
+  }
+}

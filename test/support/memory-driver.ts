@@ -1,0 +1,153 @@
+import { Duplex } from 'node:stream'
+import type { HostVolumes } from '../../agent/daemon/host.js'
+import type {
+  Driver,
+  DriverCapabilities,
+  DriverDescription,
+  GuestConsole,
+  Login,
+  Machine,
+  Observed,
+  ResizeResult,
+  StopCause,
+  UsageSample,
+} from '../../agent/drivers/contract.js'
+
+/** What a test makes of calls by their names: one waits, or throws instead of the host. */
+export type Faults = Partial<Record<keyof Driver | keyof HostVolumes, (uuid: string) => void | Promise<void>>>
+
+const startTime = 1
+const capabilities: DriverCapabilities = {
+  ...{ consoles: ['text'], liveResize: ['vcpu', 'memory_up', 'memory_down', 'disk', 'io'], freeze: true },
+  ...{ setPassword: ['running', 'stopped'], snapshotRunning: true },
+}
+
+/** Guests that are entries of a map: a driver as the contract has it, without a host. Outlives the agent. */
+export class MemoryDriver implements Driver {
+  readonly kind = 'lxc'
+  readonly stopTimeoutMs = 1000
+  readonly configured = new Set<string>()
+  readonly logins = new Map<string, Login>()
+  /** Pids of guests that run, by uuid. */
+  readonly running = new Map<string, number>()
+  sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
+  constructor(private readonly faults: Faults) {}
+
+  #pids = 4_200_000 // above every kernel's: nothing is found of them
+  #stopped: (uuid: string, cause: StopCause) => void = () => undefined
+
+  async describe(): Promise<DriverDescription> {
+    return { available: true, acceleration: '', capabilities }
+  }
+
+  volumeLimitBytes({ limits }: Machine): number {
+    return limits.diskBytes
+  }
+
+  async configure(machine: Machine): Promise<void> {
+    await this.#meet('configure', machine)
+    this.configured.add(machine.uuid)
+  }
+
+  async start(machine: Machine, signal: AbortSignal): Promise<void> {
+    await this.#meet('start', machine)
+    signal.throwIfAborted()
+    this.run(machine.uuid)
+  }
+
+  /** As if it had been started. */
+  run(uuid: string): void {
+    if (!this.running.has(uuid)) this.running.set(uuid, ++this.#pids)
+  }
+
+  async initialize(machine: Machine, login: Login): Promise<void> {
+    await this.#meet('initialize', machine)
+    this.logins.set(machine.uuid, login)
+  }
+
+  async stop(machine: Machine): Promise<void> {
+    await this.#meet('stop', machine)
+    this.running.delete(machine.uuid)
+  }
+
+  async kill(machine: Machine): Promise<void> {
+    await this.#meet('kill', machine)
+    this.running.delete(machine.uuid)
+  }
+
+  /** By itself, or by somebody else on the host. */
+  end(uuid: string, cause: StopCause): void {
+    if (this.running.delete(uuid)) this.#stopped(uuid, cause)
+  }
+
+  async delete(machine: Machine): Promise<void> {
+    await this.#meet('delete', machine)
+    this.configured.delete(machine.uuid)
+    this.logins.delete(machine.uuid)
+  }
+
+  async observe(): Promise<Observed[]> {
+    return [...this.running].map(([uuid, pid]) => ({ uuid, state: 'running', pid, startTime }))
+  }
+
+  async listTraces(): Promise<string[]> {
+    return [...this.configured]
+  }
+
+  async removeTraces(uuid: string): Promise<boolean> {
+    if (this.running.has(uuid)) return false
+    this.configured.delete(uuid)
+    return true
+  }
+
+  onStopped(listener: (uuid: string, cause: StopCause) => void): void {
+    this.#stopped = listener
+  }
+
+  async usage(machine: Machine): Promise<UsageSample> {
+    await this.#meet('usage', machine)
+    return this.sample
+  }
+
+  async resize(machine: Machine): Promise<ResizeResult> {
+    await this.#meet('resize', machine)
+    return { outcome: 'applied', changed: false }
+  }
+
+  async assignAddresses(machine: Machine): Promise<boolean> {
+    await this.#meet('assignAddresses', machine)
+    return false
+  }
+
+  async connect(machine: Machine): Promise<boolean> {
+    await this.#meet('connect', machine)
+    return false
+  }
+
+  setPassword(machine: Machine): Promise<void> {
+    return this.#meet('setPassword', machine)
+  }
+
+  async freeze(machine: Machine): Promise<boolean> {
+    await this.#meet('freeze', machine)
+    return this.running.has(machine.uuid)
+  }
+
+  thaw(machine: Machine): Promise<void> {
+    return this.#meet('thaw', machine)
+  }
+
+  async console(machine: Machine): Promise<GuestConsole> {
+    await this.#meet('console', machine)
+    return { stream: Duplex.from([]), resize: () => Promise.resolve() }
+  }
+
+  async display(machine: Machine): Promise<Duplex> {
+    await this.#meet('display', machine)
+    return Duplex.from([])
+  }
+
+  async #meet(method: keyof Driver, { uuid }: Machine): Promise<void> {
+    await this.faults[method]?.(uuid)
+  }
+}

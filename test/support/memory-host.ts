@@ -1,0 +1,101 @@
+import type { AgentConfig } from '../../agent/config.js'
+import type { Host, HostVolumes } from '../../agent/daemon/host.js'
+import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
+import { parseSubnet } from '../../agent/network/subnet.js'
+import { MemoryDriver, type Faults } from './memory-driver.js'
+import { MemoryNetwork, MemoryWire } from './memory-network.js'
+
+const gib = 1024 ** 3
+
+/** Addresses of every such host: the first of each family is the one it is reached at. */
+export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['2001:db8::a'] } as const
+
+/** One address that no prefix is made of. */
+const ipv6Address = {
+  ...{ interface: 'eth0', address: '2001:0db8:0000:0000:0000:0000:0000:000a', prefixLength: 128 },
+  ...{ scope: 'global' as const, temporary: false, deprecated: false, tentative: false },
+}
+
+export interface MemoryHostOptions {
+  readonly cpuCores?: number
+  readonly ramTotalMb?: number
+  readonly diskTotalGb?: number
+}
+
+/** What of a host outlives its agent: guests that run, what their packets have come to, images and room. */
+export class MemoryHost {
+  readonly faults: Faults = {}
+  readonly driver = new MemoryDriver(this.faults)
+  readonly volumes = new Set<string>()
+  readonly wire = new MemoryWire()
+  readonly images = new Set(['debian-12'])
+  pool: { totalBytes: number; usedBytes: number }
+  readonly #size: { readonly cpuCores: number; readonly ramTotalMb: number }
+
+  constructor({ cpuCores = 8, ramTotalMb = 32_768, diskTotalGb = 500 }: MemoryHostOptions = {}) {
+    this.#size = { cpuCores, ramTotalMb }
+    this.pool = { totalBytes: diskTotalGb * gib, usedBytes: 1_500_000_000 }
+  }
+
+  /** What the agent's daemon opens instead of the machine it runs on. */
+  open(config: AgentConfig): Host {
+    const { network } = config
+    const subnet = parseSubnet(network.subnet)
+    const facts = factsOf(network.bridge)
+    return {
+      ...this.#size,
+      volumes: this.#openVolumes(),
+      images: {
+        has: async (id) => this.images.has(id),
+        readSize: async () => 300_000_000,
+        build: async ({ id }) => void this.images.add(id),
+        sweep: async () => undefined,
+      },
+      readCapacity: async () => this.pool,
+      drivers: {
+        enabled: { lxc: this.driver, kvm: undefined },
+        settings: { userIdBase: 1_000_000, userIdSlots: 60_000, pidsMax: 4096, swapRatio: 1 },
+        describe: async () => ({
+          drivers: new Map([['lxc', await this.driver.describe()]]),
+          ...{ cgroupVersion: 2, lxcfs: true },
+        }),
+      },
+      facts,
+      openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
+      weaknesses: [],
+      ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
+      ipv4Total: subnet.last - subnet.first + 1,
+    }
+  }
+
+  #openVolumes(): HostVolumes {
+    return {
+      pathOf: (uuid) => `/nowhere/${uuid}`,
+      clone: async (uuid) => {
+        await this.faults.clone?.(uuid)
+        this.volumes.add(uuid)
+      },
+      remove: async (uuid) => {
+        await this.faults.remove?.(uuid)
+        this.volumes.delete(uuid)
+      },
+      list: async () => [...this.volumes],
+      usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),
+      sweep: async () => undefined,
+      ensureLimits: async () => [],
+    }
+  }
+}
+
+function factsOf(bridge: string): HostFacts {
+  return {
+    listInterfaces: () => ['lo', 'eth0', 'eth1', 'enp129s0f0np0.7', bridge],
+    listIpv4: () => memoryAddresses.ipv4.map((address) => ({ interface: 'eth0', address, prefixLength: 24 })),
+    listIpv6: () => [ipv6Address],
+    listAddresses: (family) => memoryAddresses[family],
+    readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
+    isVirtual: () => false,
+    // Nobody answers.
+    probe: async (_device, addresses) => new Map(addresses.map((address) => [address, ''])),
+  }
+}
