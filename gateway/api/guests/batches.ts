@@ -48,7 +48,6 @@ export function batchRoutes(parts: CreationParts): Route[] {
     route({
       method: 'POST',
       path: '/batch-create',
-      name: 'batchCreate',
       name: 'createContainers',
       scope: 'container:create',
       bound: 'refused',
@@ -69,7 +68,6 @@ export function batchRoutes(parts: CreationParts): Route[] {
     route({
       method: 'POST',
       path: '/batch-action',
-      name: 'batchAction',
       name: 'actOnContainers',
       scope: 'any',
       bound: 'own',
