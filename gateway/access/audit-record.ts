@@ -39,6 +39,7 @@ export function parseEntry(id: string, start: Fields, outcome: Fields | undefine
   }
 }
 
-function keyIdOf({ key_id: text = '0' }: Fields): number {
-  return Number(text)
+/** Of a reference as `Principal` has it; 0: no key. */
+function keyIdOf({ by = '' }: Fields): number {
+  return Number(/^key:(\d+)$/.exec(by)?.[1] ?? 0)
 }

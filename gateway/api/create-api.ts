@@ -13,6 +13,7 @@ import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
+import { batchRoutes } from './guests/batches.js'
 import { containerWriteRoutes } from './guests/container-writes.js'
 import { containerRoutes } from './guests/containers.js'
 import { firewallRoutes } from './network/firewall.js'
@@ -79,6 +80,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...overviewRoutes({ view, time }),
     ...containerRoutes({ fleet, pages }),
     ...containerWriteRoutes({ fleet, time }),
+    ...batchRoutes({ fleet, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),

@@ -13,8 +13,6 @@ const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
     ['POST', '/containers/{id}/reinstall', 'container:reinstall', 'reinstallContainer'],
     ['POST', '/containers/{id}/reset-password', 'container:password', 'resetPassword'],
     ['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory'],
-    ['POST', '/batch-create', 'container:create', 'batchCreate'],
-    ['POST', '/batch-action', 'container:power', 'batchAction'],
   ],
   Snapshots: [
     ['GET', '/snapshots', 'snapshot:read', 'listSnapshots'],

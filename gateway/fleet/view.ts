@@ -1,8 +1,5 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import { GuestIndex } from './guest-index.js'
@@ -16,7 +13,7 @@ import { Snapshot } from './snapshot.js'
 import { applyEvent, type FleetIndexes, type WatchEvent } from './watch-kinds.js'
 
 /** What one host may fill the gateway's memory with. */
-const hostLimits = { guests: 10_000, templates: 1000, mappings: 2 * 65_535 } as const
+const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 
 /** The fleet in memory. Agents' events go in, already in the order they were sent; reads come out. */
 export class FleetState implements FleetView {

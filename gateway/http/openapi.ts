@@ -128,7 +128,7 @@ function unchangedSince(route: Route): Json {
 }
 
 function successOf(route: Route, schemas: SharedSchemas): Json {
-  const schema = schemas.refer(envelopeSchema(route.data))
+  const schema = schemas.refer(envelopeSchema(route.data, route.more))
   return {
     description: route.summary,
     headers: successHeaders(route),

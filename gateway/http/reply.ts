@@ -94,7 +94,7 @@ function addRate(list: string[], { limit, remaining, resetSeconds }: RateState):
 }
 
 function envelope(answer: Answer<unknown>): string {
-  return JSON.stringify({ success: true, message: answer.message, data: answer.data })
+  return JSON.stringify({ success: true, message: answer.message, data: answer.data, ...answer.more })
 }
 
 /** RFC 9110 13.1.2: weak comparison, `*` matches anything. */

@@ -46,6 +46,8 @@ export interface Answer<Data> {
   status?: number
   message?: string
   data?: Data
+  /** Fields of the envelope beside `data`, where the shape of that is given. */
+  more?: Record<string, unknown>
   headers?: Record<string, string>
   /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
   prepared?: { body: ReplyBody; etag: string }
@@ -83,6 +85,8 @@ export interface Route<
   readonly bodyOptional?: boolean
   /** Schema of `data`. */
   readonly data?: D
+  /** Schemas of fields beside `data`. */
+  readonly more?: Record<string, TSchema>
   /** Takes `If-Match`, see `ifRevisionOf`. */
   readonly conditional?: boolean
   /** Success status codes it may answer; default [200]. */

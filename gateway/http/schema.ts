@@ -13,11 +13,12 @@ export function oneOf<const Word extends string>(
 }
 
 /** The envelope of a success. */
-export function envelopeSchema(data: TSchema | undefined): TSchema {
+export function envelopeSchema(data: TSchema | undefined, more: Record<string, TSchema> = {}): TSchema {
   return Type.Object({
     success: Type.Literal(true),
     message: Type.Optional(Type.String()),
     ...(data === undefined ? {} : { data }),
+    ...more,
   })
 }
 

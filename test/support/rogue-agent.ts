@@ -48,7 +48,7 @@ export class RogueAgent {
           operation: await onGetOperation(id),
         })),
       })
-    const port = await bind(server, options.listen ?? '127.0.0.1:0', tls)
+    const { port } = await bind(server, options.listen ?? '127.0.0.1:0', tls)
     return new RogueAgent(server, `127.0.0.1:${port}`)
   }
 

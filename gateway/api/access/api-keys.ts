@@ -134,7 +134,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       },
       data: CreateRowSchema,
       statuses: [201],
-      errors: ['invalid_state'],
+      errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
         const { caller, body, headers, operationId } = context
         const fields = { ...parseFields(body, time), name: body.name.trim() }

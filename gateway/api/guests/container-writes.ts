@@ -1,35 +1,16 @@
 import { Type, type Static } from 'typebox'
-import { BerthError, invalidField } from '../../../shared/errors.js'
-import type { TimeFormat } from '../../../shared/time.js'
 import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
-import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
-import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
-import { statusOf } from '../../fleet/guest-status.js'
+import type { Fleet } from '../../fleet/contract.js'
 import { operationStatusOf } from '../../fleet/lists/operation-table.js'
-import { GuestStatusSchema } from './guest-row.js'
-import { getNamedHost } from '../hosts/host-choice.js'
+import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
 import { checkIfMatch } from '../../http/if-match.js'
-import { planCreate } from './plan-create.js'
+import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './creations.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
 
-const CreatedSchema = Type.Object(
-  {
-    task_id: Type.String(),
-    id: Type.Integer(),
-    uuid: Type.String(),
-    name: Type.String(),
-    status: GuestStatusSchema,
-    action: Type.Literal('create'),
-    ssh_port: Type.Integer(),
-    ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
-  },
-  { title: 'CreatedContainer' },
-)
-
-type Order = SubmitOperationRequest['order']
-type Action = 'start' | 'stop' | 'restart' | 'delete'
+export type Order = SubmitOperationRequest['order']
+export type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
@@ -37,7 +18,7 @@ const ActionBodySchema = Type.Object({
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
-interface ActionDefinition {
+export interface ActionDefinition {
   readonly action: Action
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
@@ -47,7 +28,7 @@ interface ActionDefinition {
   readonly order: (fields: { readonly uuid: string; readonly force: boolean }) => Order
 }
 
-const actions: readonly ActionDefinition[] = [
+export const actions: readonly ActionDefinition[] = [
   {
     action: 'start',
     method: 'POST',
@@ -80,12 +61,7 @@ const actions: readonly ActionDefinition[] = [
   },
 ]
 
-interface Parts {
-  readonly fleet: Fleet
-  readonly time: TimeFormat
-}
-
-export function containerWriteRoutes({ fleet, time }: Parts): Route[] {
+export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
   return [
     route({
       method: 'POST',
@@ -158,44 +134,11 @@ function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['stat
 }
 
 async function createContainer(
-  { fleet, time }: Parts,
+  parts: CreationParts,
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
-  const { body, caller, operationId } = context
-  const { name, spec: planned } = planCreate(body, time)
-  // Its time is over: it is made, and blocked like one whose time ends later.
-  const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
-  const spec = { ...planned, start: planned.start && !isOver }
-  if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
-  checkTemplate(fleet.view, spec.templateId)
-  const hostId = body.host_id ? { hostId: body.host_id } : {}
-  const creation = await fleet.createGuest({ operationId, name, spec, requestedBy: caller.user, ...hostId })
-  await fleet.reached(creation.hostId, creation.response.revision)
-  const data = createdRow(creation, operationId)
-  const detail = `id ${data.id}, host ${creation.hostId}, task ${operationId}`
-  context.audit({ target: name, detail, containerUuid: data.uuid })
+  const { hostId, ...data } = await orderCreation(parts, checkCreation(parts, context.body), context)
+  const detail = `id ${data.id}, host ${hostId}, task ${context.operationId}`
+  context.audit({ target: data.name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }
-}
-
-/** While no host has told of any template, the fleet's own answer says more. */
-function checkTemplate(view: FleetView, id: string): void {
-  const known = [...view.templates()].map(({ template }) => template.id)
-  if (known.length > 0 && !known.includes(id))
-    throw invalidField('template_id', 'template_id: no such template')
-}
-
-function createdRow({ hostId, response }: GuestCreation, operationId: string): Static<typeof CreatedSchema> {
-  const { guest, sshPassword } = response
-  if (guest === undefined)
-    throw new BerthError('internal', 'agent_error', 'the agent answered without the container')
-  return {
-    task_id: operationId,
-    id: guest.id,
-    uuid: guest.uuid,
-    name: guest.name,
-    status: statusOf({ hostId, guest, online: true }),
-    action: 'create',
-    ssh_port: guest.sshPort,
-    ssh_password: sshPassword,
-  }
 }

@@ -1,0 +1,84 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { Principal } from '../../access/principal.js'
+import type { Fleet, FleetView, GuestCreation } from '../../fleet/contract.js'
+import { getNamedHost } from '../hosts/host-choice.js'
+import type { CreateBody } from './create-body.js'
+import { statusOf } from '../../fleet/guest-status.js'
+import { GuestStatusSchema } from './guest-row.js'
+import { planCreate } from './plan-create.js'
+
+export const CreatedSchema = Type.Object(
+  {
+    task_id: Type.String(),
+    id: Type.Integer(),
+    uuid: Type.String(),
+    name: Type.String(),
+    status: GuestStatusSchema,
+    action: Type.Literal('create'),
+    ssh_port: Type.Integer(),
+    ssh_password: Type.String({ description: 'In clear, only here; empty in `key` mode.' }),
+  },
+  { title: 'CreatedContainer' },
+)
+export type Created = Static<typeof CreatedSchema> & { hostId: string }
+
+/** A creation that nothing is wrong with as far as the gateway can tell. */
+export interface PlannedCreation {
+  readonly name: string
+  readonly spec: GuestSpec
+  readonly hostId?: string
+}
+
+export interface CreationParts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+/** Changes nothing. @throws {BerthError} `invalid_field`, `missing_field`, `unsupported` */
+export function checkCreation({ fleet, time }: CreationParts, body: CreateBody): PlannedCreation {
+  const { name, spec: planned } = planCreate(body, time)
+  // Its time is over: it is made, and blocked like one whose time ends later.
+  const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
+  const spec = { ...planned, start: planned.start && !isOver }
+  if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
+  checkTemplate(fleet.view, spec.templateId)
+  return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}) }
+}
+
+/** Queues it; the view shows it when this resolves. */
+export async function orderCreation(
+  { fleet }: CreationParts,
+  planned: PlannedCreation,
+  { caller, operationId }: { readonly caller: Principal; readonly operationId: string },
+): Promise<Created> {
+  const creation = await fleet.createGuest({ operationId, requestedBy: caller.user, ...planned })
+  await fleet.reached(creation.hostId, creation.response.revision)
+  return createdRow(creation, operationId)
+}
+
+/** While no host has told of any template, the fleet's own answer says more. */
+function checkTemplate(view: FleetView, id: string): void {
+  const known = [...view.templates()].map(({ template }) => template.id)
+  if (known.length > 0 && !known.includes(id))
+    throw invalidField('template_id', 'template_id: no such template')
+}
+
+function createdRow({ hostId, response }: GuestCreation, operationId: string): Created {
+  const { guest, sshPassword } = response
+  if (guest === undefined)
+    throw new BerthError('internal', 'agent_error', 'the agent answered without the container')
+  return {
+    task_id: operationId,
+    id: guest.id,
+    uuid: guest.uuid,
+    name: guest.name,
+    status: statusOf({ hostId, guest, online: true }),
+    action: 'create',
+    ssh_port: guest.sshPort,
+    ssh_password: sshPassword,
+    hostId,
+  }
+}

@@ -1,0 +1,126 @@
+import { expect } from 'chai'
+import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+
+const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
+
+describe('batches', () => {
+  let gateway: TestGateway
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+
+  const create = (body: object, headers = {}): Promise<Reply> =>
+    gateway.request('POST', '/batch-create', { body, headers })
+  const act = (body: object, key?: string): Promise<Reply> =>
+    gateway.request('POST', '/batch-action', { body, ...(key ? { key } : {}) })
+  const names = async (): Promise<string[]> => {
+    const { body } = await gateway.request('GET', '/containers/list')
+    return (body.data as { name: string }[]).map(({ name }) => name)
+  }
+  const ended = (taskIds: string[]): Promise<unknown> =>
+    waitFor(
+      async () => {
+        const tasks = await Promise.all(taskIds.map((id) => gateway.request('GET', `/tasks/${id}`)))
+        return tasks.every(({ body }) => body.data.finished_at !== '')
+      },
+      { what: 'tasks to end' },
+    )
+
+  it('create what each body describes, and answer its task, port and password', async () => {
+    const { status, body } = await create({
+      containers: [
+        { ...template, name: 'each-a' },
+        { ...template, name: 'each-b', ram_mb: 128 },
+      ],
+    })
+    expect(status).to.equal(202)
+    expect(body.failed).to.deep.equal([])
+    const rows = body.containers as { name: string; task_id: string; ssh_password: string }[]
+    expect(rows.map(({ name }) => name)).to.deep.equal(['each-a', 'each-b'])
+    expect(rows.map(({ task_id }) => task_id)).to.deep.equal(body.data)
+    expect(rows.every(({ ssh_password }) => ssh_password.length >= 8)).to.equal(true)
+    expect(await names()).to.include.members(['each-a', 'each-b'])
+  })
+
+  it('create so many of one, numbered; a repetition makes no others', async () => {
+    const headers = { 'idempotency-key': 'many-1' }
+    const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
+    expect(body.data).to.have.length(3)
+    expect((await create({ ...template, name: 'many', count: 3 }, headers)).body.data).to.deep.equal(
+      body.data,
+    )
+    expect((await names()).filter((name) => name.startsWith('many-')).sort()).to.deep.equal([
+      ...['many-1', 'many-2', 'many-3'],
+    ])
+  })
+
+  it('that have one wrong creation queue none, and say which', async () => {
+    const before = await names()
+    const good = { ...template, name: 'none-1' }
+    for (const [bodies, code, field] of [
+      [[good, { ...good, name: '9' }], 'invalid_field', 'containers[1].name'],
+      [
+        [good, { ...good, name: 'none-2', template_id: 'nothing' }],
+        'invalid_field',
+        'containers[1].template_id',
+      ],
+      [[good, { ...good, name: 'NONE-1' }], 'invalid_field', 'containers'],
+      [[good, { ...good, name: 'each-a' }], 'name_conflict', undefined],
+    ] as const) {
+      const { body } = await create({ containers: bodies })
+      expect([body.code, body.details?.field]).to.deep.equal([code, field])
+    }
+    expect((await create({ containers: [] })).status).to.equal(400)
+    expect((await create({})).body.code).to.equal('missing_field')
+    expect((await create({ ...template, name: 'x' })).body.details.field).to.equal('count')
+    expect((await create({ ...template, name: 'x', count: 101 })).status).to.equal(400)
+    expect(await names()).to.deep.equal(before)
+  })
+
+  it('act on all by id, uuid or name, once each', async () => {
+    const { body: made } = await create({ ...template, name: 'act', count: 3 })
+    await ended(made.data as string[])
+    const [first, second, third] = made.containers as { id: number; uuid: string; name: string }[]
+    const { status, body } = await act({
+      action: 'delete',
+      containers: [first!.id, second!.uuid, third!.name, String(first!.id)],
+    })
+    expect(status).to.equal(202)
+    expect(body.data).to.have.length(3)
+    await ended(body.data as string[])
+    expect((await names()).filter((name) => name.startsWith('act-'))).to.deep.equal([])
+  })
+
+  it('that name one that does not exist for the caller queue none', async () => {
+    const { body: made } = await create({ ...template, name: 'seen', count: 2 })
+    const [own, other] = made.containers as { uuid: string; name: string }[]
+    await ended(made.data as string[])
+    const key = await gateway.makeKey({ scopes: ['container:delete'], container_uuids: [own!.uuid] })
+    const hidden = await act({ action: 'delete', containers: [own!.name, other!.name] }, key)
+    const missing = await act({ action: 'delete', containers: [own!.name, 'nobody'] }, key)
+    expect([hidden.status, { ...hidden.body, request_id: '' }]).to.deep.equal([
+      404,
+      { ...missing.body, request_id: '' },
+    ])
+    expect(await names()).to.include.members(['seen-1', 'seen-2'])
+    expect((await act({ action: 'stop', containers: [own!.name] }, key)).body.code).to.equal(
+      'insufficient_scope',
+    )
+    expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
+  })
+
+  it('say what was refused after the check, and refuse as one where nothing was queued', async () => {
+    const { body: made } = await create({ ...template, name: 'late', count: 2 })
+    await ended(made.data as string[])
+    await act({ action: 'delete', containers: ['late-1'] })
+    const again = await act({ action: 'start', containers: ['late-1', 'late-2'] })
+    if (again.status === 202)
+      expect(again.body.failed)
+        .to.have.nested.property('[0].code')
+        .that.is.oneOf(['invalid_state', 'not_found'])
+    else expect(again.status).to.equal(404) // it is gone already
+    expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
+  })
+})
