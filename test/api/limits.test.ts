@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
 
 type Row = Record<string, unknown>
 
@@ -118,6 +119,8 @@ describe('limits, expiry and traffic over HTTP', () => {
     it('blocks at creation too when it has passed', async () => {
       const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
       expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
+      const over = async () => (await gateway.request('GET', '/containers/over')).body.data
+      await waitFor(async () => (await over()).policy_blocked, { timeoutMs: 15_000, what: 'blocked' })
       const refused = await gateway.request('POST', '/containers/over/start')
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })

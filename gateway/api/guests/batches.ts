@@ -55,6 +55,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       tag: 'Containers',
       summary: 'Queues the creation of several containers; all are checked before any is queued',
       body: BatchCreateSchema,
+      example: { containers: [{ name: 'web1', template_id: 'debian-12' }] },
       data: TaskIdsSchema,
       more: { containers: Type.Array(CreatedSchema), failed: failedSchema },
       statuses: [202],
@@ -75,6 +76,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       summary:
         'Queues an action for several containers, with the scope of the action; all are checked before any is queued',
       body: BatchActionSchema,
+      example: { action: 'stop', containers: ['web1', 'web2'] },
       data: TaskIdsSchema,
       more: { failed: failedSchema },
       statuses: [202],
