@@ -21,8 +21,8 @@ export interface RogueOptions {
   readonly events?: (hostId: string) => readonly WatchEvent[]
   /** Then changes without end. */
   readonly flood?: boolean
-  /** Answers, or does not, whatever a method of GuestService asks. */
-  readonly onGuestCall?: () => unknown
+  /** Answers, or does not, whatever is asked of guests and operations. */
+  readonly onCall?: () => unknown
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** host:port; default: a free port of 127.0.0.1. */
   readonly listen?: string
@@ -43,8 +43,10 @@ export class RogueAgent {
     const tls = createServerCredentials(identityDir)
     const server = new Server({ 'grpc.max_concurrent_streams': 1000 })
     server.addService(WatchServiceService, rogueWatch(options, tls.identity().hostId))
-    const { onGuestCall, onGetOperation } = options
-    if (onGuestCall) server.addService(GuestServiceService, answersOf(GuestServiceService, onGuestCall))
+    const { onCall, onGetOperation } = options
+    if (onCall) server.addService(GuestServiceService, answersOf(GuestServiceService, onCall))
+    if (onCall && !onGetOperation)
+      server.addService(OperationServiceService, answersOf(OperationServiceService, onCall) as never)
     if (onGetOperation)
       server.addService(OperationServiceService, {
         ...answersOf(OperationServiceService, () => ({})),
