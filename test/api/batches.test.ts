@@ -113,13 +113,13 @@ describe('batches', () => {
   it('say what was refused after the check, and refuse as one where nothing was queued', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
-    await act({ action: 'delete', containers: ['late-1'] })
-    const again = await act({ action: 'start', containers: ['late-1', 'late-2'] })
-    expect(again.body.data).to.have.length(1)
-    expect(again.body.failed).to.deep.include({
-      ...{ name: 'late-1', code: 'invalid_state', message: 'the container is being deleted' },
-    })
-    expect((await act({ action: 'start', containers: ['late-1'] })).body.code).to.equal('invalid_state')
+    await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })
+    const { status, body } = await act({ action: 'start', containers: ['late-1', 'late-2'] })
+    expect([status, body.data.length]).to.deep.equal([202, 1])
+    expect(body.failed).to.have.length(1)
+    expect(body.failed[0]).to.include({ name: 'late-1', code: 'policy_blocked' })
+    const alone = await act({ action: 'start', containers: ['late-1'] })
+    expect([alone.status, alone.body.code]).to.deep.equal([403, 'policy_blocked'])
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 })

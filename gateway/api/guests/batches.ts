@@ -81,7 +81,16 @@ export function batchRoutes(parts: CreationParts): Route[] {
       data: TaskIdsSchema,
       more: { failed: failedSchema },
       statuses: [202],
-      errors: ['invalid_state', 'policy_blocked', 'host_offline', 'agent_timeout'],
+      errors: [
+        ...[
+          'insufficient_scope',
+          'not_found',
+          'invalid_state',
+          'policy_blocked',
+          'host_offline',
+          'agent_timeout',
+        ],
+      ],
       handle: (context) => batchAction(parts.fleet, context),
     }),
   ]
