@@ -1,5 +1,5 @@
 import { BerthError } from '../../../shared/errors.js'
-import type { Firewall, FirewallAction, FirewallRule } from './types.js'
+import type { Firewall, FirewallAction, FirewallRule } from '../../../shared/firewall-rules.js'
 
 /** Rules of a guest's two chains, as nft takes them. Not the form in which it prints them. */
 export interface FirewallChains {
