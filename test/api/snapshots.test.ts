@@ -171,8 +171,10 @@ describe('snapshots over HTTP', function () {
       const id = await taken()
       write('second')
       const { faults } = agent.host
-      faults.start = () =>
-        void (faults.prepare = () => Promise.reject(new Error('no'))) ?? Promise.reject(new Error('no'))
+      faults.start = () => {
+        faults.prepare = () => Promise.reject(new Error('no'))
+        return Promise.reject(new Error('no'))
+      }
       expect((await restore(id)).status).to.equal(502)
       delete faults.start
       delete faults.prepare
@@ -306,16 +308,17 @@ describe('snapshots over HTTP', function () {
   })
 
   it('are finished by the next agent where one is gone in the middle', async () => {
-    let begun = false
-    agent.host.faults.snapshot = (): Promise<void> => {
-      begun = true
-      return new Promise(() => undefined)
-    }
+    let interrupt: (() => void) | undefined
+    agent.host.faults.snapshot = () =>
+      new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
     const asked = take()
-    await waitFor(() => begun, { what: 'a snapshot begun' })
+    await waitFor(() => interrupt !== undefined, { what: 'a snapshot begun' })
     delete agent.host.faults.snapshot
     expect(await ids()).to.deep.equal([])
-    await gateway.fleet.setHostState('host-a', 'offline')
+    const gone = gateway.fleet.setHostState('host-a', 'offline')
+    await waitFor(() => gateway.fleet.findHost('host-a')?.state === 'offline', { what: 'host-a away' })
+    interrupt?.()
+    await gone
     await gateway.fleet.setHostState('host-a', 'online')
     expect((await asked).status).to.equal(201)
     expect((await ids()).length).to.equal(1)
