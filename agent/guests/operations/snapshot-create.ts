@@ -17,7 +17,7 @@ const freezeTimeoutMs = 500
 export function snapshotCreateKind(context: GuestContext): OperationKind<'snapshotCreate', SnapshotInput> {
   const { store, now } = context
   return {
-    action: 'snapshot_create',
+    action: 'snapshot-create',
     accept: ({ uuid, description }, asked) =>
       acceptForGuest(context, asked, {
         uuid,

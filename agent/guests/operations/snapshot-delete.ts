@@ -11,7 +11,7 @@ interface DeleteInput {
 export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapshotDelete', DeleteInput> {
   const { store, volumes } = context
   return {
-    action: 'snapshot_delete',
+    action: 'snapshot-delete',
     accept: ({ uuid, snapshotId }, asked) =>
       acceptForGuest(context, asked, {
         uuid,

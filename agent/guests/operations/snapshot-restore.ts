@@ -22,7 +22,7 @@ type RestoreStep = Step<RestoreInput>
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {
   return {
-    action: 'snapshot_restore',
+    action: 'snapshot-restore',
     accept: ({ uuid, snapshotId }, asked) =>
       acceptForGuest(context, asked, {
         uuid,
@@ -116,7 +116,7 @@ function ifItRan(context: GuestContext, step: Step<unknown>): RestoreStep {
 }
 
 async function bootIfItRan(context: GuestContext, step: StepContext<RestoreInput>): Promise<void> {
-  for (const { run } of bootSteps(context).map((boot) => ifItRan(context, boot))) await run(step)
+  for (const boot of bootSteps(context)) await ifItRan(context, boot).run(step)
 }
 
 function settleRestore(
