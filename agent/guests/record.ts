@@ -2,7 +2,7 @@ import { defaultSnapshotLimit, hostnameOf } from '../../shared/guest-rules.js'
 import type { Machine } from '../drivers/contract.js'
 import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
-import type { Firewall } from '../network/firewall/types.js'
+import type { Firewall } from '../../shared/firewall-rules.js'
 
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'

@@ -318,7 +318,7 @@ function hostileForms(schema: Schema): unknown[] {
     case 'boolean':
       return ['yes', 'on', 2, '2', [true], { a: 1 }]
     case 'array':
-      return [5, true, { a: 1 }, [5], [[]], [true]]
+      return [true, { a: 1 }, [[]], [true], ...(schema.items?.numeric ? [1.5, [1.5]] : [5, [5]])]
     case 'object':
       return [5, true, 'x', [1]]
     case undefined:

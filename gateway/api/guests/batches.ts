@@ -5,6 +5,7 @@ import { maySee } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { numeric } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import { actions, type ActionDefinition } from './container-writes.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
@@ -34,7 +35,7 @@ type BatchCreate = Static<typeof BatchCreateSchema>
 
 const BatchActionSchema = Type.Object({
   action: oneOf(actions.map(({ action }) => action)),
-  containers: Type.Array(Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Integer()]), {
+  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...numeric }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',
@@ -80,7 +81,16 @@ export function batchRoutes(parts: CreationParts): Route[] {
       data: TaskIdsSchema,
       more: { failed: failedSchema },
       statuses: [202],
-      errors: ['invalid_state', 'policy_blocked', 'host_offline', 'agent_timeout'],
+      errors: [
+        ...[
+          'insufficient_scope',
+          'not_found',
+          'invalid_state',
+          'policy_blocked',
+          'host_offline',
+          'agent_timeout',
+        ],
+      ],
       handle: (context) => batchAction(parts.fleet, context),
     }),
   ]
@@ -161,7 +171,7 @@ async function batchAction(
 ): Promise<Answer<string[]>> {
   const definition = actions.find(({ action }) => action === context.body.action)!
   authorize(context.caller, definition.scope)
-  const guests = [...new Set(context.body.containers.map((ref) => getGuest(fleet, context, String(ref))))]
+  const guests = [...new Set(context.body.containers.map((ref) => getGuest(fleet, context, ref)))]
   const { done, failed } = await each(
     guests,
     ({ guest }) => guest.name,
