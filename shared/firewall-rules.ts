@@ -37,23 +37,28 @@ const networks = ['ipv4', 'ipv6', 'all'] as const
 /** The words of a firewall. */
 export const firewallWords = { directions, protocols: ruleProtocols, actions: ruleActions, networks } as const
 
-export interface CheckedRule extends WantedRule {
+/** A rule holds for both ways of a flow; the first that matches decides. */
+export interface FirewallRule extends WantedRule {
+  /** Who opened the flow: `in` the remote side, `out` the guest. */
   readonly direction: (typeof directions)[number]
+  /** `icmp` is ICMP and ICMPv6. */
   readonly protocol: (typeof ruleProtocols)[number]
   readonly action: (typeof ruleActions)[number]
   readonly network: (typeof networks)[number]
 }
 
-export interface CheckedFirewall extends WantedFirewall {
+/** A guest's own firewall, as validated and journaled. Disabled: everything that the network lets through. */
+export interface Firewall extends WantedFirewall {
+  /** Of what no rule matches. */
   readonly defaultAction: (typeof ruleActions)[number]
-  readonly rules: readonly CheckedRule[]
+  readonly rules: readonly FirewallRule[]
 }
 
 /**
  * @returns addresses and ports in canonical form: host bits cleared, ports ascending, overlaps merged
  * @throws {BerthError} `invalid_field` naming the field, as `rules.0.port`
  */
-export function checkFirewall(wanted: WantedFirewall): CheckedFirewall {
+export function checkFirewall(wanted: WantedFirewall): Firewall {
   const defaultAction = oneOf('default_action', wanted.defaultAction, ruleActions)
   if (wanted.rules.length > networkLimits.firewallRules)
     throw invalidField('rules', `rules: at most ${networkLimits.firewallRules}`)
@@ -63,7 +68,7 @@ export function checkFirewall(wanted: WantedFirewall): CheckedFirewall {
   return { enabled: wanted.enabled, defaultAction, rules: wanted.rules.map(checkRule) }
 }
 
-function checkRule(wanted: WantedRule, index: number): CheckedRule {
+function checkRule(wanted: WantedRule, index: number): FirewallRule {
   const at = (field: string): string => `rules.${index}.${field}`
   const protocol = oneOf(at('protocol'), wanted.protocol, ruleProtocols)
   const network = oneOf(at('network'), wanted.network, networks)
@@ -83,7 +88,7 @@ function checkRule(wanted: WantedRule, index: number): CheckedRule {
 
 const onlyBlanks = /^ *$/
 
-function checkSource(field: string, text: string, network: CheckedRule['network']): string {
+function checkSource(field: string, text: string, network: FirewallRule['network']): string {
   if (onlyBlanks.test(text)) return ''
   const range = /[^\S ]|\p{Cc}/u.test(text) ? undefined : parseAddressRange(text.trim())
   if (!range) throw invalidField(field, `${field}: must be an IP address, a CIDR or a range A-B`)
@@ -92,7 +97,7 @@ function checkSource(field: string, text: string, network: CheckedRule['network'
   return range.text
 }
 
-function checkRulePorts(field: string, text: string, protocol: CheckedRule['protocol']): string {
+function checkRulePorts(field: string, text: string, protocol: FirewallRule['protocol']): string {
   if (onlyBlanks.test(text)) return ''
   if (protocol !== 'tcp' && protocol !== 'udp')
     throw invalidField(field, `${field}: only for the protocols tcp and udp`)

@@ -23,7 +23,7 @@ const program = String.raw`
 use strict;
 use POSIX ();
 my ($lxc_path, $name, $log, $again) = @ARGV;
-my ($unshare, $prlimit) = (POSIX::uname())[4] eq 'aarch64' ? (97, 261) : (272, 302);
+my ($clone, $prlimit) = (POSIX::uname())[4] eq 'aarch64' ? (220, 261) : (56, 302);
 
 sub put {
   my ($path, $text) = @_;
@@ -38,48 +38,50 @@ sub take {
   return <$file>;
 }
 
-sub limit { syscall($prlimit, 0, 0 + $_[0], pack('Q2', $_[1], $_[1]), 0) }
-sub separate { syscall($unshare, 0x10000000) == 0 or die "user namespace: $!\n" }
-sub await { sysread($_[0], my $word, 1) == 1 or die "user namespace: no answer\n" }
+# A fork in a user namespace of its own (CLONE_NEWUSER); the map is its parent's to write.
+sub separate {
+  my $pid = syscall($clone, 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
+  $pid < 0 ? die "user namespace: $!\n" : return $pid;
+}
 
 my ($base) = take("$lxc_path/$name/config") =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "$name: no lxc.idmap\n";
 $^F = 255; # passed on to lxc-start
 pipe(my $held, my $holding) or die "pipe: $!\n";
 $^F = 2;
-pipe(my $ready, my $tell) && pipe(my $mapped, my $map) or die "pipe: $!\n";
-my $outer = fork // die "fork: $!\n";
+pipe(my $made, my $making) && pipe(my $mapped, my $map) or die "pipe: $!\n";
+my $endless = pack('Q2', ~0, ~0);
+my %usual;
+for my $resource (keys %resources) {
+  my $old = pack('Q2', 0, 0);
+  my $raised = syscall($prlimit, 0, 0 + $resource, $endless, $old) == 0;
+  $usual{$resource} = $old if $raised; # takes CAP_SYS_RESOURCE
+}
+my $outer = separate();
 if (!$outer) {
-  close $_ for $holding, $ready, $map;
-  limit($_, ~0) for keys %resources;
-  separate();
-  syswrite($tell, "\n");
-  await($mapped);
+  close $_ for $holding, $made, $map;
+  sysread($mapped, my $word, 1) == 1 or die "user namespace: no map\n";
   -e "/proc/sys/user/$_" and put("/proc/sys/user/$_", $counts{$_}) for keys %counts;
-  limit($_, $resources{$_}) for keys %resources;
-  pipe(my $made, my $making) or die "pipe: $!\n";
-  my $inner = fork // die "fork: $!\n";
+  for my $resource (keys %resources) {
+    my $most = pack('Q2', $resources{$resource}, $resources{$resource});
+    syscall($prlimit, 0, 0 + $resource, $most, 0);
+  }
+  my $inner = separate();
   if (!$inner) {
-    close $_ for $tell, $mapped, $made;
-    separate();
-    POSIX::close($_) for 0, 1, 2;
-    syswrite($making, "\n");
+    POSIX::close($_) for 0, 1, 2, fileno $making;
     sysread($held, my $end, 1);
     POSIX::_exit(0);
   }
-  close $making;
-  await($made);
   put("/proc/$inner/$_", "0 $base 65536\n") for 'uid_map', 'gid_map';
-  syswrite($tell, "$inner\n");
+  syswrite($making, "$inner\n");
   POSIX::_exit(0);
 }
-close $_ for $held, $tell, $mapped;
-await($ready);
+syscall($prlimit, 0, 0 + $_, $usual{$_}, 0) for keys %usual;
+close $_ for $held, $making, $mapped;
 for my $kind ('uid_map', 'gid_map') {
   put("/proc/$outer/$kind", join '', map { my ($id, undef, $count) = split; "$id $id $count\n" } split /\n/, take("/proc/self/$kind"));
 }
 syswrite($map, "\n");
-my ($inner) = (<$ready> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
-waitpid($outer, 0);
+my ($inner) = (<$made> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
 confine() unless $again;
 exec '/usr/bin/lxc-start', '-P', $lxc_path, '-n', $name, '-o', $log, '-l', 'ERROR',
   '-s', "lxc.namespace.share.user=/proc/$inner/ns/user";

@@ -1,6 +1,6 @@
 import type { Ipv6Plan } from './addresses/plan-ipv6.js'
 import type { Ipv6Prefix } from './addresses/pool.js'
-import type { Firewall } from './firewall/types.js'
+import type { Firewall } from '../../shared/firewall-rules.js'
 
 /** A guest's network as decided and journaled. */
 export interface GuestNetwork {

@@ -139,12 +139,12 @@ export function planRemoval(situation: Situation): { removed: KeyRecord[]; adopt
   const passOn = isUnlimited(rightsOf(keys, target))
   const adopted = passOn ? children.map((key) => ({ ...key, parentId: target.parentId })) : []
   const removed = passOn ? [target] : [target, ...descendantsOf(keys, target)]
-  checkReach(keys, callerId, target)
   const after = new Map(keys)
   for (const key of adopted) after.set(key.id, key)
   for (const key of removed) after.delete(key.id)
   checkAdministratorLeft(keys, after, nowMs)
   checkOther(callerId, target)
+  checkReach(keys, callerId, target)
   return { removed, adopted }
 }
 

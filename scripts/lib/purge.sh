@@ -25,6 +25,7 @@ purge_guests() {
     remove_groups "lxc.payload.$name" "lxc.monitor.$name"
   done
   remove_groups "lxc.pivot.$(agent_get network.interface_prefix)"
+  rm -rf "/run/lxc/lock$(agent_state_dir)/lxc"
 }
 
 # Names of guests that are this instance's: another LXC user might name containers alike.

@@ -69,7 +69,7 @@ function addEnded(journal: string, ages: Record<string, number>): void {
   const db = new Database(journal)
   for (const [id, ageMs] of Object.entries(ages))
     db.prepare(
-      `INSERT INTO operations (id, action, guest_uuid, guest_id, guest_name, request_hash, input, status,
+      `INSERT INTO operations (id, action, subject_id, subject_number, subject_name, request_hash, input, status,
          requested_by, created_at_ms, finished_at_ms, revision)
        VALUES (?, 'stop', '', 0, '', '', 'null', 'done', 'test', 1, ?, 0)`,
     ).run(id, Date.now() - ageMs)

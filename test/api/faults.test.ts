@@ -2,7 +2,6 @@ import { connect } from 'node:net'
 import { Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
-import { BerthError } from '../../shared/errors.js'
 import { createLogger } from '../../shared/logging.js'
 import { waitFor } from '../support/wait.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
@@ -99,7 +98,7 @@ describe('HTTP under faults', function () {
   })
 
   it('keeps what went wrong inside to the log, with the request id', async () => {
-    gateway.fleet.agentFailure = new Error('secret path /var/lib/x') as BerthError
+    gateway.fleet.agentFailure = new Error('secret path /var/lib/x')
     const { status, text, headers } = await gateway.request('POST', '/containers/audited/start')
     gateway.fleet.agentFailure = undefined
     expect(status).to.equal(500)

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
 
 type Row = Record<string, unknown>
 
@@ -118,6 +119,9 @@ describe('limits, expiry and traffic over HTTP', () => {
     it('blocks at creation too when it has passed', async () => {
       const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
       expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
+      const isBlocked = async (): Promise<boolean> =>
+        (await gateway.request('GET', '/containers/over')).body.data.policy_blocked === true
+      await waitFor(isBlocked, { timeoutMs: 15_000, what: 'blocked' })
       const refused = await gateway.request('POST', '/containers/over/start')
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })

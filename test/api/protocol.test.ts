@@ -368,7 +368,7 @@ describe('the HTTP protocol', () => {
         body: '{"expires_at":""}',
         headers: { 'content-type': type },
       })
-    gateway.fleet.addGuest({ name: 'typed' })
+    await gateway.fleet.addGuest({ name: 'typed' })
     for (const type of [
       '',
       'text/plain',
@@ -398,7 +398,7 @@ describe('the HTTP protocol', () => {
         `GET //api//v1/dashboard?a=//b HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       ),
     ).to.match(/^HTTP\/1.1 200 /)
-    gateway.fleet.addGuest({ name: 'headed' })
+    await gateway.fleet.addGuest({ name: 'headed' })
     const stop = (headers: Record<string, string>) =>
       gateway.request('POST', '/containers/headed/stop', { headers })
     const [one, two] = [await stop({ 'idempotency-key': '' }), await stop({ 'idempotency-key': '' })]
@@ -430,9 +430,8 @@ describe('the HTTP protocol', () => {
 
   it('answers 501 to what the interface has and this version does not, never the 404 of a container', async () => {
     for (const [method, path] of [
-      ['GET', '/containers/gone/snapshots'],
-      ['POST', '/containers/gone/snapshots'],
-      ['DELETE', '/containers/gone/snapshots/x'],
+      ['GET', '/containers/gone/history'],
+      ['POST', '/containers/gone/snapshots/schedule'],
       ['GET', '/swap'],
     ] as const) {
       const { status, body } = await gateway.request(method, path)

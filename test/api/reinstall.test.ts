@@ -160,7 +160,7 @@ describe('reset-password and reinstall', () => {
         await waitFor(async () => (await detail(name)).status === status, { what: status })
         expect(await detail(name)).to.deep.include(before)
         expect(loginOf(uuid)).to.deep.equal({ password: body.data.ssh_password })
-        expect(host.volumes.pathsOf(uuid)).to.deep.equal([uuid])
+        expect(host.snapshots.get(uuid)?.size ?? 0).to.equal(0)
       })
 
     it('takes each way in; keep is the login of now, after a reset too', async () => {
@@ -211,7 +211,7 @@ describe('reset-password and reinstall', () => {
         expect(await ended(body.data.task_id), fault).to.equal('failed')
         delete host.faults[fault]
         await waitFor(async () => (await detail(name)).status === 'running', { what: 'running' })
-        expect(host.volumes.pathsOf(uuid), fault).to.deep.equal([uuid])
+        expect(host.snapshots.get(uuid)?.size ?? 0, fault).to.equal(0)
         const record = agent.guests().find((guest) => guest.uuid === uuid)!
         expect(agent.domain.context.openLogin(record)).to.deep.equal({ password: first })
       }
@@ -219,7 +219,7 @@ describe('reset-password and reinstall', () => {
 
     it('of a guest whose new disk does not start brings the old one back', async () => {
       const { name, uuid } = await make({ template_id: 'debian-12' })
-      host.volumes.add(uuid, 'old content')
+      host.contents.set(uuid, 'old content')
       let starts = 0
       host.faults.start = () => {
         if (++starts === 1) throw new Error('no init')
@@ -227,7 +227,7 @@ describe('reset-password and reinstall', () => {
       const { body } = await post(name, 'reinstall', reinstall)
       expect(await ended(body.data.task_id)).to.equal('failed')
       await waitFor(async () => (await detail(name)).status === 'running', { what: 'running' })
-      expect(host.volumes.contentOf(uuid)).to.equal('old content')
+      expect(host.contents.get(uuid)).to.equal('old content')
       expect(host.driver.running.has(uuid)).to.equal(true)
     })
 

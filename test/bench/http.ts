@@ -85,11 +85,7 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
   return { url, key: readFileSync(keyFile, 'utf8').trim(), name: '' }
 }
 
-async function startLabAgent(
-  directory: string,
-  gateway: Gateway,
-  children: ChildProcess[],
-): Promise<void> {
+async function startLabAgent(directory: string, gateway: Gateway, children: ChildProcess[]): Promise<void> {
   const port = await freePort()
   const answer = await request(`${gateway.url}/api/v1/hosts`, {
     method: 'POST',

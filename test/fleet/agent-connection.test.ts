@@ -24,7 +24,7 @@ describe('connections to agents', () => {
   before(async () => {
     pki = await createTestPki()
     const { identityDir } = await pki.enrol(hostId)
-    agent = await RogueAgent.start(identityDir, { onGuestCall: onCreate })
+    agent = await RogueAgent.start(identityDir, { onCall: onCreate })
     const [host = '', port] = agent.address.split(':')
     proxy = createServer((socket) => {
       dialled.push(socket)

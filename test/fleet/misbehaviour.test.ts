@@ -44,7 +44,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
         { $case: 'host', value: { ...description, hostId } },
         ...templates.map((value) => ({ $case: 'template', value }) as const),
       ],
-      onGuestCall: () => never,
+      onCall: () => never,
     })
     let given = 0
     const calls = Promise.all(

@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import { pino } from 'pino'
 import { GuestStore } from '../../agent/guests/store.js'
 import { OperationStore } from '../../agent/operations/store.js'
 import { watchKinds, type WatchStores } from '../../agent/rpc/watch-kinds.js'

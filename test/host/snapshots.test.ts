@@ -234,14 +234,7 @@ describe('snapshots of volumes', function () {
       for (const name of ['word', 'etc/os']) writeFileSync(`${root}/${name}`, text)
       await volumes.snapshot(guest, id)
     }
-    const program = [
-      '--import=tsx',
-      'test/support/volumes-main.ts',
-      JSON.stringify(config),
-      guest,
-      'a',
-      'b',
-    ]
+    const program = ['--import=tsx', 'test/support/volumes-main.ts', JSON.stringify(config), guest, 'a', 'b']
     for (const delayMs of [1, 5, 11, 18, 26, 35, 47, 60]) {
       const child = spawn('node', program, { stdio: ['ignore', 'pipe', 'inherit'] })
       const ended = new Promise((resolve) => child.once('exit', resolve))

@@ -1,4 +1,4 @@
-import type { Firewall, FirewallRule } from '../../agent/network/firewall/types.js'
+import type { Firewall, FirewallRule } from '../../shared/firewall-rules.js'
 import { clientAddress, clientAddress6 } from './network-lab.js'
 
 /* What a firewall's rules say of a probe, written without a thought of nft. */

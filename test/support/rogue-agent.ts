@@ -2,7 +2,7 @@ import { Server, type UntypedHandleCall } from '@grpc/grpc-js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { bind } from '../../agent/rpc/server.js'
+import { bind, type Bound } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -21,8 +21,8 @@ export interface RogueOptions {
   readonly events?: (hostId: string) => readonly WatchEvent[]
   /** Then changes without end. */
   readonly flood?: boolean
-  /** Answers, or does not, whatever a method of GuestService asks. */
-  readonly onGuestCall?: () => unknown
+  /** Answers, or does not, whatever is asked of guests and operations. */
+  readonly onCall?: () => unknown
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** host:port; default: a free port of 127.0.0.1. */
   readonly listen?: string
@@ -32,15 +32,21 @@ export interface RogueOptions {
 export class RogueAgent {
   private constructor(
     private readonly server: Server,
-    readonly address: string,
+    private readonly bound: Bound,
   ) {}
+
+  get address(): string {
+    return `127.0.0.1:${this.bound.port}`
+  }
 
   static async start(identityDir: string, options: RogueOptions = {}): Promise<RogueAgent> {
     const tls = createServerCredentials(identityDir)
     const server = new Server({ 'grpc.max_concurrent_streams': 1000 })
     server.addService(WatchServiceService, rogueWatch(options, tls.identity().hostId))
-    const { onGuestCall, onGetOperation } = options
-    if (onGuestCall) server.addService(GuestServiceService, answersOf(GuestServiceService, onGuestCall))
+    const { onCall, onGetOperation } = options
+    if (onCall) server.addService(GuestServiceService, answersOf(GuestServiceService, onCall))
+    if (onCall && !onGetOperation)
+      server.addService(OperationServiceService, answersOf(OperationServiceService, onCall) as never)
     if (onGetOperation)
       server.addService(OperationServiceService, {
         ...answersOf(OperationServiceService, () => ({})),
@@ -48,11 +54,12 @@ export class RogueAgent {
           operation: await onGetOperation(id),
         })),
       })
-    const port = await bind(server, options.listen ?? '127.0.0.1:0', tls)
-    return new RogueAgent(server, `127.0.0.1:${port}`)
+    const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls)
+    return new RogueAgent(server, bound)
   }
 
   stop(): void {
+    this.bound.close()
     this.server.forceShutdown()
   }
 

@@ -6,6 +6,9 @@ import { deleteKind } from './delete.js'
 import { reinstallKind } from './reinstall.js'
 import { resetPasswordKind } from './reset-password.js'
 import { restartKind } from './restart.js'
+import { snapshotCreateKind } from './snapshot-create.js'
+import { snapshotDeleteKind } from './snapshot-delete.js'
+import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
@@ -19,5 +22,8 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Opera
     delete: deleteKind(context),
     resetPassword: resetPasswordKind(context),
     reinstall: reinstallKind(context, capacity),
+    snapshotCreate: snapshotCreateKind(context),
+    snapshotRestore: snapshotRestoreKind(context),
+    snapshotDelete: snapshotDeleteKind(context),
   }
 }

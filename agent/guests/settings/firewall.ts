@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { checkFirewall, type WantedFirewall } from '../../../shared/firewall-rules.js'
-import type { Firewall } from '../../network/firewall/types.js'
+import type { Firewall } from '../../../shared/firewall-rules.js'
 import type { GuestContext } from '../context.js'
 import { networkOf } from '../network.js'
 import type { GuestRecord } from '../record.js'

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { BerthError } from '../../../shared/errors.js'
 import { planFirewall } from './plan-firewall.js'
-import type { FirewallRule } from './types.js'
+import type { FirewallRule } from '../../../shared/firewall-rules.js'
 
 const any: FirewallRule = {
   id: 'r1',

@@ -5,6 +5,7 @@ import { maySee } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { numeric } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import { actions } from './container-writes.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
@@ -36,7 +37,7 @@ type BatchCreate = Static<typeof BatchCreateSchema>
 
 const BatchActionSchema = Type.Object({
   action: oneOf([...actions.map(({ action }) => action), 'reinstall']),
-  containers: Type.Array(Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Integer()]), {
+  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...numeric }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',
@@ -66,6 +67,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       tag: 'Containers',
       summary: 'Queues the creation of several containers; all are checked before any is queued',
       body: BatchCreateSchema,
+      example: { containers: [{ name: 'web1', template_id: 'debian-12' }] },
       data: TaskIdsSchema,
       more: { containers: Type.Array(CreatedSchema), failed: failedSchema },
       statuses: [202],
@@ -86,6 +88,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       summary:
         'Queues an action for several containers, with the scope of the action; all are checked before any is queued',
       body: BatchActionSchema,
+      example: { action: 'stop', containers: ['web1', 'web2'] },
       data: TaskIdsSchema,
       more: {
         failed: failedSchema,
@@ -96,7 +99,17 @@ export function batchRoutes(parts: CreationParts): Route[] {
         ),
       },
       statuses: [202],
-      errors: ['invalid_state', 'policy_blocked', 'resource_exhausted', 'host_offline', 'agent_timeout'],
+      errors: [
+        ...[
+          'insufficient_scope',
+          'not_found',
+          'invalid_state',
+          'policy_blocked',
+          'resource_exhausted',
+          'host_offline',
+          'agent_timeout',
+        ],
+      ],
       handle: (context) => batchAction(parts.fleet, context),
     }),
   ]
@@ -177,7 +190,7 @@ async function batchAction(
 ): Promise<Answer<string[]>> {
   const { action } = context.body
   const plan = planAction(fleet, context)
-  const guests = [...new Set(context.body.containers.map((ref) => getGuest(fleet, context, String(ref))))]
+  const guests = [...new Set(context.body.containers.map((ref) => getGuest(fleet, context, ref)))]
   const { done, failed } = await each(
     guests,
     ({ guest }) => guest.name,

@@ -1,6 +1,6 @@
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import { checkGuestName } from '../../../shared/guest-rules.js'
+import { checkGuestName, defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import {
   TrafficAction,
   TrafficMode,
@@ -39,6 +39,7 @@ export function planCreate(body: CreateBody, time: TimeFormat): { name: string; 
       start: body.start ?? true,
       expiresAtMs: time.parseField('expires_at', body.expires_at ?? ''),
       traffic: planInitialTraffic(body),
+      snapshotLimit: body.snapshot_limit ?? defaultSnapshotLimit,
     },
   }
 }

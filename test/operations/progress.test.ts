@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import type { Step } from '../../../agent/operations/types.js'
-import type { Change } from '../../../agent/state/changes.js'
-import { define, Gate, order, step, useEngines } from '../../support/operation-lab.js'
-import { waitFor } from '../../support/wait.js'
+import type { Step } from '../../agent/operations/types.js'
+import type { Change } from '../../agent/state/changes.js'
+import { define, Gate, order, step, useEngines } from '../support/operation-lab.js'
+import { waitFor } from '../support/wait.js'
 
 describe('the progress of operations', () => {
   const lab = useEngines()

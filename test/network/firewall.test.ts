@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
-import type { Firewall, FirewallRule } from '../../agent/network/firewall/types.js'
+import type { Firewall, FirewallRule } from '../../shared/firewall-rules.js'
 import {
   families,
   firewall,

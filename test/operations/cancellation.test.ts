@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import type { OperationOutcome } from '../../../agent/operations/types.js'
-import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
-import { define, expectRefused, fail, Gate, order, useEngines } from '../../support/operation-lab.js'
+import type { OperationOutcome } from '../../agent/operations/types.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
+import { define, expectRefused, fail, Gate, order, useEngines } from '../support/operation-lab.js'
 
 describe('operations cancelled and removed', () => {
   const lab = useEngines()

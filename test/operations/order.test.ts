@@ -1,11 +1,11 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { Step, StepContext } from '../../../agent/operations/types.js'
-import { conflict } from '../../../shared/errors.js'
-import { command, Gauge, interleave } from '../../support/operation-interleaving.js'
-import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
-import { define, fail, order, retry, step, useEngines } from '../../support/operation-lab.js'
-import { waitFor } from '../../support/wait.js'
+import type { Step, StepContext } from '../../agent/operations/types.js'
+import { conflict } from '../../shared/errors.js'
+import { command, Gauge, interleave } from '../support/operation-interleaving.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
+import { define, fail, order, retry, step, useEngines } from '../support/operation-lab.js'
+import { waitFor } from '../support/wait.js'
 
 describe('the order of operations', () => {
   const lab = useEngines()

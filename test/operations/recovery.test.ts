@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
-import type { OperationOutcome, Step } from '../../../agent/operations/types.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
+import type { OperationOutcome, Step } from '../../agent/operations/types.js'
 import {
   define,
   expectRefused,
@@ -10,8 +10,8 @@ import {
   step,
   retry,
   useEngines,
-} from '../../support/operation-lab.js'
-import { waitFor } from '../../support/wait.js'
+} from '../support/operation-lab.js'
+import { waitFor } from '../support/wait.js'
 
 describe('operations over shutdown and recovery', () => {
   const lab = useEngines()

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Firewall, FirewallRule } from '../../agent/network/firewall/types.js'
+import type { Firewall, FirewallRule } from '../../shared/firewall-rules.js'
 import { macOf } from '../../agent/network/subnet.js'
 import { icmpErrorFrame, type IcmpError, type Quoted } from '../support/frames.js'
 import {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { NatMapping } from '../../agent/network/contract.js'
-import type { Firewall } from '../../agent/network/firewall/types.js'
+import type { Firewall } from '../../shared/firewall-rules.js'
 import {
   clientAddress,
   clientAddress6,

@@ -1,10 +1,10 @@
 import { expect } from 'chai'
-import { guestSubject } from '../../../agent/guests/operations/guest-order.js'
-import { OperationEngine } from '../../../agent/operations/engine.js'
-import { systemClock } from '../../../agent/operations/retry.js'
-import type { Clock } from '../../../agent/operations/types.js'
-import { conflict } from '../../../shared/errors.js'
-import { define, expectRefused, fail, log, order, step, useEngines } from '../../support/operation-lab.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
+import { OperationEngine } from '../../agent/operations/engine.js'
+import { systemClock } from '../../agent/operations/retry.js'
+import type { Clock } from '../../agent/operations/types.js'
+import { conflict } from '../../shared/errors.js'
+import { define, expectRefused, fail, log, order, step, useEngines } from '../support/operation-lab.js'
 
 describe('the submission of operations', () => {
   const lab = useEngines()
