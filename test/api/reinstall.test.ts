@@ -205,6 +205,7 @@ describe('reset-password and reinstall', () => {
       for (const fault of ['initialize', 'prepare', 'snapshot', 'exchange'] as const) {
         const { name, uuid, ssh_password: first } = await make()
         host.faults[fault] = () => {
+          delete host.faults[fault]
           throw new Error('broken')
         }
         const { body } = await post(name, 'reinstall', reinstall)
