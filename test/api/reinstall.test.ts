@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { conflict } from '../../shared/errors.js'
 import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
+import type { Body } from '../support/body.js'
 import { waitFor } from '../support/wait.js'
 import type { MemoryHost } from '../support/memory-host.js'
 import type { LabAgent } from '../support/lab-agent.js'
@@ -46,7 +47,7 @@ describe('reset-password and reinstall', () => {
     expect(await ended(made.data.task_id)).to.equal('done')
     return made.data as Made
   }
-  const detail = async (name: string) => (await gateway.request('GET', `/containers/${name}`)).body.data
+  const detail = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
   const loginOf = (uuid: string) => host.driver.logins.get(`/nowhere/${uuid}.next`)
 
   describe('reset-password', () => {

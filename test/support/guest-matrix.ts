@@ -199,7 +199,10 @@ function requestOf(action: GuestAction, operationId: string, start: boolean): Su
       return resetPasswordOrder(guestUuid, { operationId, password: newPassword })
     case 'reinstall':
       return reinstallOrder(guestUuid, { operationId, templateId: newTemplate, ...login })
-    default:
+    case 'start':
+    case 'stop':
+    case 'restart':
+    case 'delete':
       return powerOrder(action, guestUuid, operationId)
   }
 }
