@@ -47,7 +47,8 @@ describe('reset-password and reinstall', () => {
     expect(await ended(made.data.task_id)).to.equal('done')
     return made.data as Made
   }
-  const detail = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
+  const detail = async (name: string): Promise<Body> =>
+    (await gateway.request('GET', `/containers/${name}`)).body.data
   const loginOf = (uuid: string) => host.driver.logins.get(`/nowhere/${uuid}.next`)
 
   describe('reset-password', () => {
