@@ -81,7 +81,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     facts: kernelFacts,
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
-    weaknesses: drivers.findWeaknesses(config.storage.pool),
+    weaknesses: drivers.ensureSeparation(config.storage),
     openNetwork: (parts) =>
       new HostNetwork(
         createRules(config.network, { countInternal, watch, resolvers }),

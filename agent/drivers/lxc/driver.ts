@@ -60,6 +60,13 @@ export interface LxcDriverOptions {
   readonly lxcfsDir?: string
 }
 
+/** Where guests' disks are; see the configuration's section `storage`. */
+export interface PoolPlace {
+  readonly pool: string
+  /** Behind the pool where it is on a loop device. */
+  readonly loop_file: string
+}
+
 /** Containers through lxc's tools; see contract.ts. Make it with {@link createLxcDriver}. */
 export class LxcDriver implements Driver {
   readonly kind = 'lxc'
@@ -105,11 +112,11 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * What of the host keeps guests from being apart as they could be, for the operator.
-   * @param poolPath where guests' disks are
+   * Has guests share the disk of the pool, where it is the agent's own.
+   * @returns what of the host keeps guests from being apart as they could be, for the operator
    */
-  findWeaknesses(poolPath: string): string[] {
-    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(poolPath))]
+  ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
+    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(pool), ownFile)]
   }
 
   /** Do guests see their own memory, processors and load? */
