@@ -45,7 +45,7 @@ export function thawGuest(cgroups: CgroupLayout, name: string): void {
 
 /** Undefined: the guest has no group, or the host no freezer. */
 function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
-  const hierarchy = cgroups.version === 1 ? cgroups.controllers.get('freezer') : cgroups.hierarchies[0]
+  const hierarchy = cgroups.version === 1 ? cgroups.controllers.get('freezer') : cgroups.unified
   const group = `${hierarchy}/lxc.payload.${name}`
   const freezer = cgroups.version === 1 ? freezerV1(group) : freezerV2(group)
   return existsSync(`${group}/${freezer.file}`) ? freezer : undefined
