@@ -64,6 +64,11 @@ export class Drivers {
     return this.#lxc.ensureSeparation(place)
   }
 
+  /** Guests of an earlier agent that have less bounds than this one gives, for the operator. */
+  describeOutdated(): string[] {
+    return this.#lxc.describeOutdated()
+  }
+
   async describe(): Promise<DriversDescription> {
     const drivers = new Map<DriverKind, DriverDescription>()
     for (const driver of Object.values(this.enabled))

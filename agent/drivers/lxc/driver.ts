@@ -14,6 +14,7 @@ import type {
   UsageSample,
 } from '../contract.js'
 import { assignAddresses } from './assign.js'
+import { boundGroups } from './bound-groups.js'
 import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
@@ -32,6 +33,7 @@ import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
+import { describeOutdated, listOutdated, type Outdated } from './outdated.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { limitsOf } from './plan-limits.js'
@@ -41,7 +43,7 @@ import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
-import { ensureSupportFiles, starterProgram } from './support-files.js'
+import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
 import { UsageReader } from './usage.js'
 
 export interface LxcDriverOptions {
@@ -76,6 +78,7 @@ export class LxcDriver implements Driver {
   readonly #usage: UsageReader
   readonly #lxcfsDir: string
   readonly #starter: string
+  readonly #outdated: readonly Outdated[]
 
   constructor(
     private readonly options: LxcDriverOptions,
@@ -87,6 +90,7 @@ export class LxcDriver implements Driver {
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups)
     this.#starter = starterProgram(options.allow ?? [])
+    this.#outdated = listOutdated(this.#runtime, options.namePrefix, confinementFor(options.allow ?? []))
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
       marksDir: paths.marks,
@@ -117,6 +121,11 @@ export class LxcDriver implements Driver {
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
     return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(pool), ownFile)]
+  }
+
+  /** Guests of an earlier agent that have less bounds than this one gives, for the operator. Costs a file each. */
+  describeOutdated(): string[] {
+    return describeOutdated(this.#outdated)
   }
 
   /** Do guests see their own memory, processors and load? */
@@ -214,11 +223,12 @@ export class LxcDriver implements Driver {
     const lines = planConfig(machine, facts) // checks every value before anything is written
     const { init } = this.#runtime.read(name)
     try {
+      const bounded = init ? boundGroups(this.facts.cgroups, name) : false
       const resized = init
         ? resizeGroups(this.facts.cgroups, name, { limits: limitsOf(machine), facts })
         : false
       const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
-      return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized }
+      return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized || bounded }
     } catch (error) {
       if (error instanceof BerthError && error.code === 'memory_in_use') return { outcome: 'refused', error }
       throw error
