@@ -9,7 +9,10 @@ const hold = `$| = 1; sub done { print "@_\\n"; sleep 600 if $hold }`
 export const groups = `${hold}
 my %made;
 mkdir '/mnt/groups';
-for my $kind (qw(memory pids devices blkio cpu cpuset freezer name=systemd unified)) {
+open(my $own, '<', '/proc/self/cgroup'); # id:controllers:path, no controllers for v2
+open(my $all, '<', '/proc/cgroups');
+my @kinds = ((map { /^[0-9]+:([^:]*):/ ? $1 || 'unified' : () } <$own>), (map { /^([a-z_]+)/ ? $1 : () } <$all>));
+for my $kind (grep { !defined $made{$_} } @kinds) {
   my ($type, $options) = $kind eq 'unified' ? ('cgroup2', '') : ('cgroup', $kind =~ /=/ ? "-onone,$kind" : "-o$kind");
   system("mount -t $type $options x /mnt/groups 2>/dev/null") == 0 or next;
   $made{$kind} = 0;
