@@ -63,6 +63,10 @@ done(map { setsockopt($s, 263, $_, $ring) ? 'held' : $! + 0 } 5, 13);`
 export const families = `${hold}
 done(grep { my $family = $_; grep { socket(my $s, $family, $_, 0) } 1, 2, 3 } 0 .. 63);`
 
+/** Numbers of the protocols of netlink that it gets a socket of. */
+export const netlinkProtocols = `${hold}
+done(grep { socket(my $s, 16, 3, $_) } 0 .. 31);`
+
 /** POSIX message queues by many users of its own: how many bytes. */
 export const messageQueues = `${hold}
 my ($made, @held) = (0);
