@@ -92,7 +92,9 @@ function pickedTo(containerPort: number): PortMapping {
 /** One client sends a field of this name that means something else; only a list of ports is taken. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
-  return value.map((entry: unknown) => {
+  // PHP's explode makes one blank entry of empty text.
+  const named = value.filter((entry) => entry !== null && String(entry).trim() !== '')
+  return named.map((entry: unknown) => {
     const port = readInteger(entry)
     if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535) return port
     throw invalidField('extra_ports', 'extra_ports: must be integers from 1 to 65535')
