@@ -39,6 +39,7 @@ export interface CreateRequest {
   traffic: TrafficLimit
   /** 0: never. */
   expiresAtMs: number
+  snapshotLimit: number
   login: { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
   start: boolean
 }
@@ -66,6 +67,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     ipv6Addresses: parseAddresses('ipv6_addresses', spec.ipv6Addresses, 'ipv6'),
     traffic: parseTrafficLimit(spec.traffic),
     expiresAtMs: parseTime('expires_at', spec.expiresAtMs),
+    snapshotLimit: checkInteger('snapshot_limit', spec.snapshotLimit, ranges.snapshots),
     login: parseLogin(spec),
     start: spec.start,
   }

@@ -12,7 +12,11 @@ import {
   type StoredGuest,
 } from './rows.js'
 
-export type GuestInsert = Omit<GuestRecord, 'revision' | 'statusReason' | 'policy'>
+export type GuestInsert = Omit<
+  GuestRecord,
+  'revision' | 'statusReason' | 'policy' | 'snapshots' | 'snapshotLimit'
+> &
+  Partial<Pick<GuestRecord, 'snapshotLimit'>>
 
 /** What changes in a guest's life; limits are those of its spec. */
 export type GuestUpdate = Partial<

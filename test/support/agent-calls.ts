@@ -46,6 +46,7 @@ export const plainSpec: GuestSpec = {
   ipv6Addresses: [],
   expiresAtMs: 0,
   traffic: undefined,
+  snapshotLimit: 5,
 }
 
 export interface CreateRequest extends CreateOrder {

@@ -27,6 +27,10 @@ export class MemoryHost {
   readonly faults: Faults = {}
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
+  /** What is on guests' disks, where a test says so. */
+  readonly contents = new Map<string, string>()
+  /** By guest and id: what was on the disk. */
+  readonly snapshots = new Map<string, Map<string, string>>()
   readonly wire = new MemoryWire()
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -68,8 +72,44 @@ export class MemoryHost {
     }
   }
 
+  /** What a disk has, and its snapshots: a text each. */
   #openVolumes(): HostVolumes {
+    const { faults, contents, snapshots } = this
+    const next = new Map<string, string>()
+    const ofGuest = (uuid: string): Map<string, string> => {
+      if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
+      return snapshots.get(uuid)!
+    }
+    const prepare: HostVolumes['prepare'] = async (uuid, source) => {
+      await faults.prepare?.(uuid)
+      next.set(uuid, ('snapshot' in source ? ofGuest(uuid).get(source.snapshot) : '') ?? '')
+    }
+    const exchange: HostVolumes['exchange'] = async (uuid) => {
+      await faults.exchange?.(uuid)
+      if (!next.has(uuid)) return 'nothing'
+      contents.set(uuid, next.get(uuid)!)
+      next.delete(uuid)
+      return 'exchanged'
+    }
     return {
+      prepare,
+      exchange,
+      discardNext: async (uuid) => next.delete(uuid),
+      restore: async (uuid, snapshot, limitBytes) => {
+        await prepare(uuid, { snapshot }, limitBytes)
+        await exchange(uuid)
+      },
+      snapshot: async (uuid, id) => {
+        await faults.snapshot?.(uuid)
+        const made = !ofGuest(uuid).has(id)
+        if (made) ofGuest(uuid).set(id, contents.get(uuid) ?? '')
+        return { made, sizeBytes: 1_000_000 }
+      },
+      listSnapshots: async (uuid) => [...ofGuest(uuid).keys()],
+      deleteSnapshot: async (uuid, id) => {
+        await faults.deleteSnapshot?.(uuid)
+        return ofGuest(uuid).delete(id)
+      },
       pathOf: (uuid) => `/nowhere/${uuid}`,
       clone: async (uuid) => {
         await this.faults.clone?.(uuid)
@@ -78,6 +118,8 @@ export class MemoryHost {
       remove: async (uuid) => {
         await this.faults.remove?.(uuid)
         this.volumes.delete(uuid)
+        snapshots.delete(uuid)
+        contents.delete(uuid)
       },
       list: async () => [...this.volumes],
       usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),

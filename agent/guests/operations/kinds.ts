@@ -4,6 +4,9 @@ import type { GuestContext } from '../context.js'
 import { createKind } from './create.js'
 import { deleteKind } from './delete.js'
 import { restartKind } from './restart.js'
+import { snapshotCreateKind } from './snapshot-create.js'
+import { snapshotDeleteKind } from './snapshot-delete.js'
+import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
@@ -15,5 +18,8 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Opera
     stop: stopKind(context),
     restart: restartKind(context),
     delete: deleteKind(context),
+    snapshotCreate: snapshotCreateKind(context),
+    snapshotRestore: snapshotRestoreKind(context),
+    snapshotDelete: snapshotDeleteKind(context),
   }
 }

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { limits, templateIdPattern } from '../../../shared/guest-rules.js'
+import { defaultSnapshotLimit, limits, templateIdPattern } from '../../../shared/guest-rules.js'
 import { VirtualizationSchema } from './guest-row.js'
 import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
@@ -80,12 +80,9 @@ export const CreateBodySchema = Type.Object(
     expires_at: optional(ExpirySchema),
     ...rateFields,
     ...trafficFields,
-    snapshot_limit: optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: 10_000,
-        description: 'For when there are snapshots; until then ignored.',
-      }),
+    snapshot_limit: within(
+      limits.snapshots,
+      `Snapshots that it may have. Default ${defaultSnapshotLimit}; 0: none.`,
     ),
     user_data: optional(Type.String({ maxLength: 65_536 })),
   },

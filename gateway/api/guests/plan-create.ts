@@ -1,6 +1,11 @@
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import { checkGuestName, checkSshPassword, parseSshPublicKey } from '../../../shared/guest-rules.js'
+import {
+  checkGuestName,
+  checkSshPassword,
+  defaultSnapshotLimit,
+  parseSshPublicKey,
+} from '../../../shared/guest-rules.js'
 import {
   SshAuthMode,
   TrafficAction,
@@ -39,6 +44,7 @@ export function planCreate(body: CreateBody, time: TimeFormat): { name: string; 
       start: body.start ?? true,
       expiresAtMs: time.parseField('expires_at', body.expires_at ?? ''),
       traffic: planInitialTraffic(body),
+      snapshotLimit: body.snapshot_limit ?? defaultSnapshotLimit,
     },
   }
 }
