@@ -279,7 +279,10 @@ describe('normalizing what clients send', () => {
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {
           const got = outcome(() => read(listText, sent, creates))
           if (sent === '' || typeof got !== 'string' || got === 'refused') return
-          expect(got.split(/[,\n]/).some((entry) => entry.trim() !== ''), JSON.stringify(sent)).to.equal(true)
+          expect(
+            got.split(/[,\n]/).some((entry) => entry.trim() !== ''),
+            JSON.stringify(sent),
+          ).to.equal(true)
         }),
       )
     })

@@ -111,7 +111,8 @@ function withoutMapped(extra: readonly number[], others: readonly PortMapping[])
   return [...new Set(extra)].filter((port) => !isMapped(port))
 }
 
-function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
+/** @throws {BerthError} `invalid_field` */
+export function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
   const fixed = mappings.filter(({ hostPort }) => hostPort !== 0).toSorted((a, b) => a.hostPort - b.hostPort)
   fixed.forEach((mapping, index) => {
     for (const later of fixed.slice(index + 1)) {
