@@ -2,6 +2,7 @@ import type { AgentConfig } from '../../agent/config.js'
 import type { Host, HostVolumes } from '../../agent/daemon/host.js'
 import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
+import { conflict } from '../../shared/errors.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
@@ -82,7 +83,9 @@ export class MemoryHost {
     }
     const prepare: HostVolumes['prepare'] = async (uuid, source) => {
       await faults.prepare?.(uuid)
-      next.set(uuid, ('snapshot' in source ? ofGuest(uuid).get(source.snapshot) : '') ?? '')
+      const content = 'snapshot' in source ? ofGuest(uuid).get(source.snapshot) : ''
+      if (content === undefined) throw conflict('snapshot_missing', 'no such snapshot')
+      next.set(uuid, content)
     }
     const exchange: HostVolumes['exchange'] = async (uuid) => {
       await faults.exchange?.(uuid)

@@ -81,8 +81,11 @@ function exchangeStep(context: GuestContext): RestoreStep {
   return {
     name: 'exchange',
     run: async ({ subject }) => void (await volumes.exchange(subject.id)),
-    undo: ({ subject: { id }, operationId }) =>
-      volumes.restore(id, keptId(operationId), limitOf(context, id)),
+    undo: async ({ subject: { id }, operationId }) => {
+      const snapshot = keptId(operationId)
+      const isKept = (await volumes.listSnapshots(id)).includes(snapshot) // not once the restored disk has worked
+      if (isKept) await volumes.restore(id, snapshot, limitOf(context, id))
+    },
   }
 }
 
