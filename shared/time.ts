@@ -10,8 +10,8 @@ const dayMs = 86_400_000
 const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
 const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
-/** Of 1971 and later, as no other number of digits is: what is shorter is more likely a mistake. */
-const unixSecondsPattern = /^\d{8,12}$/
+/** From 1973 to 2286: what is shorter is more likely a mistake, what is longer a date without its separators. */
+const unixSecondsPattern = /^\d{9,10}$/
 /** What databases and billing systems have for no date. */
 const neverPattern = /^(0|0000-00-00([Tt ]00:00(:00)?)?)?$/
 const rfc3339Pattern =
@@ -62,7 +62,7 @@ export function createTimeFormat(zone: string): TimeFormat {
 
 function parseUnixSeconds(text: string): number | undefined {
   const ms = unixSecondsPattern.test(text) ? Number(text) * 1000 : 0
-  return ms >= Date.UTC(1971, 0, 1) && ms <= lastSecondMs ? ms : undefined
+  return ms >= Date.UTC(1971, 0, 1) ? ms : undefined
 }
 
 /** A time from elsewhere: 0 (never) for what is before 1970 or no number, at most the end of the year 9999. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Store } from '../store/store.js'
-import { parseEntry, type AuditRecord } from './audit-record.js'
+import { outcomeUnknown, parseEntry, type AuditRecord } from './audit-record.js'
 import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from './contract.js'
 import { LateOutcomes } from './late-outcomes.js'
 import type { Guests } from './principal.js'
@@ -94,7 +94,7 @@ export class AuditStore implements AuditLog {
     for await (const page of this.scan(filter, chunk)) {
       for (const record of page) {
         if (!matches(record, filter)) continue
-        if (total >= first && total < last) records.push(record)
+        if (total >= first && total < last) records.push(shownTo(filter.guests, record))
         total++
       }
       if (countFrom !== undefined && total >= last) break
@@ -179,6 +179,12 @@ function shorten(text: string, length: number): string {
 
 function timeOf(id: string | undefined): number {
   return Number(id?.split('-')[0] ?? 0)
+}
+
+/** What a failure says may be of others' guests: who sees only some is told its code. */
+function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
+  if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
+  return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }
 }
 
 function matches(record: AuditRecord, filter: AuditFilter): boolean {

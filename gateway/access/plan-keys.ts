@@ -142,9 +142,9 @@ export function planRemoval(situation: Situation): { removed: KeyRecord[]; adopt
   const after = new Map(keys)
   for (const key of adopted) after.set(key.id, key)
   for (const key of removed) after.delete(key.id)
+  checkReach(keys, callerId, target)
   checkAdministratorLeft(keys, after, nowMs)
   checkOther(callerId, target)
-  checkReach(keys, callerId, target)
   return { removed, adopted }
 }
 

@@ -150,6 +150,8 @@ export interface Fleet {
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
+  /** True where the operation is a creation that holds a reservation: an earlier attempt of a request made it. */
+  isCreation(operationId: string): Promise<boolean>
   /** Of the view, or of an agent's journal where it is too old for the view. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**

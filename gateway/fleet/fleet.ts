@@ -180,6 +180,10 @@ export class GatewayFleet implements Fleet {
     return creation
   }
 
+  async isCreation(operationId: string): Promise<boolean> {
+    return (await this.#registry.findByOperation(operationId)) !== undefined
+  }
+
   /** Where the host went away before its watch told of it. */
   async #showCreated({ hostId, response }: GuestCreation, operationId: string): Promise<void> {
     const { guest, operation, revision } = response

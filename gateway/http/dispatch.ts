@@ -149,7 +149,7 @@ async function handleWrite(
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, { operationId, subject, audit })
     const answer = await route.handle(context)
-    return { reply: answerReply(answer, ready.ctx.req), ...audited }
+    return { reply: answerReply(answer, ready.ctx.req), ...audited, unsettled: answer.unsettled ?? false }
   } catch (error) {
     return failedHandling(toldTo(ready.caller, error), audited, ready.ctx.state.exchange.requestId)
   }

@@ -62,9 +62,7 @@ export interface ErrorReply {
 
 /** Any thrown value as the failure envelope. What went wrong inside stays inside: it belongs in the log. */
 export function errorReply(thrown: unknown, requestId: string): ErrorReply {
-  const error = toBerthError(thrown, 'internal error')
-  const status = statusByCode[error.code] ?? statusByKind[error.kind]
-  const shown = status === 500 ? hideInternal() : error
+  const { status, shown } = shownError(thrown)
   const body = {
     success: false,
     message: shown.message,
@@ -75,9 +73,23 @@ export function errorReply(thrown: unknown, requestId: string): ErrorReply {
   return {
     status,
     code: shown.code,
-    headers: headersOf(status, error.retryAfterSeconds),
+    headers: headersOf(status, shown.retryAfterSeconds),
     body: JSON.stringify(body),
   }
+}
+
+/** What clients hear of any thrown value, and with which status. */
+export function shownError(thrown: unknown): { readonly status: number; readonly shown: BerthError } {
+  const error = toBerthError(thrown, 'internal error')
+  const status = statusByCode[error.code] ?? statusByKind[error.kind]
+  return { status, shown: status === 500 ? hideInternal() : error }
+}
+
+/** Statuses below 500 after which another attempt may turn out better: once the obstacle is gone, or later. */
+const unsettled: readonly number[] = [404, 409, 412, 429]
+
+export function mayTurnOutBetter(status: number): boolean {
+  return status >= 500 || unsettled.includes(status)
 }
 
 function hideInternal(): BerthError {

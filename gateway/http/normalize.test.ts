@@ -201,7 +201,7 @@ describe('normalizing what clients send', () => {
       [
         'a list',
         list,
-        [null, '', ' ', ',,,', '\n', {}, [''], [null], [' ', '']],
+        [null, '', ' ', ',,,', '\n', {}, [''], [null], [' ', ''], [','], [',,,'], [',', ' '], ['\n']],
         [
           [[], []],
           ['a,b', ['a', 'b']],
@@ -211,7 +211,7 @@ describe('normalizing what clients send', () => {
       [
         'a list as text',
         listText,
-        [null, ' ', ',,,', ' , \n', {}, [], ['']],
+        [null, ' ', ',,,', ' , \n', {}, [], [''], [','], [',,,'], [',', ' '], ['\n']],
         [
           ['', ''],
           ['a', 'a'],
@@ -269,6 +269,20 @@ describe('normalizing what clients send', () => {
           const got = outcome(() => read(list, sent, creates))
           if (named.length > 0) expect(got).to.deep.equal(named)
           else expect(got).to.equal(creates ? 'refused' : undefined)
+        }),
+      )
+    })
+
+    it('never become text without an entry, unless it is empty text that was sent', () => {
+      const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
+      fc.assert(
+        fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {
+          const got = outcome(() => read(listText, sent, creates))
+          if (sent === '' || typeof got !== 'string' || got === 'refused') return
+          expect(
+            got.split(/[,\n]/).some((entry) => entry.trim() !== ''),
+            JSON.stringify(sent),
+          ).to.equal(true)
         }),
       )
     })

@@ -147,9 +147,15 @@ function leavesOpen(schema: Schema, value: unknown): boolean {
 
 function hasNoEntry(schema: Schema, value: unknown): boolean {
   if (isObject(value)) return Object.keys(value).length === 0
-  if (Array.isArray(value)) return (value.length > 0 || schema.type !== 'array') && value.every(isBlank)
+  if (Array.isArray(value))
+    return (value.length > 0 || schema.type !== 'array') && value.every((entry) => namesNothing(entry))
   if (typeof value !== 'string') return false
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
+}
+
+/** An entry may itself be text of entries, which is read as several later: `[","]` has none. */
+function namesNothing(entry: unknown): boolean {
+  return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
 
 function listReader({ items = {} }: Schema, creates: boolean): Read {

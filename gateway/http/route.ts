@@ -49,6 +49,8 @@ export interface Answer<Data> {
   /** Fields of the envelope beside `data`, where the shape of that is given. */
   more?: Record<string, unknown>
   headers?: Record<string, string>
+  /** Done in part, and another attempt may do more: it is not kept for its Idempotency-Key. */
+  unsettled?: boolean
   /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
   prepared?: { body: ReplyBody; etag: string }
 }

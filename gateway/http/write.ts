@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { BerthError } from '../../shared/errors.js'
 import { outcomeUnknown } from '../access/audit-record.js'
 import type { Principal } from '../access/principal.js'
-import { errorReply, type ErrorReply } from './errors.js'
+import { errorReply, mayTurnOutBetter, type ErrorReply } from './errors.js'
 import type {
   AccessControl,
   AuditOutcome,
@@ -38,6 +38,8 @@ export interface Handled {
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
+  /** It was done in part, and another attempt may do more. */
+  readonly unsettled?: boolean
 }
 
 /** @returns never throws: a failure is a `Handled` with its reply */
@@ -74,7 +76,7 @@ async function runClaimed(
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
     // An answer that could not be kept is made again by a repeat: what a handler does, an operation does once.
-    await settle(access.idempotency, claim, handled.reply).catch(report)
+    await settle(access.idempotency, claim, handled).catch(report)
     return handled
   } catch (error) {
     await access.idempotency.release(claim).catch(report)
@@ -103,13 +105,11 @@ function outcomeOf(handled: Handled): AuditOutcome {
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
-/** Statuses below 500 after which another attempt may turn out better: once the obstacle is gone, or later. */
-const unsettled: readonly number[] = [404, 409, 412, 429]
-
 /** What another attempt may turn out better is not kept. */
-function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
-  if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
+function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: Handled): Promise<void> {
+  const { reply, unsettled = false } = handled
   const { status, headers } = reply
+  if (unsettled || mayTurnOutBetter(status)) return idempotency.release(claim)
   return idempotency.finish(claim, { status, headers, body: bodyText(reply.body) })
 }
 

@@ -140,6 +140,17 @@ describe('audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
+  it('shows a key that is bound to containers of a failure the code alone', async () => {
+    const mine = await gateway.fleet.addGuest({ name: 'mine' })
+    const told = new BerthError('conflict', 'address_in_use', '2001:db8::7 belongs to other')
+    gateway.fleet.agentFailure = told
+    await gateway.request('POST', '/containers/mine/stop')
+    const key = await gateway.makeKey({ scopes: ['audit:read'], container_uuids: [mine.uuid] })
+    const detail = async (as?: string) => (await read('?action=container.stop', as))[0]?.detail
+    expect(await detail()).to.equal(`address_in_use: ${told.message}`)
+    expect(await detail(key)).to.equal('address_in_use')
+  })
+
   it('cuts what is too long', async () => {
     const { audit } = gateway.access
     const from = administratorOf(1)

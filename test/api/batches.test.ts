@@ -1,4 +1,6 @@
 import { expect } from 'chai'
+import type { AgentClient } from '../../gateway/fleet/contract.js'
+import { BerthError } from '../../shared/errors.js'
 import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
 
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
@@ -122,4 +124,85 @@ describe('batches', () => {
     expect([alone.status, alone.body.code]).to.deep.equal([403, 'policy_blocked'])
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
+
+  it('that failed in part for now are not kept: a repeat does the rest, also of guests that it deleted', async () => {
+    const { body: made } = await create({ ...template, name: 'again', count: 2 })
+    await ended(made.data as string[])
+    const headers = { 'idempotency-key': 'again-1' }
+    const request = { body: { action: 'delete', containers: ['again-1', 'again-2'] }, headers }
+    const plain = gateway.fleet.twist
+    gateway.fleet.twist = failingSecond(() => new BerthError('unavailable', 'host_offline', 'away'))
+    const first = await gateway.request('POST', '/batch-action', request)
+    gateway.fleet.twist = plain
+    expect([first.status, first.body.data.length]).to.deep.equal([202, 1])
+    expect(first.body.failed).to.deep.equal([{ name: 'again-2', code: 'host_offline', message: 'away' }])
+    await ended(first.body.data as string[])
+    const second = await gateway.request('POST', '/batch-action', request)
+    expect([second.status, second.body.failed]).to.deep.equal([202, []])
+    expect(second.body.data).to.include(first.body.data[0]).and.to.have.length(2)
+    await ended(second.body.data as string[])
+    expect((await names()).filter((name) => name.startsWith('again-'))).to.deep.equal([])
+    const { body: log } = await gateway.request('GET', '/audit-logs?action=container.batch_action')
+    const ids = (made.containers as { id: number }[]).map(({ id }) => id).join(' ')
+    expect((log.data as { detail: string }[]).at(1)?.detail).to.contain(
+      `ids ${ids}, failed again-2: host_offline`,
+    )
+  })
+
+  it('hide what went wrong inside', async () => {
+    const { body: made } = await create({ ...template, name: 'inside', count: 2 })
+    await ended(made.data as string[])
+    const plain = gateway.fleet.twist
+    gateway.fleet.twist = failingSecond(() => new Error('secret of ours'))
+    const { body } = await act({ action: 'start', containers: ['inside-1', 'inside-2'] })
+    gateway.fleet.twist = plain
+    expect(body.failed[0]).to.include({ name: 'inside-2', code: 'internal_error' })
+    expect(body.failed[0].message).to.match(/^internal error/)
+  })
+
+  it('that are repeated are not refused for their own guests, when their tasks are forgotten', async () => {
+    const headers = { 'idempotency-key': 'forgotten-1' }
+    const body = { ...template, name: 'forgotten', count: 2 }
+    const plain = gateway.fleet.reached
+    let calls = 0
+    gateway.fleet.reached = (...given) =>
+      ++calls === 2 ? Promise.reject(new BerthError('timeout', 'agent_timeout', 'late')) : plain(...given)
+    const first = await create(body, headers)
+    gateway.fleet.reached = plain
+    expect(first.body.failed).to.have.length(1)
+    await gateway.fleet.work('host-a')
+    await gateway.request('DELETE', '/tasks')
+    const second = await create(body, headers)
+    expect([second.status, second.body.failed], second.text).to.deep.equal([202, []])
+  })
+
+  it('take no address and no host port twice', async () => {
+    for (const more of [
+      { public_ipv4s: ['203.0.113.7'] },
+      { ipv6_addresses: ['2001:db8::7'] },
+      { nat_port_mappings: [{ container_port: 80, host_port: 20080 }] },
+    ]) {
+      const { status, body } = await create({ ...template, name: 'twice', count: 2, ...more })
+      expect([status, body.code], JSON.stringify(more)).to.deep.equal([400, 'invalid_field'])
+    }
+  })
+
+  it('take names as text with commas and blanks', async () => {
+    const { body: made } = await create({ ...template, name: 'text', count: 2 })
+    await ended(made.data as string[])
+    expect((await act({ action: 'stop', containers: 'text-1, text-2' })).status).to.equal(202)
+  })
 })
+
+/** Of two orders the second fails. */
+function failingSecond(error: () => Error): (client: AgentClient) => AgentClient {
+  let orders = 0
+  return (client) => ({
+    ...client,
+    operations: {
+      ...client.operations,
+      submitOperation: (request) =>
+        ++orders === 2 ? Promise.reject(error()) : client.operations.submitOperation(request),
+    },
+  })
+}

@@ -103,6 +103,10 @@ export class LabFleet implements Fleet {
     return this.fleet.createGuest(request)
   }
 
+  isCreation(operationId: string): Promise<boolean> {
+    return this.fleet.isCreation(operationId)
+  }
+
   findOperation(id: string): Promise<OperationView | undefined> {
     return this.fleet.findOperation(id)
   }

@@ -1,25 +1,30 @@
-import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
-import { BerthError, invalidField, notFound, toBerthError } from '../../../shared/errors.js'
+import { BerthError, conflict, invalidField, notFound } from '../../../shared/errors.js'
 import { maySee } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
+import { guestUuidOf } from '../../fleet/operation-subject.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
-import { numeric } from '../../http/normalize.js'
+import { numeric, trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
+import { FailedSchema, orderEach, partOf } from './batch-parts.js'
 import { actions } from './container-writes.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
-import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './creations.js'
+import { refuseDoubleHostPorts } from './plan-mappings.js'
+import {
+  checkCreation,
+  CreatedSchema,
+  orderCreation,
+  type CreationParts,
+  type PlannedCreation,
+} from './creations.js'
 import type { Order } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 
 /** Guests in one batch. */
 const mostGuests = 100
-/** Orders on their way at once. */
-const parallel = 8
 
 const TaskIdsSchema = Type.Array(Type.String())
-const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
 const failedSchema = Type.Array(FailedSchema, { description: 'What was refused after all were checked.' })
 
 const BatchCreateSchema = Type.Object({
@@ -37,7 +42,7 @@ type BatchCreate = Static<typeof BatchCreateSchema>
 
 const BatchActionSchema = Type.Object({
   action: oneOf([...actions.map(({ action }) => action), 'reinstall']),
-  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...numeric }), {
+  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...trimmed, ...numeric }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',
@@ -115,34 +120,32 @@ export function batchRoutes(parts: CreationParts): Route[] {
   ]
 }
 
-type Failed = Static<typeof FailedSchema>
-
 async function batchCreate(
   parts: CreationParts,
   context: RequestContext<unknown, unknown, BatchCreate>,
 ): Promise<Answer<string[]>> {
   const bodies = expand(context.body)
   const planned = bodies.map((body, index) => located(index, () => checkCreation(parts, body)))
-  refuseTaken(
+  refuseSharedPlaces(parts.fleet, planned)
+  await refuseTaken(
     parts.fleet,
     planned.map(({ name }) => name),
     context.operationId,
   )
-  const { done, failed } = await each(
-    planned,
-    ({ name }) => name,
-    (one) => {
-      const operationId = partOf(context.operationId, one.name)
-      return orderCreation(parts, one, { caller: context.caller, operationId })
-    },
-  )
-  context.audit({ target: namesOf(planned), detail: `${done.length} of ${planned.length} queued` })
+  const named = planned.map((one) => ({ name: one.name, one }))
+  const { done, failed, unsettled } = await orderEach(context, named, (one) => {
+    const operationId = partOf(context.operationId, one.name)
+    return orderCreation(parts, one, { caller: context.caller, operationId })
+  })
+  const detail = `${done.length} of ${planned.length} queued, ids ${done.map(({ id }) => id).join(' ')}`
+  context.audit({ target: namesOf(planned), detail })
   const containers = done.map(({ hostId: _, ...row }) => row)
   return {
     status: 202,
     message: `${done.length} of ${planned.length} creations queued`,
     data: done.map(({ task_id }) => task_id),
     more: { containers, failed },
+    unsettled,
   }
 }
 
@@ -171,17 +174,27 @@ function located<T>(index: number, check: () => T): T {
   }
 }
 
+/** What only one guest can have. @throws {BerthError} `invalid_field` */
+function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]): void {
+  const addresses = planned.flatMap(({ spec }) => [...spec.publicIpv4s, ...spec.ipv6Addresses])
+  const twice = addresses.find((address, index) => addresses.indexOf(address) !== index)
+  if (twice !== undefined) throw invalidField('containers', `containers: ${twice} is asked for twice`)
+  const oneHost = view.countHosts().total === 1
+  planned.forEach(({ spec, hostId }, index) => {
+    const others = planned.slice(0, index).filter((one) => oneHost || (hostId && one.hostId === hostId))
+    const mappings = [...others.map((one) => one.spec), spec].flatMap(({ portMappings }) => portMappings)
+    if (others.length > 0) refuseDoubleHostPorts(mappings)
+  })
+}
+
 /** A batch that is repeated has taken its names itself. @throws {BerthError} `name_conflict`, `invalid_field` */
-function refuseTaken({ view }: Fleet, names: readonly string[], operationId: string): void {
+async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: string): Promise<void> {
   const lower = names.map((name) => name.toLowerCase())
   const twice = names.find((_, index) => lower.indexOf(lower[index]!) !== index)
   if (twice !== undefined) throw invalidField('containers', `containers: ${twice} is there twice`)
-  const taken = names.find(
-    (name) =>
-      view.findGuest(name) !== undefined && view.findOperation(partOf(operationId, name)) === undefined,
-  )
-  if (taken !== undefined)
-    throw new BerthError('conflict', 'name_conflict', `${taken}: a container has this name`)
+  for (const name of names.filter((name) => fleet.view.findGuest(name) !== undefined))
+    if (!(await fleet.isCreation(partOf(operationId, name))))
+      throw conflict('name_conflict', `${name}: a container has this name`)
 }
 
 async function batchAction(
@@ -190,19 +203,20 @@ async function batchAction(
 ): Promise<Answer<string[]>> {
   const { action } = context.body
   const plan = planAction(fleet, context)
-  const guests = [...new Set(context.body.containers.map((ref) => getGuest(fleet, context, ref)))]
-  const { done, failed } = await each(
-    guests,
-    ({ guest }) => guest.name,
-    (guest) => orderAction(fleet, plan, { guest, context }),
+  const { guests, earlier } = await findTargets(fleet, context)
+  const named = guests.map((target) => ({ name: target.view.guest.name, one: target }))
+  const { done, failed, unsettled } = await orderEach(context, named, (target) =>
+    orderAction(fleet, plan, { target, context }),
   )
-  const detail = `${action}: ${done.length} of ${guests.length} queued`
-  context.audit({ target: namesOf(guests.map(({ guest }) => guest)), detail })
+  const message = `${action}: ${done.length + earlier.length} of ${guests.length + earlier.length} queued`
+  const detail = `${message}, ids ${guests.map(({ view }) => view.guest.id).join(' ')}${failedText(failed)}`
+  context.audit({ target: namesOf(named), detail })
   return {
     status: 202,
-    message: detail,
-    data: done.map(({ task_id }) => task_id),
+    message,
+    data: [...earlier, ...done.map(({ task_id }) => task_id)],
     more: { failed, ...(action === 'reinstall' ? { containers: done } : {}) },
+    unsettled,
   }
 }
 
@@ -219,6 +233,47 @@ function planAction(
   return planReinstall(view, { ...body, template_id })
 }
 
+function failedText(failed: readonly { name: string; code: string }[]): string {
+  return failed.length === 0
+    ? ''
+    : `, failed ${failed.map(({ name, code }) => `${name}: ${code}`).join(', ')}`
+}
+
+/** A guest, and the name by which the request first names it: its operation is known by that also when it is gone. */
+interface Target {
+  readonly view: GuestView
+  readonly ref: string
+}
+
+/** Of a batch that is repeated a guest may be gone, by the batch itself: then its operation is the answer. */
+async function findTargets(
+  fleet: Fleet,
+  context: RequestContext<unknown, unknown, BatchAction>,
+): Promise<{ guests: Target[]; earlier: string[] }> {
+  const guests = new Map<string, Target>()
+  const earlier = new Set<string>()
+  for (const ref of context.body.containers) {
+    const known = await findEarlier(fleet, context, ref)
+    if (known !== undefined) earlier.add(known)
+    else {
+      const view = getGuest(fleet, context, ref)
+      if (!guests.has(view.guest.uuid)) guests.set(view.guest.uuid, { view, ref })
+    }
+  }
+  return { guests: [...guests.values()], earlier: [...earlier] }
+}
+
+/** Hosts are asked only about what may have been done before and is not shown any more. */
+async function findEarlier(
+  fleet: Fleet,
+  { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,
+  ref: string,
+): Promise<string | undefined> {
+  if (headers['idempotency-key'] === undefined || fleet.view.findGuest(ref)) return undefined
+  const found = await fleet.findOperation(partOf(operationId, ref))
+  return found && maySee(caller, guestUuidOf(found.operation)) ? found.operation.id : undefined
+}
+
 function getGuest(
   { view }: Fleet,
   { caller }: RequestContext<unknown, unknown, unknown>,
@@ -232,12 +287,10 @@ function getGuest(
 async function orderAction(
   fleet: Fleet,
   plan: (uuid: string) => Order,
-  {
-    guest: { hostId, guest },
-    context,
-  }: { guest: GuestView; context: RequestContext<unknown, unknown, BatchAction> },
+  { target, context }: { target: Target; context: RequestContext<unknown, unknown, BatchAction> },
 ): Promise<Static<typeof ReinstalledSchema>> {
-  const operationId = partOf(context.operationId, guest.uuid)
+  const { hostId, guest } = target.view
+  const operationId = partOf(context.operationId, target.ref)
   const { revision, sshPassword } = await fleet.agent(hostId).operations.submitOperation({
     operationId,
     requestedBy: context.caller.user,
@@ -245,44 +298,6 @@ async function orderAction(
   })
   await fleet.reached(hostId, revision)
   return { task_id: operationId, container_name: guest.name, ssh_password: sshPassword }
-}
-
-/**
- * Orders all, a few at once. What is refused does not keep the others.
- * @throws the first refusal where nothing was queued
- */
-async function each<One, Result>(
-  list: readonly One[],
-  nameOf: (one: One) => string,
-  order: (one: One) => Promise<Result>,
-): Promise<{ done: Result[]; failed: Failed[] }> {
-  const results: (Result | BerthError)[] = []
-  const indexes = list.keys()
-  const work = async (): Promise<void> => {
-    for (const index of indexes)
-      results[index] = await order(list[index]!).catch((error: unknown) => toBerthError(error, 'order'))
-  }
-  await Promise.all(Array.from({ length: parallel }, work))
-  const failed = results.flatMap((result, index) =>
-    result instanceof BerthError
-      ? [{ name: nameOf(list[index]!), code: result.code, message: result.message }]
-      : [],
-  )
-  const refusal = results.find((result) => result instanceof BerthError)
-  if (refusal instanceof BerthError && failed.length === list.length) throw refusal
-  return { done: results.filter((result): result is Result => !(result instanceof BerthError)), failed }
-}
-
-/** The id of one part of an operation: the same whenever the whole is repeated. A uuid (RFC 9562, version 8). */
-function partOf(operationId: string, part: string): string {
-  const hex = createHash('sha256').update(`${operationId}\n${part}`).digest('hex')
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `8${hex.slice(13, 16)}`,
-    `8${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ].join('-')
 }
 
 function namesOf(list: readonly { readonly name: string }[]): string {

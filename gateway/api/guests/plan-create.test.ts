@@ -55,6 +55,7 @@ describe('planning a container from its request', () => {
       [],
     ],
     ['none without NAT, where extra_ports is no list', { assign_nat: false, extra_ports: 3 }, []],
+    ['no extra port for blank entries', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
     [
       'extra ports',
       { extra_ports: [80, 443] },

@@ -92,7 +92,9 @@ function pickedTo(containerPort: number): PortMapping {
 /** One client sends a field of this name that means something else; only a list of ports is taken. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
-  return value.map((entry: unknown) => {
+  // PHP's explode makes one blank entry of empty text.
+  const named = value.filter((entry) => entry !== null && String(entry).trim() !== '')
+  return named.map((entry: unknown) => {
     const port = readInteger(entry)
     if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535) return port
     throw invalidField('extra_ports', 'extra_ports: must be integers from 1 to 65535')
@@ -109,7 +111,8 @@ function withoutMapped(extra: readonly number[], others: readonly PortMapping[])
   return [...new Set(extra)].filter((port) => !isMapped(port))
 }
 
-function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
+/** @throws {BerthError} `invalid_field` */
+export function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
   const fixed = mappings.filter(({ hostPort }) => hostPort !== 0).toSorted((a, b) => a.hostPort - b.hostPort)
   fixed.forEach((mapping, index) => {
     for (const later of fixed.slice(index + 1)) {

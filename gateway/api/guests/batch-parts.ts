@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import { Type, type Static } from 'typebox'
+import { toldTo } from '../../http/bound.js'
+import { mayTurnOutBetter, shownError } from '../../http/errors.js'
+import type { RequestContext } from '../../http/route.js'
+
+/** Orders on their way at once. */
+const parallel = 8
+
+export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
+type Failed = Static<typeof FailedSchema>
+
+export interface PartsDone<Result> {
+  readonly done: Result[]
+  readonly failed: Failed[]
+  /** Another attempt may do what failed: the answer is not kept for it. */
+  readonly unsettled: boolean
+}
+
+type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
+
+/**
+ * Orders all, a few at once. What is refused does not keep the others; what failed inside goes to the log.
+ * @throws where nothing was queued: the first failure after which another attempt may turn out better, or else the first
+ */
+export async function orderEach<One, Result>(
+  context: Context,
+  list: readonly { readonly name: string; readonly one: One }[],
+  order: (one: One) => Promise<Result>,
+): Promise<PartsDone<Result>> {
+  const done: (Result | undefined)[] = []
+  const failures: { index: number; error: unknown }[] = []
+  const indexes = list.keys()
+  const work = async (): Promise<void> => {
+    for (const index of indexes)
+      await order(list[index]!.one).then(
+        (result) => void (done[index] = result),
+        (error: unknown) => void failures.push({ index, error }),
+      )
+  }
+  await Promise.all(Array.from({ length: parallel }, work))
+  failures.sort((a, b) => a.index - b.index)
+  const passing = failures.find(({ error }) => mayTurnOutBetter(shownError(error).status))
+  if (failures.length === list.length && failures[0]) throw (passing ?? failures[0]).error
+  return {
+    done: list.flatMap((_, index) => done[index] ?? []),
+    failed: failures.map(({ index, error }) => describeFailure(context, list[index]!.name, error)),
+    unsettled: passing !== undefined,
+  }
+}
+
+function describeFailure({ caller, log }: Context, name: string, error: unknown): Failed {
+  const { status, shown } = shownError(toldTo(caller, error))
+  if (status >= 500) log.error({ err: error, container: name }, 'part of a batch')
+  return { name, code: shown.code, message: shown.message }
+}
+
+/** The id of one part of an operation: the same whenever the whole is repeated. A uuid (RFC 9562, version 8). */
+export function partOf(operationId: string, part: string): string {
+  const hex = createHash('sha256').update(`${operationId}\n${part}`).digest('hex')
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join('-')
+}
