@@ -147,6 +147,8 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   }
 }
 
+const slotsPerStep = 64
+
 const none: Selection<never> = { size: 0, slice: () => [] }
 
 /** The answer to one query. Whatever it holds leaves it before it changes and comes back after. */
@@ -191,17 +193,15 @@ class Maintained<Item, Name extends string> implements Selection<Item> {
     return this.#filling
   }
 
-  /** What comes or changes meanwhile is there already when it is passed. */
+  /** What comes, changes or goes between two steps is there already, or gone, when it is passed: none is held over a yield. */
   *#addAll(all: SortedList<Slot<Item>>): Generator<void, void> {
     let passed: Slot<Item> | undefined
     for (;;) {
-      const next = all.after(passed)
+      const next = all.after(passed, slotsPerStep)
       if (next.length === 0) return
-      for (const [n, slot] of next.entries()) {
-        this.add(slot)
-        if (n % 64 === 63) yield
-      }
+      for (const slot of next) this.add(slot)
       passed = next.at(-1)
+      yield
     }
   }
 }
