@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { selectFrom, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
-import { Table } from './table.js'
+import { maxSelections, Table } from './table.js'
 
 interface Item {
   readonly key: string
@@ -147,7 +147,19 @@ describe('Table', () => {
       sort: [],
     })
     await Promise.all(Array.from({ length: 50 }, (_, size) => checkAnswer(table, model, queryOf(size))))
+    expect(table.keptSelections).to.be.at.most(maxSelections)
     for (let size = 0; size < 50; size++) await checkAnswer(table, model, queryOf(size))
+  })
+})
+
+describe('a sort that names a field again', () => {
+  it('is no other one', async () => {
+    const table = makeTable()
+    table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
+    const size = { field: 'size', descending: false } as const
+    for (let times = 1; times <= 3; times++)
+      await table.select({ filters: [], sort: Array.from({ length: times }, () => size) })
+    expect(table.keptSelections).to.equal(1)
   })
 })
 
