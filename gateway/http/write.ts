@@ -11,9 +11,9 @@ import type {
   StoredAnswer,
 } from '../access/contract.js'
 import type { Reply } from './reply.js'
-import { bodyText } from './reply-body.js'
+import { bodyLength, bodyText } from './reply-body.js'
 
-/** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
+/** A validated request that changes something, or a read by POST: that one is not audited. */
 export interface Write {
   readonly method: string
   /** Without the version prefix. */
@@ -106,9 +106,13 @@ function outcomeOf(handled: Handled): AuditOutcome {
 /** Statuses below 500 after which another attempt may turn out better: once the obstacle is gone, or later. */
 const unsettled: readonly number[] = [404, 409, 412, 429]
 
+/** Longer answers are not kept: a repeat runs again, as the same operation. */
+export const maxKeptBytes = 262_144
+
 /** What another attempt may turn out better is not kept. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, reply: Reply): Promise<void> {
-  if (reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
+  const isLong = bodyLength(reply.body) > maxKeptBytes
+  if (isLong || reply.status >= 500 || unsettled.includes(reply.status)) return idempotency.release(claim)
   const { status, headers } = reply
   return idempotency.finish(claim, { status, headers, body: bodyText(reply.body) })
 }
