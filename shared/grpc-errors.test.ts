@@ -16,6 +16,7 @@ describe('errors over gRPC', () => {
     [conflict('task_running', 'it runs'), status.FAILED_PRECONDITION],
     [conflict('operation_conflict', 'another request'), status.ABORTED],
     [new BerthError('forbidden', 'policy_blocked', 'the traffic quota is used up'), status.PERMISSION_DENIED],
+    [new BerthError('forbidden', 'quota_exceeded', 'no more snapshots'), status.PERMISSION_DENIED],
     [new BerthError('exhausted', 'resource_exhausted', 'no port left'), status.RESOURCE_EXHAUSTED],
     [new BerthError('unavailable', 'pool_busy', 'again later'), status.UNAVAILABLE],
   ] as const)

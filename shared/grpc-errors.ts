@@ -68,14 +68,16 @@ export function fromServiceError(
   if (!isServiceError(error)) return new BerthError('internal', 'agent_error', step, { cause: error })
   const kind = passedKinds.get(error.code)
   const code = readText(error, 'berth-code', /^[a-z][a-z0-9_]{0,63}$/)
-  // The one refusal that is about the guest and not about us.
-  if (error.code === status.PERMISSION_DENIED && code === 'policy_blocked')
+  if (error.code === status.PERMISSION_DENIED && code && refusalsOfGuests.has(code))
     return passedError('forbidden', code, error)
   if (kind && code) return passedError(kind, code, error)
   if (unanswered.has(error.code)) return left ? notAnswered(error) : notReached(error)
   const undone = readText(error, 'berth-undone', /^1$/) ? '; what was set before stays in force' : ''
   return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
 }
+
+/** Refusals that are about the guest and not about us. */
+const refusalsOfGuests: ReadonlySet<string> = new Set(['policy_blocked', 'quota_exceeded'])
 
 /** No peer said these: the connection broke, was never there, or stayed silent. */
 const unanswered: ReadonlySet<status> = new Set([

@@ -21,7 +21,11 @@ export const limits = {
   networkMbps: { min: 0, max: 400_000 },
   ioMbps: { min: 0, max: 100_000 },
   portMappings: { min: 0, max: 1000 },
+  snapshots: { min: 0, max: 1000 },
 } as const
+
+/** Snapshots that a guest may have where nothing else is said. */
+export const defaultSnapshotLimit = 5
 
 const description = new RegExp(descriptionPattern, 'u')
 

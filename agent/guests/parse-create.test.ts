@@ -37,6 +37,7 @@ const spec: GuestSpec = {
   ipv6Addresses: [],
   expiresAtMs: 0,
   traffic: undefined,
+  snapshotLimit: 5,
 }
 
 const request: CreateOrder = {

@@ -1,4 +1,4 @@
-import { hostnameOf } from '../../shared/guest-rules.js'
+import { defaultSnapshotLimit, hostnameOf } from '../../shared/guest-rules.js'
 import type { Machine } from '../drivers/contract.js'
 import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
@@ -62,6 +62,21 @@ export interface GuestPolicy {
   overQuota: boolean
 }
 
+/** A state of the guest's volume that was kept. */
+export interface SnapshotRecord {
+  /** That of the operation that takes it; also of the volume's snapshot. */
+  id: string
+  createdAtMs: number
+  createdBy: string
+  /** By a schedule. */
+  scheduled: boolean
+  /** What counted for the guest's bound when it was taken; 0: not known. */
+  sizeBytes: number
+  description: string
+  /** Only one that is `ready` is shown; the others are there or not, and an operation is about to say. */
+  state: 'taking' | 'ready' | 'deleting'
+}
+
 export const openFirewall: Firewall = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
 
 export const unlimitedTraffic: Readonly<TrafficLimit> = {
@@ -86,6 +101,10 @@ export interface GuestDocument {
   /** 0: never. */
   expiresAtMs: number
   policy: GuestPolicy
+  /** Snapshots that it may have; 0: none. */
+  snapshotLimit: number
+  /** Oldest first. */
+  snapshots: readonly SnapshotRecord[]
 }
 
 /** Of a guest that a version without the field made. */
@@ -95,6 +114,8 @@ export const documentDefaults: Readonly<GuestDocument> = {
   traffic: unlimitedTraffic,
   expiresAtMs: 0,
   policy: { expired: false, overQuota: false },
+  snapshotLimit: defaultSnapshotLimit,
+  snapshots: [],
 }
 
 /** A guest as the journal knows it. */

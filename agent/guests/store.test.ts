@@ -40,7 +40,8 @@ describe('guest store', () => {
 
   it('gives back what it was given', () => {
     const policy = { expired: false, overQuota: false }
-    const expected = { ...guest, policy, statusReason: '', revision: 1 }
+    const snapshots = { snapshotLimit: 5, snapshots: [] }
+    const expected = { ...guest, ...snapshots, policy, statusReason: '', revision: 1 }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])
   })

@@ -29,6 +29,7 @@ export type OperationKinds = { readonly [Name in OrderName]: OperationKind<Name,
 /** Around an order. */
 export interface Asked {
   readonly operationId: string
+  readonly requestedBy: string
   /** By the agent itself, for what should run. */
   readonly isSystem: boolean
   /** What is only tried forward, as a deletion, is pending or running for the subject. */
@@ -95,12 +96,12 @@ export class Orders {
   }
 
   #accept(
-    { operationId, order: { $case, value } }: Order,
+    { operationId, requestedBy, order: { $case, value } }: Order,
     isSystem: boolean,
   ): Accepted<unknown> | Promise<Accepted<unknown>> {
     const kind = this.kinds[$case] as OperationKind<OrderName, unknown>
     const leaving = (subject: SubjectRef): boolean => this.engine.leaving(subject)
-    return kind.accept(value, { operationId, isSystem, leaving })
+    return kind.accept(value, { operationId, requestedBy, isSystem, leaving })
   }
 
   #place({ operationId, requestedBy, order }: Order, accepted: Accepted<unknown>): OperationRecord {

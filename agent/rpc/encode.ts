@@ -72,6 +72,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     policyReason,
     traffic: encodeTrafficLimit(record.traffic),
     throttled: isThrottled(record),
+    snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
   }
 }
 

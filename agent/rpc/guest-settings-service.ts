@@ -18,6 +18,7 @@ import { setLimits } from '../guests/settings/limits.js'
 import { parseAddresses } from '../guests/settings/parse.js'
 import { PolicySettings } from '../guests/settings/policy.js'
 import { PortMappings } from '../guests/settings/port-mappings.js'
+import { setSnapshotLimit } from '../guests/settings/snapshot-limit.js'
 import { encodeMapping, encodeTrafficLimit } from './encode.js'
 import { unary } from './unary.js'
 
@@ -106,7 +107,7 @@ function policyMethods({
   log,
 }: GuestSettingsParts): Pick<
   GuestSettingsServiceServer,
-  'setTrafficLimit' | 'resetTraffic' | 'getTraffic' | 'setExpiry'
+  'setTrafficLimit' | 'resetTraffic' | 'getTraffic' | 'setExpiry' | 'setSnapshotLimit'
 > {
   const settings = new PolicySettings(context, policy)
   return {
@@ -125,6 +126,10 @@ function policyMethods({
     setExpiry: unary(log, 'set expiry', async (request) => {
       const { revision } = await settings.setExpiry(targetOf(request), request.expiresAtMs)
       return { revision }
+    }),
+    setSnapshotLimit: unary(log, 'set snapshot limit', async (request) => {
+      const { snapshotLimit, revision } = await setSnapshotLimit(context, targetOf(request), request)
+      return { snapshotLimit, revision }
     }),
   }
 }

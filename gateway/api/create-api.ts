@@ -22,6 +22,7 @@ import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
+import { snapshotRoutes } from './guests/snapshots.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { templateRoutes } from './images/templates.js'
 import { trafficRoutes } from './network/traffic.js'
@@ -81,6 +82,7 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...containerRoutes({ fleet, pages }),
     ...containerWriteRoutes({ fleet, time }),
     ...batchRoutes({ fleet, time }),
+    ...snapshotRoutes({ fleet, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),

@@ -9,20 +9,8 @@ import { route, type Route } from '../http/route.js'
 type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]
 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
-  Containers: [
-    ['POST', '/containers/{id}/reinstall', 'container:reinstall', 'reinstallContainer'],
-    ['POST', '/containers/{id}/reset-password', 'container:password', 'resetPassword'],
-    ['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory'],
-  ],
-  Snapshots: [
-    ['GET', '/snapshots', 'snapshot:read', 'listSnapshots'],
-    ['GET', '/containers/{id}/snapshots', 'snapshot:read', 'getContainerSnapshots'],
-    ['POST', '/containers/{id}/snapshots', 'snapshot:create', 'createSnapshot'],
-    ['DELETE', '/containers/{id}/snapshots/{snapshot_id}', 'snapshot:delete', 'deleteSnapshot'],
-    ['POST', '/containers/{id}/snapshots/{snapshot_id}/restore', 'snapshot:restore', 'restoreSnapshot'],
-    ['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule'],
-    ['PUT', '/containers/{id}/snapshots/quota', 'snapshot:schedule', 'setSnapshotQuota'],
-  ],
+  Containers: [['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory']],
+  Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
   Images: [
     ['GET', '/images', 'image:read', 'listImages'],
     ['GET', '/images/enabled', 'image:read', 'listEnabledImages'],

@@ -152,6 +152,11 @@ export interface Fleet {
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /** Of the view, or of an agent's journal where it is too old for the view. */
   findOperation(id: string): Promise<OperationView | undefined>
+  /**
+   * Resolves when the view shows the operation's end, or after `timeoutMs`.
+   * @returns as it is then; undefined: the view has it not
+   */
+  ended(operationId: string, timeoutMs: number): Promise<OperationView | undefined>
   /** Read your own writes: resolves when the view has reached the host's revision, or after the call timeout. */
   reached(hostId: string, revision: number): Promise<void>
 }

@@ -18,8 +18,10 @@ import { HostStore } from './host-store.js'
 import { HostWatcher } from './host-watcher.js'
 import { JoinServer } from './join-server.js'
 import { JoinTokens } from './join-tokens.js'
+import { OperationWaiters } from './operation-waiters.js'
 import type { Claim } from './plan-claims.js'
 import { UnlistedOperations, type ConnectedHost } from './unlisted-operations.js'
+import { isEnded } from './lists/operation-table.js'
 import { Waiters } from './waiters.js'
 import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
@@ -50,6 +52,7 @@ export class GatewayFleet implements Fleet {
   readonly #keeper: CertificateKeeper
   readonly #clients = new WeakMap<AgentConnection, GrpcAgentClient>()
   readonly #waiters = new Waiters()
+  readonly #operationWaiters = new OperationWaiters()
   readonly #unlisted: UnlistedOperations
   readonly #timers: NodeJS.Timeout[] = []
   #joinServer: JoinServer | undefined
@@ -61,7 +64,10 @@ export class GatewayFleet implements Fleet {
   ) {
     const { store, config, log } = options
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
-    this.view = new FleetState((hostId, uuid) => this.#cache.note(hostId, uuid))
+    this.view = new FleetState(
+      (hostId, uuid) => this.#cache.note(hostId, uuid),
+      (id) => this.#operationWaiters.changed(id),
+    )
     this.#cache = new GuestCache(
       store,
       log,
@@ -131,6 +137,7 @@ export class GatewayFleet implements Fleet {
     this.#watched.stop()
     await this.#cache.stop()
     this.#waiters.releaseAll()
+    this.#operationWaiters.releaseAll()
     await this.#joinServer?.close()
   }
 
@@ -194,6 +201,15 @@ export class GatewayFleet implements Fleet {
       const agent = this.#findClient(host)
       return agent ? [{ host, agent }] : []
     })
+  }
+
+  async ended(operationId: string, timeoutMs: number): Promise<OperationView | undefined> {
+    const find = (): OperationView | undefined => this.view.findOperation(operationId)
+    await this.#operationWaiters.wait(operationId, timeoutMs, () => {
+      const known = find()
+      return known !== undefined && isEnded(known.operation)
+    })
+    return find()
   }
 
   async reached(hostId: string, revision: number): Promise<void> {

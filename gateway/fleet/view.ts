@@ -28,8 +28,11 @@ export class FleetState implements FleetView {
     deleteOperation: (host, id) => this.#deleteOperation(host, id),
   }
 
-  /** @param noteGuest told of every guest that changed or is gone */
-  constructor(private readonly noteGuest: (hostId: string, uuid: string) => void = () => undefined) {}
+  /** Each is told of what changed or is gone. */
+  constructor(
+    private readonly noteGuest: (hostId: string, uuid: string) => void = () => undefined,
+    private readonly noteOperation: (id: string) => void = () => undefined,
+  ) {}
 
   get guestsVersion(): number {
     return this.#guestsVersion
@@ -197,11 +200,14 @@ export class FleetState implements FleetView {
     if (!view) return
     host.operations.set(view.operation.id, view)
     this.operationTable.set(view.operation.id, view)
+    this.noteOperation(view.operation.id)
     if (host.operations.size > listedOperations) this.#dropOldestOperation(host)
   }
 
   #deleteOperation(host: HostState, id: string): void {
-    if (host.operations.delete(id)) this.operationTable.delete(id)
+    if (!host.operations.delete(id)) return
+    this.operationTable.delete(id)
+    this.noteOperation(id)
   }
 
   #dropOldestOperation(host: HostState): void {

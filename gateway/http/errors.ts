@@ -21,6 +21,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   unsupported_media_type: 415,
   expectation_failed: 417,
   policy_blocked: 403,
+  quota_exceeded: 403,
   precondition_failed: 412,
   idempotency_conflict: 422,
   rate_limited: 429,
@@ -35,7 +36,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
-      ...['resource_exhausted', 'memory_in_use'],
+      ...['resource_exhausted', 'memory_in_use', 'storage_full', 'guest_busy', 'guest_refused'],
     ].map((code) => [code, 409]),
   ),
   internal_error: 500,

@@ -107,6 +107,10 @@ export class LabFleet implements Fleet {
     return this.fleet.findOperation(id)
   }
 
+  /** A field, so that a test may wait for a shorter time. */
+  ended = (operationId: string, timeoutMs: number): Promise<OperationView | undefined> =>
+    this.fleet.ended(operationId, timeoutMs)
+
   /** A field, so that a test may hold it. */
   reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)
 

@@ -2,6 +2,7 @@ import type { AgentConfig } from '../../agent/config.js'
 import type { Host, HostVolumes } from '../../agent/daemon/host.js'
 import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
+import { conflict } from '../../shared/errors.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
@@ -27,6 +28,10 @@ export class MemoryHost {
   readonly faults: Faults = {}
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
+  /** What is on guests' disks, where a test says so. */
+  readonly contents = new Map<string, string>()
+  /** By guest and id: what was on the disk. */
+  readonly snapshots = new Map<string, Map<string, string>>()
   readonly wire = new MemoryWire()
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -62,15 +67,54 @@ export class MemoryHost {
       },
       facts,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
-      weaknesses: [],
+      describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
     }
   }
 
+  /** What a disk has, and its snapshots: a text each. */
   #openVolumes(): HostVolumes {
+    const { faults, contents, snapshots } = this
+    const next = new Map<string, string>()
+    const ofGuest = (uuid: string): Map<string, string> => {
+      if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
+      return snapshots.get(uuid)!
+    }
+    const prepare: HostVolumes['prepare'] = async (uuid, source) => {
+      await faults.prepare?.(uuid)
+      const content = 'snapshot' in source ? ofGuest(uuid).get(source.snapshot) : ''
+      if (content === undefined) throw conflict('snapshot_missing', 'no such snapshot')
+      next.set(uuid, content)
+    }
+    const exchange: HostVolumes['exchange'] = async (uuid) => {
+      await faults.exchange?.(uuid)
+      if (!next.has(uuid)) return 'nothing'
+      contents.set(uuid, next.get(uuid)!)
+      next.delete(uuid)
+      return 'exchanged'
+    }
     return {
+      prepare,
+      exchange,
+      discardNext: async (uuid) => next.delete(uuid),
+      restore: async (uuid, snapshot, limitBytes) => {
+        await prepare(uuid, { snapshot }, limitBytes)
+        await exchange(uuid)
+      },
+      snapshot: async (uuid, id) => {
+        await faults.snapshot?.(uuid)
+        const made = !ofGuest(uuid).has(id)
+        if (made) ofGuest(uuid).set(id, contents.get(uuid) ?? '')
+        return { made, sizeBytes: 1_000_000 }
+      },
+      listSnapshots: async (uuid) => [...ofGuest(uuid).keys()],
+      deleteSnapshot: async (uuid, id) => {
+        await faults.deleteSnapshot?.(uuid)
+        return ofGuest(uuid).delete(id)
+      },
       pathOf: (uuid) => `/nowhere/${uuid}`,
+      nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
       clone: async (uuid) => {
         await this.faults.clone?.(uuid)
         this.volumes.add(uuid)
@@ -78,6 +122,8 @@ export class MemoryHost {
       remove: async (uuid) => {
         await this.faults.remove?.(uuid)
         this.volumes.delete(uuid)
+        snapshots.delete(uuid)
+        contents.delete(uuid)
       },
       list: async () => [...this.volumes],
       usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),

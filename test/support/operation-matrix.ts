@@ -31,6 +31,8 @@ export interface MatrixOptions {
   /** Names of all steps in order, and of those with an undo: compared with the definition. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
+  /** The step whose failure all is undone from; default: the last. */
+  readonly undoneFrom?: string
   readonly prepare: () => Promise<MatrixSubject>
   /** After a failure; default: everything is as it was before the operation. */
   readonly checkFailed?: (after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>) => void
@@ -101,7 +103,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
       })
     }
 
-    const last = options.steps.at(-1) ?? ''
+    const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
     for (const step of options.undone) {
       it(`${step}: undone twice`, async () => {
         const earlier = await subject.inventory()

@@ -1,5 +1,5 @@
 import { BerthError } from '../../../shared/errors.js'
-import type { Firewall, FirewallAction, FirewallRule } from '../../../shared/firewall-rules.js'
+import type { Firewall, FirewallRule } from '../../../shared/firewall-rules.js'
 
 /** Rules of a guest's two chains, as nft takes them. Not the form in which it prints them. */
 export interface FirewallChains {
@@ -21,7 +21,7 @@ const sides = {
   out: { address: 'daddr', port: 'ct original proto-dst' },
 } as const
 
-const verdicts: Readonly<Record<FirewallAction, string>> = { ACCEPT: 'return', DROP: 'drop' }
+const verdicts: Readonly<Record<FirewallRule['action'], string>> = { ACCEPT: 'return', DROP: 'drop' }
 const protocols = { tcp: '6', udp: '17', icmp: '{ 1, 58 }' } as const
 
 /**

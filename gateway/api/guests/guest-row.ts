@@ -76,6 +76,7 @@ export const GuestRowSchema = Type.Object(
     traffic_action: TrafficActionSchema,
     traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
     traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
+    snapshot_limit: Type.Integer({ description: 'Snapshots that it may have.' }),
     throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
   },
   { title: 'Container' },
@@ -112,6 +113,7 @@ export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
     expires_at: time.format(guest.expiresAtMs),
     host_id: view.hostId,
     ...trafficLimitRow(guest.traffic),
+    snapshot_limit: guest.snapshotLimit,
     throttled: guest.throttled,
   }
 }

@@ -229,7 +229,7 @@ describe('planning a container from its request', () => {
         io_speed_mbps: 0,
         traffic_mode: 'total',
       },
-      ...{ monthly_traffic_gb: 0, snapshot_limit: 0, user_data: '', ssh_password: '', ssh_public_key: '' },
+      ...{ monthly_traffic_gb: 0, user_data: '', ssh_password: '', ssh_public_key: '' },
     }
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })

@@ -20,6 +20,11 @@ export function operationStatusOf({ status }: Operation): OperationStatusName {
   return statusNames[status] ?? 'pending'
 }
 
+/** It changes no more. */
+export function isEnded(operation: Operation): boolean {
+  return ['done', 'failed', 'canceled'].includes(operationStatusOf(operation))
+}
+
 /** By the names that the API has for them. Times to the second, as they are shown. */
 export const operationFields = {
   status: ({ operation }) => operationStatusOf(operation),

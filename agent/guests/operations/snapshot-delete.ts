@@ -1,0 +1,35 @@
+import type { OperationKind } from '../../operations/orders.js'
+import type { GuestContext } from '../context.js'
+import { forgetSnapshot, getReadySnapshot, updateSnapshot } from '../snapshots.js'
+import { acceptForGuest } from './guest-order.js'
+
+interface DeleteInput {
+  snapshotId: string
+}
+
+/** From the order on nobody sees it, and no restore of it is taken; one that was ordered before still finds it. */
+export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapshotDelete', DeleteInput> {
+  const { store, volumes } = context
+  return {
+    action: 'snapshot-delete',
+    accept: ({ uuid, snapshotId }, asked) =>
+      acceptForGuest(context, asked, {
+        uuid,
+        input: { snapshotId },
+        check: (record) => {
+          const { id } = getReadySnapshot(record, snapshotId)
+          updateSnapshot(store, uuid, { id, state: 'deleting' })
+        },
+      }),
+    steps: [
+      {
+        name: 'remove',
+        run: async ({ subject, input }) => void (await volumes.deleteSnapshot(subject.id, input.snapshotId)),
+      },
+    ],
+    settle: ({ subject, input: { snapshotId: id } }, { status }) => {
+      if (status === 'done') forgetSnapshot(store, subject.id, id)
+      else updateSnapshot(store, subject.id, { id, state: 'ready' })
+    },
+  }
+}

@@ -1,0 +1,306 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import { descriptionPattern, limits } from '../../../shared/guest-rules.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Snapshot } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
+import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { guestsOf, type Principal } from '../../access/principal.js'
+import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { TimeSchema } from '../../http/schema.js'
+import type { Order } from './queue-order.js'
+import { ContainerPathSchema } from './containers.js'
+import { within } from './setting-schemas.js'
+import { changeSetting } from './settings.js'
+
+/** Seconds at most where the host works; what takes longer goes on as a task. */
+const waitMs = 120_000
+
+const SnapshotSchema = Type.Object(
+  {
+    id: Type.String(),
+    container_id: Type.Integer(),
+    container_name: Type.String(),
+    created_at: TimeSchema,
+    created_by: Type.String(),
+    scheduled: Type.Boolean({ description: 'Taken by a schedule.' }),
+    size_bytes: Type.Integer({
+      description: 'What counted for the container’s disk when it was taken; 0: not known.',
+    }),
+    description: Type.String(),
+  },
+  { title: 'Snapshot' },
+)
+type SnapshotRow = Static<typeof SnapshotSchema>
+
+const ContainerSnapshotsSchema = Type.Object(
+  {
+    quota: Type.Integer({ description: 'Snapshots that it may have; 0: none.' }),
+    schedule: Type.Object({
+      enabled: Type.Boolean(),
+      interval_hours: Type.Integer(),
+      last_run: Type.String(),
+      next_run: Type.String(),
+      time: Type.String(),
+      created_by: Type.String(),
+    }),
+    snapshots: Type.Array(SnapshotSchema),
+  },
+  { title: 'ContainerSnapshots' },
+)
+
+const noSchedule = {
+  enabled: false,
+  interval_hours: 0,
+  last_run: '',
+  next_run: '',
+  time: '',
+  created_by: '',
+}
+
+const CreateSnapshotSchema = Type.Object(
+  {
+    description: Type.Optional(
+      Type.String({
+        pattern: descriptionPattern,
+        description: 'At most 200 printable characters on one line.',
+      }),
+    ),
+  },
+  { title: 'NewSnapshot' },
+)
+
+const QuotaBodySchema = Type.Object(
+  {
+    snapshot_limit: within(
+      limits.snapshots,
+      'Snapshots that it may have; 0: none. More that are there stay.',
+    ),
+    quota: within(limits.snapshots, 'Another name of snapshot_limit, which goes first.'),
+  },
+  { title: 'SnapshotQuota' },
+)
+type QuotaBody = Static<typeof QuotaBodySchema>
+
+const QuotaSchema = Type.Object(
+  {
+    quota: Type.Integer(),
+    container: Type.Object({ id: Type.Integer(), name: Type.String(), snapshot_limit: Type.Integer() }),
+  },
+  { title: 'SnapshotQuotaResult' },
+)
+
+const SnapshotPathSchema = Type.Object({
+  ...ContainerPathSchema.properties,
+  snapshot_id: Type.String({ maxLength: 64 }),
+})
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+type Context = RequestContext<unknown, unknown, unknown> & Subjects['guest']
+
+const ofContainer = { bound: 'guest', tag: 'Snapshots' } as const
+const writeErrors = ['invalid_state', 'storage_full', 'host_offline', 'agent_timeout']
+
+export function snapshotRoutes(parts: Parts): Route[] {
+  return [...readRoutes(parts), ...writeRoutes(parts), quotaRoute(parts.fleet)]
+}
+
+function readRoutes({ fleet, time }: Parts): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/snapshots',
+      name: 'listSnapshots',
+      scope: 'snapshot:read',
+      bound: 'own',
+      tag: 'Snapshots',
+      summary: 'Snapshots of all containers, newest first',
+      data: Type.Array(SnapshotSchema),
+      handle: ({ caller }) => ({ data: listVisible(fleet.view, caller, time) }),
+    }),
+    route({
+      ...ofContainer,
+      method: 'GET',
+      path: '/containers/{id}/snapshots',
+      name: 'getContainerSnapshots',
+      scope: 'snapshot:read',
+      summary: 'Snapshots of a container, newest first, and how many it may have',
+      params: ContainerPathSchema,
+      data: ContainerSnapshotsSchema,
+      handle: ({ guest }) => ({
+        data: {
+          quota: guest.guest.snapshotLimit,
+          schedule: noSchedule,
+          snapshots: sorted([guest]).map((found) => snapshotRow(found, time)),
+        },
+      }),
+    }),
+  ]
+}
+
+function writeRoutes({ fleet, time }: Parts): Route[] {
+  return [
+    route({
+      ...ofContainer,
+      method: 'POST',
+      path: '/containers/{id}/snapshots',
+      name: 'createSnapshot',
+      scope: 'snapshot:create',
+      audit: 'snapshot.create',
+      summary: 'Takes a snapshot; answers once it is taken',
+      params: ContainerPathSchema,
+      body: CreateSnapshotSchema,
+      bodyOptional: true,
+      example: { description: 'before the upgrade' },
+      data: SnapshotSchema,
+      statuses: [201],
+      errors: [...writeErrors, 'quota_exceeded'],
+      handle: async (context) => {
+        const { uuid } = context.guest.guest
+        const description = context.body?.description ?? ''
+        await carryOut(fleet, context, { $case: 'snapshotCreate', value: { uuid, description } })
+        return {
+          status: 201,
+          message: 'snapshot taken',
+          data: snapshotRow(getTaken(fleet.view, context), time),
+        }
+      },
+    }),
+    route({
+      ...ofContainer,
+      method: 'POST',
+      path: '/containers/{id}/snapshots/{snapshot_id}/restore',
+      name: 'restoreSnapshot',
+      scope: 'snapshot:restore',
+      audit: 'snapshot.restore',
+      summary:
+        'Puts a container’s disk back; one that runs is cut off and started again. Answers once it is done',
+      params: SnapshotPathSchema,
+      errors: writeErrors,
+      handle: async (context) => {
+        const value = { uuid: context.guest.guest.uuid, snapshotId: context.params.snapshot_id }
+        await carryOut(fleet, context, { $case: 'snapshotRestore', value })
+        return { message: 'snapshot restored' }
+      },
+    }),
+    route({
+      ...ofContainer,
+      method: 'DELETE',
+      path: '/containers/{id}/snapshots/{snapshot_id}',
+      name: 'deleteSnapshot',
+      scope: 'snapshot:delete',
+      audit: 'snapshot.delete',
+      summary: 'Deletes a snapshot; answers once it is done',
+      params: SnapshotPathSchema,
+      errors: writeErrors,
+      handle: async (context) => {
+        const value = { uuid: context.guest.guest.uuid, snapshotId: context.params.snapshot_id }
+        await carryOut(fleet, context, { $case: 'snapshotDelete', value })
+        return { message: 'snapshot deleted' }
+      },
+    }),
+  ]
+}
+
+function quotaRoute(fleet: Fleet): Route {
+  return route({
+    ...ofContainer,
+    method: 'PUT',
+    path: '/containers/{id}/snapshots/quota',
+    name: 'setSnapshotQuota',
+    scope: 'snapshot:schedule',
+    audit: 'snapshot.quota',
+    summary: 'How many snapshots a container may have',
+    params: ContainerPathSchema,
+    body: QuotaBodySchema,
+    example: { snapshot_limit: 3 },
+    data: QuotaSchema,
+    conditional: true,
+    errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
+    handle: async (context) => {
+      const snapshotLimit = parseQuota(context.body)
+      const { guest } = await changeSetting(fleet, context, `limit ${snapshotLimit}`, (settings, target) =>
+        settings.setSnapshotLimit({ ...target, snapshotLimit }),
+      )
+      const container = { id: guest.id, name: guest.name, snapshot_limit: snapshotLimit }
+      return { message: 'quota updated', data: { quota: snapshotLimit, container } }
+    },
+  })
+}
+
+/** @throws {BerthError} `missing_field` */
+function parseQuota({ snapshot_limit: limit, quota }: QuotaBody): number {
+  const wanted = limit ?? quota
+  if (wanted === undefined)
+    throw new BerthError('invalid', 'missing_field', 'snapshot_limit: is required', {
+      field: 'snapshot_limit',
+    })
+  return wanted
+}
+
+/**
+ * Has the agent do it and waits for the end, which the view shows then.
+ * @throws {BerthError} `agent_timeout` where it takes too long: the task goes on; and what it failed with
+ */
+async function carryOut(fleet: Fleet, context: Context, order: Order): Promise<void> {
+  const { operationId, caller } = context
+  const { hostId, guest } = context.guest
+  context.audit({ detail: `id ${guest.id}, task ${operationId}` })
+  const { operations } = fleet.agent(hostId)
+  const { revision } = await operations.submitOperation({ operationId, requestedBy: caller.user, order })
+  await fleet.reached(hostId, revision)
+  const ended = await fleet.ended(operationId, waitMs)
+  if (!ended || !isEnded(ended.operation))
+    throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
+  const status = operationStatusOf(ended.operation)
+  if (status === 'canceled') throw conflict('invalid_state', `task ${operationId} was canceled`)
+  if (status === 'failed') throw failureOf(ended.operation)
+}
+
+/** Codes of what is wrong with the host are its operator's business; the task has them. */
+function failureOf({ id, errorCode, error }: { id: string; errorCode: string; error: string }): BerthError {
+  if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
+  if (errorCode === 'invalid_state') return conflict(errorCode, error)
+  return new BerthError('internal', 'agent_error', `task ${id} failed: ${error}`)
+}
+
+interface Found {
+  readonly view: GuestView
+  readonly snapshot: Snapshot
+}
+
+/** The snapshot has the operation's id. It may be gone again. */
+function getTaken(view: FleetView, { guest, operationId }: Context): Found {
+  const shown = view.findGuest(guest.guest.uuid)
+  const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)
+  if (shown && snapshot) return { view: shown, snapshot }
+  throw conflict('invalid_state', 'the snapshot was deleted meanwhile')
+}
+
+function listVisible(view: FleetView, caller: Principal, time: TimeFormat): SnapshotRow[] {
+  return sorted(guestsOf(caller, view)).map((found) => snapshotRow(found, time))
+}
+
+/** Newest first. */
+function sorted(guests: Iterable<GuestView>): Found[] {
+  const found = [...guests].flatMap((view) =>
+    [...view.guest.snapshots].reverse().map((snapshot) => ({ view, snapshot })),
+  )
+  return found.sort((a, b) => b.snapshot.createdAtMs - a.snapshot.createdAtMs)
+}
+
+function snapshotRow({ view: { guest }, snapshot }: Found, time: TimeFormat): SnapshotRow {
+  return {
+    id: snapshot.id,
+    container_id: guest.id,
+    container_name: guest.name,
+    created_at: time.format(snapshot.createdAtMs),
+    created_by: snapshot.createdBy,
+    scheduled: snapshot.scheduled,
+    size_bytes: snapshot.sizeBytes,
+    description: snapshot.description,
+  }
+}
