@@ -8,7 +8,7 @@ import type { Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import { answerReply, type Reply } from './reply.js'
-import type { RequestContext, Route } from './route.js'
+import { isRepeatable, type RequestContext, type Route } from './route.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
 import { failedHandling, runWrite, type Handled } from './write.js'
 
@@ -113,7 +113,7 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
     path: ctx.path.replace(/^\/api(\/v1)?/, ''),
     querystring: ctx.querystring,
     bodyBytes: request.bodyBytes,
-    idempotencyKey: route.method === 'POST' ? headerOf(ctx.req, 'idempotency-key') : undefined,
+    idempotencyKey: isRepeatable(route) ? headerOf(ctx.req, 'idempotency-key') : undefined,
     caller,
     address: exchange.address,
     requestId: exchange.requestId,

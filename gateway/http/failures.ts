@@ -1,5 +1,5 @@
 import { statusOfCode } from './errors.js'
-import type { Route } from './route.js'
+import { isRepeatable, type Route } from './route.js'
 
 /** Codes by status, in ascending order. */
 export type Failures = ReadonlyMap<number, readonly string[]>
@@ -30,7 +30,7 @@ function partCodes(route: Route): string[] {
     ...(route.params ? ['not_found'] : []),
     ...(isWrite ? ['invalid_body', 'payload_too_large', 'unsupported_media_type'] : []),
     ...(route.body ? ['missing_field', 'invalid_json'] : []),
-    ...(route.method === 'POST' ? ['task_running', 'idempotency_conflict'] : []),
+    ...(isRepeatable(route) ? ['task_running', 'idempotency_conflict'] : []),
     ...(route.conditional ? ['precondition_failed'] : []),
     ...(route.unsupported ? ['unsupported'] : []),
   ]

@@ -1,5 +1,5 @@
 import type { Json } from './openapi-schema.js'
-import type { Route } from './route.js'
+import { isRepeatable, type Route } from './route.js'
 
 const text = { type: 'string' }
 
@@ -48,7 +48,7 @@ export function successHeaders(route: Route): Json {
     ...everywhere,
     ...(route.sortable ? ['X-Total-Count'] : []),
     ...(route.method === 'GET' ? ['ETag'] : []),
-    ...(route.method === 'POST' ? ['Idempotency-Replayed'] : []),
+    ...(isRepeatable(route) ? ['Idempotency-Replayed'] : []),
   ])
 }
 

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { failuresOf } from './failures.js'
 import { documentedHeaders, failureHeaders, successHeaders } from './openapi-headers.js'
 import { SharedSchemas, type Json } from './openapi-schema.js'
-import type { Route } from './route.js'
+import { isRepeatable, type Route } from './route.js'
 import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
 
@@ -102,7 +102,7 @@ function sortText(sortable: readonly string[]): string {
 
 function headerParameters(route: Route): Json[] {
   const names = [
-    ...(route.method === 'POST' ? ['Idempotency-Key'] : []),
+    ...(isRepeatable(route) ? ['Idempotency-Key'] : []),
     ...(route.conditional ? ['If-Match'] : []),
   ]
   const schema = { type: 'string', minLength: 1, maxLength: 255 }

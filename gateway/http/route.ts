@@ -114,3 +114,8 @@ export function route<
 >(definition: Route<P, Q, B, D, R>): Route {
   return definition
 }
+
+/** Whether it takes an `Idempotency-Key`. A read by POST ignores it: a repeat shows what is now. */
+export function isRepeatable({ method, audit }: Route): boolean {
+  return method === 'POST' && audit !== false
+}

@@ -11,9 +11,9 @@ import type {
   StoredAnswer,
 } from '../access/contract.js'
 import type { Reply } from './reply.js'
-import { bodyText } from './reply-body.js'
+import { bodyLength, bodyText } from './reply-body.js'
 
-/** A validated request that changes something, or a read by POST: that one is repeatable, but not audited. */
+/** A validated request that changes something, or a read by POST: that one is not audited. */
 export interface Write {
   readonly method: string
   /** Without the version prefix. */
@@ -105,11 +105,15 @@ function outcomeOf(handled: Handled): AuditOutcome {
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
+/** Longer answers are not kept: a repeat runs again, as the same operation. */
+export const maxKeptBytes = 262_144
+
 /** What another attempt may turn out better is not kept. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: Handled): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply
-  if (unsettled || mayTurnOutBetter(status)) return idempotency.release(claim)
+  const isLong = bodyLength(reply.body) > maxKeptBytes
+  if (isLong || unsettled || mayTurnOutBetter(status)) return idempotency.release(claim)
   return idempotency.finish(claim, { status, headers, body: bodyText(reply.body) })
 }
 

@@ -10,6 +10,10 @@ interface Made {
   readonly piece: Piece
 }
 
+/** So many are made in one turn of the event loop. */
+const fewBlocks = 2
+const mostRounds = 20
+
 /** The list of all guests as bytes, of which a change makes only those of its block anew. */
 export class WholeList {
   readonly #made = new WeakMap<GuestBlock, Made>()
@@ -30,11 +34,15 @@ export class WholeList {
     return this.#assemble()
   }
 
+  /** Again for what changes meanwhile, which is less each time, or else is left to `#assemble` in the end. */
   *#makeStale(): Generator<void, void> {
-    for (const block of this.view.guestBlocks) {
-      if (this.#made.get(block)?.version === block.version) continue
-      this.#make(block)
-      yield
+    for (let round = 0; round < mostRounds; round++) {
+      const stale = this.view.guestBlocks.filter((block) => this.#made.get(block)?.version !== block.version)
+      if (stale.length <= fewBlocks) return
+      for (const block of stale) {
+        this.#make(block)
+        yield
+      }
     }
   }
 

@@ -54,14 +54,15 @@ export class SortedList<Item> implements Iterable<Item> {
     return found
   }
 
-  /** Those that come next after one that is or was listed; after none: from the first on. At most 512. */
-  after(item: Item | undefined): Item[] {
-    if (item === undefined) return this.#chunks[0]?.slice() ?? []
+  /** Some of those that come next after one that is or was listed; after none: from the first on. None: there are no more. */
+  after(item: Item | undefined, most: number): Item[] {
+    if (item === undefined) return this.#chunks[0]?.slice(0, most) ?? []
     const [at, chunk] = this.#chunkOf(item)
     if (!chunk) return []
     const index = this.#indexIn(chunk, item)
-    const rest = chunk.slice(chunk[index] === item ? index + 1 : index)
-    return rest.length > 0 ? rest : (this.#chunks[at + 1]?.slice() ?? [])
+    const begin = chunk[index] === item ? index + 1 : index
+    const rest = chunk.slice(begin, begin + most)
+    return rest.length > 0 ? rest : (this.#chunks[at + 1]?.slice(0, most) ?? [])
   }
 
   *[Symbol.iterator](): Iterator<Item> {

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { selectFrom, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
-import { Table } from './table.js'
+import { maxSelections, Table } from './table.js'
 
 interface Item {
   readonly key: string
@@ -99,6 +99,24 @@ describe('Table', () => {
     await checkAnswer(table, model, query)
   })
 
+  it('follows whatever comes, goes and moves in each turn while an answer is made', () =>
+    fc.assert(
+      fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
+        const lab = new MovingLab(400)
+        const making = inShortSlices(async () => {
+          const selecting = lab.table.select(query)
+          for (const turn of turns) {
+            for (const move of turn) lab.apply(move)
+            await new Promise(setImmediate)
+          }
+          await selecting
+        })
+        await making
+        await lab.check(query)
+      }),
+      { numRuns: 150 },
+    ))
+
   it('takes a change of many items at once', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     const shared = { color: 'red' }
@@ -129,9 +147,84 @@ describe('Table', () => {
       sort: [],
     })
     await Promise.all(Array.from({ length: 50 }, (_, size) => checkAnswer(table, model, queryOf(size))))
+    expect(table.keptSelections).to.be.at.most(maxSelections)
     for (let size = 0; size < 50; size++) await checkAnswer(table, model, queryOf(size))
   })
 })
+
+describe('a sort that names a field again', () => {
+  it('is no other one', async () => {
+    const table = makeTable()
+    table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
+    const size = { field: 'size', descending: false } as const
+    for (let times = 1; times <= 3; times++)
+      await table.select({ filters: [], sort: Array.from({ length: times }, () => size) })
+    expect(table.keptSelections).to.equal(1)
+  })
+})
+
+/** What may happen to items while an answer is made; `move`: to another place in the table's own order. */
+const moves = fc.array(
+  fc.record({
+    kind: fc.constantFrom('set', 'delete', 'replace', 'move'),
+    id: fc.integer({ min: 0, max: 420 }),
+    color: colors,
+    size: sizes,
+    at: fc.integer({ min: 0, max: 420 }),
+  }),
+  { minLength: 20, maxLength: 60 },
+)
+type Move = typeof moves extends fc.Arbitrary<(infer One)[]> ? One : never
+
+/** A table whose own order is by a time that may be corrected, as that of operations, beside a model of it. */
+class MovingLab {
+  readonly table = new Table<Item & { at: number }, Name>({
+    fields,
+    compare: (a, b) => a.at - b.at || a.id - b.id,
+    counted: ['color'],
+  })
+  readonly #model = new Map<string, Item & { at: number }>()
+
+  constructor(count: number) {
+    for (let id = 0; id < count; id++)
+      this.#set({ id, color: id % 2 ? 'red' : 'green', size: id % 4, at: id })
+  }
+
+  apply({ kind, ...item }: Move): void {
+    const before = this.#model.get(`k${item.id}`)
+    if (kind === 'set' && before) return this.#set({ ...item, at: before.at })
+    this.table.delete(`k${item.id}`)
+    this.#model.delete(`k${item.id}`)
+    if (kind === 'replace' && before) this.#set({ ...item, at: before.at })
+    else if (kind !== 'delete') this.#set(item)
+  }
+
+  async check(query: ListQuery<Name>): Promise<void> {
+    const all = [...this.#model.values()].sort((a, b) => a.at - b.at || a.id - b.id)
+    const keys = (items: readonly Item[]) => items.map(({ key }) => key)
+    const answer = await this.table.select(query)
+    expect(keys(answer.slice(0, Infinity))).to.deep.equal(keys(selectFrom(all, fields, query)))
+  }
+
+  #set(item: Omit<Move, 'kind'>): void {
+    const named = { key: `k${item.id}`, ...item }
+    this.table.set(named.key, named)
+    this.#model.set(named.key, named)
+  }
+}
+
+/** By a clock that makes every step of a slice the last one of its turn. */
+async function inShortSlices(run: () => Promise<void>): Promise<void> {
+  const now = performance.now.bind(performance)
+  let late = 0
+  // A slice asks when it begins, before its first step, and before its second.
+  performance.now = () => now() + (late += 2)
+  try {
+    await run()
+  } finally {
+    performance.now = now
+  }
+}
 
 async function checkAnswer(
   table: Table<Item, Name>,
@@ -168,16 +261,20 @@ describe('SortedList', () => {
           expect([...sorted]).to.deep.equal(expected)
           expect(sorted.size).to.equal(expected.length)
           const walked: number[] = []
-          for (let next = sorted.after(undefined); next.length > 0; next = sorted.after(next.at(-1)))
+          for (
+            let next = sorted.after(undefined, 100);
+            next.length > 0;
+            next = sorted.after(next.at(-1), 100)
+          )
             walked.push(...next)
           expect(walked).to.deep.equal(expected)
           for (const from of [0, 1, 511, 512, 513, 1000])
             expect(sorted.slice(from, from + 700)).to.deep.equal(expected.slice(from, from + 700))
           for (const gone of [-1, 17, 1500, 9999])
-            expect(sorted.after(gone)[0]).to.equal(expected.find((value) => value > gone))
+            expect(sorted.after(gone, 1)[0]).to.equal(expected.find((value) => value > gone))
           for (const value of expected) sorted.delete(value)
           expect([...sorted]).to.deep.equal([])
-          expect(sorted.after(undefined)).to.deep.equal([])
+          expect(sorted.after(undefined, 1)).to.deep.equal([])
         },
       ),
       { numRuns: 20 },

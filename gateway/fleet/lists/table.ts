@@ -1,4 +1,5 @@
 import { inSlices } from '../../slices.js'
+import { Turns } from '../../turns.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
@@ -30,13 +31,19 @@ export interface TableOptions<Item, Name extends string> {
 }
 
 /** Orders that were asked for are kept and follow every change; of more the one is dropped that was not asked for longest. */
-const maxSelections = 32
+export const maxSelections = 32
+
+/** So many are filled at once, fewer than are kept; the others wait. */
+const maxFillings = 4
 
 /** Items by key, with whatever orders and filters of them are in use. */
 export class Table<Item, Name extends string> implements Selectable<Item, Name> {
   readonly #slots = new Map<string, Slot<Item>>()
   readonly #all: SortedList<Slot<Item>>
   readonly #selections = new Map<string, Maintained<Item, Name>>()
+  /** By the same key: what is being filled, or waits for its turn. */
+  readonly #making = new Map<string, Promise<Selection<Item>>>()
+  readonly #fillings = new Turns(maxFillings)
   readonly #counts: Map<Name, Map<string, number>>
   readonly #names: readonly Name[]
 
@@ -57,6 +64,11 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
 
   get size(): number {
     return this.#all.size
+  }
+
+  /** Orders that follow changes now. */
+  get keptSelections(): number {
+    return this.#selections.size
   }
 
   find(key: string): Item | undefined {
@@ -97,21 +109,40 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   async select(query: ListQuery<Name>): Promise<Selection<Item>> {
     if (query.filters.length + query.sort.length === 0) return this.#everything
     if (query.filters.some(({ field, value }) => this.#counts.get(field)?.has(value) === false)) return none
-    const key = JSON.stringify(query)
-    const selection = this.#selections.get(key) ?? new Maintained(this.options, query)
+    const asked = withoutRepeats(query)
+    const key = JSON.stringify(asked)
+    const selection = this.#selections.get(key)
+    if (!selection) return this.#make(key, asked)
     // The map is ordered by last use.
     this.#selections.delete(key)
     this.#selections.set(key, selection)
-    this.#dropUnused()
     await selection.fill(this.#all)
     return selection
   }
 
+  /** Shared by those who ask for the same meanwhile, in turn with those who ask for another. */
+  #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
+    const making = this.#making.get(key)
+    if (making) return making
+    const made = this.#fillings
+      .run(async () => {
+        const selection = new Maintained(this.options, query)
+        this.#selections.set(key, selection)
+        this.#dropUnused()
+        await selection.fill(this.#all)
+        return selection
+      })
+      .finally(() => this.#making.delete(key))
+    this.#making.set(key, made)
+    return made
+  }
+
   /** One that is being filled is waited for, and must follow what changes meanwhile. */
   #dropUnused(): void {
-    if (this.#selections.size <= maxSelections) return
-    const [key] = [...this.#selections].find(([, { isFilled }]) => isFilled) ?? []
-    if (key !== undefined) this.#selections.delete(key)
+    for (const [key, { isFilled }] of this.#selections) {
+      if (this.#selections.size <= maxSelections) return
+      if (isFilled) this.#selections.delete(key)
+    }
   }
 
   #add(key: string, slot: Slot<Item>): Slot<Item> {
@@ -146,6 +177,14 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     }
   }
 }
+
+/** What is sorted by a field once is not told apart by it again. */
+function withoutRepeats<Name extends string>({ filters, sort }: ListQuery<Name>): ListQuery<Name> {
+  const isFirst = (name: Name, at: number) => sort.findIndex(({ field }) => field === name) === at
+  return { filters, sort: sort.filter(({ field }, at) => isFirst(field, at)) }
+}
+
+const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
@@ -191,17 +230,15 @@ class Maintained<Item, Name extends string> implements Selection<Item> {
     return this.#filling
   }
 
-  /** What comes or changes meanwhile is there already when it is passed. */
+  /** What comes, changes or goes between two steps is there already, or gone, when it is passed: none is held over a yield. */
   *#addAll(all: SortedList<Slot<Item>>): Generator<void, void> {
     let passed: Slot<Item> | undefined
     for (;;) {
-      const next = all.after(passed)
+      const next = all.after(passed, slotsPerStep)
       if (next.length === 0) return
-      for (const [n, slot] of next.entries()) {
-        this.add(slot)
-        if (n % 64 === 63) yield
-      }
+      for (const slot of next) this.add(slot)
       passed = next.at(-1)
+      yield
     }
   }
 }
