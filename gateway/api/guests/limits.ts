@@ -3,7 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { planRates } from './plan-settings.js'
 import { route, type Route } from '../../http/route.js'
-import { zeroIsAbsent } from '../../http/normalize.js'
+import { restricts, zeroIsAbsent } from '../../http/normalize.js'
 import { ExpirySchema, ramBounds, rateFields, vcpuBounds } from './setting-schemas.js'
 import {
   changeSetting,
@@ -24,7 +24,7 @@ const LimitsBodySchema = Type.Object(
   { title: 'ResourceLimit' },
 )
 type LimitsBody = Static<typeof LimitsBodySchema>
-const ExpiryBodySchema = Type.Object({ expires_at: ExpirySchema })
+const ExpiryBodySchema = Type.Object({ expires_at: { ...ExpirySchema, ...restricts } })
 
 const common = {
   method: 'PUT',
