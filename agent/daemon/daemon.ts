@@ -151,7 +151,7 @@ async function startSampling(
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
     poolCapacity: () => host.readCapacity(),
-    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.weaknesses)),
+    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.describeWeaknesses())),
     log,
   })
   closers.add(() => sampler.close())

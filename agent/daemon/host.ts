@@ -42,7 +42,7 @@ export interface Host {
   /** Of the storage pool. Spawns nothing. */
   readCapacity(): Promise<PoolCapacity>
   /** What of the host keeps guests from being apart as they could be. */
-  readonly weaknesses: readonly string[]
+  describeWeaknesses(): readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
@@ -65,6 +65,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   const volumes = new Volumes(pool, trash)
   const drivers = await Drivers.open(config, log)
   closers.add(() => drivers.close())
+  const weaknesses = drivers.ensureSeparation(config.storage)
   const watch = new NetlinkWatch(config.network, (reason) =>
     log.warn({ reason }, 'the watch of the network ended and is started again'),
   )
@@ -81,7 +82,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     facts: kernelFacts,
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
-    weaknesses: drivers.findWeaknesses(config.storage.pool),
+    describeWeaknesses: () => [...weaknesses, ...drivers.describeOutdated()],
     openNetwork: (parts) =>
       new HostNetwork(
         createRules(config.network, { countInternal, watch, resolvers }),

@@ -30,8 +30,8 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     if (await attempt(failures, 'guests', () => removeGuests(config, log))) {
       await attempt(failures, 'network', () => removeNetwork(config))
       await attempt(failures, 'pool', () => removePool(config.storage, log))
+      await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
     }
-    await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
   } finally {
     unlock()
   }

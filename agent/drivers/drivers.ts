@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, DriverDescription } from './contract.js'
-import { createLxcDriver, type LxcDriver } from './lxc/driver.js'
+import { createLxcDriver, type LxcDriver, type PoolPlace } from './lxc/driver.js'
 export { ensureHostLimits } from './lxc/host-limits.js'
 export { planSysctls } from './lxc/plan-sysctls.js'
 
@@ -59,9 +59,14 @@ export class Drivers {
     return { userIdBase, userIdSlots, pidsMax, swapRatio: this.config.lxc.swap_ratio }
   }
 
-  /** What of the host keeps guests from being apart as they could be, for the operator. */
-  findWeaknesses(poolPath: string): string[] {
-    return this.#lxc.findWeaknesses(poolPath)
+  /** @returns what of the host keeps guests from being apart as they could be, for the operator */
+  ensureSeparation(place: PoolPlace): string[] {
+    return this.#lxc.ensureSeparation(place)
+  }
+
+  /** Guests of an earlier agent that have less bounds than this one gives, for the operator. */
+  describeOutdated(): string[] {
+    return this.#lxc.describeOutdated()
   }
 
   async describe(): Promise<DriversDescription> {

@@ -1,26 +1,56 @@
-import { writeFileSync } from 'node:fs'
-import { readKernelFile } from './proc.js'
+import { existsSync, realpathSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { listDirectory, readKernelFile } from './proc.js'
 
-/** How a disk orders the requests of those who use it. */
-export interface BlockQueue {
-  readonly scheduler: string
-  readonly available: readonly string[]
+/** A whole disk, and how it orders the requests of those who use it. */
+export interface Disk {
+  /** In sysfs. */
+  readonly path: string
+  /** `major:minor` */
+  readonly numbers: string
+  /** Undefined for what has no queue. */
+  readonly scheduler?: string
+  /** Of a loop device that is attached. */
+  readonly backingFile?: string
 }
 
-const fileOf = (numbers: string): string => `/sys/dev/block/${numbers}/queue/scheduler`
-
-/** @param numbers `major:minor` of a whole disk; undefined for what has no queue */
-export function findQueue(numbers: string): BlockQueue | undefined {
-  const text = readKernelFile(fileOf(numbers))?.trim()
-  return text ? parseQueue(text) : undefined
+/** The disk of a device, or those below one that is put together of others (LVM, LUKS, RAID). */
+export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
+  const path = `${devices}/${numbers}`
+  return existsSync(path) ? listBelow(realpathSync(path)).map(readDisk) : []
 }
 
-/** `none [mq-deadline] kyber bfq` */
-export function parseQueue(text: string): BlockQueue {
-  const available = text.split(/\s+/).map((name) => name.replace(/^\[(.*)\]$/, '$1'))
-  return { scheduler: /\[(.+)\]/.exec(text)?.[1] ?? available[0] ?? '', available }
+function listBelow(path: string): string[] {
+  const whole = existsSync(`${path}/partition`) ? dirname(path) : path
+  const below = listDirectory(`${whole}/slaves`).map((name) => realpathSync(`${whole}/slaves/${name}`))
+  return below.length === 0 ? [whole] : [...new Set(below.flatMap(listBelow))]
 }
 
-export function setScheduler(numbers: string, scheduler: string): void {
-  writeFileSync(fileOf(numbers), scheduler)
+export function readDisk(path: string): Disk {
+  const scheduler = parseScheduler(readKernelFile(`${path}/queue/scheduler`) ?? '')
+  const backingFile = readKernelFile(`${path}/loop/backing_file`)?.trimEnd()
+  return {
+    path,
+    numbers: readKernelFile(`${path}/dev`)?.trim() ?? '',
+    ...(scheduler === undefined ? {} : { scheduler }),
+    ...(backingFile ? { backingFile } : {}),
+  }
+}
+
+/** Of `none [mq-deadline] kyber bfq` the one in use. */
+export function parseScheduler(text: string): string | undefined {
+  return /\[(.+)\]/.exec(text)?.[1] ?? text.trim().split(/\s+/).find(Boolean)
+}
+
+/**
+ * The kernel loads the scheduler's module for it, which is not among those it names before.
+ * @returns whether the disk has it now
+ */
+export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): boolean {
+  try {
+    writeFileSync(`${path}/queue/scheduler`, scheduler)
+  } catch {
+    // Not there, or not to be written in a container: what can be read decides.
+  }
+  return readDisk(path).scheduler === scheduler
 }

@@ -30,6 +30,27 @@ describe('parseCgroupLayout', () => {
     expect(layout.controllers.get('io')).to.equal(undefined)
   })
 
+  for (const [what, left] of [
+    ['cgroup_no_v1=memory', ['cpu', 'pids']],
+    ['a kernel without memory in v1', ['cpu,cpuacct', 'freezer']],
+    ['cgroup_no_v1=all with systemd’s own', ['name=systemd']],
+  ] as const)
+    it(`v2 with hierarchies of v1 left, all of which guests have groups in: ${what}`, () => {
+      const layout = parseCgroupLayout(
+        [
+          ...left.map((name) => mount(`/sys/fs/cgroup/${name}`, 'cgroup', `rw,${name}`)),
+          mount('/sys/fs/cgroup/unified', 'cgroup2', 'rw'),
+          mount('/sys/fs/cgroup/again', 'cgroup2', 'rw'),
+        ].join('\n'),
+      )
+      expect(layout.version).to.equal(2)
+      expect(layout.controllers.get('memory')).to.equal('/sys/fs/cgroup/unified')
+      expect(layout.hierarchies).to.deep.equal([
+        ...left.map((name) => `/sys/fs/cgroup/${name}`),
+        '/sys/fs/cgroup/unified',
+      ])
+    })
+
   it('v1 hierarchies mounted elsewhere, as in a guest, are not the host’s', () => {
     expect(() => parseCgroupLayout(mount('/mnt/x', 'cgroup', 'rw,memory'))).to.throw('no cgroup hierarchy')
   })

@@ -7,8 +7,9 @@ import { parsePids, readKernelFile } from './proc.js'
  * `unified`) counts as v1: its limits are set there.
  */
 export interface CgroupLayout {
+  /** Where memory is limited: v2 may have hierarchies of v1 beside it. */
   readonly version: 1 | 2
-  /** Mount points of all hierarchies, v2 included; each holds every guest's group. */
+  /** Mount points of all hierarchies, of v1 and v2; each holds every guest's group. */
   readonly hierarchies: readonly string[]
   /** Mount point of the v2 tree; a v1 host may have none. */
   readonly unified?: string
@@ -26,7 +27,8 @@ export function parseCgroupLayout(mountinfo: string): CgroupLayout {
   for (const line of mountinfo.split('\n')) {
     const mount = parseCgroupMount(line)
     if (!mount || hierarchies.includes(mount.path)) continue
-    if (mount.v2) unified ??= mount.path
+    if (mount.v2 && unified !== undefined) continue
+    if (mount.v2) unified = mount.path
     for (const option of mount.options) if (!v1.has(option)) v1.set(option, mount.path)
     hierarchies.push(mount.path)
   }
@@ -35,7 +37,7 @@ export function parseCgroupLayout(mountinfo: string): CgroupLayout {
   if (unified === undefined) throw new Error('no cgroup hierarchy is mounted')
   const path = unified
   const controllers = new Map(v2Controllers.map((name) => [name, path]))
-  return { version: 2, hierarchies: [path], controllers, unified: path }
+  return { version: 2, hierarchies, controllers, unified: path }
 }
 
 function parseCgroupMount(line: string): { path: string; v2: boolean; options: string[] } | undefined {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { readKernelFile } from './proc.js'
 import { confinement } from './seccomp.js'
 
 /** Bounds of what all users of a guest have together. */
@@ -22,7 +24,7 @@ export interface NamespaceBounds {
 const program = String.raw`
 use strict;
 use POSIX ();
-my ($lxc_path, $name, $log, $again) = @ARGV;
+my ($lxc_path, $name, $log) = @ARGV;
 my ($clone, $prlimit) = (POSIX::uname())[4] eq 'aarch64' ? (220, 261) : (56, 302);
 
 sub put {
@@ -82,7 +84,10 @@ for my $kind ('uid_map', 'gid_map') {
 }
 syswrite($map, "\n");
 my ($inner) = (<$made> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
-confine() unless $again;
+if (($ENV{BERTH_CONFINEMENT} // '') ne $confinement) {
+  confine();
+  $ENV{BERTH_CONFINEMENT} = $confinement;
+}
 exec '/usr/bin/lxc-start', '-P', $lxc_path, '-n', $name, '-o', $log, '-l', 'ERROR',
   '-s', "lxc.namespace.share.user=/proc/$inner/ns/user";
 die "lxc-start: $!\n";
@@ -90,11 +95,25 @@ die "lxc-start: $!\n";
 
 /**
  * Perl code that becomes lxc-start, for a container whose user namespace has these bounds. Arguments: lxc's path,
- * the container's name, a log file, and `again` where the process has the filter from an earlier start.
+ * the container's name, a log file. A start by a process that has this very filter from an earlier one stacks no other:
+ * filters are for ever, and of a guest that reboots again and again the kernel would refuse the hundredth.
  * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
  */
-export function guestStarter({ counts, resources }: NamespaceBounds, filter: Buffer): string {
-  return `${hash('counts', counts)}${hash('resources', resources)}${confinement(filter)}${program}`
+export function guestStarter(bounds: NamespaceBounds, filter: Buffer): string {
+  const { counts, resources } = bounds
+  const mark = `my $confinement = '${confinementOf(bounds, filter)}';\n`
+  return `${mark}${hash('counts', counts)}${hash('resources', resources)}${confinement(filter)}${program}`
+}
+
+/** Tells filters and bounds apart. A guest's monitor has that of its start in its environment, which only root changes. */
+export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
+  return createHash('sha256').update(JSON.stringify(bounds)).update(filter).digest('hex').slice(0, 16)
+}
+
+/** @returns what the monitor was started with; undefined: before there were such, or it is gone */
+export function readConfinement(monitorPid: number): string | undefined {
+  const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')
+  return variables.find((variable) => variable.startsWith('BERTH_CONFINEMENT='))?.split('=')[1]
 }
 
 function hash(name: string, values: Readonly<Record<string, number>>): string {

@@ -1,6 +1,7 @@
 import { readdir, rm, rmdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Logger } from 'pino'
+import { setScheduler } from '../host/block-queue.js'
 import { setReadOnly } from '../host/btrfs.js'
 import { detachLoop, findLoops, readBackingFile } from '../host/loop.js'
 import { exists, findMount, unmount } from '../host/mount.js'
@@ -17,6 +18,7 @@ export async function removePool(config: StorageConfig, log: Logger): Promise<vo
   const mounted = await findMount(pool)
   const onLoop = !mounted || (await readBackingFile(mounted.source)) === loopFile
   if (device || !onLoop) return removeFolders(config, log)
+  if (mounted) unsetScheduler(mounted.source)
   if (mounted) await unmount(pool)
   await removeLoopFile(loopFile)
   await rmdirIfEmpty(pool)
@@ -40,6 +42,11 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   if (!config.device) return
   await unmount(pool.path)
   await rmdirIfEmpty(pool.path)
+}
+
+/** A loop device keeps its scheduler when it is detached, for whoever has it next. */
+function unsetScheduler(device: string): void {
+  setScheduler({ path: `/sys/block/${basename(device)}` }, 'none')
 }
 
 async function removeLoopFile(file: string): Promise<void> {

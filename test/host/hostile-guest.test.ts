@@ -22,6 +22,10 @@ function mayRaiseLimits(): boolean {
   return ((BigInt(`0x${capabilities ?? '0'}`) >> 24n) & 1n) === 1n
 }
 
+function filtersOf(pid: number): number {
+  return Number(/^Seccomp_filters:\s*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
+
 /** Root inside an unprivileged guest tries what costs the host or its neighbours. */
 describe('a hostile guest', function () {
   this.timeout(120_000)
@@ -87,6 +91,9 @@ describe('a hostile guest', function () {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
+    const protocols = runsPerl(machine, attacks.netlinkProtocols).split(' ').map(Number)
+    expect(protocols).to.include.members([0, 15, 16])
+    expect([0, 4, 6, 9, 12, 15, 16], 'the kernel may have fewer').to.include.members(protocols)
     const opened = (family: number): number | null => {
       const path = `${machine.volume}/root/socket-${family}`
       writeFileSync(path, attacks.socketProgram(family), { mode: 0o755 })
@@ -139,7 +146,8 @@ describe('a hostile guest', function () {
   it('sees no command line of the host, and runs on after a reboot within the same bounds', async () => {
     const machine = await lab.started()
     expect(lab.host.inside(machine, 'cat', '/proc/cmdline')).to.equal('')
-    const { startTime } = await lab.observed(machine)
+    const { startTime, pid } = await lab.observed(machine)
+    const filters = filtersOf(pid)
     await lab.booted(machine)
     spawnSync('lxc-attach', lab.attach(machine, 'systemctl', 'reboot'))
     await waitFor(
@@ -151,6 +159,9 @@ describe('a hostile guest', function () {
     )
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
+    const { pid: rebooted } = await lab.observed(machine)
+    expect([filters, filtersOf(rebooted)], 'of the agent and of lxc').to.deep.equal([2, 2])
+    expect((await lab.host.reopen()).describeOutdated(), 'after a restart of the agent').to.deep.equal([])
     expect(tries(machine, attacks.groups))
       .to.match(/unified [1-9]/)
       .and.not.match(/(memory|pids) [1-9]/)

@@ -33,7 +33,9 @@ describe('hostile guests beside a quiet one', function () {
   before(async () => {
     await recordKernelSettings(kernel()[0], 'btesthn', kernel()[1])
     ensureHostLimits()
-    expect(ensureFairDisk(findDiskNumbers(`${lab.host.path}/pool`))).to.deep.equal([])
+    expect(
+      ensureFairDisk(findDiskNumbers(`${lab.host.path}/pool`), `${lab.host.path}/pool.img`),
+    ).to.deep.equal([])
   })
   after(async () => {
     const [state, file] = kernel()

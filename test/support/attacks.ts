@@ -9,7 +9,10 @@ const hold = `$| = 1; sub done { print "@_\\n"; sleep 600 if $hold }`
 export const groups = `${hold}
 my %made;
 mkdir '/mnt/groups';
-for my $kind (qw(memory pids devices blkio cpu cpuset freezer name=systemd unified)) {
+open(my $own, '<', '/proc/self/cgroup'); # id:controllers:path, no controllers for v2
+open(my $all, '<', '/proc/cgroups');
+my @kinds = ((map { /^[0-9]+:([^:]*):/ ? $1 || 'unified' : () } <$own>), (map { /^([a-z_]+)/ ? $1 : () } <$all>));
+for my $kind (grep { !defined $made{$_} } @kinds) {
   my ($type, $options) = $kind eq 'unified' ? ('cgroup2', '') : ('cgroup', $kind =~ /=/ ? "-onone,$kind" : "-o$kind");
   system("mount -t $type $options x /mnt/groups 2>/dev/null") == 0 or next;
   $made{$kind} = 0;
@@ -59,6 +62,10 @@ done(map { setsockopt($s, 263, $_, $ring) ? 'held' : $! + 0 } 5, 13);`
 /** Numbers of the address families that it gets a socket of, of any type. */
 export const families = `${hold}
 done(grep { my $family = $_; grep { socket(my $s, $family, $_, 0) } 1, 2, 3 } 0 .. 63);`
+
+/** Numbers of the protocols of netlink that it gets a socket of. */
+export const netlinkProtocols = `${hold}
+done(grep { socket(my $s, 16, 3, $_) } 0 .. 31);`
 
 /** POSIX message queues by many users of its own: how many bytes. */
 export const messageQueues = `${hold}

@@ -67,7 +67,7 @@ export class MemoryHost {
       },
       facts,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
-      weaknesses: [],
+      describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
     }
@@ -114,6 +114,7 @@ export class MemoryHost {
         return ofGuest(uuid).delete(id)
       },
       pathOf: (uuid) => `/nowhere/${uuid}`,
+      nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
       clone: async (uuid) => {
         await this.faults.clone?.(uuid)
         this.volumes.add(uuid)

@@ -26,14 +26,13 @@ export class ConfigStore {
   }
 
   /**
-   * Writes it unless what may be set of a guest that runs is there already: limits and IPv6 addresses. A guest that
-   * reboots reads it anew.
+   * Writes it unless it says so already. A guest that reboots reads it anew, with all that a newer
+   * agent has of it.
    * @returns whether it did
    */
   async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
-    const has = new Set((readKernelFile(this.paths.configOf(name)) ?? '').split('\n').filter(isSetting))
-    const wanted = lines.filter(isSetting)
-    if (wanted.length === has.size && wanted.every((line) => has.has(line))) return false
+    const text = lines.map((line) => `${line}\n`).join('')
+    if (readKernelFile(this.paths.configOf(name)) === text) return false
     await this.write(name, uuid, lines)
     return true
   }
@@ -92,10 +91,4 @@ export class ConfigStore {
   listUuids(): string[] {
     return this.listNames().flatMap((name) => this.findUuid(name) ?? [])
   }
-}
-
-const setting = /^lxc\.(cgroup2?\.(memory|cpu|pids|blkio|io)\.|hook\.start-host )/
-
-function isSetting(line: string): boolean {
-  return setting.test(line)
 }

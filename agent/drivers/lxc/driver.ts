@@ -14,6 +14,7 @@ import type {
   UsageSample,
 } from '../contract.js'
 import { assignAddresses } from './assign.js'
+import { boundGroups } from './bound-groups.js'
 import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
 import { openConsole } from './console.js'
@@ -32,6 +33,7 @@ import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
+import { describeOutdated, listOutdated, type Outdated } from './outdated.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { limitsOf } from './plan-limits.js'
@@ -41,7 +43,7 @@ import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
-import { ensureSupportFiles, starterProgram } from './support-files.js'
+import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
 import { UsageReader } from './usage.js'
 
 export interface LxcDriverOptions {
@@ -60,6 +62,13 @@ export interface LxcDriverOptions {
   readonly lxcfsDir?: string
 }
 
+/** Where guests' disks are; see the configuration's section `storage`. */
+export interface PoolPlace {
+  readonly pool: string
+  /** Behind the pool where it is on a loop device. */
+  readonly loop_file: string
+}
+
 /** Containers through lxc's tools; see contract.ts. Make it with {@link createLxcDriver}. */
 export class LxcDriver implements Driver {
   readonly kind = 'lxc'
@@ -69,6 +78,7 @@ export class LxcDriver implements Driver {
   readonly #usage: UsageReader
   readonly #lxcfsDir: string
   readonly #starter: string
+  readonly #outdated: readonly Outdated[]
 
   constructor(
     private readonly options: LxcDriverOptions,
@@ -80,6 +90,7 @@ export class LxcDriver implements Driver {
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups)
     this.#starter = starterProgram(options.allow ?? [])
+    this.#outdated = listOutdated(this.#runtime, options.namePrefix, confinementFor(options.allow ?? []))
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
     this.#events = new StoppedEvents({
       marksDir: paths.marks,
@@ -105,11 +116,16 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * What of the host keeps guests from being apart as they could be, for the operator.
-   * @param poolPath where guests' disks are
+   * Has guests share the disk of the pool, where it is the agent's own.
+   * @returns what of the host keeps guests from being apart as they could be, for the operator
    */
-  findWeaknesses(poolPath: string): string[] {
-    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(poolPath))]
+  ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
+    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(pool), ownFile)]
+  }
+
+  /** Guests of an earlier agent that have less bounds than this one gives, for the operator. Costs a file each. */
+  describeOutdated(): string[] {
+    return describeOutdated(this.#outdated)
   }
 
   /** Do guests see their own memory, processors and load? */
@@ -207,11 +223,12 @@ export class LxcDriver implements Driver {
     const lines = planConfig(machine, facts) // checks every value before anything is written
     const { init } = this.#runtime.read(name)
     try {
+      const bounded = init ? boundGroups(this.facts.cgroups, name) : false
       const resized = init
         ? resizeGroups(this.facts.cgroups, name, { limits: limitsOf(machine), facts })
         : false
       const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
-      return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized }
+      return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized || bounded }
     } catch (error) {
       if (error instanceof BerthError && error.code === 'memory_in_use') return { outcome: 'refused', error }
       throw error

@@ -38,7 +38,7 @@ describe('freezing a guest', () => {
         top = mkdtempSync(join(tmpdir(), 'btest-freeze-'))
         group = join(top, 'lxc.payload.bt-1')
         mkdirSync(group)
-        layout = { version, hierarchies: [top], controllers: new Map([['freezer', top]]) }
+        layout = { version, hierarchies: [top], unified: top, controllers: new Map([['freezer', top]]) }
         if (version === 2) write('cgroup.events', 'populated 1\nfrozen 0\n')
         write(asked, `${thawed}\n`)
       })

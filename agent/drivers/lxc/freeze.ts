@@ -39,13 +39,19 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
 /** Lets the guest go on; one that is not frozen, or gone, costs a look at a file. */
 export function thawGuest(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
-  if (!freezer || readKernelFile(`${freezer.group}/${freezer.file}`)?.trim() === freezer.thawed) return
-  writeGroupFile(freezer.group, freezer.file, freezer.thawed)
+  if (!freezer) return
+  const { group, file, thawed } = freezer
+  if ([undefined, thawed].includes(readKernelFile(`${group}/${file}`)?.trim())) return
+  try {
+    writeGroupFile(group, file, thawed)
+  } catch (error) {
+    if (existsSync(`${group}/${file}`)) throw error
+  }
 }
 
 /** Undefined: the guest has no group, or the host no freezer. */
 function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
-  const hierarchy = cgroups.version === 1 ? cgroups.controllers.get('freezer') : cgroups.hierarchies[0]
+  const hierarchy = cgroups.version === 1 ? cgroups.controllers.get('freezer') : cgroups.unified
   const group = `${hierarchy}/lxc.payload.${name}`
   const freezer = cgroups.version === 1 ? freezerV1(group) : freezerV2(group)
   return existsSync(`${group}/${freezer.file}`) ? freezer : undefined

@@ -30,19 +30,34 @@ function hasAppArmor(): boolean {
   return enabled && ['/sbin', '/usr/sbin'].some((directory) => existsSync(`${directory}/apparmor_parser`))
 }
 
+/** Of the kernel, for v2 and nothing else. */
+const unifiedParameters = 'systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all'
+
 /** Why guests cannot run here; `undefined` when they can. */
-export function findHindrance(lxcPath: string, { unified }: CgroupLayout): string | undefined {
+export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | undefined {
   try {
     accessSync(lxcStartProgram, constants.X_OK)
   } catch {
     return `${lxcStartProgram} is not there: install the package lxc`
   }
   if (!existsSync('/proc/self/ns/user')) return 'the kernel has no user namespaces'
-  if (unified === undefined)
-    return 'no cgroup2 tree is mounted below /sys/fs/cgroup, which guests keep their groups in'
+  const unlimited = findCgroupHindrance(cgroups)
+  if (unlimited !== undefined) return unlimited
   const closed = ancestors(lxcPath).find((path) => (statSync(path).mode & 0o001) === 0)
   if (closed !== undefined) return `${closed} lets guests' root users not pass: chmod o+x ${closed}`
   return undefined
+}
+
+/** lxc 5.0.2 passes over limits of v2 where any hierarchy of v1 is mounted: guests would have none. */
+export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
+  if (unified === undefined)
+    return 'no cgroup2 tree is mounted below /sys/fs/cgroup, which guests keep their groups in'
+  const left = hierarchies.filter((path) => path !== unified)
+  if (version === 1 || left.length === 0) return undefined
+  return (
+    `memory is limited by cgroup v2, but ${left.join(', ')} of v1 ${left.length === 1 ? 'is' : 'are'} mounted, where ` +
+    `lxc sets no limits of v2: boot the host with ${unifiedParameters}`
+  )
 }
 
 function ancestors(path: string): string[] {
@@ -54,7 +69,7 @@ export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
     'this host has cgroup v1: services inside guests have no limits of their own, and disk writes are not counted by ' +
-      'guest; boot it with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all',
+      `guest; boot it with ${unifiedParameters}`,
   ]
 }
 

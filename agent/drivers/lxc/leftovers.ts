@@ -3,7 +3,7 @@ import { removeGroupTree, type CgroupLayout } from '../../host/cgroup.js'
 import { findLiveProcess, killExactly } from '../../host/proc.js'
 import { run } from '../../host/process.js'
 import type { RuntimeReader } from './runtime.js'
-import { waitUntil } from './wait.js'
+import { waitUntil, waitUntilNone } from './wait.js'
 
 /** What a guest that does not run may have left on the host. */
 export interface Leftovers {
@@ -63,15 +63,16 @@ async function removeInterface(device: string): Promise<void> {
   })
 }
 
-/** Killed as often as new ones appear, until none is left. */
-async function killPayload(runtime: RuntimeReader, name: string): Promise<void> {
-  const killAll = (): boolean => {
+/** Killed as often as new ones appear, until none is left. Ends of namespaces take their time: many at once tens of seconds. */
+async function killPayload(runtime: Pick<RuntimeReader, 'payloadPids'>, name: string): Promise<void> {
+  const killAll = (): number => {
     const pids = runtime.payloadPids(name)
     for (const pid of pids) {
       const stat = findLiveProcess(pid)
       if (stat) killExactly(pid, stat.startTime)
     }
-    return pids.length === 0
+    return pids.length
   }
-  await waitUntil(killAll, { timeoutMs: 10_000, what: `the processes of ${name} to end` })
+  const what = `the processes of ${name} to end`
+  await waitUntilNone(killAll, { timeoutMs: 60_000, stillMs: 20_000, what })
 }

@@ -11,8 +11,9 @@ const [pendingSignals, messageQueueBytes] = [11, 12]
  */
 export const namespaceBounds: NamespaceBounds = {
   counts: {
-    // 240 KB of the host each, of which 90 are charged.
-    max_net_namespaces: 32,
+    // 240 KB of the host each, of which 90 are charged, and as many tracked connections each as the host's table has
+    // room for. Debian's services take one or two (PrivateNetwork=), each container inside one.
+    max_net_namespaces: 16,
     max_user_namespaces: 256,
     max_pid_namespaces: 128,
     max_ipc_namespaces: 128,

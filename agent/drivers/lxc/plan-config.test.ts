@@ -194,6 +194,20 @@ describe('planConfig', () => {
       { hierarchies: { hierarchies: ['/sys/fs/cgroup'], unified: '/sys/fs/cgroup' } },
       ['!lxc.hook.start-host'],
     ],
+    [
+      'v2 with systemd’s hierarchy of v1, locked as on v1',
+      machine,
+      {
+        cgroupVersion: 2,
+        hierarchies: { hierarchies: ['/sys/fs/cgroup/systemd', '/x'], unified: '/x' },
+      },
+      [
+        'lxc.hook.start-host = /state/groups /x/lxc.payload.bt-17 ' +
+          ['', '/cgroup.procs', '/tasks']
+            .map((file) => `/sys/fs/cgroup/systemd/lxc.payload.bt-17${file}`)
+            .join(' '),
+      ],
+    ],
   ] as const)
     it(name, () => {
       const lines = planConfig(of, { ...facts, ...on })

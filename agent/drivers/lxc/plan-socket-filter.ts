@@ -1,14 +1,21 @@
 /** Calls that are closed to guests unless the operator opens them (`lxc.allow`). */
 export type OpenCalls = 'packet-rings' | 'sockets-32bit'
 
-/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET (DHCP clients, arping). */
-const openFamilies = [1, 2, 10, 16, 17]
+/** AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping), beside netlink. */
+const openFamilies = [1, 2, 10, 17]
+
+/**
+ * Of netlink: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic (WireGuard, ethtool). Receive
+ * queues are memory nobody is charged for; the other protocols are of no use in a guest.
+ */
+const netlinkFamily = 16
+const openProtocols = [0, 4, 6, 9, 12, 15, 16]
 
 /** SOL_PACKET, and PACKET_RX_RING and PACKET_TX_RING below it: any amount of memory that nobody is charged. */
 const packetLevel = 263
 const packetRings = [5, 13]
 
-const [eNoSys, eNoProtoOpt, eAfNoSupport] = [38, 92, 97]
+const [eNoSys, eNoProtoOpt, eProtoNoSupport, eAfNoSupport] = [38, 92, 93, 97]
 
 /** One instruction of a classic BPF program (linux/filter.h); labels are resolved to distances. */
 interface Instruction {
@@ -69,8 +76,13 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     refuse(eNoSys),
     { label: 'family' },
     argument(0),
+    jumpIfEqual(netlinkFamily, 'netlink'),
     ...openFamilies.map((family) => jumpIfEqual(family, 'allow')),
     refuse(eAfNoSupport),
+    { label: 'netlink' },
+    argument(2),
+    ...openProtocols.map((protocol) => jumpIfEqual(protocol, 'allow')),
+    refuse(eProtoNoSupport),
     { label: 'option' },
     argument(1),
     jumpIfEqual(packetLevel, 'ring'),

@@ -1,6 +1,6 @@
 import { chmod, mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { guestStarter } from '../../host/guest-namespace.js'
+import { confinementOf, guestStarter } from '../../host/guest-namespace.js'
 import { namespaceBounds, subgroups } from './plan-bounds.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
 import { replaceFile } from './replace-file.js'
@@ -63,7 +63,7 @@ if [ -n "$(find "$last" -newermt '10 seconds ago' 2>/dev/null)" ]; then sleep 5;
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   : >"$2/$3/log"
   # Without newuidmap(1): see the agent's host/lxc.ts.
-  if PATH=/usr/sbin:/sbin /usr/bin/perl "\${0%/*}/start" "$2" "$3" "$2/$3/log" again; then exit 0; fi
+  if PATH=/usr/sbin:/sbin /usr/bin/perl "\${0%/*}/start" "$2" "$3" "$2/$3/log"; then exit 0; fi
   sleep 0.2
 done
 : >"$1/$3"
@@ -107,6 +107,11 @@ ${subvolumeCalls}`
 /** Perl code that becomes lxc-start; the agent runs it, and `restart`. */
 export function starterProgram(allowed: readonly OpenCalls[]): string {
   return guestStarter(namespaceBounds, planSocketFilter(allowed))
+}
+
+/** What guests' monitors are known by that had this program at their start. */
+export function confinementFor(allowed: readonly OpenCalls[]): string {
+  return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }
 
 /**

@@ -20,7 +20,26 @@ export async function waitUntil(isSo: () => boolean | Promise<boolean>, options:
     throw new BerthError('timeout', 'host_timeout', `timed out waiting for ${options.what}`)
 }
 
-/** The same, but tells instead of throwing when time is up. */
+/**
+ * Asks until none are left, `timeoutMs` at most, and no longer than `stillMs` without there being fewer than ever.
+ * @throws {BerthError} `timeout` · the signal's reason
+ */
+export async function waitUntilNone(
+  count: () => number,
+  { stillMs, ...options }: WaitOptions & { stillMs: number },
+): Promise<void> {
+  let [fewest, since] = [Infinity, performance.now()]
+  let left = Infinity
+  const isOver = (): boolean => {
+    left = count()
+    if (left < fewest) [fewest, since] = [left, performance.now()]
+    return left === 0 || performance.now() - since > stillMs
+  }
+  await isSoWithin(isOver, options)
+  if (left > 0) throw new BerthError('timeout', 'host_timeout', `timed out waiting for ${options.what}`)
+}
+
+/** As {@link waitUntil}, but tells instead of throwing when time is up. */
 export async function isSoWithin(
   isSo: () => boolean | Promise<boolean>,
   options: Pick<WaitOptions, 'timeoutMs' | 'signal'>,

@@ -8,7 +8,7 @@ import { route, type Answer, type RequestContext, type Route } from '../../http/
 import { numeric, trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import { FailedSchema, orderEach, partOf } from './batch-parts.js'
-import { actions, type ActionDefinition } from './container-writes.js'
+import { actions } from './container-writes.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
 import { refuseDoubleHostPorts } from './plan-mappings.js'
 import {
@@ -18,6 +18,8 @@ import {
   type CreationParts,
   type PlannedCreation,
 } from './creations.js'
+import type { Order } from './queue-order.js'
+import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 
 /** Guests in one batch. */
 const mostGuests = 100
@@ -39,15 +41,24 @@ const BatchCreateSchema = Type.Object({
 type BatchCreate = Static<typeof BatchCreateSchema>
 
 const BatchActionSchema = Type.Object({
-  action: oneOf(actions.map(({ action }) => action)),
+  action: oneOf([...actions.map(({ action }) => action), 'reinstall']),
   containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...trimmed, ...numeric }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',
   }),
-  force: Type.Optional(Type.Boolean({ description: 'Stop and restart without a graceful shutdown.' })),
+  ...Type.Partial(Type.Object(reinstallFields)).properties,
+  force: Type.Optional(
+    Type.Boolean({ description: 'Stop, restart and reinstall without a graceful shutdown.' }),
+  ),
 })
 type BatchAction = Static<typeof BatchActionSchema>
+
+const ReinstalledSchema = Type.Object({
+  task_id: Type.String(),
+  container_name: Type.String(),
+  ssh_password: Type.String(),
+})
 
 export function batchRoutes(parts: CreationParts): Route[] {
   return [
@@ -84,7 +95,14 @@ export function batchRoutes(parts: CreationParts): Route[] {
       body: BatchActionSchema,
       example: { action: 'stop', containers: ['web1', 'web2'] },
       data: TaskIdsSchema,
-      more: { failed: failedSchema },
+      more: {
+        failed: failedSchema,
+        containers: Type.Optional(
+          Type.Array(ReinstalledSchema, {
+            description: 'Of a reinstall: the new logins, as of a single one.',
+          }),
+        ),
+      },
       statuses: [202],
       errors: [
         ...[
@@ -92,6 +110,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
           'not_found',
           'invalid_state',
           'policy_blocked',
+          'resource_exhausted',
           'host_offline',
           'agent_timeout',
         ],
@@ -182,17 +201,36 @@ async function batchAction(
   fleet: Fleet,
   context: RequestContext<unknown, unknown, BatchAction>,
 ): Promise<Answer<string[]>> {
-  const definition = actions.find(({ action }) => action === context.body.action)!
-  authorize(context.caller, definition.scope)
+  const { action } = context.body
+  const plan = planAction(fleet, context)
   const { guests, earlier } = await findTargets(fleet, context)
   const named = guests.map((target) => ({ name: target.view.guest.name, one: target }))
   const { done, failed, unsettled } = await orderEach(context, named, (target) =>
-    orderAction(fleet, definition, { target, context }),
+    orderAction(fleet, plan, { target, context }),
   )
-  const message = `${definition.action}: ${done.length + earlier.length} of ${guests.length + earlier.length} queued`
+  const message = `${action}: ${done.length + earlier.length} of ${guests.length + earlier.length} queued`
   const detail = `${message}, ids ${guests.map(({ view }) => view.guest.id).join(' ')}${failedText(failed)}`
   context.audit({ target: namesOf(named), detail })
-  return { status: 202, message, data: [...earlier, ...done], more: { failed }, unsettled }
+  return {
+    status: 202,
+    message,
+    data: [...earlier, ...done.map(({ task_id }) => task_id)],
+    more: { failed, ...(action === 'reinstall' ? { containers: done } : {}) },
+    unsettled,
+  }
+}
+
+/** @returns the order for a guest. @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
+function planAction(
+  { view }: Fleet,
+  { caller, body }: RequestContext<unknown, unknown, BatchAction>,
+): (uuid: string) => Order {
+  const definition = actions.find(({ action }) => action === body.action)
+  authorize(caller, definition?.scope ?? reinstallScope)
+  if (definition) return (uuid) => definition.order({ uuid, force: body.force ?? false })
+  const { template_id } = body
+  if (template_id === undefined) throw missing('template_id')
+  return planReinstall(view, { ...body, template_id })
 }
 
 function failedText(failed: readonly { name: string; code: string }[]): string {
@@ -248,18 +286,18 @@ function getGuest(
 
 async function orderAction(
   fleet: Fleet,
-  { order }: ActionDefinition,
+  plan: (uuid: string) => Order,
   { target, context }: { target: Target; context: RequestContext<unknown, unknown, BatchAction> },
-): Promise<string> {
+): Promise<Static<typeof ReinstalledSchema>> {
   const { hostId, guest } = target.view
   const operationId = partOf(context.operationId, target.ref)
-  const { revision } = await fleet.agent(hostId).operations.submitOperation({
+  const { revision, sshPassword } = await fleet.agent(hostId).operations.submitOperation({
     operationId,
     requestedBy: context.caller.user,
-    order: order({ uuid: guest.uuid, force: context.body.force ?? false }),
+    order: plan(guest.uuid),
   })
   await fleet.reached(hostId, revision)
-  return operationId
+  return { task_id: operationId, container_name: guest.name, ssh_password: sshPassword }
 }
 
 function namesOf(list: readonly { readonly name: string }[]): string {

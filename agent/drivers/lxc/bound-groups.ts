@@ -1,0 +1,44 @@
+import { chmodSync, statSync } from 'node:fs'
+import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { subgroups } from './plan-bounds.js'
+
+const groupWrites = 0o020
+
+/**
+ * What the hook does at a guest's start (support-files.ts), to one that an older agent started. Groups that it made of v1
+ * meanwhile stay its own until it ends.
+ * @returns whether anything differed; a guest that is gone has nothing to change
+ */
+export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {
+  const locked = hierarchies
+    .filter((path) => path !== unified && unified !== undefined)
+    .map((path) => `${path}/lxc.payload.${name}`)
+    .flatMap((group) => [group, `${group}/cgroup.procs`, `${group}/tasks`])
+    .map((path) => whileThere(() => takeBack(path)))
+  const bounded = Object.entries({ descendants: subgroups.most, depth: subgroups.depth }).map(
+    ([what, most]) => whileThere(() => bound(`${unified}/lxc.payload.${name}`, `cgroup.max.${what}`, most)),
+  )
+  return [...locked, ...bounded].includes(true)
+}
+
+function takeBack(path: string): boolean {
+  const { mode } = statSync(path)
+  if ((mode & groupWrites) === 0) return false
+  chmodSync(path, mode & 0o7777 & ~groupWrites)
+  return true
+}
+
+function bound(group: string, file: string, most: number): boolean {
+  if (readGroupNumber(group, file) === most) return false
+  writeGroupFile(group, file, `${most}`)
+  return true
+}
+
+function whileThere(change: () => boolean): boolean {
+  try {
+    return change()
+  } catch (error) {
+    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+    throw error
+  }
+}

@@ -1,0 +1,24 @@
+import { expect } from 'chai'
+import { findProcess } from '../../host/proc.js'
+import { describeOutdated, listOutdated } from './outdated.js'
+import type { Runtime } from './runtime.js'
+
+describe('guests of an older agent', () => {
+  const monitor = findProcess(process.pid)!
+  const runtime = {
+    listNames: () => ['bt-1', 'bt-2'],
+    read: (name: string): Runtime =>
+      name === 'bt-1' ? { state: 'running', monitor, restarters: [] } : { state: 'stopped', restarters: [] },
+  }
+
+  it('are those that run and were not started with these bounds', () => {
+    const found = listOutdated(runtime, 'bt', 'today')
+    expect(found.map(({ name }) => name)).to.deep.equal(['bt-1'])
+    expect(describeOutdated(found).join()).to.match(/: bt-1$/)
+  })
+
+  it('are none any more once they were started anew', () => {
+    const before = { ...monitor, startTime: monitor.startTime - 1 }
+    expect(describeOutdated([{ name: 'bt-1', monitor: before }])).to.deep.equal([])
+  })
+})

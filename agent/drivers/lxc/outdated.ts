@@ -1,0 +1,31 @@
+import { readConfinement } from '../../host/guest-namespace.js'
+import { isSameProcess, type ProcessStat } from '../../host/proc.js'
+import type { RuntimeReader } from './runtime.js'
+
+/** A guest that was started with another filter or other bounds than this agent's. */
+export interface Outdated {
+  readonly name: string
+  readonly monitor: ProcessStat
+}
+
+/** Of those that run now. */
+export function listOutdated(
+  runtime: Pick<RuntimeReader, 'listNames' | 'read'>,
+  prefix: string,
+  confinement: string,
+): Outdated[] {
+  return runtime.listNames(prefix).flatMap((name) => {
+    const { monitor } = runtime.read(name)
+    return monitor && readConfinement(monitor.pid) !== confinement ? [{ name, monitor }] : []
+  })
+}
+
+/** Of those that still run as they were found, for the operator. */
+export function describeOutdated(found: readonly Outdated[]): string[] {
+  const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
+  if (left.length === 0) return []
+  return [
+    'started before this version of the agent, and without its bounds on sockets and namespaces until they are started ' +
+      `anew: ${left.map(({ name }) => name).join(', ')}`,
+  ]
+}
