@@ -142,13 +142,13 @@ describe('audit log over HTTP', () => {
 
   it('shows a key that is bound to containers of a failure the code alone', async () => {
     const mine = await gateway.fleet.addGuest({ name: 'mine' })
-    const told = new BerthError('conflict', 'address_in_use', '2001:db8::7 belongs to other')
+    const told = new BerthError('conflict', 'invalid_state', 'other is in the way')
     gateway.fleet.agentFailure = told
     await gateway.request('POST', '/containers/mine/stop')
     const key = await gateway.makeKey({ scopes: ['audit:read'], container_uuids: [mine.uuid] })
     const detail = async (as?: string) => (await read('?action=container.stop', as))[0]?.detail
-    expect(await detail()).to.equal(`address_in_use: ${told.message}`)
-    expect(await detail(key)).to.equal('address_in_use')
+    expect(await detail()).to.equal(`invalid_state: ${told.message}`)
+    expect(await detail(key)).to.equal('invalid_state')
   })
 
   it('cuts what is too long', async () => {

@@ -79,6 +79,9 @@ describe('the firewall of a container over HTTP', () => {
       [{ network: 'inet' }, 'rules.1.network'],
       [{ description: 'a\nb' }, 'rules.1.description'],
       [{ id: 5 }, 'rules.1.id'],
+      [{ source_ip: '\n' }, 'rules.1.source_ip'],
+      [{ port: '\t' }, 'rules.1.port'],
+      [{ source: '10.0.0.1' }, 'rules.1.source'],
     ] as const) {
       const { status, body } = await put(closed([rule, { ...rule, ...change }]))
       expect([status, body.details?.field], JSON.stringify(change)).to.deep.equal([400, field])

@@ -100,7 +100,13 @@ describe('limits, expiry and traffic over HTTP', () => {
       })
 
     it('refuses what is no time, and nothing', async () => {
-      for (const body of [{ expires_at: 'tomorrow' }, { expires_at: '2030-02-30' }, { expires_at: 5 }, {}])
+      for (const body of [
+        { expires_at: 'tomorrow' },
+        { expires_at: '2030-02-30' },
+        { expires_at: 5 },
+        { expires_at: '  ' },
+        {},
+      ])
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 

@@ -10,7 +10,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import { nothingToChange } from '../guests/settings.js'
+import { nothingToChange, updatedAnswer } from '../guests/settings.js'
 
 const fields = {
   // At least one visible character, and nothing that breaks a line of a log or list.
@@ -66,6 +66,12 @@ const UpdateRowSchema = Type.Object({
   expires_at: TimeSchema,
   disabled: Type.Boolean(),
   container_uuids: Type.Array(Type.String()),
+})
+const ChangedRowSchema = Type.Object({
+  ...UpdateRowSchema.properties,
+  ignored: Type.Optional(
+    Type.Array(Type.String(), { description: 'Fields that were sent and are not known.' }),
+  ),
 })
 const CreateRowSchema = Type.Object(
   {
@@ -158,7 +164,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       params: PathSchema,
       body: UpdateSchema,
       example: { disabled: true },
-      data: UpdateRowSchema,
+      data: ChangedRowSchema,
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
         const { caller, params, body } = context
@@ -166,7 +172,8 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
         const sent = Object.keys(body).filter((name) => name in fields)
         context.audit({ target: record.name, detail: `id ${record.id}, set ${sent.join(', ') || 'nothing'}` })
         const message = sent.length > 0 ? 'API key updated' : nothingToChange
-        return { message, data: updateRow(record, time) }
+        const { data: ignored } = updatedAnswer(message, body, UpdateSchema)
+        return { message, data: { ...updateRow(record, time), ...ignored } }
       },
     }),
     route({

@@ -24,7 +24,7 @@ const LimitsBodySchema = Type.Object(
   { title: 'ResourceLimit' },
 )
 type LimitsBody = Static<typeof LimitsBodySchema>
-const ExpiryBodySchema = Type.Object({ expires_at: ExpirySchema })
+const ExpiryBodySchema = Type.Object({ expires_at: { ...ExpirySchema, trim: false } })
 
 const common = {
   method: 'PUT',
@@ -74,7 +74,9 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       example: { expires_at: '2030-12-31 23:59:59' },
       errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
       handle: async (context) => {
-        const expiresAtMs = time.parseField('expires_at', context.body.expires_at)
+        // Empty text says never, blank text nothing: it lifts no expiry.
+        const text = context.body.expires_at
+        const expiresAtMs = time.parseField('expires_at', text.trim() || text)
         const detail = `expires ${time.format(expiresAtMs) || 'never'}`
         await changeSetting(fleet, context, detail, (settings, target) =>
           settings.setExpiry({ ...target, expiresAtMs }),

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { checkFirewall, firewallWords } from '../../../shared/firewall-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
-import { BerthError } from '../../../shared/errors.js'
+import { BerthError, invalidField } from '../../../shared/errors.js'
 import {
   Firewall,
   type FirewallRule,
@@ -9,6 +9,7 @@ import {
   type SetFirewallResponse,
 } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
+import { fieldName } from '../../http/refusal.js'
 import { ifRevisionOf, revisionEtag } from '../../http/if-match.js'
 import { numeric, restricts, trimmed } from '../../http/normalize.js'
 import { envelopeAround } from '../../http/reply.js'
@@ -65,8 +66,9 @@ const FirewallBodySchema = Type.Object(
           id: text('As read; absent for a new rule.', trimmed),
           ...ruleFields,
           network: optional(oneOf(networks, 'Default all.')),
-          source_ip: text(sourceIp, trimmed),
-          port: text(port, { ...trimmed, ...numeric }),
+          // Not `trimmed`: only blanks may be nothing here, a rule without either holds for more.
+          source_ip: text(sourceIp),
+          port: text(port, numeric),
           description: text('One line.'),
         }),
         { ...restricts, maxItems: networkLimits.firewallRules, description: 'Absent: as they are.' },
@@ -179,6 +181,7 @@ function planFirewall(body: FirewallBody, stored?: Firewall): Firewall {
 }
 
 function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
+  rules.forEach(refuseUnknown)
   return rules.map((rule) => ({
     id: rule.id ?? '',
     direction: rule.direction,
@@ -189,6 +192,14 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
     port: rule.port ?? '',
     description: rule.description ?? '',
   }))
+}
+
+/** A misspelt restriction would widen its rule. @throws {BerthError} `invalid_field` */
+function refuseUnknown(rule: object, index: number): void {
+  const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
+  if (unknown === undefined) return
+  const field = `rules.${index}.${fieldName(unknown)}`
+  throw invalidField(field, `${field}: a rule has no such field`)
 }
 
 /** A container that never had one: off. */
