@@ -2,22 +2,17 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import { checkInteger } from '../../shared/field-checks.js'
 import {
   checkGuestName,
-  checkSshPassword,
   isDescription,
   limits as ranges,
   maxGuestId,
-  parseSshPublicKey,
   templateIdPattern,
   uuidPattern,
 } from '../../shared/guest-rules.js'
-import {
-  SshAuthMode,
-  Virtualization,
-  type GuestSpec as WireSpec,
-} from '../../proto/gen/berth/agent/v1/guest.js'
+import { Virtualization, type GuestSpec as WireSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { networkLimits } from '../../shared/network-limits.js'
 import { checkPortMapping, type CheckedMapping } from '../../shared/port-mapping-rules.js'
+import { parseLogin, type LoginRequest } from './parse-login.js'
 import { parseAddresses, parseTime, parseTrafficLimit } from './settings/parse.js'
 import { checkLimits } from './limits.js'
 import type { GuestLimits, TrafficLimit } from './record.js'
@@ -40,7 +35,7 @@ export interface CreateRequest {
   /** 0: never. */
   expiresAtMs: number
   snapshotLimit: number
-  login: { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
+  login: LoginRequest
   start: boolean
 }
 
@@ -85,7 +80,8 @@ export function parseRequester(value: string): string {
   return value
 }
 
-function checkTemplateId(id: string): void {
+/** @throws {BerthError} `invalid_field` */
+export function checkTemplateId(id: string): void {
   if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: malformed')
 }
 
@@ -106,19 +102,4 @@ function parseMappings(spec: WireSpec): CheckedMapping[] {
   if (spec.portMappings.length > ranges.portMappings.max)
     throw invalidField('port_mappings', `port_mappings: at most ${ranges.portMappings.max}`)
   return spec.portMappings.map((mapping) => checkPortMapping(mapping))
-}
-
-function parseLogin(spec: WireSpec): CreateRequest['login'] {
-  switch (spec.sshAuthMode) {
-    case SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD:
-      return { kind: 'auto' }
-    case SshAuthMode.SSH_AUTH_MODE_PASSWORD:
-      checkSshPassword(spec.sshPassword)
-      return { kind: 'password', password: spec.sshPassword }
-    case SshAuthMode.SSH_AUTH_MODE_KEY:
-      return { kind: 'key', publicKey: parseSshPublicKey(spec.sshPublicKey) }
-    case SshAuthMode.SSH_AUTH_MODE_UNSPECIFIED:
-    case SshAuthMode.UNRECOGNIZED:
-      throw invalidField('ssh_auth_mode', 'ssh_auth_mode: must be auto_password, password or key')
-  }
 }

@@ -1,10 +1,9 @@
 import { BerthError } from '../../shared/errors.js'
-import type { Login } from '../drivers/contract.js'
 import { allocateIpv4, macOf } from '../network/allocation.js'
 import type { GuestContext } from './context.js'
-import { makePassword } from './make-password.js'
 import { reserveMappings } from './mappings.js'
 import type { CreateRequest } from './parse-create.js'
+import { loginOf } from './parse-login.js'
 import { openFirewall, type GuestRecord } from './record.js'
 import type { GuestInsert } from './store.js'
 
@@ -55,17 +54,6 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
 }
 
 function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
-  const login = loginOf(order)
+  const login = loginOf(order.login)
   return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
-}
-
-function loginOf(order: CreateRequest): Login {
-  switch (order.login.kind) {
-    case 'auto':
-      return { password: makePassword() }
-    case 'password':
-      return { password: order.login.password }
-    case 'key':
-      return { publicKey: order.login.publicKey }
-  }
 }

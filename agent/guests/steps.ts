@@ -17,7 +17,7 @@ export function diskStep(context: GuestContext): GuestStep {
     name: 'disk',
     weight: 3,
     run: withGuest(context, async (record, step) => {
-      await ensureImage(context, record, step)
+      await ensureImage(context, record.spec.templateId, step)
       const driver = driverOf(context, record)
       const machine = context.machineOf(record)
       const limitBytes = driver.volumeLimitBytes(machine)
@@ -28,9 +28,10 @@ export function diskStep(context: GuestContext): GuestStep {
   }
 }
 
-async function ensureImage(
+/** On this host, where it is not yet. */
+export async function ensureImage(
   context: GuestContext,
-  { spec: { templateId } }: GuestRecord,
+  templateId: string,
   step: StepContext<unknown>,
 ): Promise<void> {
   if (context.images.has(templateId)) return
@@ -131,20 +132,20 @@ function inTurn(
   return (step) => context.turns.run(step.subject.id, () => run(step))
 }
 
-function withGuest<Input>(
+export function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
 ): (step: StepContext<Input>) => Promise<void> {
   return (step) => act(context.store.get(step.subject.id), step)
 }
 
-/** For what removes: a guest that the journal no longer has is removed. */
-function ifPresent(
+/** For what removes or takes back: a guest that the journal no longer has is removed. */
+export function ifPresent<Input>(
   context: GuestContext,
-  act: (record: GuestRecord) => Promise<void>,
-): (step: StepContext<unknown>) => Promise<void> {
-  return async ({ subject }) => {
-    const record = context.store.find(subject.id)
-    if (record) await act(record)
+  act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
+): (step: StepContext<Input>) => Promise<void> {
+  return async (step) => {
+    const record = context.store.find(step.subject.id)
+    if (record) await act(record, step)
   }
 }

@@ -18,9 +18,10 @@ export type GuestInsert = Omit<
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit'>>
 
-/** What changes in a guest's life; limits are those of its spec. */
+/** What changes in a guest's life; limits and template are those of its spec. */
 export type GuestUpdate = Partial<
-  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> & GuestDocument & { limits: GuestLimits }
+  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
+    GuestDocument & { limits: GuestLimits; templateId: string }
 >
 
 const insertMapping = `INSERT INTO port_mappings
@@ -268,8 +269,12 @@ export class GuestStore {
 
 /** Columns of an update; the others stay. Equal values are equal texts: JSON keeps the order of keys. */
 function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> {
-  const { status, statusReason, wanted, login, limits } = update
-  const document = { ...(limits && { limits }), ...documentOf(update) }
+  const { status, statusReason, wanted, login, limits, templateId } = update
+  const document = {
+    ...(limits && { limits }),
+    ...(templateId !== undefined && { templateId }),
+    ...documentOf(update),
+  }
   const isChanged = Object.keys(document).length > 0
   return {
     ...(status !== undefined && { status }),

@@ -9,11 +9,7 @@ import { route, type Route } from '../http/route.js'
 type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]
 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
-  Containers: [
-    ['POST', '/containers/{id}/reinstall', 'container:reinstall', 'reinstallContainer'],
-    ['POST', '/containers/{id}/reset-password', 'container:password', 'resetPassword'],
-    ['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory'],
-  ],
+  Containers: [['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory']],
   Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
   Images: [
     ['GET', '/images', 'image:read', 'listImages'],

@@ -93,7 +93,7 @@ const order = {
   host_id: '',
 }
 
-/** The conversation of a service's life. What comes later (reinstall, password, snapshots, console) joins it. */
+/** The conversation of a service's life. What comes later (console) joins it. */
 export function describeBillingModule(host: ClientsHost): void {
   const module = new BillingModule(host)
   const of = (path = ''): string => `/containers/${container}${path}`
@@ -211,6 +211,19 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
     const { task_id: task } = (await module.post(of('/restart'))).data as { task_id: string }
     await waitFor(async () => (await module.get(`/tasks/${task}`)).body.data.status === 'done', {
+      timeoutMs: 30_000,
+    })
+    await waitForStatus('running')
+  })
+
+  it('resets the password, and reinstalls with each way in', async () => {
+    const { data } = await module.post(of('/reset-password'))
+    expect(data.password).to.match(/^[A-Za-z0-9]{16}$/)
+    const fields = { template_id: 'debian-12', ssh_auth_mode: '', ssh_password: '', ssh_public_key: '' }
+    const queued = (await module.post(of('/reinstall'), fields)).data
+    expect(queued).to.include({ container_name: container, action: 'reinstall' })
+    expect(queued.ssh_password).to.match(/^[A-Za-z0-9]{16}$/)
+    await waitFor(async () => (await module.get(`/tasks/${queued.task_id}`)).body.data.status === 'done', {
       timeoutMs: 30_000,
     })
     await waitForStatus('running')

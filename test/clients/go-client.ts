@@ -145,7 +145,7 @@ export function describeGoClient(host: ClientsHost): void {
   it('reads refusals', async () => {
     expect(await client.fail('GET', '/containers/none')).to.equal('not_found')
     expect(await client.fail('POST', '/containers', {})).to.equal('missing_field')
-    expect(await client.fail('POST', `/containers/${name}/reinstall`, {})).to.equal('unsupported')
+    expect(await client.fail('POST', `/containers/${name}/reinstall`, {})).to.equal('missing_field')
   })
 
   it('stops, starts and deletes', async () => {

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { GuestMatrixHost, type GuestAction, type GuestBefore } from '../support/guest-matrix.js'
+import type { StepEvent } from '../../agent/operations/types.js'
 import { describeOperationMatrix, type MatrixOptions } from '../support/operation-matrix.js'
 
 /*
@@ -32,6 +33,21 @@ const cases: MatrixCase[] = [
     undone: ['start'],
     checkFailed: isStillWanted,
   },
+  {
+    action: 'resetPassword',
+    before: 'running',
+    steps: ['password'],
+    undone: [],
+    checkFailed: isWhole,
+  },
+  { action: 'resetPassword', before: 'stopped', steps: ['password'], undone: [], checkFailed: isWhole },
+  ...(['running', 'stopped'] as const).map((before): MatrixCase => ({
+    action: 'reinstall',
+    before,
+    steps: ['image', 'disk', 'stop', 'exchange', ...boot, 'commit'],
+    undone: ['disk', 'stop', 'exchange', 'start'],
+    checkFailed: isOldOrCommitted,
+  })),
   { action: 'delete', before: 'running', steps: ['remove'], undone: [] },
 ]
 
@@ -76,6 +92,21 @@ function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
+}
+
+/** What fails once the guest has its new password changes neither the guest nor its power. */
+function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
+  if (phase === 'before-run') return void expect(after).to.deep.equal(before)
+  const [row] = (after as { guests: object[] }).guests
+  expect(row).to.deep.equal({ ...(before as { guests: object[] }).guests[0], password: 'new' })
+}
+
+/** Whatever fails brings the old one back, but for what comes after the commit. */
+function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
+  if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
+  const changed = { journaled: 'debian-13', template: 'debian-13', password: 'new', passwordHolds: true }
+  const [row] = (after as { guests: object[] }).guests
+  expect(row).to.deep.equal({ ...(before as { guests: object[] }).guests[0], ...changed })
 }
 
 /** A stop is not taken back: the guest runs still or is stopped, and is wanted to be what it is. */

@@ -12,6 +12,7 @@ import {
   type CreateOrder,
   type Operation,
   type OperationServiceClient,
+  type ReinstallOrder,
   type SubmitOperationRequest,
   type SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -65,6 +66,23 @@ export function createRequest(id: number, name: string, spec: Partial<GuestSpec>
 
 export function createOrder({ operationId, ...value }: CreateRequest): SubmitOperationRequest {
   return { operationId, requestedBy: 'test', order: { $case: 'create', value } }
+}
+
+export function resetPasswordOrder(
+  uuid: string,
+  { operationId = randomUUID(), password = '' }: { operationId?: string; password?: string } = {},
+): SubmitOperationRequest {
+  return { operationId, requestedBy: 'test', order: { $case: 'resetPassword', value: { uuid, password } } }
+}
+
+/** With a made password and without a graceful shutdown, unless told otherwise. */
+export function reinstallOrder(
+  uuid: string,
+  { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},
+): SubmitOperationRequest {
+  const login = { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
+  const value = { uuid, templateId: 'debian-12', force: true, ...login, ...fields }
+  return { operationId, requestedBy: 'test', order: { $case: 'reinstall', value } }
 }
 
 export type PowerAction = 'start' | 'stop' | 'restart' | 'delete'

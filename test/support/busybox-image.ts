@@ -47,6 +47,7 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
     join(path, 'etc/inittab'),
     '::sysinit:/bin/true\n::respawn:/bin/sleep 100000\n::shutdown:/bin/sync\n',
   )
+  writeFileSync(join(path, 'etc/template'), templateId)
   chmodSync(join(path, 'root'), 0o700)
   execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
 }

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
@@ -13,8 +14,18 @@ import type { GuestRecord } from '../../agent/guests/record.js'
 import { Orders } from '../../agent/operations/orders.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
+import { SshAuthMode } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { validateConfig } from '../../shared/config.js'
-import { createOrder, createRequest, powerOrder, wireMapping, type PowerAction } from './agent-calls.js'
+import {
+  createOrder,
+  createRequest,
+  powerOrder,
+  reinstallOrder,
+  resetPasswordOrder,
+  wireMapping,
+  type PowerAction,
+} from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { finishDeletions, readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
@@ -23,6 +34,9 @@ import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
 
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
+/** What the operations under test give the guest. */
+const newTemplate = 'debian-13'
+const newPassword = 'matrix-word-1'
 const guestUuid = '00000000-0000-4000-8000-00000000b001'
 const capacity = {
   cpuCores: 2,
@@ -30,7 +44,7 @@ const capacity = {
   readDisk: () => Promise.resolve({ totalBytes: 64 * 1024 ** 3, usedBytes: 0 }),
 }
 
-export type GuestAction = PowerAction | 'create'
+export type GuestAction = PowerAction | 'create' | 'resetPassword' | 'reinstall'
 
 /** What the guest is before the operation under test. */
 export type GuestBefore = 'absent' | 'stopped' | 'running'
@@ -65,7 +79,7 @@ export class GuestMatrixHost {
     makeDirectories()
     const closers = new Closers()
     const host = await openHost(config, log, closers)
-    await installBusyboxImage(config.storage.pool, 'debian-12')
+    for (const id of ['debian-12', newTemplate]) await installBusyboxImage(config.storage.pool, id)
     const { table, interface_prefix: interfacePrefix } = config.network
     const instance = { stateDir: config.state_dir, pool: config.storage.pool, table, interfacePrefix }
     return new GuestMatrixHost({ config, host, instance, closers, wipe })
@@ -105,8 +119,7 @@ export class GuestMatrixHost {
     const host = readInventory(this.parts.instance)
     expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.parts.instance))
     const guests = domain.context.store.list()
-    const rows = guests.map(({ uuid, status, wanted }) => ({ uuid, status, wanted }))
-    return { host: withoutAddresses(host, guests), guests: rows }
+    return { host: withoutAddresses(host, guests), guests: guests.map((guest) => rowOf(domain, guest)) }
   }
 
   #isConsistent(): boolean {
@@ -122,6 +135,28 @@ export class GuestMatrixHost {
     for (const suffix of ['', '-wal', '-shm'])
       rmSync(join(this.parts.config.state_dir, `journal.db${suffix}`), { force: true })
   }
+}
+
+/** With what its disk shows of the template and of the password that the journal has. */
+function rowOf({ context }: Domain, guest: GuestRecord): object {
+  const { uuid, status, wanted, spec } = guest
+  const read = (file: string): string => readFileSync(join(context.volumes.pathOf(uuid), 'etc', file), 'utf8')
+  const { password = '' } = context.openLogin(guest)
+  return {
+    ...{ uuid, status, wanted, journaled: spec.templateId, template: read('template') },
+    password: password === newPassword ? 'new' : 'old',
+    passwordHolds: isRootPassword(read('shadow'), password),
+    snapshots: readdirSync(join(context.volumes.pathOf(uuid), '../../snapshots')),
+  }
+}
+
+/** As others compute the hash. */
+function isRootPassword(shadow: string, password: string): boolean {
+  const hash = /^root:([^:]*):/m.exec(shadow)?.[1] ?? ''
+  const salt = hash.split('$')[2] ?? ''
+  return (
+    execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
+  )
 }
 
 /** Addresses are picked at random; equal states are to look equal. */
@@ -150,12 +185,26 @@ async function submit(
   { start = true, operationId = randomUUID() }: OrderOptions = {},
 ): Promise<OperationRecord> {
   const orders = new Orders(engine, guestKinds(domain.context, capacity))
-  const created = createRequest(1, 'matrix', { start, portMappings: [mapping] })
-  const { order, ...asked } =
-    action === 'create'
-      ? createOrder({ ...created, operationId, uuid: guestUuid })
-      : powerOrder(action, guestUuid, operationId)
+  const { order, ...asked } = requestOf(action, operationId, start)
   return (await orders.submit({ ...asked, order: order! })).operation
+}
+
+function requestOf(action: GuestAction, operationId: string, start: boolean): SubmitOperationRequest {
+  const created = createRequest(1, 'matrix', { start, portMappings: [mapping] })
+  const login = { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: newPassword }
+  switch (action) {
+    case 'create':
+      return createOrder({ ...created, operationId, uuid: guestUuid })
+    case 'resetPassword':
+      return resetPasswordOrder(guestUuid, { operationId, password: newPassword })
+    case 'reinstall':
+      return reinstallOrder(guestUuid, { operationId, templateId: newTemplate, ...login })
+    case 'start':
+    case 'stop':
+    case 'restart':
+    case 'delete':
+      return powerOrder(action, guestUuid, operationId)
+  }
 }
 
 const mapping = wireMapping({ containerPort: 22, hostPort: 23_022, description: 'ssh' })

@@ -27,7 +27,10 @@ export class MemoryDriver implements Driver {
   readonly kind = 'lxc'
   readonly stopTimeoutMs = 1000
   readonly configured = new Set<string>()
+  /** By the path of the volume. */
   readonly logins = new Map<string, Login>()
+  /** Passwords that were set later, by uuid. */
+  readonly passwords = new Map<string, string>()
   /** Pids of guests that run, by uuid. */
   readonly running = new Map<string, number>()
   sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
@@ -60,9 +63,9 @@ export class MemoryDriver implements Driver {
     if (!this.running.has(uuid)) this.running.set(uuid, ++this.#pids)
   }
 
-  async initialize(machine: Machine, login: Login): Promise<void> {
+  async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
     await this.#meet('initialize', machine)
-    this.logins.set(machine.uuid, login)
+    this.logins.set(volume, login)
   }
 
   async stop(machine: Machine): Promise<void> {
@@ -83,7 +86,7 @@ export class MemoryDriver implements Driver {
   async delete(machine: Machine): Promise<void> {
     await this.#meet('delete', machine)
     this.configured.delete(machine.uuid)
-    this.logins.delete(machine.uuid)
+    this.logins.delete(machine.volume)
   }
 
   async observe(): Promise<Observed[]> {
@@ -124,8 +127,9 @@ export class MemoryDriver implements Driver {
     return false
   }
 
-  setPassword(machine: Machine): Promise<void> {
-    return this.#meet('setPassword', machine)
+  async setPassword(machine: Machine, password: string): Promise<void> {
+    await this.#meet('setPassword', machine)
+    this.passwords.set(machine.uuid, password)
   }
 
   async freeze(machine: Machine): Promise<boolean> {

@@ -114,6 +114,7 @@ export class MemoryHost {
         return ofGuest(uuid).delete(id)
       },
       pathOf: (uuid) => `/nowhere/${uuid}`,
+      nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
       clone: async (uuid) => {
         await this.faults.clone?.(uuid)
         this.volumes.add(uuid)

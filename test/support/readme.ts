@@ -23,7 +23,7 @@ export const readmeResults = [
   /^udp\t\d+\t\d+\t7000$/m,
   ...['firewall', 'limits', 'traffic limit', 'expiry'].map((what) => new RegExp(`^${what} updated$`, 'm')),
   /"limit_gb": 1000/,
-  ...['create', 'stop', 'start', 'restart', 'delete'].map(
+  ...['create', 'stop', 'start', 'restart', 'reinstall', 'delete'].map(
     (action) => new RegExp(`^${action} web1: done`, 'm'),
   ),
 ]

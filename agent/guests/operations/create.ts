@@ -6,6 +6,7 @@ import { checkRoom } from '../../storage/room.js'
 import { checkCapacity, type HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import { parseCreate, type CreateRequest } from '../parse-create.js'
+import { hashableLogin } from '../parse-login.js'
 import { reserveGuest } from '../reserve.js'
 import { attachStep, configureStep, diskStep, startStep } from '../steps.js'
 import { guestSubject } from './guest-order.js'
@@ -62,18 +63,13 @@ async function acceptCreate(
   return {
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
-    hashOf: { ...order, operationId, requestedBy: '', login: hashable(context, order.login) },
+    hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context, order.login) },
     // Only a new order needs room: the answer to a repeated one may come when the pool is full.
     reserve: () => {
       checkRoom(disk, limits.diskGb * gib)
       reserveGuest(context, order, listening)
     },
   }
-}
-
-/** A fast hash of a password would be worth guessing at. */
-function hashable({ digestSecret }: GuestContext, login: CreateRequest['login']): CreateRequest['login'] {
-  return login.kind === 'password' ? { ...login, password: digestSecret(login.password) } : login
 }
 
 function ifStarted(step: Step<unknown>): Step<CreateInput> {

@@ -3,6 +3,8 @@ import type { HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import { createKind } from './create.js'
 import { deleteKind } from './delete.js'
+import { reinstallKind } from './reinstall.js'
+import { resetPasswordKind } from './reset-password.js'
 import { restartKind } from './restart.js'
 import { snapshotCreateKind } from './snapshot-create.js'
 import { snapshotDeleteKind } from './snapshot-delete.js'
@@ -18,6 +20,8 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Opera
     stop: stopKind(context),
     restart: restartKind(context),
     delete: deleteKind(context),
+    resetPassword: resetPasswordKind(context),
+    reinstall: reinstallKind(context, capacity),
     snapshotCreate: snapshotCreateKind(context),
     snapshotRestore: snapshotRestoreKind(context),
     snapshotDelete: snapshotDeleteKind(context),

@@ -7,9 +7,11 @@ import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { numeric } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
-import { actions, type ActionDefinition } from './container-writes.js'
+import { actions } from './container-writes.js'
 import { CreateBodySchema, type CreateBody } from './create-body.js'
 import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './creations.js'
+import type { Order } from './queue-order.js'
+import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 
 /** Guests in one batch. */
 const mostGuests = 100
@@ -34,15 +36,24 @@ const BatchCreateSchema = Type.Object({
 type BatchCreate = Static<typeof BatchCreateSchema>
 
 const BatchActionSchema = Type.Object({
-  action: oneOf(actions.map(({ action }) => action)),
+  action: oneOf([...actions.map(({ action }) => action), 'reinstall']),
   containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...numeric }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',
   }),
-  force: Type.Optional(Type.Boolean({ description: 'Stop and restart without a graceful shutdown.' })),
+  ...Type.Partial(Type.Object(reinstallFields)).properties,
+  force: Type.Optional(
+    Type.Boolean({ description: 'Stop, restart and reinstall without a graceful shutdown.' }),
+  ),
 })
 type BatchAction = Static<typeof BatchActionSchema>
+
+const ReinstalledSchema = Type.Object({
+  task_id: Type.String(),
+  container_name: Type.String(),
+  ssh_password: Type.String(),
+})
 
 export function batchRoutes(parts: CreationParts): Route[] {
   return [
@@ -79,7 +90,14 @@ export function batchRoutes(parts: CreationParts): Route[] {
       body: BatchActionSchema,
       example: { action: 'stop', containers: ['web1', 'web2'] },
       data: TaskIdsSchema,
-      more: { failed: failedSchema },
+      more: {
+        failed: failedSchema,
+        containers: Type.Optional(
+          Type.Array(ReinstalledSchema, {
+            description: 'Of a reinstall: the new logins, as of a single one.',
+          }),
+        ),
+      },
       statuses: [202],
       errors: [
         ...[
@@ -87,6 +105,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
           'not_found',
           'invalid_state',
           'policy_blocked',
+          'resource_exhausted',
           'host_offline',
           'agent_timeout',
         ],
@@ -169,17 +188,35 @@ async function batchAction(
   fleet: Fleet,
   context: RequestContext<unknown, unknown, BatchAction>,
 ): Promise<Answer<string[]>> {
-  const definition = actions.find(({ action }) => action === context.body.action)!
-  authorize(context.caller, definition.scope)
+  const { action } = context.body
+  const plan = planAction(fleet, context)
   const guests = [...new Set(context.body.containers.map((ref) => getGuest(fleet, context, ref)))]
   const { done, failed } = await each(
     guests,
     ({ guest }) => guest.name,
-    (one) => orderAction(fleet, definition, { guest: one, context }),
+    (guest) => orderAction(fleet, plan, { guest, context }),
   )
-  const detail = `${definition.action}: ${done.length} of ${guests.length} queued`
+  const detail = `${action}: ${done.length} of ${guests.length} queued`
   context.audit({ target: namesOf(guests.map(({ guest }) => guest)), detail })
-  return { status: 202, message: `${detail}`, data: done, more: { failed } }
+  return {
+    status: 202,
+    message: detail,
+    data: done.map(({ task_id }) => task_id),
+    more: { failed, ...(action === 'reinstall' ? { containers: done } : {}) },
+  }
+}
+
+/** @returns the order for a guest. @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
+function planAction(
+  { view }: Fleet,
+  { caller, body }: RequestContext<unknown, unknown, BatchAction>,
+): (uuid: string) => Order {
+  const definition = actions.find(({ action }) => action === body.action)
+  authorize(caller, definition?.scope ?? reinstallScope)
+  if (definition) return (uuid) => definition.order({ uuid, force: body.force ?? false })
+  const { template_id } = body
+  if (template_id === undefined) throw missing('template_id')
+  return planReinstall(view, { ...body, template_id })
 }
 
 function getGuest(
@@ -194,20 +231,20 @@ function getGuest(
 
 async function orderAction(
   fleet: Fleet,
-  { order }: ActionDefinition,
+  plan: (uuid: string) => Order,
   {
     guest: { hostId, guest },
     context,
   }: { guest: GuestView; context: RequestContext<unknown, unknown, BatchAction> },
-): Promise<string> {
+): Promise<Static<typeof ReinstalledSchema>> {
   const operationId = partOf(context.operationId, guest.uuid)
-  const { revision } = await fleet.agent(hostId).operations.submitOperation({
+  const { revision, sshPassword } = await fleet.agent(hostId).operations.submitOperation({
     operationId,
     requestedBy: context.caller.user,
-    order: order({ uuid: guest.uuid, force: context.body.force ?? false }),
+    order: plan(guest.uuid),
   })
   await fleet.reached(hostId, revision)
-  return operationId
+  return { task_id: operationId, container_name: guest.name, ssh_password: sshPassword }
 }
 
 /**

@@ -1,15 +1,14 @@
 import { Type, type Static } from 'typebox'
-import type { Operation, SubmitOperationRequest } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Fleet } from '../../fleet/contract.js'
-import { operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
-import { checkIfMatch } from '../../http/if-match.js'
 import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './creations.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
+import { queueOrder, type Order } from './queue-order.js'
+import { reinstallRoute } from './reinstall.js'
+import { resetPasswordRoute } from './reset-password.js'
 
-export type Order = SubmitOperationRequest['order']
 export type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
@@ -83,6 +82,8 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       handle: (context) => createContainer({ fleet, time }, context),
     }),
     ...actions.map((definition) => actionRoute(fleet, definition)),
+    reinstallRoute(fleet),
+    resetPasswordRoute(fleet),
   ]
 }
 
@@ -110,27 +111,12 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
 
 async function queueAction(
   fleet: Fleet,
-  { action, order: orderOf }: ActionDefinition,
+  { action, order }: ActionDefinition,
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
-  const { hostId, guest } = context.guest
-  context.audit({ detail: `id ${guest.id}, task ${context.operationId}` })
-  await checkIfMatch(fleet, guest.uuid, context)
-  const { operation, revision } = await fleet.agent(hostId).operations.submitOperation({
-    operationId: context.operationId,
-    requestedBy: context.caller.user,
-    order: orderOf({ uuid: guest.uuid, force: context.body?.force ?? false }),
-  })
-  await fleet.reached(hostId, revision)
-  const status = operation ? queuedStatusOf(operation) : 'pending'
-  const data = { task_id: context.operationId, container_name: guest.name, status, action }
+  const fields = { uuid: context.guest.guest.uuid, force: context.body?.force ?? false }
+  const { data } = await queueOrder(fleet, context, { action, order: order(fields) })
   return { status: 202, message: `${action} queued`, data }
-}
-
-/** A task that an agent has begun at once was queued all the same. */
-function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
-  const status = operationStatusOf(operation)
-  return status === 'running' ? 'pending' : status
 }
 
 async function createContainer(

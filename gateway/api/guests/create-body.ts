@@ -16,6 +16,33 @@ import {
 
 const optional = Type.Optional
 
+/** How root of the container gets in. @param modes what there is to say of `ssh_auth_mode` */
+export function loginFields(modes: string) {
+  return {
+    ssh_auth_mode: optional(oneOf(['auto_password', 'password', 'key', 'keep'], modes)),
+    ssh_password: optional(
+      Type.String({
+        maxLength: 1024,
+        description:
+          '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, ignored in others.',
+      }),
+    ),
+    ssh_public_key: optional(
+      Type.String({
+        ...trimmed,
+        maxLength: 16_384,
+        description: 'One line; used in `key` mode, ignored in others.',
+      }),
+    ),
+  }
+}
+
+export const TemplateIdSchema = Type.String({
+  ...trimmed,
+  pattern: templateIdPattern,
+  description: 'An id of `GET /templates`: lower-case letters, digits, ".", "-".',
+})
+
 /** `POST /containers`. Unknown fields are ignored. */
 export const CreateBodySchema = Type.Object(
   {
@@ -24,11 +51,7 @@ export const CreateBodySchema = Type.Object(
       description: '1 to 63 letters, digits, ".", "_", "-"; not all digits, not a uuid; unique in the fleet.',
     }),
     virtualization: optional(VirtualizationSchema),
-    template_id: Type.String({
-      ...trimmed,
-      pattern: templateIdPattern,
-      description: 'An id of `GET /templates`: lower-case letters, digits, ".", "-".',
-    }),
+    template_id: TemplateIdSchema,
     vcpu: optional(Type.Number({ ...vcpuBounds, description: 'May be fractional. Default 1.' })),
     ram_mb: within(limits.ramMb, 'Default 512.'),
     disk_gb: within(limits.diskGb, 'Default 10.'),
@@ -57,25 +80,8 @@ export const CreateBodySchema = Type.Object(
     ...ipv4Fields,
     assign_ipv6: optional(Type.Boolean({ description: 'One, where neither count nor list says more.' })),
     ...ipv6ListFields,
-    ssh_auth_mode: optional(
-      oneOf(
-        ['auto_password', 'password', 'key', 'keep'],
-        'Absent: `password` or `key` where that field alone is sent, else auto_password. `keep` is for reinstall only.',
-      ),
-    ),
-    ssh_password: optional(
-      Type.String({
-        maxLength: 1024,
-        description:
-          '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, ignored in others.',
-      }),
-    ),
-    ssh_public_key: optional(
-      Type.String({
-        ...trimmed,
-        maxLength: 16_384,
-        description: 'One line; used in `key` mode, ignored in others.',
-      }),
+    ...loginFields(
+      'Absent: `password` or `key` where that field alone is sent, else auto_password. `keep` is for reinstall only.',
     ),
     expires_at: optional(ExpirySchema),
     ...rateFields,

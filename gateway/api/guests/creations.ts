@@ -59,8 +59,11 @@ export async function orderCreation(
   return createdRow(creation, operationId)
 }
 
-/** While no host has told of any template, the fleet's own answer says more. */
-function checkTemplate(view: FleetView, id: string): void {
+/**
+ * While no host has told of any template, the fleet's own answer says more.
+ * @throws {BerthError} `invalid_field`
+ */
+export function checkTemplate(view: FleetView, id: string): void {
   const known = [...view.templates()].map(({ template }) => template.id)
   if (known.length > 0 && !known.includes(id))
     throw invalidField('template_id', 'template_id: no such template')

@@ -1,13 +1,7 @@
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
+import { checkGuestName, defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import {
-  checkGuestName,
-  checkSshPassword,
-  defaultSnapshotLimit,
-  parseSshPublicKey,
-} from '../../../shared/guest-rules.js'
-import {
-  SshAuthMode,
   TrafficAction,
   TrafficMode,
   Virtualization,
@@ -15,6 +9,7 @@ import {
   type TrafficLimit,
 } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
+import { planLogin } from './plan-login.js'
 import { planMappings } from './plan-mappings.js'
 import { planAddresses, planInitialRates, planTraffic } from './plan-settings.js'
 
@@ -55,47 +50,6 @@ const takenPaths = ['list']
 function checkName(name: string): void {
   checkGuestName(name)
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
-}
-
-type Login = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
-
-function planLogin(body: CreateBody): Login {
-  const password = body.ssh_password ?? ''
-  const keyLine = body.ssh_public_key ?? ''
-  switch (body.ssh_auth_mode ?? impliedMode(password, keyLine)) {
-    case 'auto_password':
-      return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
-    case 'password':
-      if (password === '') throw missing('ssh_password', 'password')
-      checkSshPassword(password)
-      return { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: password, sshPublicKey: '' }
-    case 'key':
-      if (keyLine === '') throw missing('ssh_public_key', 'key')
-      return {
-        sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY,
-        sshPassword: '',
-        sshPublicKey: parseSshPublicKey(keyLine),
-      }
-    case 'keep':
-      throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
-  }
-}
-
-/** Which of two ways in is meant, nobody can guess. @throws {BerthError} `missing_field` */
-function impliedMode(password: string, keyLine: string): 'auto_password' | 'password' | 'key' {
-  if (password !== '' && keyLine !== '')
-    throw new BerthError(
-      'invalid',
-      'missing_field',
-      'ssh_auth_mode: is required where both ssh_password and ssh_public_key are sent',
-      { field: 'ssh_auth_mode' },
-    )
-  if (password !== '') return 'password'
-  return keyLine === '' ? 'auto_password' : 'key'
-}
-
-function missing(field: string, mode: string): BerthError {
-  return new BerthError('invalid', 'missing_field', `${field}: is required in ${mode} mode`, { field })
 }
 
 /** What each of these asks for comes later; until then it is refused rather than dropped. */

@@ -8,7 +8,7 @@ import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js
 import { guestsOf, type Principal } from '../../access/principal.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import type { Order } from './container-writes.js'
+import type { Order } from './queue-order.js'
 import { ContainerPathSchema } from './containers.js'
 import { within } from './setting-schemas.js'
 import { changeSetting } from './settings.js'

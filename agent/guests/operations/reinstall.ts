@@ -1,0 +1,77 @@
+import { SshAuthMode } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { conflict, invalidField } from '../../../shared/errors.js'
+import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { OperationOutcome } from '../../operations/types.js'
+import { checkRoom } from '../../storage/room.js'
+import type { HostCapacity } from '../capacity.js'
+import type { GuestContext } from '../context.js'
+import { checkTemplateId } from '../parse-create.js'
+import { hashableLogin, loginOf, parseLogin } from '../parse-login.js'
+import type { GuestRecord } from '../record.js'
+import { acceptForGuest, refuseBroken } from './guest-order.js'
+import { broken } from './outcomes.js'
+import { reinstallSteps, type ReinstallInput } from './reinstall-steps.js'
+
+const gib = 1024 ** 3
+
+/**
+ * A new disk from a template with a new login; all else of the guest stays, snapshots too, and it runs afterwards if it
+ * should have before. Until the new disk works the old one is there, and comes back where anything fails.
+ */
+export function reinstallKind(
+  context: GuestContext,
+  capacity: Pick<HostCapacity, 'readDisk'>,
+): OperationKind<'reinstall', ReinstallInput> {
+  return {
+    action: 'reinstall',
+    accept: (order, asked) => acceptReinstall({ context, capacity }, order, asked),
+    begin: ({ subject: { id } }) => {
+      if (context.store.find(id)?.wanted === 'running') context.store.update(id, { status: 'restarting' })
+    },
+    steps: reinstallSteps(context),
+    settle: ({ subject: { id } }, outcome) => settleReinstall(context, id, outcome),
+    answer: ({ subject: { id } }, input) => ({
+      sshPassword: input?.login ? (context.openLogin({ uuid: id, login: input.login }).password ?? '') : '',
+    }),
+  }
+}
+
+interface Parts {
+  readonly context: GuestContext
+  readonly capacity: Pick<HostCapacity, 'readDisk'>
+}
+
+/** @throws {BerthError} `invalid_field`; later `resource_exhausted`, `not_found`, `invalid_state` */
+async function acceptReinstall(
+  { context, capacity }: Parts,
+  order: OrderOf<'reinstall'>,
+  asked: Asked,
+): Promise<Accepted<ReinstallInput>> {
+  const { uuid, templateId, force } = order
+  checkTemplateId(templateId)
+  if (!context.images.knows(templateId))
+    throw invalidField('template_id', `template_id: no template ${templateId}`)
+  const keeps = order.sshAuthMode === SshAuthMode.SSH_AUTH_MODE_KEEP
+  const wanted = keeps ? undefined : parseLogin(order)
+  const login = wanted ? context.sealLogin(uuid, loginOf(wanted)) : ''
+  const disk = await capacity.readDisk()
+  const check = (record: GuestRecord): void => {
+    refuseBroken(record)
+    if (keeps && record.login === null)
+      throw conflict('invalid_state', 'ssh_auth_mode: no login of the container is known that could be kept')
+    checkRoom(disk, record.spec.limits.diskGb * gib)
+  }
+  return {
+    ...acceptForGuest(context, asked, { uuid, input: { templateId, login, force }, check }),
+    hashOf: { templateId, force, login: wanted ? hashableLogin(context, wanted) : 'keep' },
+  }
+}
+
+function settleReinstall(context: GuestContext, id: string, outcome: OperationOutcome): void {
+  const record = context.store.find(id)
+  if (!record || outcome.status === 'canceled') return // nothing was begun
+  if (outcome.status === 'failed' && !outcome.undone) return broken(context, id, outcome.message)
+  const statusReason = outcome.status === 'failed' ? outcome.message : ''
+  // Where it did not come up again, the comparison with the host says so, and starts it.
+  context.store.update(id, { status: record.wanted, statusReason })
+}

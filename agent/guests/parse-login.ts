@@ -1,0 +1,53 @@
+import { SshAuthMode } from '../../proto/gen/berth/agent/v1/guest.js'
+import { invalidField } from '../../shared/errors.js'
+import { checkSshPassword, parseSshPublicKey } from '../../shared/guest-rules.js'
+import type { Login } from '../drivers/contract.js'
+import type { GuestContext } from './context.js'
+import { makePassword } from './make-password.js'
+
+/** The login that an order asks for. */
+export type LoginRequest =
+  { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
+
+interface WireLogin {
+  readonly sshAuthMode: SshAuthMode
+  readonly sshPassword: string
+  readonly sshPublicKey: string
+}
+
+/** @throws {BerthError} `invalid_field` */
+export function parseLogin(wire: WireLogin): LoginRequest {
+  switch (wire.sshAuthMode) {
+    case SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD:
+      return { kind: 'auto' }
+    case SshAuthMode.SSH_AUTH_MODE_PASSWORD:
+      checkSshPassword(wire.sshPassword)
+      return { kind: 'password', password: wire.sshPassword }
+    case SshAuthMode.SSH_AUTH_MODE_KEY:
+      return { kind: 'key', publicKey: parseSshPublicKey(wire.sshPublicKey) }
+    case SshAuthMode.SSH_AUTH_MODE_KEEP:
+    case SshAuthMode.SSH_AUTH_MODE_UNSPECIFIED:
+    case SshAuthMode.UNRECOGNIZED:
+      throw invalidField('ssh_auth_mode', 'ssh_auth_mode: must be auto_password, password or key')
+  }
+}
+
+/** A password that nobody gave is made here. */
+export function loginOf(request: LoginRequest): Login {
+  switch (request.kind) {
+    case 'auto':
+      return { password: makePassword() }
+    case 'password':
+      return { password: request.password }
+    case 'key':
+      return { publicKey: request.publicKey }
+  }
+}
+
+/** For the hash that tells orders apart. A fast hash of a password would be worth guessing at. */
+export function hashableLogin(
+  { digestSecret }: Pick<GuestContext, 'digestSecret'>,
+  request: LoginRequest,
+): LoginRequest {
+  return request.kind === 'password' ? { ...request, password: digestSecret(request.password) } : request
+}

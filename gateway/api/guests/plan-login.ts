@@ -1,0 +1,57 @@
+import { SshAuthMode, type GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import { checkSshPassword, parseSshPublicKey } from '../../../shared/guest-rules.js'
+import type { CreateBody } from './create-body.js'
+
+export type LoginFields = Pick<CreateBody, 'ssh_auth_mode' | 'ssh_password' | 'ssh_public_key'>
+export type PlannedLogin = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
+
+const noSecrets = { sshPassword: '', sshPublicKey: '' }
+
+/** Of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
+export function planLogin(body: LoginFields): PlannedLogin {
+  if (body.ssh_auth_mode === 'keep')
+    throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
+  return planNewLogin(body)
+}
+
+/** Of a guest that has one. @throws {BerthError} `invalid_field`, `missing_field` */
+export function planReinstallLogin(body: LoginFields): PlannedLogin {
+  return body.ssh_auth_mode === 'keep'
+    ? { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEEP }
+    : planNewLogin(body)
+}
+
+function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields): PlannedLogin {
+  const password = body.ssh_password ?? ''
+  const keyLine = body.ssh_public_key ?? ''
+  const mode = asked ?? impliedMode(password, keyLine)
+  if (mode === 'password') {
+    if (password === '') throw missing('ssh_password', 'password')
+    checkSshPassword(password)
+    return { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: password }
+  }
+  if (mode === 'key') {
+    if (keyLine === '') throw missing('ssh_public_key', 'key')
+    const sshPublicKey = parseSshPublicKey(keyLine)
+    return { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPublicKey }
+  }
+  return { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD }
+}
+
+/** Which of two ways in is meant, nobody can guess. @throws {BerthError} `missing_field` */
+function impliedMode(password: string, keyLine: string): 'auto_password' | 'password' | 'key' {
+  if (password !== '' && keyLine !== '')
+    throw new BerthError(
+      'invalid',
+      'missing_field',
+      'ssh_auth_mode: is required where both ssh_password and ssh_public_key are sent',
+      { field: 'ssh_auth_mode' },
+    )
+  if (password !== '') return 'password'
+  return keyLine === '' ? 'auto_password' : 'key'
+}
+
+function missing(field: string, mode: string): BerthError {
+  return new BerthError('invalid', 'missing_field', `${field}: is required in ${mode} mode`, { field })
+}

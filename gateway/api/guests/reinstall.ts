@@ -1,0 +1,68 @@
+import { Type, type Static } from 'typebox'
+import type { Fleet, FleetView } from '../../fleet/contract.js'
+import { route, type Route } from '../../http/route.js'
+import { QueuedSchema } from '../tasks/task-row.js'
+import { ContainerPathSchema } from './containers.js'
+import { loginFields, TemplateIdSchema } from './create-body.js'
+import { checkTemplate } from './creations.js'
+import { planReinstallLogin } from './plan-login.js'
+import { queueOrder, type Order } from './queue-order.js'
+
+export const reinstallFields = {
+  template_id: TemplateIdSchema,
+  ...loginFields(
+    'Absent: `password` or `key` where that field alone is sent, else auto_password. `keep`: the login of now.',
+  ),
+  force: Type.Optional(Type.Boolean({ description: 'Without a graceful shutdown of what runs now.' })),
+}
+const ReinstallBodySchema = Type.Object(reinstallFields, { title: 'Reinstall' })
+export type ReinstallBody = Static<typeof ReinstallBodySchema>
+
+export const reinstallScope = 'container:reinstall'
+
+const ReinstalledSchema = Type.Object(
+  {
+    ...QueuedSchema.properties,
+    ssh_password: Type.String({
+      description: 'Of the new login, in clear, only here; empty in the modes `key` and `keep`.',
+    }),
+  },
+  { title: 'QueuedReinstall' },
+)
+
+export function reinstallRoute(fleet: Fleet): Route {
+  return route({
+    method: 'POST',
+    path: '/containers/{id}/reinstall',
+    name: 'reinstallContainer',
+    scope: reinstallScope,
+    bound: 'guest',
+    audit: 'container.reinstall',
+    tag: 'Containers',
+    summary:
+      'Queues a new disk from a template with a new login; all else stays, and the old disk comes back where it fails',
+    params: ContainerPathSchema,
+    body: ReinstallBodySchema,
+    example: { template_id: 'debian-12', ssh_auth_mode: 'auto_password' },
+    data: ReinstalledSchema,
+    conditional: true,
+    statuses: [202],
+    errors: [
+      ...['invalid_state', 'resource_exhausted', 'precondition_failed'],
+      ...['host_offline', 'agent_timeout'],
+    ],
+    handle: async (context) => {
+      const order = planReinstall(fleet.view, context.body)(context.guest.guest.uuid)
+      const { data, sshPassword } = await queueOrder(fleet, context, { action: 'reinstall', order })
+      return { status: 202, message: 'reinstall queued', data: { ...data, ssh_password: sshPassword } }
+    },
+  })
+}
+
+/** @returns the order for a guest. @throws {BerthError} `invalid_field`, `missing_field` */
+export function planReinstall(view: FleetView, body: ReinstallBody): (uuid: string) => Order {
+  const { template_id: templateId, force = false } = body
+  checkTemplate(view, templateId)
+  const login = planReinstallLogin(body)
+  return (uuid) => ({ $case: 'reinstall', value: { uuid, templateId, force, ...login } })
+}
