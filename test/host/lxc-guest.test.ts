@@ -98,7 +98,7 @@ describe('a guest of the lxc driver', function () {
   describe('resize and usage', () => {
     it('changes a running guest’s limits both ways, and keeps them', async () => {
       const machine = await started()
-      const { controllers, version } = readCgroupLayout()
+      const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
       for (const mib of [1024, 256, 512]) {
         const limits = { ...machine.limits, memoryBytes: mib * 2 ** 20, vcpuMilli: mib }
@@ -115,6 +115,10 @@ describe('a guest of the lxc driver', function () {
         expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['applied, changed', 'applied'])
       writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
+      const bound = `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`
+      writeFileSync(bound, 'max') // as an older agent left it
+      expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
+      expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })
 
     it('notes a stopped guest’s limits for its next start', async () => {

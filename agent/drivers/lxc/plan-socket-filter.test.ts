@@ -1,0 +1,53 @@
+import { expect } from 'chai'
+import { planSocketFilter } from './plan-socket-filter.js'
+
+interface Call {
+  readonly architecture: number
+  readonly number: number
+  readonly arguments: readonly number[]
+}
+
+/** As the kernel runs it; the errno that the call gets, 0 where it is let through. */
+function run(program: Buffer, { architecture, number, arguments: words }: Call): number {
+  const data = Buffer.alloc(64)
+  data.writeUInt32LE(number, 0)
+  data.writeUInt32LE(architecture, 4)
+  words.forEach((word, at) => data.writeBigUInt64LE(BigInt(word), 16 + at * 8))
+  let loaded = 0
+  for (let at = 0; ; at += 8) {
+    const [code, yes, value] = [program.readUInt16LE(at), program[at + 2]!, program.readUInt32LE(at + 4)]
+    if (code === 0x20) loaded = data.readUInt32LE(value)
+    else if (code === 0x54) loaded = (loaded & value) >>> 0
+    else if (code === 0x15) at += loaded === value ? yes * 8 : 0
+    else return value === 0x7fff0000 ? 0 : value & 0xffff
+  }
+}
+
+describe('planSocketFilter', () => {
+  const filter = planSocketFilter([])
+  const sockets = { 'x86-64': [0xc000003e, 41], i386: [0x40000003, 359], arm64: [0xc00000b7, 198] } as const
+  const [eProtoNoSupport, eAfNoSupport] = [93, 97]
+
+  for (const [name, [architecture, number]] of Object.entries(sockets))
+    for (const [what, words, errno] of [
+      ['Unix', [1, 1, 0], 0],
+      ['IPv6', [10, 1, 6], 0],
+      ['packet', [17, 3, 8], 0],
+      ['vsock', [40, 1, 0], eAfNoSupport],
+      ['netlink, routes', [16, 3, 0], 0],
+      ['netlink, generic', [16, 0x80003, 16], 0],
+      ['netlink, between users', [16, 3, 2], eProtoNoSupport],
+      ['netlink, crypto', [16, 3, 21], eProtoNoSupport],
+      ['netlink by bits above an int', [2 ** 40 + 16, 3, 2 ** 40 + 2], eProtoNoSupport],
+    ] as const)
+      it(`${name}: ${what}: ${errno}`, () =>
+        expect(run(filter, { architecture, number, arguments: words })).to.equal(errno))
+
+  it('refuses rings and 32-bit sockets unless they are opened', () => {
+    const ring = { architecture: 0xc000003e, number: 54, arguments: [3, 263, 5] }
+    const old = { architecture: 0x40000003, number: 102, arguments: [1] }
+    const open = planSocketFilter(['packet-rings', 'sockets-32bit'])
+    expect([ring, old].map((call) => run(filter, call))).to.deep.equal([92, 38])
+    expect([ring, old].map((call) => run(open, call))).to.deep.equal([0, 0])
+  })
+})
