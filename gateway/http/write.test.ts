@@ -25,10 +25,11 @@ describe('runWrite', () => {
       finish: end('kept'),
       release: end('released'),
     }
+    const fail = (error: unknown): never => expect.fail(String(error))
     const access = { idempotency } as unknown as Parameters<typeof runWrite>[0]
     for (const bytes of [maxKeptBytes, maxKeptBytes + 1]) {
       const reply = { status: 200, headers: {}, body: 'x'.repeat(bytes) }
-      await runWrite(access, write, () => Promise.resolve({ reply, target: '', detail: '' }), expect.fail)
+      await runWrite(access, write, () => Promise.resolve({ reply, target: '', detail: '' }), fail)
     }
     expect(ends).to.deep.equal(['kept', 'released'])
   })

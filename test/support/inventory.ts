@@ -149,21 +149,35 @@ function readQuotaFaults({ pool }: Instance): string[] {
   const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
   const groups = lines.map((line) => line.trim().split(/\s+/))
   const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
+  return [...guestGroupFaults(groups), ...subvolumeFaults(groups, ids, limits)]
+}
+
+/** A guest's own goes with the agent's sweep; until then nothing counts for it. */
+function guestGroupFaults(groups: readonly string[][]): string[] {
+  const left = groups.filter(
+    ([group = '', owned]) =>
+      /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
+  )
+  return left.map(([group, owned]) => `quota group ${group} without a guest, with ${owned} bytes`)
+}
+
+function subvolumeFaults(
+  groups: readonly string[][],
+  ids: ReadonlyMap<string, string>,
+  limits: ReadonlyMap<string, string>,
+): string[] {
   return groups.flatMap(([group = '', owned = '', , , , parent = '']) => {
-    const path = ids.get(group)
-    // A guest's own goes with the agent's sweep; until then nothing counts for it.
-    if (/^190\//.test(group))
-      return owned !== '0' && !groups.some((other) => other[5] === group)
-        ? [`quota group ${group} without a guest, with ${owned} bytes`]
-        : []
     if (!/^0\/(?!5$)\d+$/.test(group)) return []
+    const path = ids.get(group)
+    if (path !== undefined)
+      return path.startsWith('guests/') && (limits.get(parent) ?? 'none') === 'none'
+        ? [`${path} without a limit`]
+        : []
     // What a volume that was restored wrote before counts for the subvolume it was then (docs/decisions/0130).
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
-    if (path === undefined && /^190\//.test(parent) && isHeld) return []
-    if (path === undefined) return [`quota group ${group} without a subvolume, with ${owned} bytes`]
-    return path.startsWith('guests/') && (limits.get(parent) ?? 'none') === 'none'
-      ? [`${path} without a limit`]
-      : []
+    return /^190\//.test(parent) && isHeld
+      ? []
+      : [`quota group ${group} without a subvolume, with ${owned} bytes`]
   })
 }
 
