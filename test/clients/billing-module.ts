@@ -230,7 +230,7 @@ export function describeBillingModule(host: ClientsHost): void {
   })
 
   it('is told of what does not exist yet, not that the service is gone', async () => {
-    const { status, body } = await module.get(of('/snapshots'))
+    const { status, body } = await module.get(of('/history'))
     expect([status, body.code]).to.deep.equal([501, 'unsupported'])
   })
 
