@@ -6,14 +6,17 @@ use Errno;
 use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW LOCK_EX LOCK_UN);
 use IO::Handle;
 
-# BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 is no bound.
+# BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 is no bound. A
+# group that was there already may go between the two, by the sweep of empty ones: it is made again.
 sub ensure_group {
   my ($in, $group, $bytes) = @_;
   my $create = pack('QQ', 1, $group);
-  ioctl($in, 0x4010942A, $create) or $!{EEXIST} or die "group: $!\n";
-  return if $bytes eq '';
-  my $limit = pack('Q Qq Q3', $group, 1, $bytes > 0 ? $bytes : -1, 0, 0, 0);
-  ioctl($in, 0x8030942B, $limit) or die "bound: $!\n";
+  my $limit = pack('Q Qq Q3', $group, 1, $bytes ne '' && $bytes > 0 ? $bytes : -1, 0, 0, 0);
+  for my $attempts_left (reverse 0 .. 4) {
+    ioctl($in, 0x4010942A, $create) or $!{EEXIST} or die "group: $!\n";
+    return if $bytes eq '' || ioctl($in, 0x8030942B, $limit);
+    die "bound: $!\n" unless $!{ENOENT} && $attempts_left;
+  }
 }
 
 # BTRFS_IOC_INO_LOOKUP of a subvolume's root directory: the id of the subvolume; a later one has a larger id.
