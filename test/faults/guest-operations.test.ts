@@ -44,8 +44,8 @@ const cases: MatrixCase[] = [
   ...(['running', 'stopped'] as const).map((before): MatrixCase => ({
     action: 'reinstall',
     before,
-    steps: ['image', 'disk', 'stop', 'exchange', ...boot, 'commit'],
-    undone: ['disk', 'stop', 'exchange', 'start'],
+    steps: ['image', 'disk', 'stop', 'keep', 'exchange', ...boot, 'commit'],
+    undone: ['disk', 'stop', 'keep', 'exchange', 'start'],
     checkFailed: isOldOrCommitted,
   })),
   { action: 'delete', before: 'running', steps: ['remove'], undone: [] },

@@ -1,22 +1,34 @@
 import { SshAuthMode } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict, invalidField } from '../../../shared/errors.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
-import type { OperationOutcome } from '../../operations/types.js'
+import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
-import type { GuestContext } from '../context.js'
+import type { Login } from '../../drivers/contract.js'
+import { driverOf, type GuestContext } from '../context.js'
 import { checkTemplateId } from '../parse-create.js'
 import { hashableLogin, loginOf, parseLogin } from '../parse-login.js'
 import type { GuestRecord } from '../record.js'
+import { removeStrays } from '../snapshots.js'
+import { ensureImage, ifPresent, withGuest } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { broken } from './outcomes.js'
-import { reinstallSteps, type ReinstallInput } from './reinstall-steps.js'
+import { forgetKept, replaceDiskSteps, volumeLimitOf } from './replace-disk.js'
 
 const gib = 1024 ** 3
 
+interface ReinstallInput {
+  templateId: string
+  /** Sealed: the journal has no password in clear. Empty: the guest keeps its own. */
+  login: string
+  /** Without a graceful shutdown. */
+  force: boolean
+}
+
 /**
  * A new disk from a template with a new login; all else of the guest stays, snapshots too, and it runs afterwards if it
- * should have before. Until the new disk works the old one is there, and comes back where anything fails.
+ * should have before. Until the new disk works the old one is there, and comes back where anything fails; the journal
+ * has the old template and login until `commit`.
  */
 export function reinstallKind(
   context: GuestContext,
@@ -28,7 +40,10 @@ export function reinstallKind(
     begin: ({ subject: { id } }) => {
       if (context.store.find(id)?.wanted === 'running') context.store.update(id, { status: 'restarting' })
     },
-    steps: reinstallSteps(context),
+    steps: [
+      imageStep(context),
+      ...replaceDiskSteps(context, { prepare: preparedDiskStep(context), commit: commitStep(context) }),
+    ],
     settle: ({ subject: { id } }, outcome) => settleReinstall(context, id, outcome),
     answer: ({ subject: { id } }, input) => ({
       sshPassword: input?.login ? (context.openLogin({ uuid: id, login: input.login }).password ?? '') : '',
@@ -64,6 +79,43 @@ async function acceptReinstall(
   return {
     ...acceptForGuest(context, asked, { uuid, input: { templateId, login, force }, check }),
     hashOf: { templateId, force, login: wanted ? hashableLogin(context, wanted) : 'keep' },
+  }
+}
+
+function imageStep(context: GuestContext): Step<ReinstallInput> {
+  return { name: 'image', run: (step) => ensureImage(context, step.input.templateId, step) }
+}
+
+function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
+  const { volumes } = context
+  return {
+    name: 'disk',
+    weight: 3,
+    run: withGuest<ReinstallInput>(context, async (record, { input }) => {
+      const { uuid } = record
+      await removeStrays(context, uuid)
+      await volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, record))
+      const login = newLogin(context, record, input)
+      await driverOf(context, record).initialize(context.machineOf(record), login, volumes.nextPathOf(uuid))
+    }),
+    undo: ifPresent(context, async ({ uuid }) => void (await volumes.discardNext(uuid))),
+  }
+}
+
+function newLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: ReinstallInput): Login {
+  return openLogin(login === '' ? record : { uuid: record.uuid, login })
+}
+
+/** From here on the guest is the new one: nothing that comes after brings the old disk back. */
+function commitStep(context: GuestContext): Step<ReinstallInput> {
+  return {
+    name: 'commit',
+    run: withGuest<ReinstallInput>(context, async (record, step) => {
+      const { templateId, login } = step.input
+      const changed = { login, hasPassword: newLogin(context, record, step.input).password !== undefined }
+      context.store.update(record.uuid, { templateId, ...(login === '' ? {} : changed) })
+      await forgetKept(context, step)
+    }),
   }
 }
 
