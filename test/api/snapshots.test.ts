@@ -166,6 +166,17 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
+    it('offers nothing where the old disk is back, though nothing starts', async () => {
+      await run()
+      const id = await taken()
+      write('second')
+      const { faults } = agent.host
+      faults.start = () => Promise.reject(new Error('no'))
+      expect((await restore(id)).status).to.equal(502)
+      delete faults.start
+      expect([content(), kept(), await ids()]).to.deep.equal(['second', ['first'], [id]])
+    })
+
     it('offers what the disk was where neither the one nor the other comes up', async () => {
       await run()
       const id = await taken()
