@@ -226,9 +226,9 @@ class Transfer {
         done(null, chunk)
       },
     })
-    await pipeline(response.body, count, createWriteStream(file, { flags: start > 0 ? 'a' : 'w' }), {
-      signal,
-    })
+    const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // after an abort, a write may still be under way
+    await pipeline(response.body, count, sink, { signal }).finally(() => closed)
   }
 
   #speed(receivedBytes: number): number {
