@@ -51,13 +51,10 @@ export function hostnameOf(guestName: string): string {
 }
 
 /** @throws {BerthError} `invalid_field` unless 8 to 64 printable ASCII characters with a letter, a digit, no space */
-export function checkSshPassword(password: string): void {
+export function checkSshPassword(password: string, field = 'ssh_password'): void {
   const ok = /^[\x21-\x7e]{8,64}$/.test(password) && /[A-Za-z]/.test(password) && /\d/.test(password)
   if (!ok)
-    throw invalidField(
-      'ssh_password',
-      'ssh_password: 8 to 64 characters with letters and digits, without whitespace',
-    )
+    throw invalidField(field, `${field}: 8 to 64 characters with letters and digits, without whitespace`)
 }
 
 const keyTypes = [

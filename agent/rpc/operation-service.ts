@@ -30,10 +30,6 @@ export function createOperationService({
       encodeSubmitted(await orders.submit(parseOrder(request)), changes.revision),
     ),
     getOperation: unary(log, 'read operation', ({ id }) => ({ operation: encodeOperation(engine.get(id)) })),
-    waitOperation: unary(log, 'wait for operation', async ({ id }) => ({
-      operation: encodeOperation(await engine.wait(id)),
-      revision: changes.revision,
-    })),
     cancelOperation: unary(log, 'cancel operation', ({ id }) => ({
       operation: encodeOperation(engine.cancel(id)),
       revision: changes.revision,

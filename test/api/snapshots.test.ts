@@ -73,6 +73,22 @@ describe('snapshots over HTTP', function () {
     expect(await read()).to.deep.equal({ quota: 5, schedule, snapshots: [row] })
   })
 
+  it('are taken, restored and deleted only in the state that If-Match names', async () => {
+    const id = await taken()
+    const answer = await gateway.request('GET', `/containers/${guest.id}`)
+    const headers = { 'if-match': answer.headers['etag'] ?? '' }
+    expect((await take({ headers })).status).to.equal(201)
+    const late = [
+      await take({ headers }),
+      await gateway.request('POST', `${path}/${id}/restore`, { headers }),
+      await gateway.request('DELETE', `${path}/${id}`, { headers }),
+    ]
+    expect(late.map(({ status }) => status)).to.deep.equal([412, 412, 412])
+    expect(await ids())
+      .to.have.length(2)
+      .and.include(id)
+  })
+
   it('are listed newest first, of one container and of all', async () => {
     const [first, second] = [await taken(), await taken({ body: '' })]
     expect(await ids()).to.deep.equal([second, first])

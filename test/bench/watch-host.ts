@@ -83,7 +83,7 @@ export class WatchHost {
     const refuse = (_call: unknown, callback: (error: Error) => void): void =>
       callback(new Error('not simulated'))
     return {
-      ...{ getOperation: refuse, waitOperation: refuse, cancelOperation: refuse, removeOperation: refuse },
+      ...{ getOperation: refuse, cancelOperation: refuse, removeOperation: refuse },
       submitOperation: (call, callback) => callback(null, this.#create(call.request)),
     }
   }

@@ -1,5 +1,4 @@
 import { checkSshPassword } from '../../../shared/guest-rules.js'
-import { invalidField, toBerthError } from '../../../shared/errors.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { makePassword } from '../make-password.js'
@@ -42,20 +41,11 @@ function acceptReset(
   { uuid, password }: OrderOf<'resetPassword'>,
   asked: Asked,
 ): Accepted<ResetInput> {
-  if (password !== '') checkPassword(password)
+  if (password !== '') checkSshPassword(password, 'password')
   const login = { password: password || makePassword() }
   const input = { login: context.sealLogin(uuid, login) }
   return {
     ...acceptForGuest(context, asked, { uuid, input, check: refuseBroken }),
     hashOf: { password: password === '' ? '' : context.digestSecret(password) },
-  }
-}
-
-/** The rules of `ssh_password`, under the name it has here. */
-function checkPassword(password: string): void {
-  try {
-    checkSshPassword(password)
-  } catch (error) {
-    throw invalidField('password', toBerthError(error, 'check password').message.replace('ssh_', ''))
   }
 }

@@ -7,12 +7,12 @@ import type { RequestContext, Subjects } from '../../http/route.js'
 import type { QueuedSchema } from '../tasks/task-row.js'
 
 export type Order = SubmitOperationRequest['order']
-type Context = RequestContext<unknown, unknown, unknown> & Subjects['guest']
+export type GuestRequest = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
 /** Orders an operation of the request's container; the view shows it when this resolves. */
 export async function queueOrder(
   fleet: Fleet,
-  context: Context,
+  context: GuestRequest,
   { action, order }: { readonly action: string; readonly order: Order },
 ): Promise<{ data: Static<typeof QueuedSchema>; sshPassword: string }> {
   const { hostId, guest } = context.guest

@@ -1,11 +1,9 @@
 import { Type } from 'typebox'
-import { OperationStatus, type Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
-import { BerthError, conflict, invalidField, toBerthError } from '../../../shared/errors.js'
 import { checkSshPassword } from '../../../shared/guest-rules.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
+import { carryOut } from './carry-out.js'
 import { ContainerPathSchema } from './containers.js'
-import { queueOrder } from './queue-order.js'
 
 const ResetBodySchema = Type.Object(
   {
@@ -45,39 +43,12 @@ export function resetPasswordRoute(fleet: Fleet): Route {
       ...['host_offline', 'agent_timeout'],
     ],
     handle: async (context) => {
-      const { hostId, guest } = context.guest
+      const { guest } = context.guest
       const password = context.body?.password ?? ''
-      if (password !== '') checkPassword(password)
+      if (password !== '') checkSshPassword(password, 'password')
       const order = { $case: 'resetPassword', value: { uuid: guest.uuid, password } } as const
-      const queued = await queueOrder(fleet, context, { action: 'reset-password', order })
-      await waitUntilDone(fleet, hostId, context.operationId)
-      return { message: 'password set', data: { password: queued.sshPassword } }
+      const { sshPassword } = await carryOut(fleet, context, { action: 'reset-password', order })
+      return { message: 'password set', data: { password: sshPassword } }
     },
   })
-}
-
-/** The rules of `ssh_password`, under the name it has here. */
-function checkPassword(password: string): void {
-  try {
-    checkSshPassword(password)
-  } catch (error) {
-    throw invalidField('password', toBerthError(error, 'check password').message.replace('ssh_', ''))
-  }
-}
-
-/**
- * The view shows what it did when this resolves.
- * @throws {BerthError} why it failed; `agent_timeout` where it waits for others, and goes on
- */
-async function waitUntilDone(fleet: Fleet, hostId: string, id: string): Promise<void> {
-  const { operation, revision } = await fleet.agent(hostId).operations.waitOperation({ id })
-  if (operation?.status !== OperationStatus.OPERATION_STATUS_DONE) throw failureOf(operation)
-  await fleet.reached(hostId, revision)
-}
-
-function failureOf(operation: Operation | undefined): BerthError {
-  const { errorCode = '', error = '' } = operation ?? {}
-  if (/^[a-z][a-z0-9_]{0,63}$/.test(errorCode) && errorCode !== 'internal_error')
-    return conflict(errorCode, error.slice(0, 1024))
-  return new BerthError('internal', 'agent_error', 'the host failed: set password')
 }

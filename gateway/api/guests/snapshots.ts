@@ -4,17 +4,13 @@ import { descriptionPattern, limits } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Snapshot } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
-import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { guestsOf, type Principal } from '../../access/principal.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
-import type { Order } from './queue-order.js'
+import { carryOut } from './carry-out.js'
 import { ContainerPathSchema } from './containers.js'
 import { within } from './setting-schemas.js'
 import { changeSetting } from './settings.js'
-
-/** Seconds at most where the host works; what takes longer goes on as a task. */
-const waitMs = 120_000
 
 const SnapshotSchema = Type.Object(
   {
@@ -102,7 +98,7 @@ interface Parts {
 type Context = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
 const ofContainer = { bound: 'guest', tag: 'Snapshots' } as const
-const writeErrors = ['invalid_state', 'storage_full', 'host_offline', 'agent_timeout']
+const writeErrors = ['invalid_state', 'precondition_failed', 'storage_full', 'host_offline', 'agent_timeout']
 
 export function snapshotRoutes(parts: Parts): Route[] {
   return [...readRoutes(parts), ...writeRoutes(parts), quotaRoute(parts.fleet)]
@@ -157,11 +153,13 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       example: { description: 'before the upgrade' },
       data: SnapshotSchema,
       statuses: [201],
+      conditional: true,
       errors: [...writeErrors, 'quota_exceeded'],
       handle: async (context) => {
         const { uuid } = context.guest.guest
         const description = context.body?.description ?? ''
-        await carryOut(fleet, context, { $case: 'snapshotCreate', value: { uuid, description } })
+        const order = { $case: 'snapshotCreate', value: { uuid, description } } as const
+        await carryOut(fleet, context, { action: 'snapshot-create', order })
         return {
           status: 201,
           message: 'snapshot taken',
@@ -179,10 +177,12 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       summary:
         'Puts a container’s disk back; one that runs is cut off and started again. Answers once it is done',
       params: SnapshotPathSchema,
+      conditional: true,
       errors: writeErrors,
       handle: async (context) => {
         const value = { uuid: context.guest.guest.uuid, snapshotId: context.params.snapshot_id }
-        await carryOut(fleet, context, { $case: 'snapshotRestore', value })
+        const order = { $case: 'snapshotRestore', value } as const
+        await carryOut(fleet, context, { action: 'snapshot-restore', order })
         return { message: 'snapshot restored' }
       },
     }),
@@ -195,10 +195,12 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       audit: 'snapshot.delete',
       summary: 'Deletes a snapshot; answers once it is done',
       params: SnapshotPathSchema,
+      conditional: true,
       errors: writeErrors,
       handle: async (context) => {
         const value = { uuid: context.guest.guest.uuid, snapshotId: context.params.snapshot_id }
-        await carryOut(fleet, context, { $case: 'snapshotDelete', value })
+        const order = { $case: 'snapshotDelete', value } as const
+        await carryOut(fleet, context, { action: 'snapshot-delete', order })
         return { message: 'snapshot deleted' }
       },
     }),
@@ -239,32 +241,6 @@ function parseQuota({ snapshot_limit: limit, quota }: QuotaBody): number {
       field: 'snapshot_limit',
     })
   return wanted
-}
-
-/**
- * Has the agent do it and waits for the end, which the view shows then.
- * @throws {BerthError} `agent_timeout` where it takes too long: the task goes on; and what it failed with
- */
-async function carryOut(fleet: Fleet, context: Context, order: Order): Promise<void> {
-  const { operationId, caller } = context
-  const { hostId, guest } = context.guest
-  context.audit({ detail: `id ${guest.id}, task ${operationId}` })
-  const { operations } = fleet.agent(hostId)
-  const { revision } = await operations.submitOperation({ operationId, requestedBy: caller.user, order })
-  await fleet.reached(hostId, revision)
-  const ended = await fleet.ended(operationId, waitMs)
-  if (!ended || !isEnded(ended.operation))
-    throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
-  const status = operationStatusOf(ended.operation)
-  if (status === 'canceled') throw conflict('invalid_state', `task ${operationId} was canceled`)
-  if (status === 'failed') throw failureOf(ended.operation)
-}
-
-/** Codes of what is wrong with the host are its operator's business; the task has them. */
-function failureOf({ id, errorCode, error }: { id: string; errorCode: string; error: string }): BerthError {
-  if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
-  if (errorCode === 'invalid_state') return conflict(errorCode, error)
-  return new BerthError('internal', 'agent_error', `task ${id} failed: ${error}`)
 }
 
 interface Found {

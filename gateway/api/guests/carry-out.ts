@@ -1,0 +1,36 @@
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { queueOrder, type GuestRequest, type Order } from './queue-order.js'
+
+/** The longest that an answer is waited for; what takes longer goes on as a task. */
+const waitMs = 120_000
+
+/**
+ * Has the agent do it and waits for the end, which the view shows then.
+ * @returns the password that was made or given with the order
+ * @throws {BerthError} `agent_timeout` where it takes too long: the task goes on; and what it failed with
+ */
+export async function carryOut(
+  fleet: Fleet,
+  context: GuestRequest,
+  asked: { readonly action: string; readonly order: Order },
+): Promise<{ sshPassword: string }> {
+  const { operationId } = context
+  const { sshPassword } = await queueOrder(fleet, context, asked)
+  const ended = await fleet.ended(operationId, waitMs)
+  if (!ended || !isEnded(ended.operation))
+    throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
+  const status = operationStatusOf(ended.operation)
+  if (status === 'canceled') throw conflict('invalid_state', `task ${operationId} was canceled`)
+  if (status === 'failed') throw failureOf(ended.operation)
+  return { sshPassword }
+}
+
+/** What is wrong with the host is its operator's business: no text and no code of that. */
+function failureOf({ id, errorCode, error }: Operation): BerthError {
+  if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
+  if (['invalid_state', 'guest_busy', 'guest_refused'].includes(errorCode)) return conflict(errorCode, error)
+  return new BerthError('internal', 'agent_error', `the host failed: task ${id}`)
+}
