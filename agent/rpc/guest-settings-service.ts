@@ -19,7 +19,7 @@ import { parseAddresses } from '../guests/settings/parse.js'
 import { PolicySettings } from '../guests/settings/policy.js'
 import { PortMappings } from '../guests/settings/port-mappings.js'
 import { setSnapshotLimit } from '../guests/settings/snapshot-limit.js'
-import { encodeMapping, encodeTrafficLimit } from './encode.js'
+import { encodeMapping } from './encode.js'
 import { unary } from './unary.js'
 
 export interface GuestSettingsParts {
@@ -113,7 +113,7 @@ function policyMethods({
   return {
     setTrafficLimit: unary(log, 'set traffic limit', async ({ uuid, ifRevision, ...wanted }) => {
       const record = await settings.setTrafficLimit(targetOf({ uuid, ifRevision }), wanted)
-      return { traffic: encodeTrafficLimit(record.traffic), revision: record.revision }
+      return { traffic: record.traffic, revision: record.revision }
     }),
     resetTraffic: unary(log, 'reset traffic', async (request) => {
       const { revision } = await settings.resetTraffic(targetOf(request))
@@ -121,7 +121,7 @@ function policyMethods({
     }),
     getTraffic: unary(log, 'read traffic', ({ uuid }) => {
       const record = context.store.get(parseUuid('uuid', uuid))
-      return { limit: encodeTrafficLimit(record.traffic), ...policy.readUse(record) }
+      return { limit: record.traffic, ...policy.readUse(record) }
     }),
     setExpiry: unary(log, 'set expiry', async (request) => {
       const { revision } = await settings.setExpiry(targetOf(request), request.expiresAtMs)

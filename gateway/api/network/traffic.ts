@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { TrafficLimit, TrafficMode } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GetTrafficResponse } from '../../../proto/gen/berth/agent/v1/network.js'
 import { clampTime, createTimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
@@ -175,6 +175,6 @@ function offsetText(minutes: number): string {
 function usedPercent({ mode, monthlyGb, inGb, outGb }: TrafficLimit, rx: number, tx: number): number {
   const percent = (usedBytes: number, quotaGb: number): number =>
     quotaGb === 0 ? 0 : Math.round(usedBytes / quotaGb / 1e5) / 100
-  if (mode !== TrafficMode.TRAFFIC_MODE_SPLIT) return percent(rx + tx, monthlyGb)
+  if (mode !== 'split') return percent(rx + tx, monthlyGb)
   return Math.max(percent(rx, inGb), percent(tx, outGb))
 }
