@@ -213,7 +213,7 @@ describe('traffic, quota and expiry of a guest', function () {
 
   const guest = (): Guest => host.guest(uuid)
 
-  const resetTraffic = () => call(host.client.resetTraffic.bind(host.client), { uuid, ifRevision: 0 })
+  const resetTraffic = () => host.resetTraffic(uuid)
 
   async function limitTraffic(change: { monthlyGb?: number; action?: string }): Promise<void> {
     const mode = 'total'

@@ -288,8 +288,8 @@ describe('settings where something fails', function () {
     return [
       host.addMapping(of, { containerPort: 1 }, ifRevision),
       host.setFirewall(of, firewall, ifRevision),
-      host.setLimits(of, { networkUpMbps: 50 + round, ifRevision }),
-      host.setTrafficLimit(of, { monthlyGb: 100 + round, ifRevision }),
+      host.setLimits(of, { networkUpMbps: 50 + round }, ifRevision),
+      host.setTrafficLimit(of, { monthlyGb: 100 + round }, ifRevision),
       host.setExpiry(of, Date.now() + (1 + round) * 86_400_000, ifRevision),
       host.assignIpv6(of, [], ifRevision),
     ]

@@ -1,7 +1,12 @@
 import { Metadata, status, type CallOptions, type ServiceError } from '@grpc/grpc-js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PortMapping, type GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import { PortMapping, type Guest, type GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type {
+  ChangeSettingRequest,
+  Firewall,
+  GuestSettingsServiceClient,
+} from '../../proto/gen/berth/agent/v1/network.js'
 import type {
   CreateOrder,
   Operation,
@@ -11,6 +16,23 @@ import type {
   SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { waitFor } from './wait.js'
+
+export type WireChange = NonNullable<ChangeSettingRequest['change']>
+type SettingTarget = Partial<ChangeSettingRequest> & Pick<ChangeSettingRequest, 'uuid'>
+
+export function settingRequest(change: WireChange, target: SettingTarget): ChangeSettingRequest {
+  return { ifRevision: 0, operationId: '', ...target, change }
+}
+
+/** The guest as it is then, with its firewall. */
+export async function changeSetting(
+  settings: GuestSettingsServiceClient,
+  change: WireChange,
+  target: SettingTarget,
+): Promise<Guest & { firewall: Firewall }> {
+  const answer = await call(settings.changeSetting.bind(settings), settingRequest(change, target))
+  return { ...answer.guest!, firewall: answer.firewall! }
+}
 
 /** A tcp mapping; host port 0 is picked. */
 export function wireMapping(fields: Partial<PortMapping>): PortMapping {

@@ -2,7 +2,7 @@ import { parseAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import { checkTrafficLimit } from '../../../shared/network-limits.js'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
-import type { SetTrafficLimitRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/network.js'
 
 /*
  * Settings from request fields, for a new container and for a change alike; what is not sent is undefined.
@@ -52,7 +52,7 @@ export interface TrafficBody {
 }
 
 /** @throws {BerthError} `invalid_field` */
-export function planTraffic(body: TrafficBody): Omit<SetTrafficLimitRequest, 'uuid' | 'ifRevision'> {
+export function planTraffic(body: TrafficBody): TrafficLimitChange {
   const numbers = {
     monthlyGb: body.monthly_traffic_gb,
     inGb: body.traffic_in_gb,

@@ -59,7 +59,7 @@ type TrafficRow = Static<typeof TrafficSchema>
 const TrafficBodySchema = Type.Object(trafficFields)
 const errors = ['host_offline', 'agent_timeout']
 const common = { bound: 'guest', tag: 'Traffic', params: ContainerPathSchema } as const
-const change = {
+const conditional = {
   ...common,
   scope: 'container:traffic',
   conditional: true,
@@ -92,21 +92,20 @@ function readRoute(fleet: Fleet): Route {
 function changeRoutes(fleet: Fleet): Route[] {
   return [
     route({
-      ...change,
+      ...conditional,
       method: 'POST',
       path: '/containers/{id}/traffic-reset',
       name: 'resetTraffic',
       audit: 'container.traffic_reset',
       summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
       handle: async (context) => {
-        await changeSetting(fleet, context, 'counters to zero', (settings, target) =>
-          settings.resetTraffic(target),
-        )
+        const change = { $case: 'resetTraffic', value: {} } as const
+        await changeSetting(fleet, context, { change, detail: 'counters to zero' })
         return { message: 'traffic reset' }
       },
     }),
     route({
-      ...change,
+      ...conditional,
       method: 'PUT',
       path: '/containers/{id}/traffic-limit',
       name: 'updateTrafficLimit',
@@ -123,10 +122,8 @@ function changeRoutes(fleet: Fleet): Route[] {
           await leaveSetting(fleet, context)
           return updatedAnswer(nothingToChange, body, TrafficBodySchema)
         }
-        const detail = describeFields(sent)
-        await changeSetting(fleet, context, detail, (settings, target) =>
-          settings.setTrafficLimit({ ...target, ...wanted }),
-        )
+        const change = { $case: 'trafficLimit', value: wanted } as const
+        await changeSetting(fleet, context, { change, detail: describeFields(sent) })
         return updatedAnswer('traffic limit updated', body, TrafficBodySchema)
       },
     }),
