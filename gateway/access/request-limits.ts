@@ -16,6 +16,13 @@ export interface RateState {
   readonly resetSeconds: number
 }
 
+/** What is counted of a request on its way. */
+interface Counted {
+  rate: RateState | undefined
+  /** Called once its answer has gone, or its connection. */
+  readonly onGone: (() => void)[]
+}
+
 /** Requests of every caller, or of every source address: how many a second, and how many at once. */
 export class RequestLimits {
   readonly #rate: RateLimit | undefined
@@ -32,26 +39,21 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request and runs it.
-   * @param told gets what the caller has left, where that is too little
-   * @throws {BerthError} `rate_limited`
+   * Counts a request, which is in progress until its answer has gone.
+   * @throws {BerthError} `rate_limited`; what the caller has left is in the exchange then
    */
-  async within<T>(caller: string, told: { rate: RateState | undefined }, run: () => Promise<T>): Promise<T> {
+  enter(caller: string, exchange: Counted): void {
     try {
-      this.#enter(caller)
+      this.#count(caller)
     } catch (error) {
       const state = this.state(caller)
-      told.rate = state && { ...state, remaining: 0 }
+      exchange.rate = state && { ...state, remaining: 0 }
       throw error
     }
-    try {
-      return await run()
-    } finally {
-      this.#leave(caller)
-    }
+    exchange.onGone.push(() => this.#leave(caller))
   }
 
-  #enter(caller: string): void {
+  #count(caller: string): void {
     const running = this.#running.get(caller) ?? 0
     if (this.limit.atOnce > 0 && running >= this.limit.atOnce) throw this.#refuse(caller, 'at once', 1000)
     const waitMs = this.#rate?.take(caller) ?? 0
