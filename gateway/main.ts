@@ -33,9 +33,10 @@ command('init', 'make the certificate authority, the secret and an administrator
     main(config, (parsed) => init(parsed, adminKeyFile)),
   )
 
-command('disable-access-policy', 'let every address reach the gateway again; for who locked himself out').action(
-  ({ config }: Options) => main(config, disableAccessPolicy),
-)
+command(
+  'disable-access-policy',
+  'let every address reach the gateway again; for who locked himself out',
+).action(({ config }: Options) => main(config, disableAccessPolicy))
 
 function command(name: string, description: string): Command {
   return program

@@ -76,4 +76,3 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')
 }
-
