@@ -1,5 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
-import type { CatalogEntry } from './catalog.js'
+import type { Recipe } from './catalog.js'
 
 const timeoutMs = 20_000
 
@@ -13,7 +13,7 @@ export type SourceLines = readonly string[]
  * @throws {BerthError} `mirror_unreachable`, or `release_missing` when the mirror is there without the release
  */
 export async function findSources(
-  entry: CatalogEntry,
+  entry: Recipe,
   mirror: string,
   signal: AbortSignal,
 ): Promise<SourceLines> {

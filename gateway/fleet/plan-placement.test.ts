@@ -9,6 +9,12 @@ import type { Allocation } from './host-totals.js'
 const ratios = { cpu: 0, ram: 2, disk: 1 }
 const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
 
+const templates = new Map([
+  ['debian-12', { disabled: false, unsupported: '' }],
+  ['disabled', { disabled: true, unsupported: '' }],
+  ['foreign', { disabled: false, unsupported: 'for another architecture' }],
+])
+
 function candidate(
   id: string,
   changes: Partial<HostView> = {},
@@ -20,7 +26,7 @@ function candidate(
     description: describe_({}),
     ...changes,
   }
-  return { host, templateIds: new Set(['debian-12']), allocated: { ...empty, ...allocated } }
+  return { host, findTemplate: (id) => templates.get(id), allocated: { ...empty, ...allocated } }
 }
 
 function describe_(capabilities: { kvm?: boolean; lxc?: boolean }): HostDescription {
