@@ -65,11 +65,7 @@ function makeStep(images: Images): Step<ImageMakeInput> {
     name: 'image',
     run: (step) =>
       step.yieldWhile(
-        images.ensure(
-          step.input.templateId,
-          (fraction, stage) => step.report(fraction, stage),
-          step.signal,
-        ),
+        images.ensure(step.input.templateId, (fraction, stage) => step.report(fraction, stage), step.signal),
       ),
     undo: ({ input }) => images.takeBack(input.templateId),
   }

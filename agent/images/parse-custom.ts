@@ -52,8 +52,7 @@ function parseArchitecture(text: string): string {
 
 function parseOs(text: string, virtualization: Virtualization): 'linux' | 'windows' {
   const os = text === '' ? 'linux' : oneOf('os', text, ['linux', 'windows'])
-  if (os === 'windows' && virtualization === 'lxc')
-    throw invalidField('os', 'os: containers run linux alone')
+  if (os === 'windows' && virtualization === 'lxc') throw invalidField('os', 'os: containers run linux alone')
   return os
 }
 

@@ -56,8 +56,7 @@ export class PoolImages implements ImagePool {
     const recipe = findRecipe(entry)
     if (recipe) return buildImage(this.parts, recipe, making)
     return makeFetched(entry, this.parts.fetch, making, (archive) => {
-      if (entry.virtualization === 'lxc')
-        return installArchive(this.parts, { id: entry.id, archive }, making)
+      if (entry.virtualization === 'lxc') return installArchive(this.parts, { id: entry.id, archive }, making)
       throw new BerthError('invalid', 'unsupported', 'this host has no use for disks of virtual machines')
     })
   }

@@ -12,7 +12,9 @@ export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
 }
 
 /** What of downloads is configured. */
-export function fetchSettings(config: AgentConfig['images']): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
+export function fetchSettings(
+  config: AgentConfig['images'],
+): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
   return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
 }
 

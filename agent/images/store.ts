@@ -1,5 +1,6 @@
 import type { Statement } from 'better-sqlite3'
 import type { Changes } from '../state/changes.js'
+import { Paced } from '../operations/paced.js'
 import { catalog, findCatalogEntry, type CatalogEntry } from './catalog.js'
 import type { DownloadProgress } from './sources/download.js'
 
@@ -76,7 +77,8 @@ export class ImageStore {
   readonly #byId: Statement<[string], Row>
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
-  readonly #progress = new Map<string, Progress & { readonly toldAtMs: number }>()
+  readonly #progress = new Map<string, Progress>()
+  readonly #paced = new Map<string, Paced<Progress>>()
 
   /** @param unsupported why this host cannot use it; empty: it can */
   constructor(changes: Changes, unsupported: (entry: CatalogEntry) => string = () => '') {
@@ -120,18 +122,32 @@ export class ImageStore {
   update(id: string, change: Partial<ImageState>): void {
     const row = this.#byId.get(id)
     const state = { ...(row ? stateOf(row) : untouched), ...change }
-    if (!state.making) this.#progress.delete(id)
+    if (!state.making) this.#endProgress(id)
     if (row && JSON.stringify(state) === JSON.stringify(stateOf(row))) return
     this.#put(id, state, row?.definition ?? null)
   }
 
   /** Of one that is being made: now and then, in memory alone. */
   report(id: string, progress: Progress): void {
-    const toldAtMs = performance.now()
-    const before = this.#progress.get(id)?.toldAtMs ?? -Infinity
-    if (toldAtMs - before < progressEveryMs) return
-    this.#progress.set(id, { ...progress, toldAtMs })
-    this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
+    const paced = this.#paced.get(id) ?? new Paced((next) => this.#tell(id, next), progressEveryMs)
+    this.#paced.set(id, paced)
+    paced.push(progress)
+  }
+
+  /** For people: that it cannot be written now fails nothing. */
+  #tell(id: string, progress: Progress): void {
+    this.#progress.set(id, progress)
+    try {
+      this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
+    } catch {
+      // the disk is full, or the agent ends
+    }
+  }
+
+  #endProgress(id: string): void {
+    this.#progress.delete(id)
+    this.#paced.get(id)?.close()
+    this.#paced.delete(id)
   }
 
   /** May join the caller's transaction. */
@@ -140,7 +156,7 @@ export class ImageStore {
   }
 
   forget(id: string): void {
-    this.#progress.delete(id)
+    this.#endProgress(id)
     this.#changes.transaction(() => {
       this.#changes.record('template', id, true)
       this.#changes.db.prepare('DELETE FROM images WHERE template_id = ?').run(id)
@@ -177,12 +193,11 @@ export class ImageStore {
     const { sizeBytes, builtAtMs, enabled, ordered, making, failure } = row ? stateOf(row) : untouched
     const downloading = ordered || making
     const { url, sha256 } = source.kind === 'url' ? source : { url: '', sha256: '' }
-    const { toldAtMs: _, ...progress } = this.#progress.get(entry.id) ?? { ...noProgress, toldAtMs: 0 }
     return {
       ...entry,
       ...{ source: source.kind, custom: Boolean(row?.definition), url, sha256 },
       ...{ available: builtAtMs > 0, sizeBytes, disabled: !enabled, downloading, failure },
-      ...(downloading ? progress : noProgress),
+      ...(this.#progress.get(entry.id) ?? noProgress),
       unsupported: this.#unsupported({ ...entry, source }),
       revision: row?.revision ?? 0,
     }

@@ -61,9 +61,7 @@ export class Execution {
     this.#known = definition.steps[operation.step]?.name === operation.stepName
     this.#progress = operation.record.progress
     this.#undoing = operation.undoing
-    this.#signal = definition.cancelable
-      ? AbortSignal.any([parts.signal, this.#stop.signal])
-      : parts.signal
+    this.#signal = definition.cancelable ? AbortSignal.any([parts.signal, this.#stop.signal]) : parts.signal
   }
 
   /**

@@ -17,7 +17,7 @@ export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: nu
 /** Whether the pool may have anything new. @throws {BerthError} `resource_exhausted` */
 export function checkFree(capacity: PoolCapacity, options: { readonly field?: string } = {}): void {
   const { totalBytes, usedBytes } = capacity
-  if (planFreeBytes(capacity) > 0) return
+  if (totalBytes - usedBytes >= planReserveBytes(totalBytes)) return
   const free = `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
   throw exhausted(`the host's pool is full: ${free}`, options)
 }

@@ -28,7 +28,11 @@ const CustomBodySchema = Type.Object(
     description: Type.Optional(Type.String({ pattern: descriptionPattern })),
     distro: WordSchema,
     release: WordSchema,
-    arch: Type.String({ ...trimmed, maxLength: 32, description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …' }),
+    arch: Type.String({
+      ...trimmed,
+      maxLength: 32,
+      description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …',
+    }),
     url: Type.String({
       ...trimmed,
       pattern: imageUrlPattern,
@@ -127,7 +131,8 @@ function hostsOf({ view }: Fleet, hostId: string | undefined): string[] {
 
 function planCustom(body: CustomBody, operationId: string): AddCustomImageRequest {
   const { type, name, description = '', distro, release, arch, url, sha256, variant = '', os = '' } = body
-  const virtualization = type === 'kvm' ? Virtualization.VIRTUALIZATION_KVM : Virtualization.VIRTUALIZATION_LXC
+  const virtualization =
+    type === 'kvm' ? Virtualization.VIRTUALIZATION_KVM : Virtualization.VIRTUALIZATION_LXC
   const id = customImageId(name, operationId)
   return { id, virtualization, name, description, distro, release, arch, url, sha256, variant, os }
 }

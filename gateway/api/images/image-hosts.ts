@@ -31,11 +31,7 @@ export interface DoneOnHosts<Result> {
  * The template on each host that is meant.
  * @throws {BerthError} `not_found`; `invalid_field` for an unknown host
  */
-export function holdersOf(
-  view: FleetView,
-  templateId: string,
-  hostId: string | undefined,
-): TemplateView[] {
+export function holdersOf(view: FleetView, templateId: string, hostId: string | undefined): TemplateView[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const found = [...view.templates()].filter(
     (held) => held.template.id === templateId && (hostId ?? held.hostId) === held.hostId,
@@ -70,8 +66,7 @@ export function givenId(
   { query, body }: { readonly query: Ids; readonly body?: Ids | undefined },
 ): { readonly id: string; readonly hostId: string | undefined } {
   const id = body?.[field] ?? query[field]
-  if (id === undefined)
-    throw new BerthError('invalid', 'missing_field', `${field}: is required`, { field })
+  if (id === undefined) throw new BerthError('invalid', 'missing_field', `${field}: is required`, { field })
   return { id, hostId: body?.host_id ?? query.host_id }
 }
 

@@ -17,7 +17,11 @@ export const ImageSchema = Type.Object(
     downloaded: Type.Boolean(),
     enabled: Type.Boolean({ description: 'Containers may be made from it.' }),
     downloading: Type.Boolean({ description: 'It is being built or downloaded, or is about to be.' }),
-    progress: Type.Number({ minimum: 0, maximum: 100, description: 'Of that, in per cent; 100: downloaded.' }),
+    progress: Type.Number({
+      minimum: 0,
+      maximum: 100,
+      description: 'Of that, in per cent; 100: downloaded.',
+    }),
     size_bytes: Type.Integer({ minimum: 0, description: 'Once it is there.' }),
     host_id: Type.String(),
     distro: Type.String(),

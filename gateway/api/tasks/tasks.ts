@@ -63,7 +63,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
-      summary: 'Cancels a pending task, removes an ended one',
+      summary: 'Cancels a task that is pending or can be stopped, removes an ended one',
       params: TaskPathSchema,
       errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
@@ -99,12 +99,12 @@ async function endTask(
   context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
+    case OperationStatus.OPERATION_STATUS_RUNNING: // the agent knows whether it can be stopped
       return cancelTask(fleet, found)
     case OperationStatus.OPERATION_STATUS_DONE:
     case OperationStatus.OPERATION_STATUS_FAILED:
     case OperationStatus.OPERATION_STATUS_CANCELED:
       return removeTask(fleet, found)
-    case OperationStatus.OPERATION_STATUS_RUNNING:
     case OperationStatus.OPERATION_STATUS_UNSPECIFIED:
     case OperationStatus.UNRECOGNIZED:
       throw conflict('task_running', 'the task is running and cannot be stopped')
