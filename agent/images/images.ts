@@ -74,11 +74,13 @@ export class Images {
   /**
    * Makes the image if it is not there. Calls for one template share one attempt, which ends when all who wait
    * for it are aborted.
-   * @throws {BerthError} `template_unknown`, and what making it throws
+   * @throws {BerthError} `template_unknown`, `unsupported`, and what making it throws
    */
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
     const entry = this.store.findEntry(id)
-    if (!entry) throw new BerthError('not_found', 'template_unknown', `no template ${id}`)
+    const template = this.find(id)
+    if (!entry || !template) throw new BerthError('not_found', 'template_unknown', `no template ${id}`)
+    if (template.unsupported !== '') throw unsupportedHere(template)
     for (;;) {
       await this.#removals.get(id)
       if (await this.#isThere(id)) return report(1, 'image ready')

@@ -28,9 +28,9 @@ export interface ImagePool {
 /** What a sweep leaves. */
 export interface Kept {
   /** Its download is gone on with. */
-  isWanted(id: string): boolean
+  readonly isWanted: (id: string) => boolean
   /** It is in the catalogue, or custom. */
-  isKnown(id: string): boolean
+  readonly isKnown: (id: string) => boolean
 }
 
 export interface PoolImagesParts extends InstallParts {
@@ -55,10 +55,11 @@ export class PoolImages implements ImagePool {
   async make(entry: CatalogEntry, making: Making): Promise<void> {
     const recipe = findRecipe(entry)
     if (recipe) return buildImage(this.parts, recipe, making)
-    return makeFetched(entry, this.parts.fetch, making, (archive) => {
-      if (entry.virtualization === 'lxc') return installArchive(this.parts, { id: entry.id, archive }, making)
+    if (entry.virtualization !== 'lxc')
       throw new BerthError('invalid', 'unsupported', 'this host has no use for disks of virtual machines')
-    })
+    return makeFetched(entry, this.parts.fetch, making, (archive) =>
+      installArchive(this.parts, { id: entry.id, archive }, making),
+    )
   }
 
   async remove(id: string): Promise<void> {

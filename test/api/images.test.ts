@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { expect } from 'chai'
-import type { Body } from '../support/body.js'
 import { ImageServer, sha256Of } from '../support/image-server.js'
 import type { LabAgent } from '../support/lab-agent.js'
 import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
@@ -55,7 +54,7 @@ describe('images over HTTP', function () {
   const remove = (id: string): Promise<Reply> => gateway.request('DELETE', `/images/delete?template_id=${id}`)
   const toggle = (id: unknown, enabled: boolean): Promise<Reply> =>
     gateway.request('PUT', '/images/toggle', { body: { template_id: id, enabled } })
-  const taskOf = (reply: Reply): string => (reply.body as Body).tasks[0].task_id as string
+  const taskOf = (reply: Reply): string => (reply.body).tasks[0].task_id as string
   const ended = (task: string): Promise<Row> =>
     waitFor(
       async () => {
@@ -124,7 +123,7 @@ describe('images over HTTP', function () {
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
       expect(shown.progress).to.be.within(20, 60)
       const { data } = (await gateway.request('GET', `/tasks/${task}`)).body
-      expect(data).to.include({ action: 'image_download', status: 'running', container_id: 0 })
+      expect(data).to.include({ action: 'image_download', status: 'running', image_id: 'alpine-3.22' })
       expect(data.stage).to.match(/^downloading: 0\.4 of 1\.0 MB/)
       expect(data.progress).to.be.within(20, 60)
       expect((await download('alpine-3.22')).body.code).to.equal('task_running')
@@ -492,21 +491,21 @@ describe('images of several hosts', function () {
 
   it('are asked of the one that is named, or of all', async () => {
     const one = await send('POST', '/images/download?host_id=host-b', { template_id: 'alpine-3.22' })
-    expect([one.status, (one.body as Body).hosts]).to.deep.equal([202, ['host-b']])
+    expect([one.status, (one.body).hosts]).to.deep.equal([202, ['host-b']])
     await wait('host-b')
     expect(await there('host-a')).to.include({ downloaded: false, downloading: false })
     const all = await send('POST', '/images/download', { template_id: 'alpine-3.22' })
     expect(all.status).to.equal(202)
-    expect((all.body as Body).tasks.map(({ host_id }: Row) => host_id)).to.deep.equal(['host-a'])
+    expect(((all.body).tasks as Row[]).map(({ host_id }) => host_id)).to.deep.equal(['host-a'])
     await wait('host-a')
     expect((await send('POST', '/images/download', { template_id: 'alpine-3.22' })).status).to.equal(200)
     const named = await send('PUT', '/images/toggle', {
       ...{ template_id: 'alpine-3.22', enabled: false, host_id: 'host-a' },
     })
-    expect((named.body as Body).hosts).to.deep.equal(['host-a'])
+    expect((named.body).hosts).to.deep.equal(['host-a'])
     expect([(await there('host-a')).enabled, (await there('host-b')).enabled]).to.deep.equal([false, true])
     const { body } = await gateway.request('DELETE', '/images/delete?template_id=alpine-3.22')
-    expect((body as Body).hosts).to.have.members(['host-a', 'host-b'])
+    expect((body).hosts).to.have.members(['host-a', 'host-b'])
   })
 
   it('place a guest where its image is not disabled', async () => {
@@ -526,9 +525,9 @@ describe('images of several hosts', function () {
       ...{ url: `${server.url}/alpine.tar.xz`, sha256: sha256Of(megabyte) },
     }
     const { status, body } = await send('POST', '/images/custom', custom)
-    expect([status, (body as Body).hosts]).to.deep.equal([201, ['host-a']])
-    expect((body as Body).failed).to.have.length(1)
-    expect((body as Body).failed[0]).to.include({ name: 'host-b', code: 'host_offline' })
+    expect([status, (body).hosts]).to.deep.equal([201, ['host-a']])
+    expect((body).failed).to.have.length(1)
+    expect((body).failed[0]).to.include({ name: 'host-b', code: 'host_offline' })
     const named = await send('POST', '/images/custom?host_id=host-b', custom)
     expect([named.status, named.body.code]).to.deep.equal([503, 'host_offline'])
     await gateway.fleet.setHostState('host-b', 'online')
