@@ -54,7 +54,7 @@ describe('images over HTTP', function () {
   const remove = (id: string): Promise<Reply> => gateway.request('DELETE', `/images/delete?template_id=${id}`)
   const toggle = (id: unknown, enabled: boolean): Promise<Reply> =>
     gateway.request('PUT', '/images/toggle', { body: { template_id: id, enabled } })
-  const taskOf = (reply: Reply): string => (reply.body).tasks[0].task_id as string
+  const taskOf = (reply: Reply): string => reply.body.tasks[0].task_id as string
   const ended = (task: string): Promise<Row> =>
     waitFor(
       async () => {
@@ -491,21 +491,21 @@ describe('images of several hosts', function () {
 
   it('are asked of the one that is named, or of all', async () => {
     const one = await send('POST', '/images/download?host_id=host-b', { template_id: 'alpine-3.22' })
-    expect([one.status, (one.body).hosts]).to.deep.equal([202, ['host-b']])
+    expect([one.status, one.body.hosts]).to.deep.equal([202, ['host-b']])
     await wait('host-b')
     expect(await there('host-a')).to.include({ downloaded: false, downloading: false })
     const all = await send('POST', '/images/download', { template_id: 'alpine-3.22' })
     expect(all.status).to.equal(202)
-    expect(((all.body).tasks as Row[]).map(({ host_id }) => host_id)).to.deep.equal(['host-a'])
+    expect((all.body.tasks as Row[]).map(({ host_id }) => host_id)).to.deep.equal(['host-a'])
     await wait('host-a')
     expect((await send('POST', '/images/download', { template_id: 'alpine-3.22' })).status).to.equal(200)
     const named = await send('PUT', '/images/toggle', {
       ...{ template_id: 'alpine-3.22', enabled: false, host_id: 'host-a' },
     })
-    expect((named.body).hosts).to.deep.equal(['host-a'])
+    expect(named.body.hosts).to.deep.equal(['host-a'])
     expect([(await there('host-a')).enabled, (await there('host-b')).enabled]).to.deep.equal([false, true])
     const { body } = await gateway.request('DELETE', '/images/delete?template_id=alpine-3.22')
-    expect((body).hosts).to.have.members(['host-a', 'host-b'])
+    expect(body.hosts).to.have.members(['host-a', 'host-b'])
   })
 
   it('place a guest where its image is not disabled', async () => {
@@ -525,9 +525,9 @@ describe('images of several hosts', function () {
       ...{ url: `${server.url}/alpine.tar.xz`, sha256: sha256Of(megabyte) },
     }
     const { status, body } = await send('POST', '/images/custom', custom)
-    expect([status, (body).hosts]).to.deep.equal([201, ['host-a']])
-    expect((body).failed).to.have.length(1)
-    expect((body).failed[0]).to.include({ name: 'host-b', code: 'host_offline' })
+    expect([status, body.hosts]).to.deep.equal([201, ['host-a']])
+    expect(body.failed).to.have.length(1)
+    expect(body.failed[0]).to.include({ name: 'host-b', code: 'host_offline' })
     const named = await send('POST', '/images/custom?host_id=host-b', custom)
     expect([named.status, named.body.code]).to.deep.equal([503, 'host_offline'])
     await gateway.fleet.setHostState('host-b', 'online')

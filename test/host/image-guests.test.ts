@@ -101,7 +101,16 @@ describe('images from elsewhere, and guests of them', function () {
     return id
   }
   const attach = (id: number, ...command: string[]): string =>
-    sh('lxc-attach', '-P', join(agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`, '--clear-env', '--', ...command)
+    sh(
+      'lxc-attach',
+      '-P',
+      join(agent.directory, 'state/lxc'),
+      '-n',
+      `x${tag}-${id}`,
+      '--clear-env',
+      '--',
+      ...command,
+    )
   /** A guest that runs. */
   async function make(templateId: string, spec: object = {}): Promise<{ id: number; uuid: string }> {
     const request = createRequest(nextId++, `img-${nextId}`, { templateId, ...spec })
@@ -241,7 +250,11 @@ describe('images from elsewhere, and guests of them', function () {
       const garbage = await addCustom(randomBytes(100_000))
       expect(await failed(garbage)).to.equal('image_invalid')
       const bomb = await addCustom(
-        archiveOf('bomb', (root) => sh('dd', 'if=/dev/zero', `of=${root}/zeros`, 'bs=1M', 'count=1500', 'status=none'), '--zstd'),
+        archiveOf(
+          'bomb',
+          (root) => sh('dd', 'if=/dev/zero', `of=${root}/zeros`, 'bs=1M', 'count=1500', 'status=none'),
+          '--zstd',
+        ),
       )
       expect(await failed(bomb)).to.equal('image_too_large')
       expect(left()).to.deep.equal([])
@@ -254,7 +267,10 @@ describe('images from elsewhere, and guests of them', function () {
       const id = await addCustom(archive)
       const operation = await download(id)
       for (const delayMs of [0, 60, 150, 300]) {
-        await waitFor(() => left().length > 0 || existsSync(imagesOf(id)), { intervalMs: 1, what: 'a download' })
+        await waitFor(() => left().length > 0 || existsSync(imagesOf(id)), {
+          intervalMs: 1,
+          what: 'a download',
+        })
         execFileSync('sleep', [String(delayMs / 1000)])
         await agent.kill()
         if (existsSync(imagesOf(id))) expect(readdirSync(imagesOf(`${id}/var`))).to.have.length(4000)
@@ -272,4 +288,3 @@ describe('images from elsewhere, and guests of them', function () {
   const stateOf = async (id: string): Promise<Operation> =>
     (await call(operations.getOperation.bind(operations), { id })).operation!
 })
-

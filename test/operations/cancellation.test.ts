@@ -54,7 +54,8 @@ describe('operations cancelled and removed', () => {
           signal.addEventListener('abort', () => (heeds ? refuse(new Error('aborted')) : done())),
         )
       }
-      const undo: Step<unknown>['undo'] = async ({ repeated }) => void undone.push(repeated ? 'again' : 'once')
+      const undo: Step<unknown>['undo'] = async ({ repeated }) =>
+        void undone.push(repeated ? 'again' : 'once')
       return { step: { name: 'long', run, undo }, begun: (count: number) => waitFor(() => begun >= count) }
     }
     const cancelable = (steps: Step<unknown>[]) =>
@@ -86,7 +87,9 @@ describe('operations cancelled and removed', () => {
         await step.undo?.(context)
         enter()
         if (context.repeated) return
-        await new Promise((_, refuse) => context.signal.addEventListener('abort', () => refuse(new Error('end'))))
+        await new Promise((_, refuse) =>
+          context.signal.addEventListener('abort', () => refuse(new Error('end'))),
+        )
       }
       const definition = cancelable([{ ...step, undo }])
       const engine = lab.start([definition])

@@ -11,7 +11,7 @@ import {
 import { Virtualization } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { AddCustomImageRequest } from '../../../proto/gen/berth/agent/v1/image.js'
 import type { Fleet } from '../../fleet/contract.js'
-import { trimmed } from '../../http/normalize.js'
+import { numeric, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { VirtualizationSchema } from '../guests/guest-row.js'
@@ -19,27 +19,43 @@ import { chooseHost } from '../hosts/host-choice.js'
 import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './image-hosts.js'
 import { imageRow, ImageSchema } from './images.js'
 
-const WordSchema = Type.String({ ...trimmed, pattern: imageWordPattern })
+const WordSchema = Type.String({
+  ...trimmed,
+  ...numeric,
+  pattern: imageWordPattern,
+  description: '1 to 64 letters, digits, ".", "_", "+", "-".',
+})
 
 const CustomBodySchema = Type.Object(
   {
     type: VirtualizationSchema,
-    name: Type.String({ ...trimmed, pattern: imageNamePattern }),
-    description: Type.Optional(Type.String({ pattern: descriptionPattern })),
+    name: Type.String({
+      ...trimmed,
+      pattern: imageNamePattern,
+      description: '1 to 100 printable characters on one line.',
+    }),
+    description: Type.Optional(
+      Type.String({
+        pattern: descriptionPattern,
+        description: 'At most 200 printable characters on one line.',
+      }),
+    ),
     distro: WordSchema,
     release: WordSchema,
-    arch: Type.String({
-      ...trimmed,
-      maxLength: 32,
-      description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …',
-    }),
+    arch: Type.String({ ...trimmed, maxLength: 32, description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …' }),
     url: Type.String({
       ...trimmed,
       pattern: imageUrlPattern,
+      examples: ['https://images.example.org/alpine.tar.xz'],
       description:
-        'Of an archive of a root file system (tar, also with gzip, bzip2, xz or zstd), of a disk for `kvm`. Hosts ask public addresses by https alone, unless their configuration allows more.',
+        'An http or https URL of an archive of a root file system (tar, also with gzip, bzip2, xz or zstd), or of a disk for `kvm`. Hosts ask public addresses by https alone, unless their configuration allows more.',
     }),
-    sha256: Type.String({ ...trimmed, pattern: sha256Pattern, description: 'Of the file, in hexadecimal.' }),
+    sha256: Type.String({
+      ...trimmed,
+      pattern: sha256Pattern,
+      examples: ['ab'.repeat(32)],
+      description: '64 hexadecimal digits: the SHA-256 of the file.',
+    }),
     variant: Type.Optional(WordSchema),
     os: Type.Optional(oneOf(['linux', 'windows'], 'Default `linux`.')),
     ...hostField,

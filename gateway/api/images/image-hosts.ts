@@ -13,7 +13,11 @@ const HostIdSchema = Type.Optional(
   Type.String({ ...trimmed, maxLength: 64, description: 'Default: all hosts that have it.' }),
 )
 export const hostField = { host_id: HostIdSchema }
-export const IdSchema = Type.String({ ...trimmed, pattern: templateIdPattern })
+export const IdSchema = Type.String({
+  ...trimmed,
+  pattern: templateIdPattern,
+  description: 'An id of `GET /images`: lower-case letters, digits, ".", "-".',
+})
 
 /** What is told beside the message. */
 export const doneFields = {
