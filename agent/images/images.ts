@@ -6,6 +6,7 @@ import { findRecipe, hostArch, type CatalogEntry, type Virtualization } from './
 import { Flight } from './flight.js'
 import type { ImagePool } from './pool.js'
 import type { Report } from './publish.js'
+import { Slots } from './slots.js'
 import { ImageStore, type TemplateRecord } from './store.js'
 
 export interface ImagesParts {
@@ -20,10 +21,14 @@ export interface ImagesParts {
   readonly isOrdered?: (templateId: string) => boolean
 }
 
+/** Images that are made at once: each has a connection, the disk and a processor. */
+const atOnce = 4
+
 /** Templates and their images on this host. */
 export class Images {
   readonly store: ImageStore
   readonly #parts: ImagesParts
+  readonly #slots = new Slots(atOnce)
   readonly #flights = new Map<string, Flight>()
   readonly #removals = new Map<string, Promise<void>>()
 
@@ -155,8 +160,9 @@ export class Images {
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
     if (this.has(entry.id)) return // by the flight before, which ended after the caller had looked
     this.store.update(entry.id, { making: true, failure: '' })
+    report(0, 'waiting for other images')
     const begin = Date.now()
-    await this.#parts.pool.make(entry, { report, signal })
+    await this.#slots.run(() => this.#parts.pool.make(entry, { report, signal }), signal)
     await this.#record(entry.id)
     const how = findRecipe(entry) ? 'image built' : 'image downloaded'
     this.#parts.log.info({ template: entry.id, tookMs: Date.now() - begin }, how)

@@ -167,8 +167,10 @@ export class ImageStore {
   matchCatalog(): void {
     const known = new Set(this.#ids())
     const rows = this.#changes.db.prepare<[], Row>('SELECT * FROM images').all()
-    for (const { template_id: id } of rows.filter((row) => !known.has(row.template_id))) this.forget(id)
-    for (const id of known) if (!this.#byId.get(id)) this.update(id, {})
+    this.#changes.transaction(() => {
+      for (const { template_id: id } of rows.filter((row) => !known.has(row.template_id))) this.forget(id)
+      for (const id of known) if (!this.#byId.get(id)) this.update(id, {})
+    })
   }
 
   #ids(): string[] {

@@ -152,6 +152,15 @@ describe('images over HTTP', function () {
       expect((await ended(taskOf(first))).status).to.equal('done')
     })
 
+    it('is one, however many ask at once', async () => {
+      server.manners = { stallAfter: 400_000 }
+      const replies = await Promise.all(Array.from({ length: 20 }, () => download('alpine-3.22')))
+      const statuses = replies.map(({ status }) => status).sort()
+      expect(statuses).to.deep.equal([202, ...Array.from({ length: 19 }, () => 409)])
+      expect((await cancel('alpine-3.22')).status).to.equal(200)
+      expect((await ended(taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
+    })
+
     it('goes on where its connection was cut', async () => {
       server.manners = { cutAfter: 300_000 }
       server.asked.length = 0

@@ -33,7 +33,10 @@ describe('image downloads', function () {
     const root = `${scratch.path}/root`
     mkdirSync(root)
     fillBusyboxTree(root, id)
-    server.add('root.tar.xz', execFileSync('tar', ['--create', '--xz', '-C', root, '.'], { maxBuffer: 2 ** 28 }))
+    server.add(
+      'root.tar.xz',
+      execFileSync('tar', ['--create', '--xz', '-C', root, '.'], { maxBuffer: 2 ** 28 }),
+    )
     server.offered.push({ distro: 'alpine', release: '3.22', file: 'root.tar.xz' })
   })
   after(async () => {
@@ -78,7 +81,12 @@ describe('image downloads', function () {
         const { available, downloading } = domain.images.get(id)
         const mark = join(pool.images, id, 'etc/template')
         return {
-          ...{ available, downloading, images: readdirSync(pool.images), downloads: readdirSync(pool.downloads) },
+          ...{
+            available,
+            downloading,
+            images: readdirSync(pool.images),
+            downloads: readdirSync(pool.downloads),
+          },
           content: existsSync(mark) ? readFileSync(mark, 'utf8') : undefined,
         }
       },

@@ -42,7 +42,11 @@ const CustomBodySchema = Type.Object(
     ),
     distro: WordSchema,
     release: WordSchema,
-    arch: Type.String({ ...trimmed, maxLength: 32, description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …' }),
+    arch: Type.String({
+      ...trimmed,
+      maxLength: 32,
+      description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …',
+    }),
     url: Type.String({
       ...trimmed,
       pattern: imageUrlPattern,
