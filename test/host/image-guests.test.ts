@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { SshAuthMode, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -63,6 +72,8 @@ describe('images from elsewhere, and guests of them', function () {
     ...readdirSync(join(agent.directory, 'pool/downloads')),
     ...readdirSync(imagesOf()).filter((name) => name.startsWith('.')),
   ]
+  const sizeOf = (name: string): number =>
+    statSync(join(agent.directory, 'pool/downloads', name), { throwIfNoEntry: false })?.size ?? 0
   const downloadOrder = (templateId: string): SubmitOperationRequest => ({
     ...{ operationId: randomUUID(), requestedBy: 'test' },
     order: { $case: 'imageDownload', value: { templateId } },
@@ -179,7 +190,7 @@ describe('images from elsewhere, and guests of them', function () {
     it('are finished by the next agent where one is killed in the middle', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
-      await waitFor(() => server.stalled > 0, { what: 'the download in the middle' })
+      await waitFor(() => sizeOf('alpine-3.22') === 1_000_000, { what: 'the download in the middle' })
       await agent.kill()
       server.manners = {}
       server.asked.length = 0
