@@ -207,6 +207,13 @@ describe('images over HTTP', function () {
       expect(left()).to.deep.equal([])
     })
 
+    it('that breaks off again and again fails, and leaves nothing', async () => {
+      server.manners = { cutAfter: 0 }
+      expect((await downloaded('alpine-3.22')).status).to.equal('failed')
+      expect(await row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
+      expect(left()).to.deep.equal([])
+    })
+
     it('of what the server has not, or of a server that is away, fails and says so', async () => {
       expect((await downloaded('arch')).status).to.equal('failed')
       expect((await row('arch')).error).to.equal('release_missing')
@@ -286,6 +293,15 @@ describe('images over HTTP', function () {
       await gateway.fleet.setHostState('host-a', 'offline') // ends the connection that stands still
       await gateway.fleet.setHostState('host-a', 'online')
       expect((await ended(body.data.task_id as string)).status).to.equal('done')
+    })
+
+    it('are not made where their image cannot be had, and nothing is left', async () => {
+      server.manners = { cutAfter: 0 }
+      const { body } = await create('never', 'alpine-3.22')
+      expect((await ended(body.data.task_id as string)).status).to.equal('failed')
+      expect((await gateway.request('GET', '/containers/never')).status).to.equal(404)
+      expect(await row('alpine-3.22')).to.include({ downloading: false, error: 'download_failed' })
+      expect(left()).to.deep.equal([])
     })
 
     it('keep an image while they are made', async () => {
