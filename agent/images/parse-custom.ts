@@ -1,4 +1,3 @@
-import { Virtualization as WireVirtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { AddCustomImageRequest } from '../../proto/gen/berth/agent/v1/image.js'
 import { invalidField } from '../../shared/errors.js'
 import { checkDescription, oneOf } from '../../shared/field-checks.js'
@@ -19,7 +18,7 @@ import { parseImageUrl, type TargetPolicy } from './sources/targets.js'
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {
   const { id, name, description, distro, release, variant, url, sha256 } = request
   if (!isCustomImageId(id)) throw invalidField('id', 'id: malformed')
-  const virtualization = parseVirtualization(request.virtualization)
+  const virtualization = oneOf('type', request.virtualization, ['lxc', 'kvm'])
   return {
     id,
     name: matching('name', name, imageNamePattern, '1 to 100 printable characters on one line'),
@@ -36,12 +35,6 @@ export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy
       sha256: matching('sha256', sha256, sha256Pattern, '64 hexadecimal digits').toLowerCase(),
     },
   }
-}
-
-function parseVirtualization(value: WireVirtualization): Virtualization {
-  if (value === WireVirtualization.VIRTUALIZATION_LXC) return 'lxc'
-  if (value === WireVirtualization.VIRTUALIZATION_KVM) return 'kvm'
-  throw invalidField('type', 'type: must be lxc or kvm')
 }
 
 function parseArchitecture(text: string): string {

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
@@ -52,7 +52,11 @@ export function createApp(options: AppOptions): Koa {
     ctx.state['exchange'] = exchange
     ctx.respond = false
     const reply = await replyTo(ctx, options.access, next)
-    sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
+    try {
+      sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
+    } finally {
+      whenGone(ctx.res, exchange)
+    }
     const seconds = (performance.now() - exchange.startedAtMs) / 1000
     options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
     logRequest(options.log, ctx, reply.status, seconds)
@@ -60,6 +64,17 @@ export function createApp(options: AppOptions): Koa {
   app.use(router.routes())
   app.on('error', (error: unknown) => options.log.error({ err: error }, 'http'))
   return app
+}
+
+/** A client that takes nothing of its answer for so long is hung up on. */
+const stalledMs = 60_000
+
+/** An answer that its reader takes slowly is in progress, and in memory, until it is taken. */
+function whenGone(response: ServerResponse, { onGone }: Exchange): void {
+  const gone = (): void => onGone.forEach((run) => run())
+  if (response.writableLength === 0 || response.destroyed) return gone()
+  response.once('close', gone)
+  response.setTimeout(stalledMs, () => response.destroy())
 }
 
 function createRouter(options: AppOptions): Router {
@@ -87,7 +102,8 @@ async function replyTo(
   try {
     checkProtocol(ctx.req)
     checkTarget(ctx)
-    await withinLimits(addresses, ctx, next)
+    if (!unlimitedPages.includes(ctx.path)) addresses.enter(sourceOf(exchange.address), exchange)
+    await next()
     return exchange.reply ?? unmatched(ctx)
   } catch (error) {
     exchange.error = error
@@ -105,18 +121,6 @@ function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
 
 /** Whoever watches over the gateway is let in when others flood it. */
 const unlimitedPages: readonly string[] = ['/healthz', '/readyz']
-
-/** @throws {BerthError} `rate_limited` for a source with too many requests, whoever sends them */
-async function withinLimits(
-  addresses: AccessControl['addresses'],
-  ctx: ExchangeContext,
-  next: () => Promise<unknown>,
-): Promise<unknown> {
-  if (unlimitedPages.includes(ctx.path)) return next()
-  const { exchange } = ctx.state
-  const source = sourceOf(exchange.address)
-  return addresses.within(source, exchange, next)
-}
 
 /** Koa parses the target lazily and throws on one that is no URL. */
 function checkTarget(ctx: ExchangeContext): void {

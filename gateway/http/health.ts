@@ -11,7 +11,7 @@ export interface HealthDeps {
   readonly store: StoreHealth
   readonly metrics: Metrics
   readonly fleet: Pick<Fleet, 'isComplete'>
-  readonly access: Pick<AccessControl, 'authenticator' | 'authorize'>
+  readonly access: Pick<AccessControl, 'authenticator' | 'authorize' | 'callers'>
   readonly metricsFor: MetricsReaders
   /** True once shutdown has begun. */
   isClosing(): boolean
@@ -69,6 +69,7 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
   if (metricsFor !== 'key' && isPlainLoopback(ctx)) return
   if (metricsFor === 'loopback') throw new BerthError('forbidden', 'ip_not_allowed', 'only from this machine')
   const caller = await access.authenticator.authenticate(ctx.req, ctx.state.exchange.address)
+  access.callers.enter(caller.ref, ctx.state.exchange)
   access.authorize(caller, 'metrics:read')
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')

@@ -12,10 +12,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { SshAuthMode, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { AddCustomImageRequest, ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
 import {
-  OperationStatus,
   type Operation,
   type OperationServiceClient,
   type SubmitOperationRequest,
@@ -105,7 +103,7 @@ describe('images from elsewhere, and guests of them', function () {
   async function addCustom(content: Buffer, fields: Partial<AddCustomImageRequest> = {}): Promise<string> {
     const id = `custom-${randomUUID().slice(0, 8)}`
     const request = {
-      ...{ id, virtualization: Virtualization.VIRTUALIZATION_LXC, name: id, description: '', os: '' },
+      ...{ id, virtualization: 'lxc', name: id, description: '', os: '' },
       ...{ distro: 'test', release: '1', arch: hostArch, variant: '', ...server.add(id, content), ...fields },
     }
     await call(images.addCustomImage.bind(images), request)
@@ -183,7 +181,7 @@ describe('images from elsewhere, and guests of them', function () {
       await waitFor(() => left().length > 0 && server.stalled > 0, { what: 'the download in the middle' })
       await call(images.cancelImageDownload.bind(images), { templateId: 'alpine-3.22' })
       expect(left()).to.deep.equal([])
-      expect((await stateOf(operation)).status).to.equal(OperationStatus.OPERATION_STATUS_CANCELED)
+      expect((await stateOf(operation)).status).to.equal('canceled')
       expect(existsSync(imagesOf('alpine-3.22'))).to.equal(false)
     })
 
@@ -212,7 +210,7 @@ describe('images from elsewhere, and guests of them', function () {
     it('boot, with a key, without a shadow file and without anything of a network', async () => {
       const id = await addCustom(archiveOf('plain', (root) => rmSync(join(root, 'etc/shadow')), '--gzip'))
       await operationDone(operations, await download(id))
-      const login = { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPublicKey: publicKey }
+      const login = { sshAuthMode: 'key', sshPublicKey: publicKey }
       const guest = await make(id, login)
       expect(attach(guest.id, 'cat', '/root/.ssh/authorized_keys')).to.equal(`${publicKey}\n`)
       expect(attach(guest.id, 'ps')).to.match(/\binit\b/)

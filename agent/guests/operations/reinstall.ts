@@ -1,4 +1,3 @@
-import { SshAuthMode } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict } from '../../../shared/errors.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { OperationOutcome, Step } from '../../operations/types.js'
@@ -64,7 +63,7 @@ async function acceptReinstall(
 ): Promise<Accepted<ReinstallInput>> {
   const { uuid, templateId, force } = order
   checkTemplateId(templateId)
-  const keeps = order.sshAuthMode === SshAuthMode.SSH_AUTH_MODE_KEEP
+  const keeps = order.sshAuthMode === 'keep'
   const wanted = keeps ? undefined : parseLogin(order)
   const login = wanted ? context.sealLogin(uuid, loginOf(wanted)) : ''
   const disk = await capacity.readDisk()

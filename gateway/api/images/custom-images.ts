@@ -8,7 +8,6 @@ import {
   imageWordPattern,
   sha256Pattern,
 } from '../../../shared/image-rules.js'
-import { Virtualization } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { AddCustomImageRequest } from '../../../proto/gen/berth/agent/v1/image.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { numeric, trimmed } from '../../http/normalize.js'
@@ -151,8 +150,6 @@ function hostsOf({ view }: Fleet, hostId: string | undefined): string[] {
 
 function planCustom(body: CustomBody, operationId: string): AddCustomImageRequest {
   const { type, name, description = '', distro, release, arch, url, sha256, variant = '', os = '' } = body
-  const virtualization =
-    type === 'kvm' ? Virtualization.VIRTUALIZATION_KVM : Virtualization.VIRTUALIZATION_LXC
   const id = customImageId(name, operationId)
-  return { id, virtualization, name, description, distro, release, arch, url, sha256, variant, os }
+  return { id, virtualization: type, name, description, distro, release, arch, url, sha256, variant, os }
 }
