@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import {
   existsSync,
@@ -29,6 +29,7 @@ import {
   submit,
 } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
+import { unpackTestImage } from '../support/debian-image.js'
 import { fillBusyboxTree } from '../support/busybox-image.js'
 import { ImageServer } from '../support/image-server.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -38,6 +39,8 @@ import { waitFor } from '../support/wait.js'
 const tag = 'img'
 const publicKey =
   'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
+
+const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 describe('images from elsewhere, and guests of them', function () {
   this.timeout(180_000)
@@ -109,17 +112,15 @@ describe('images from elsewhere, and guests of them', function () {
     await call(images.addCustomImage.bind(images), request)
     return id
   }
+  const attachArguments = (id: number, command: readonly string[]): string[] => [
+    ...['-P', join(agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`, '--clear-env', '--'],
+    ...command,
+  ]
   const attach = (id: number, ...command: string[]): string =>
-    sh(
-      'lxc-attach',
-      '-P',
-      join(agent.directory, 'state/lxc'),
-      '-n',
-      `x${tag}-${id}`,
-      '--clear-env',
-      '--',
-      ...command,
-    )
+    sh('lxc-attach', ...attachArguments(id, command))
+  /** Whatever it exits with. */
+  const tryAttach = (id: number, ...command: string[]): string =>
+    spawnSync('lxc-attach', attachArguments(id, command), { encoding: 'utf8' }).stdout
   /** A guest that runs. */
   async function make(templateId: string, spec: object = {}): Promise<{ id: number; uuid: string }> {
     const request = createRequest(nextId++, `img-${nextId}`, { templateId, ...spec })
@@ -219,6 +220,83 @@ describe('images from elsewhere, and guests of them', function () {
       expect(attach(guest.id, 'cat', '/etc/template')).to.equal('plain')
       await drop(guest)
     })
+
+    it('of a whole Debian keep their address and let root in, each with host keys of its own', async () => {
+      const root = `${scratch.path}/debian`
+      mkdirSync(root)
+      await unpackTestImage(root)
+      asFromElsewhere(root)
+      const content = execFileSync('tar', [...tarOptions, '--create', '-C', root, '.'], {
+        maxBuffer: 2 ** 30,
+      })
+      rmSync(root, { recursive: true })
+      const id = await addCustom(content)
+      await operationDone(operations, await download(id), 120_000)
+      const [password, guests] = ['correct-Horse-7', []] as [string, { id: number; uuid: string }[]]
+      for (let i = 0; i < 2; i++)
+        guests.push(await make(id, { sshAuthMode: 'password', sshPassword: password }))
+      const keys: string[] = []
+      for (const guest of guests) {
+        const state = (): string => tryAttach(guest.id, 'systemctl', 'is-system-running')
+        await waitFor(() => /running|degraded/.test(state()), {
+          timeoutMs: 60_000,
+          what: () => `boot: ${state()}`,
+        })
+        expect(tryAttach(guest.id, 'systemctl', 'is-active', 'systemd-networkd', 'ssh')).to.equal(
+          'active\nactive\n',
+        )
+        expect(attach(guest.id, 'networkctl', 'list', '--no-legend', 'eth0')).to.contain('unmanaged')
+        expect(attach(guest.id, 'ip', '-4', 'address', 'show', 'eth0')).to.match(/inet 10\.\d+\.\d+\.\d+\//)
+        expect(attach(guest.id, 'ip', 'route')).to.match(/^default via 10\./m)
+        expect(sshInside(guest.id, password)).to.match(/^img-\d+\n$/)
+        keys.push(
+          attach(guest.id, 'cat', '/etc/ssh/ssh_host_ed25519_key.pub'),
+          attach(guest.id, 'cat', '/etc/machine-id'),
+        )
+      }
+      expect(new Set(keys).size).to.equal(4)
+      for (const guest of guests) await drop(guest)
+      await call(images.removeCustomImage.bind(images), { id })
+    })
+
+    /** What our own image does for itself is taken out, and what others' have put in: DHCP, and keys of the builder's. */
+    function asFromElsewhere(root: string): void {
+      const units = join(root, 'etc/systemd/system')
+      for (const name of ['ssh-host-keys.service', 'ssh.service.wants/ssh-host-keys.service'])
+        rmSync(join(units, name))
+      for (const name of ['systemd-networkd.service', 'systemd-networkd.socket']) rmSync(join(units, name))
+      symlinkSync(
+        '/lib/systemd/system/systemd-networkd.service',
+        join(units, 'multi-user.target.wants/systemd-networkd.service'),
+      )
+      writeFileSync(
+        join(root, 'etc/systemd/network/10-eth0.network'),
+        '[Match]\nName=eth0\n\n[Network]\nDHCP=yes\n',
+      )
+      rmSync(join(root, 'etc/ssh/sshd_config.d/10-guest.conf'))
+      writeFileSync(join(root, 'etc/ssh/sshd_config.d/50-cloud.conf'), 'PasswordAuthentication no\n')
+      for (const type of ['rsa', 'ecdsa', 'ed25519'])
+        sh('ssh-keygen', '-q', '-t', type, '-N', '', '-f', join(root, `etc/ssh/ssh_host_${type}_key`))
+      writeFileSync(join(root, 'etc/machine-id'), `${'ab'.repeat(16)}\n`)
+    }
+
+    /** From within the guest's network. */
+    function sshInside(id: number, password: string): string {
+      const pid = sh(
+        'lxc-info',
+        '-P',
+        join(agent.directory, 'state/lxc'),
+        '-n',
+        `x${tag}-${id}`,
+        '-pH',
+      ).trim()
+      const options = ['StrictHostKeyChecking=no', `UserKnownHostsFile=${scratch.path}/known-${id}`]
+      const ssh = ['ssh', ...options.flatMap((option) => ['-o', option]), 'root@127.0.0.1', 'hostname']
+      return execFileSync('nsenter', ['-t', pid, '-n', 'sshpass', '-p', password, ...ssh], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+      })
+    }
 
     const links = (path: string, target: string) => (root: string) => {
       rmSync(join(root, path), { recursive: true, force: true })
