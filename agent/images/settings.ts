@@ -18,8 +18,11 @@ export function fetchSettings(
   return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
 }
 
-/** The first of 65,536 user ids that are no guest's: behind those of guests, or before them where there is no room. */
+/**
+ * The first of 65,536 user ids that are no guest's: behind those of guests, or before them where there is no room; such a
+ * base is far above the host's own ids.
+ */
 export function planFreeUserIds({ idmap_base: base, idmap_slots: slots }: AgentConfig['lxc']): number {
   const behind = base + slots * idRange
-  return behind <= lastBase ? behind : Math.max(idRange, base - idRange)
+  return behind <= lastBase ? behind : base - idRange
 }

@@ -48,6 +48,20 @@ describe('planPlacement', () => {
   for (const [name, wanted, candidates, hostId, result] of [
     ['the only host', spec(), [candidate('a')], undefined, 'a'],
     ['the emptier one by RAM', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], undefined, 'b'],
+    [
+      'a template that is disabled',
+      spec({ templateId: 'disabled' }),
+      [candidate('a')],
+      undefined,
+      'image_disabled',
+    ],
+    [
+      'a template of another kind',
+      spec({ templateId: 'foreign' }),
+      [candidate('a')],
+      undefined,
+      'unsupported',
+    ],
     ['the emptier one by disk', spec(), [candidate('a', {}, { diskGb: 50 }), candidate('b')], undefined, 'b'],
     [
       'the emptier one by vcpu',
