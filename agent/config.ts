@@ -121,7 +121,23 @@ export const AgentConfigSchema = Type.Object(
           default: 'http://deb.debian.org/debian',
           pattern: '^https?://[^\\s"\'\\\\]+$',
         }),
-        /** Templates built at start rather than at first use. */
+        /** Server of the images that are not built here, by simplestreams. */
+        server: Type.String({
+          default: 'https://images.linuxcontainers.org',
+          pattern: '^https?://[^\\s"\'\\\\]+$',
+        }),
+        /** Download images by http as well as by https. */
+        allow_http: Type.Boolean({ default: false }),
+        /** Addresses and CIDRs that images may come from although they are private, special or this host's. */
+        allowed_targets: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
+          default: [],
+          maxItems: 256,
+        }),
+        /** The largest file of an image that is downloaded. */
+        max_download_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 20 }),
+        /** What an image may have once it is unpacked. */
+        max_image_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 40 }),
+        /** Templates whose images are made at start rather than at first use. */
         prefetch: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,62}$' }), { default: [] }),
       },
       object,

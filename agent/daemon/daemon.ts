@@ -13,6 +13,7 @@ import { settingKinds } from '../guests/settings/kinds.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
+import { createImageService } from '../rpc/image-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
 import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
@@ -20,6 +21,7 @@ import { createServerCredentials, type AgentTls } from '../rpc/tls.js'
 import { createWatchService } from '../rpc/watch-service.js'
 import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
+import { targetPolicy } from '../images/settings.js'
 import { pruneDone } from '../guests/settings/done.js'
 import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
@@ -181,6 +183,10 @@ function servicesOf(domain: Domain, describe: () => HostDescription, metrics: Me
     }),
     routing: createRoutingService(routing, log),
     operations: createOperationService({ engine, orders, changes, log }),
+    images: createImageService({
+      ...{ admin: domain.imageAdmin, changes, log },
+      policy: targetPolicy(context.config.images),
+    }),
     hosts: createHostService(describe, log),
     watch: createWatchService({
       ...{ changes, describe, metrics },

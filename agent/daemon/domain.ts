@@ -16,13 +16,15 @@ import { Reconciler } from '../guests/reconciler.js'
 import { GuestStore } from '../guests/store.js'
 import { Turns } from '../guests/turns.js'
 import { readBootId } from '../host/proc.js'
-import { imageBuildDefinition } from '../images/definition.js'
+import { isImageOrdered, isImageUsed } from '../guests/image-users.js'
+import { ImageAdmin } from '../images/admin.js'
+import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js'
 import { Images } from '../images/images.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
 import { deviceName } from '../network/allocation.js'
 import type { Network } from '../network/contract.js'
-import { Orders } from '../operations/orders.js'
+import { Orders, type OperationKinds } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
@@ -41,6 +43,8 @@ export interface Domain {
   readonly policy: TrafficKeeper
   readonly routing: Routing
   readonly images: Images
+  readonly kinds: OperationKinds
+  readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
 }
@@ -56,8 +60,13 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const db = openDatabase(join(config.state_dir, 'journal.db'))
   closers.add(() => db.close())
   const changes = new Changes(db)
-  const images = new Images({ pool: host.images, changes, log })
   const store = new GuestStore(changes)
+  const images = new Images({
+    ...{ pool: host.images, changes, log },
+    canRun: (kind) => host.drivers.enabled[kind] !== undefined,
+    isUsed: (id) => isImageUsed({ operations: engine.store, guests: store }, id),
+    isOrdered: (id) => isImageOrdered({ operations: engine.store, guests: store }, id),
+  })
   const key = await openSecret(join(config.state_dir, 'secret.key'), store)
   const network = host.openNetwork({
     db,
@@ -73,8 +82,10 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     ramTotalMb: host.ramTotalMb,
     readDisk: () => host.readCapacity(),
   }
-  const kinds = guestKinds(context, capacity)
-  const engine = new OperationEngine({
+  const { readDisk } = capacity
+  const imageDownload = imageDownloadKind({ images, readDisk })
+  const kinds: OperationKinds = { ...guestKinds(context, capacity), imageDownload }
+  const engine: OperationEngine = new OperationEngine({
     changes,
     definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],
     parallel: config.operations.parallel,
@@ -83,6 +94,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => engine.close())
   const orders = new Orders(engine, kinds)
+  const imageAdmin = new ImageAdmin({ images, engine })
   const sampler = new GuestSampler(context)
   closers.add(() => sampler.close())
   const reconciler = new Reconciler({
@@ -106,7 +118,10 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => policy.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
-  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler }
+  return {
+    ...{ changes, context, engine, orders, capacity, policy, routing, images, imageAdmin, kinds },
+    ...{ reconciler, sampler },
+  }
 }
 
 function stopNow(orders: Orders, uuid: string): void {
@@ -151,8 +166,8 @@ function createContext(parts: ContextParts): GuestContext {
     turns: new Turns(),
     portHolds: new PortHolds(),
     images: {
-      knows: (id) => images.find(id) !== undefined,
-      has: (id) => images.find(id)?.available ?? false,
+      checkUsable: (id, virtualization) => images.checkUsable(id, virtualization),
+      has: (id) => images.has(id),
       ensure: (id, report, signal) => images.ensure(id, report, signal),
     },
     log,

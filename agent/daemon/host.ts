@@ -9,6 +9,7 @@ import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
 import type { GuestVolumes } from '../guests/context.js'
 import { PoolImages, type ImagePool } from '../images/pool.js'
+import { fetchSettings, planFreeUserIds } from '../images/settings.js'
 import { HostAddressBook, type AddressBookOptions } from '../network/addresses/address-book.js'
 import { kernelFacts, type HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
@@ -17,13 +18,15 @@ import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
 import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
-import { openPool, readCapacity, type PoolCapacity } from '../storage/pool.js'
+import { openPool, readCapacity, type Pool, type PoolCapacity } from '../storage/pool.js'
+import { planFreeBytes } from '../storage/room.js'
 import { Trash } from '../storage/trash.js'
 import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
 import { recordKernelSettings } from './kernel-record.js'
 
 const mib = 1024 * 1024
+const gib = 1024 * mib
 
 /** What the network needs of the journal's side. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
@@ -77,7 +80,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     trash,
     volumes,
     drivers,
-    images: new PoolImages({ pool, trash, mirror: config.images.debian_mirror }),
+    images: openImages(config, pool, trash),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
     cpuCores: availableParallelism(),
@@ -94,6 +97,17 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     ipv4Total: subnet.last - subnet.first + 1,
     resolvers,
   }
+}
+
+function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
+  const { images, lxc, storage } = config
+  const readFreeBytes = async (): Promise<number> => planFreeBytes(await readCapacity(pool, storage))
+  return new PoolImages({
+    ...{ pool, trash, mirror: images.debian_mirror },
+    hostIdBase: planFreeUserIds(lxc),
+    readBound: async () => Math.min(images.max_image_gb * gib, await readFreeBytes()),
+    fetch: { ...fetchSettings(images), directory: pool.downloads, readFreeBytes },
+  })
 }
 
 /**

@@ -12,8 +12,11 @@ import type { Turns } from './turns.js'
 
 /** What images the guests domain needs. */
 export interface ImageSource {
-  /** In the catalogue. */
-  knows(templateId: string): boolean
+  /**
+   * Whether a new guest may be made from it.
+   * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
+   */
+  checkUsable(templateId: string, virtualization: DriverKind): void
   /** On this host. */
   has(templateId: string): boolean
   ensure(

@@ -1,9 +1,9 @@
 import { expect } from 'chai'
 import { parseFailure, parseProgress, planBootstrap } from './bootstrap-plan.js'
-import { catalog } from './catalog.js'
+import { recipes } from './catalog.js'
 
 describe('image bootstrap', () => {
-  for (const entry of catalog)
+  for (const entry of recipes)
     it(`${entry.id}: nothing of the command can outlive it, and only Debian's keys are trusted`, () => {
       const command = planBootstrap(entry, '/pool/x', [`deb http://m/debian ${entry.suite} main`])
       expect(command).to.include.members(['--pid', '--fork', '--kill-child', '--mount'])

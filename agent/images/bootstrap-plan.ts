@@ -1,12 +1,12 @@
 import { packages } from './content.js'
-import type { CatalogEntry } from './catalog.js'
+import type { Recipe } from './catalog.js'
 import type { SourceLines } from './mirror.js'
 
 /**
  * The command that fills `target`. In namespaces of its own whose first process dies with unshare(1), so
  * that killing the one process that was started ends all of mmdebstrap, apt and dpkg.
  */
-export function planBootstrap(entry: CatalogEntry, target: string, sources: SourceLines): string[] {
+export function planBootstrap(entry: Recipe, target: string, sources: SourceLines): string[] {
   return [
     ...['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--'],
     ...['mmdebstrap', '--mode=root', '--variant=minbase', '--format=directory'],

@@ -1,6 +1,24 @@
 import { arch } from 'node:os'
 
-/** A template that this program can make an image of. */
+/** Where an image comes from. */
+export type ImageSource =
+  /** Built here from a Debian mirror's packages; the suite as the mirror names it. */
+  | { readonly kind: 'built'; readonly suite: string }
+  /** The newest version on the configured server of images, by the names it has there. */
+  | {
+      readonly kind: 'simplestreams'
+      readonly distro: string
+      readonly release: string
+      readonly variant: string
+      /** Kind of file, e.g. `root.tar.xz`. */
+      readonly fileType: string
+    }
+  /** A file somewhere; the SHA-256 in hexadecimal. */
+  | { readonly kind: 'url'; readonly url: string; readonly sha256: string }
+
+export type Virtualization = 'lxc' | 'kvm'
+
+/** A template that guests can be made from, and where its image comes from. */
 export interface CatalogEntry {
   readonly id: string
   readonly name: string
@@ -9,10 +27,11 @@ export interface CatalogEntry {
   readonly release: string
   /** Debian's name of the architecture. */
   readonly arch: string
+  readonly variant: string
   readonly description: string
-  readonly virtualization: 'lxc'
-  /** Name of the suite on the mirror. */
-  readonly suite: string
+  readonly virtualization: Virtualization
+  readonly os: 'linux' | 'windows'
+  readonly source: ImageSource
 }
 
 const debianArchitectures: Readonly<Record<string, string>> = {
@@ -20,23 +39,89 @@ const debianArchitectures: Readonly<Record<string, string>> = {
   arm64: 'arm64',
   ppc64: 'ppc64el',
 }
-const hostArch = debianArchitectures[arch()] ?? arch()
+/** Of this host, as Debian names it. */
+export const hostArch = debianArchitectures[arch()] ?? arch()
 
-export const catalog: readonly CatalogEntry[] = [debian('12', 'bookworm'), debian('13', 'trixie')]
+/** What a server of images has: our id and name, then its own names of distribution and release. */
+type Offered = readonly [id: string, name: string, distro: string, release: string]
+
+const offered: readonly Offered[] = [
+  ['ubuntu-22.04', 'Ubuntu 22.04', 'ubuntu', 'jammy'],
+  ['ubuntu-24.04', 'Ubuntu 24.04', 'ubuntu', 'noble'],
+  ['alpine-3.22', 'Alpine 3.22', 'alpine', '3.22'],
+  ['alpine-edge', 'Alpine edge', 'alpine', 'edge'],
+  ['rocky-9', 'Rocky Linux 9', 'rockylinux', '9'],
+  ['rocky-10', 'Rocky Linux 10', 'rockylinux', '10'],
+  ['alma-9', 'AlmaLinux 9', 'almalinux', '9'],
+  ['alma-10', 'AlmaLinux 10', 'almalinux', '10'],
+  ['fedora-43', 'Fedora 43', 'fedora', '43'],
+  ['arch', 'Arch Linux', 'archlinux', 'current'],
+  ['opensuse-tumbleweed', 'openSUSE Tumbleweed', 'opensuse', 'tumbleweed'],
+]
+
+const debianOffered: readonly Offered[] = [
+  ['debian-12', 'Debian 12', 'debian', 'bookworm'],
+  ['debian-13', 'Debian 13', 'debian', 'trixie'],
+]
+
+/** All that this version of the program knows, for every driver there may be. */
+export const catalog: readonly CatalogEntry[] = [
+  ...debianOffered.map(built),
+  ...offered.map(container),
+  ...[...debianOffered, ...offered].map(cloudImage),
+]
 
 export function findCatalogEntry(id: string): CatalogEntry | undefined {
   return catalog.find((entry) => entry.id === id)
 }
 
-function debian(release: string, suite: string): CatalogEntry {
+/** What a build needs of a template. */
+export interface Recipe {
+  readonly id: string
+  readonly arch: string
+  readonly suite: string
+}
+
+/** Undefined: it is not built here. */
+export function findRecipe({ id, arch, source }: CatalogEntry): Recipe | undefined {
+  return source.kind === 'built' ? { id, arch, suite: source.suite } : undefined
+}
+
+/** Of those that are built, for tests of what a build does. */
+export const recipes: readonly Recipe[] = catalog.flatMap((entry) => findRecipe(entry) ?? [])
+
+function described([id, name, distro, release]: Offered) {
+  const [, known = release] = /-(.+)$/.exec(id) ?? []
+  return { id, name, distro, release: known, arch: hostArch, os: 'linux' } as const
+}
+
+function built(from: Offered): CatalogEntry {
+  const [, name, , suite] = from
   return {
-    id: `debian-${release}`,
-    name: `Debian ${release}`,
-    distro: 'debian',
-    release,
-    arch: hostArch,
-    description: `Debian ${release} (${suite}), minimal, with systemd and SSH`,
-    virtualization: 'lxc',
-    suite,
+    ...described(from),
+    ...{ variant: 'default', virtualization: 'lxc' },
+    description: `${name} (${suite}), minimal, with systemd and SSH`,
+    source: { kind: 'built', suite },
+  }
+}
+
+function container(from: Offered): CatalogEntry {
+  const [, name, distro, release] = from
+  return {
+    ...described(from),
+    ...{ variant: 'default', virtualization: 'lxc' },
+    description: `${name}, minimal; SSH is to be installed`,
+    source: { kind: 'simplestreams', distro, release, variant: 'default', fileType: 'root.tar.xz' },
+  }
+}
+
+/** Disks that set themselves up by cloud-init. */
+function cloudImage(from: Offered): CatalogEntry {
+  const [id, name, distro, release] = from
+  return {
+    ...described(from),
+    ...{ id: `${id}-kvm`, variant: 'cloud', virtualization: 'kvm' },
+    description: `${name}, cloud image with cloud-init`,
+    source: { kind: 'simplestreams', distro, release, variant: 'cloud', fileType: 'disk-kvm.img' },
   }
 }

@@ -1,9 +1,9 @@
 import { expect } from 'chai'
-import { catalog } from './catalog.js'
+import { recipes } from './catalog.js'
 import { planContent } from './content.js'
 
 describe('image content', () => {
-  for (const entry of catalog) {
+  for (const entry of recipes) {
     const steps = planContent(entry)
     const pathOf = (step: (typeof steps)[number]): string =>
       step.op === 'empty' ? step.directory : step.path

@@ -1,4 +1,4 @@
-import type { CatalogEntry } from './catalog.js'
+import type { Recipe } from './catalog.js'
 
 /*
  * What makes a plain Debian an image: everything that is the building machine's taken out, everything that each
@@ -42,7 +42,7 @@ const disabledUnits: readonly string[] = [
 /** Made anew by each guest; two guests with one host key could pass for each other. */
 const hostKeyTypes = ['rsa', 'ecdsa', 'ed25519']
 
-export function planContent(entry: CatalogEntry): ContentStep[] {
+export function planContent(entry: Recipe): ContentStep[] {
   return [
     ...planIdentity(),
     ...planSsh(),
@@ -119,7 +119,7 @@ function planUnits(): ContentStep[] {
 const needsPamSystemd = 'ConditionPathExistsGlob=/usr/lib/*/security/pam_systemd.so'
 
 /** Debian's own servers, whatever mirror the image came from. */
-function planApt({ suite }: CatalogEntry): ContentStep[] {
+function planApt({ suite }: Recipe): ContentStep[] {
   const source = (uri: string, suites: string): string =>
     `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\n` +
     'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n'

@@ -1,6 +1,11 @@
-import type { OperationDefinition, Subject } from '../operations/types.js'
+import { conflict } from '../../shared/errors.js'
+import type { Accepted, OperationKind } from '../operations/orders.js'
+import type { OperationDefinition, Step, Subject } from '../operations/types.js'
+import type { PoolCapacity } from '../storage/pool.js'
+import { checkFree } from '../storage/room.js'
+import { unsupportedHere, type Images } from './images.js'
 
-export interface ImageBuildInput {
+export interface ImageMakeInput {
   templateId: string
 }
 
@@ -8,30 +13,60 @@ export function imageSubject({ id, name }: { id: string; name: string }): Subjec
   return { kind: 'image', id, name, number: 0 }
 }
 
-interface Builder {
-  ensure(
-    templateId: string,
-    report: (fraction: number, stage: string) => void,
-    signal: AbortSignal,
-  ): Promise<void>
+/** Making an image ahead of its first use, as a task of its own: ordered by the agent itself. */
+export function imageBuildDefinition(images: Images): OperationDefinition<ImageMakeInput> {
+  return { action: 'image_build', cancelable: true, steps: [makeStep(images)] }
 }
 
-/** Building an image ahead of its first use, as a task of its own. */
-export function imageBuildDefinition(images: Builder): OperationDefinition<ImageBuildInput> {
+interface Parts {
+  readonly images: Images
+  readonly readDisk: () => Promise<PoolCapacity>
+}
+
+/** The same, ordered by somebody: shown with the image from the order on. */
+export function imageDownloadKind({
+  images,
+  readDisk,
+}: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
-    action: 'image_build',
-    steps: [
-      {
-        name: 'image',
-        run: (step) =>
-          step.yieldWhile(
-            images.ensure(
-              step.input.templateId,
-              (fraction, stage) => step.report(fraction, stage),
-              step.signal,
-            ),
-          ),
-      },
-    ],
+    action: 'image_download',
+    cancelable: true,
+    accept: async ({ templateId }): Promise<Accepted<ImageMakeInput>> => {
+      const disk = await readDisk()
+      return {
+        subject: imageSubject({ id: templateId, name: images.find(templateId)?.name ?? '' }),
+        input: { templateId },
+        reserve: () => {
+          checkMakeable(images, templateId)
+          checkFree(disk)
+          images.store.update(templateId, { ordered: true, failure: '' })
+        },
+      }
+    },
+    steps: [makeStep(images)],
+    settle: ({ input: { templateId } }, outcome) => {
+      if (!images.find(templateId)) return
+      const failure = outcome.status === 'failed' ? outcome.code : ''
+      images.store.update(templateId, { ordered: false, failure })
+    },
+  }
+}
+
+/** @throws {BerthError} `not_found`, `unsupported`, `image_present`, `task_running` */
+function checkMakeable(images: Images, id: string): void {
+  const template = images.get(id)
+  if (template.unsupported !== '') throw unsupportedHere(template)
+  if (template.downloading) throw conflict('task_running', 'the image is being downloaded')
+  if (template.available) throw conflict('image_present', 'the image is there')
+}
+
+function makeStep(images: Images): Step<ImageMakeInput> {
+  return {
+    name: 'image',
+    run: (step) =>
+      step.yieldWhile(
+        images.ensure(step.input.templateId, (fraction, stage) => step.report(fraction, stage), step.signal),
+      ),
+    undo: ({ input }) => images.takeBack(input.templateId),
   }
 }

@@ -1,4 +1,4 @@
-import type { Report } from './build.js'
+import type { Report } from './publish.js'
 
 /**
  * One build that several wait for. It is aborted when nobody waits any more; each who waits may go alone.
@@ -10,9 +10,9 @@ export class Flight {
   #last: Parameters<Report> = [0, '']
 
   constructor(work: (report: Report, signal: AbortSignal) => Promise<void>) {
-    this.#result = work((fraction, stage) => {
-      this.#last = [fraction, stage]
-      for (const report of this.#reports) report(fraction, stage)
+    this.#result = work((...progress) => {
+      this.#last = progress
+      for (const report of this.#reports) report(...progress)
     }, this.#abort.signal)
     this.#result.catch(() => undefined) // whoever still waits hears of it in join()
   }
@@ -28,7 +28,7 @@ export class Flight {
 
   async join(report: Report, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    const own: Report = (fraction, stage) => report(fraction, stage)
+    const own: Report = (...progress) => report(...progress)
     this.#reports.add(own)
     own(...this.#last)
     let leave: () => void = () => undefined

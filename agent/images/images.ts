@@ -1,27 +1,41 @@
 import type { Logger } from 'pino'
-import { BerthError } from '../../shared/errors.js'
+import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
+import { recordedError } from '../operations/retry.js'
 import type { Changes } from '../state/changes.js'
-import type { Report } from './build.js'
-import { findCatalogEntry, type CatalogEntry } from './catalog.js'
+import { findRecipe, hostArch, type CatalogEntry, type Virtualization } from './catalog.js'
 import { Flight } from './flight.js'
 import type { ImagePool } from './pool.js'
+import type { Report } from './publish.js'
+import { Slots } from './slots.js'
 import { ImageStore, type TemplateRecord } from './store.js'
 
 export interface ImagesParts {
   readonly pool: ImagePool
   readonly changes: Changes
   readonly log: Logger
+  /** This host has a driver for such guests; default: for containers. */
+  readonly canRun?: (virtualization: Virtualization) => boolean
+  /** An operation that is not ended needs it for a guest; default: none does. */
+  readonly isUsed?: (templateId: string) => boolean
+  /** An operation that is not ended makes it; default: none does. */
+  readonly isOrdered?: (templateId: string) => boolean
 }
+
+/** Images that are made at once: each has a connection, the disk and a processor. */
+const atOnce = 4
 
 /** Templates and their images on this host. */
 export class Images {
   readonly store: ImageStore
   readonly #parts: ImagesParts
+  readonly #slots = new Slots(atOnce)
   readonly #flights = new Map<string, Flight>()
+  readonly #removals = new Map<string, Promise<void>>()
 
   constructor(parts: ImagesParts) {
     this.#parts = parts
-    this.store = new ImageStore(parts.changes)
+    const { canRun = (kind) => kind === 'lxc' } = parts
+    this.store = new ImageStore(parts.changes, (entry) => unsupported(entry, canRun))
   }
 
   templates(): TemplateRecord[] {
@@ -32,9 +46,11 @@ export class Images {
     return this.store.find(id)
   }
 
-  /** In the catalogue. */
-  knows(id: string): boolean {
-    return findCatalogEntry(id) !== undefined
+  /** @throws {BerthError} `not_found` */
+  get(id: string): TemplateRecord {
+    const template = this.find(id)
+    if (!template) throw notFound('image')
+    return template
   }
 
   /** On this host. */
@@ -43,14 +59,35 @@ export class Images {
   }
 
   /**
-   * Makes the image if it is not there. Calls for one template share one build, which ends when all who wait
+   * Whether a new guest may be made from it.
+   * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
+   */
+  checkUsable(id: string, virtualization: Virtualization): void {
+    const template = this.find(id)
+    if (!template) throw invalidField('template_id', `template_id: no template ${id}`)
+    if (template.virtualization !== virtualization)
+      throw invalidField('template_id', `template_id: ${id} is of ${template.virtualization} guests`)
+    if (template.unsupported !== '') throw unsupportedHere(template)
+    if (template.disabled) throw conflict('image_disabled', `template_id: ${id} is disabled`)
+  }
+
+  /** An operation that is not ended needs it for a guest. */
+  isUsed(id: string): boolean {
+    return this.#parts.isUsed?.(id) ?? false
+  }
+
+  /**
+   * Makes the image if it is not there. Calls for one template share one attempt, which ends when all who wait
    * for it are aborted.
-   * @throws {BerthError} `template_unknown`, and what a build throws
+   * @throws {BerthError} `template_unknown`, `unsupported`, and what making it throws
    */
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
-    const entry = findCatalogEntry(id)
-    if (!entry) throw new BerthError('not_found', 'template_unknown', `no template ${id}`)
+    const entry = this.store.findEntry(id)
+    const template = this.find(id)
+    if (!entry || !template) throw new BerthError('not_found', 'template_unknown', `no template ${id}`)
+    if (template.unsupported !== '') throw unsupportedHere(template)
     for (;;) {
+      await this.#removals.get(id)
       if (await this.#isThere(id)) return report(1, 'image ready')
       const flight = this.#flights.get(id)
       if (!flight?.abandoned) return (flight ?? this.#begin(entry)).join(report, signal)
@@ -58,37 +95,83 @@ export class Images {
     }
   }
 
+  /**
+   * What an attempt left that failed or was canceled; an image that is whole goes too, unless a guest is about to be
+   * made from it. One that others wait for is theirs.
+   */
+  async takeBack(id: string): Promise<void> {
+    if (this.#flights.has(id) || this.isUsed(id)) return
+    await this.#parts.pool.discardFetched(id)
+    if (await this.#parts.pool.has(id)) await this.remove(id)
+  }
+
+  /** The image alone; its template stays. What needs it meanwhile waits, and makes it anew. */
+  async remove(id: string): Promise<void> {
+    this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
+    await this.removeFiles(id)
+  }
+
+  /** Of an image that the journal has no more. */
+  async removeFiles(id: string): Promise<void> {
+    const removal = this.#parts.pool.remove(id)
+    const ended = removal.catch(() => undefined).finally(() => this.#removals.delete(id))
+    this.#removals.set(id, ended)
+    await removal
+  }
+
+  /** At start, before anything is made: throws away unfinished work, and believes the pool, not the journal. */
+  async sweep(): Promise<void> {
+    const { isOrdered = () => false, pool } = this.#parts
+    this.store.matchCatalog()
+    for (const { id } of this.store.templates())
+      this.store.update(id, { making: false, ordered: isOrdered(id) })
+    await pool.sweep({
+      isWanted: (id) => this.find(id) !== undefined && (isOrdered(id) || this.isUsed(id)),
+      isKnown: (id) => this.find(id) !== undefined,
+    })
+    for (const { id } of this.store.templates()) await this.#reconcile(id)
+  }
+
   #begin(entry: CatalogEntry): Flight {
+    const { id } = entry
     const flight = new Flight(async (report, signal) => {
+      let failure = ''
       try {
-        await this.#make(entry, report, signal)
+        await this.#make(entry, this.#told(id, report), signal)
+      } catch (error) {
+        if (!signal.aborted) failure = recordedError(error).code
+        throw error
       } finally {
-        this.#flights.delete(entry.id)
+        this.#flights.delete(id)
+        this.store.update(id, { making: false, failure })
       }
     })
-    this.#flights.set(entry.id, flight)
+    this.#flights.set(id, flight)
     return flight
+  }
+
+  #told(id: string, report: Report): Report {
+    return (fraction, stage, transfer = { receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }) => {
+      report(fraction, stage, transfer)
+      this.store.report(id, { ...transfer, progress: Math.floor(fraction * 1000) / 10 })
+    }
   }
 
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
     if (this.has(entry.id)) return // by the flight before, which ended after the caller had looked
+    this.store.update(entry.id, { making: true, failure: '' })
+    report(0, 'waiting for other images')
     const begin = Date.now()
-    await this.#parts.pool.build(entry, report, signal)
+    await this.#slots.run(() => this.#parts.pool.make(entry, { report, signal }), signal)
     await this.#record(entry.id)
-    this.#parts.log.info({ template: entry.id, tookMs: Date.now() - begin }, 'image built')
-  }
-
-  /** At start, before anything builds: throws away unfinished builds, and believes the pool, not the journal. */
-  async sweep(): Promise<void> {
-    await this.#parts.pool.sweep()
-    this.store.matchCatalog()
-    for (const { id } of this.store.templates()) await this.#reconcile(id)
+    const how = findRecipe(entry) ? 'image built' : 'image downloaded'
+    this.#parts.log.info({ template: entry.id, tookMs: Date.now() - begin }, how)
   }
 
   async #reconcile(id: string): Promise<void> {
     const there = await this.#parts.pool.has(id)
     if (there && !this.has(id)) await this.#record(id)
-    if (!there) this.store.set(id, undefined)
+    if (!there) this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
   }
 
   async #isThere(id: string): Promise<boolean> {
@@ -97,6 +180,20 @@ export class Images {
   }
 
   async #record(id: string): Promise<void> {
-    this.store.set(id, { sizeBytes: await this.#parts.pool.readSize(id), builtAtMs: Date.now() })
+    const sizeBytes = await this.#parts.pool.readSize(id)
+    this.store.update(id, { sizeBytes, builtAtMs: Date.now() })
   }
+}
+
+/** @throws never; what refuses the use of a template here */
+export function unsupportedHere({ id, unsupported: why }: TemplateRecord): BerthError {
+  return new BerthError('invalid', 'unsupported', `template_id: ${id}: ${why}`, { field: 'template_id' })
+}
+
+function unsupported(
+  { virtualization, arch }: CatalogEntry,
+  canRun: (virtualization: Virtualization) => boolean,
+): string {
+  if (!canRun(virtualization)) return `this host runs no ${virtualization} guests`
+  return arch === hostArch ? '' : `it is for ${arch}, and this host is ${hostArch}`
 }

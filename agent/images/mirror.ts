@@ -1,5 +1,5 @@
 import { BerthError } from '../../shared/errors.js'
-import type { CatalogEntry } from './catalog.js'
+import type { Recipe } from './catalog.js'
 
 const timeoutMs = 20_000
 
@@ -12,11 +12,7 @@ export type SourceLines = readonly string[]
  * @param mirror URL of a Debian archive, e.g. http://deb.debian.org/debian
  * @throws {BerthError} `mirror_unreachable`, or `release_missing` when the mirror is there without the release
  */
-export async function findSources(
-  entry: CatalogEntry,
-  mirror: string,
-  signal: AbortSignal,
-): Promise<SourceLines> {
+export async function findSources(entry: Recipe, mirror: string, signal: AbortSignal): Promise<SourceLines> {
   const base = mirror.replace(/\/+$/, '')
   const status = await probe(base, entry.suite, signal)
   if (status !== 200)

@@ -1,35 +1,46 @@
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+import { isCustomImageId } from '../../shared/image-rules.js'
 import { listSubvolumes } from '../host/btrfs.js'
 import { exists } from '../host/mount.js'
-import type { Pool } from '../storage/pool.js'
-import type { Trash } from '../storage/trash.js'
-import { buildImage, sweepBuilds, type BuildParts, type Report } from './build.js'
-import type { CatalogEntry } from './catalog.js'
+import { buildImage } from './build.js'
+import { findRecipe, type CatalogEntry } from './catalog.js'
+import { installArchive, type InstallParts } from './install.js'
+import { sweepWork, type Making } from './publish.js'
+import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './sources/fetch.js'
 
 /** Where images are made and kept. */
 export interface ImagePool {
   has(id: string): Promise<boolean>
   /** In bytes. */
   readSize(id: string): Promise<number>
-  /** The image is whole when it is there. */
-  build(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void>
-  /** Throws away unfinished builds; none may run. */
-  sweep(): Promise<void>
+  /** The image is whole when it is there. Of a download that was aborted, what came is kept to be gone on with. */
+  make(entry: CatalogEntry, making: Making): Promise<void>
+  /** Guests made from it live on. */
+  remove(id: string): Promise<void>
+  /** What is left of a download. */
+  discardFetched(id: string): Promise<void>
+  /** Throws away what is left of images that were being made; none may be. */
+  sweep(kept: Kept): Promise<void>
 }
 
-export interface PoolImagesParts {
-  readonly pool: Pool
-  readonly trash: Trash
+/** What a sweep leaves. */
+export interface Kept {
+  /** Its download is gone on with. */
+  readonly isWanted: (id: string) => boolean
+  /** It is in the catalogue, or custom. */
+  readonly isKnown: (id: string) => boolean
+}
+
+export interface PoolImagesParts extends InstallParts {
   readonly mirror: string
+  readonly fetch: FetchParts
 }
 
 /** Images as read-only subvolumes of the storage pool. */
 export class PoolImages implements ImagePool {
-  readonly #build: BuildParts
-
-  constructor(private readonly parts: PoolImagesParts) {
-    this.#build = parts
-  }
+  constructor(private readonly parts: PoolImagesParts) {}
 
   has(id: string): Promise<boolean> {
     return exists(join(this.parts.pool.images, id))
@@ -41,11 +52,47 @@ export class PoolImages implements ImagePool {
     return (subvolume && (await pool.view.referencedBytes(`0/${subvolume.id}`))) ?? 0
   }
 
-  build(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
-    return buildImage(this.#build, entry, report, signal)
+  async make(entry: CatalogEntry, making: Making): Promise<void> {
+    const recipe = findRecipe(entry)
+    if (recipe) return buildImage(this.parts, recipe, making)
+    if (entry.virtualization !== 'lxc')
+      throw new BerthError('invalid', 'unsupported', 'this host has no use for disks of virtual machines')
+    return makeFetched(entry, this.parts.fetch, making, (archive) =>
+      installArchive(this.parts, { id: entry.id, archive }, making),
+    )
   }
 
-  sweep(): Promise<void> {
-    return sweepBuilds(this.#build)
+  async remove(id: string): Promise<void> {
+    const { pool, trash } = this.parts
+    if (await this.has(id)) await trash.discard(join(pool.images, id))
   }
+
+  discardFetched(id: string): Promise<void> {
+    return discardFetched(this.parts.fetch, id)
+  }
+
+  async sweep({ isWanted, isKnown }: Kept): Promise<void> {
+    await sweepWork(this.parts)
+    await sweepFetched(this.parts.fetch, isWanted)
+    const names = await readdir(this.parts.pool.images)
+    for (const id of names) if (isCustomImageId(id) && !isKnown(id)) await this.remove(id)
+  }
+}
+
+/** Its file is gone afterwards, unless it was aborted in the middle. */
+export async function makeFetched(
+  entry: CatalogEntry,
+  parts: FetchParts,
+  making: Making,
+  install: (archive: string) => Promise<void>,
+): Promise<void> {
+  const { source } = entry
+  if (source.kind === 'built') throw new Error(`${entry.id} is built, not downloaded`)
+  try {
+    await install(await fetchImage(entry, source, parts, making))
+  } catch (error) {
+    if (!making.signal.aborted) await discardFetched(parts, entry.id)
+    throw error
+  }
+  await discardFetched(parts, entry.id)
 }

@@ -1,13 +1,49 @@
+import type { Statement } from 'better-sqlite3'
 import type { Changes } from '../state/changes.js'
-import { catalog, type CatalogEntry } from './catalog.js'
+import { Paced } from '../operations/paced.js'
+import { catalog, findCatalogEntry, type CatalogEntry } from './catalog.js'
+import type { DownloadProgress } from './sources/download.js'
 
-/** A template as shown: the catalogue's entry and what is on this host. */
-export interface TemplateRecord extends Omit<CatalogEntry, 'suite'> {
-  /** The image is on this host; else its first use builds it. */
+/** A template as shown: what it is, and what of it is on this host. */
+export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadProgress {
+  readonly source: CatalogEntry['source']['kind']
+  readonly custom: boolean
+  /** Of a custom one; else empty. */
+  readonly url: string
+  readonly sha256: string
+  /** The image is on this host; else its first use makes it. */
   readonly available: boolean
   /** 0 when not available. */
   readonly sizeBytes: number
+  /** No guest may be made from it. */
+  readonly disabled: boolean
+  /** The image is being made, or an operation is about to. */
+  readonly downloading: boolean
+  /** Of that, in per cent. */
+  readonly progress: number
+  /** Why this host cannot use it; empty: it can. */
+  readonly unsupported: string
+  /** Code of what the last attempt failed with; empty: it did not. */
+  readonly failure: string
   readonly revision: number
+}
+
+/** What of a template's image changes. */
+export interface ImageState {
+  /** 0 where there is no image. */
+  readonly sizeBytes: number
+  readonly builtAtMs: number
+  readonly enabled: boolean
+  /** An operation to make it is open. */
+  readonly ordered: boolean
+  /** By an operation, or because a guest needs it. */
+  readonly making: boolean
+  readonly failure: string
+}
+
+interface Progress extends DownloadProgress {
+  /** Per cent. */
+  readonly progress: number
 }
 
 interface Row {
@@ -15,72 +51,168 @@ interface Row {
   size_bytes: number
   built_at_ms: number
   revision: number
+  enabled: number
+  ordered: number
+  making: number
+  failure: string
+  /** JSON of a custom image's `CatalogEntry`; null: it is of the catalogue. */
+  definition: string | null
 }
 
+const untouched: ImageState = {
+  ...{ sizeBytes: 0, builtAtMs: 0, enabled: true, ordered: false, making: false, failure: '' },
+}
+const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }
+
+/** Between two that are told: each is a synced commit and an event to every watcher. */
+const progressEveryMs = 500
+
 /**
- * The `images` table: a row for every template of the catalogue, `built_at_ms` 0 where there is no image, so
- * that watchers hear of one that went, too.
+ * The `images` table: a row for every template of the catalogue and every custom one, `built_at_ms` 0 where there is no
+ * image, so that watchers hear of one that went, too.
  */
 export class ImageStore {
   readonly #changes: Changes
+  readonly #unsupported: (entry: CatalogEntry) => string
+  readonly #byId: Statement<[string], Row>
+  readonly #custom: Statement<[], Row>
+  readonly #write: Statement<[Record<string, unknown>]>
+  readonly #progress = new Map<string, Progress>()
+  readonly #paced = new Map<string, Paced<Progress>>()
 
-  constructor(changes: Changes) {
+  /** @param unsupported why this host cannot use it; empty: it can */
+  constructor(changes: Changes, unsupported: (entry: CatalogEntry) => string = () => '') {
     this.#changes = changes
+    this.#unsupported = unsupported
+    const { db } = changes
+    this.#byId = db.prepare('SELECT * FROM images WHERE template_id = ?')
+    this.#custom = db.prepare('SELECT * FROM images WHERE definition IS NOT NULL ORDER BY template_id')
+    this.#write = db.prepare(
+      `INSERT OR REPLACE INTO images
+         (template_id, size_bytes, built_at_ms, revision, enabled, ordered, making, failure, definition)
+       VALUES (@id, @sizeBytes, @builtAtMs, @revision, @enabled, @ordered, @making, @failure, @definition)`,
+    )
   }
 
+  /** Those of the catalogue first. */
   templates(): TemplateRecord[] {
-    return catalog.flatMap((entry) => this.find(entry.id) ?? [])
+    return this.#ids().flatMap((id) => this.find(id) ?? [])
   }
 
   find(id: string): TemplateRecord | undefined {
-    const entry = catalog.find((candidate) => candidate.id === id)
-    return entry && recordOf(entry, this.#row(id))
+    const row = this.#byId.get(id)
+    const entry = this.#entryOf(id, row)
+    return entry && this.#recordOf(entry, row)
+  }
+
+  findEntry(id: string): CatalogEntry | undefined {
+    return this.#entryOf(id, this.#byId.get(id))
   }
 
   isAvailable(id: string): boolean {
-    return (this.#row(id)?.built_at_ms ?? 0) > 0
+    return (this.#byId.get(id)?.built_at_ms ?? 0) > 0
   }
 
-  /** Changes nothing when the row says so already. */
-  set(id: string, image: { sizeBytes: number; builtAtMs: number } | undefined): void {
-    const wanted = { size: image?.sizeBytes ?? 0, builtAt: image?.builtAtMs ?? 0 }
-    const row = this.#row(id)
-    if (row && row.size_bytes === wanted.size && row.built_at_ms === wanted.builtAt) return
-    this.#changes.transaction(() => {
-      const revision = this.#changes.record('template', id)
-      this.#changes.db
-        .prepare(
-          'INSERT OR REPLACE INTO images (template_id, size_bytes, built_at_ms, revision) VALUES (?, ?, ?, ?)',
-        )
-        .run(id, wanted.size, wanted.builtAt, revision)
-    })
+  state(id: string): ImageState {
+    const row = this.#byId.get(id)
+    return row ? stateOf(row) : untouched
   }
 
-  /** Makes the rows match the catalogue of this version of the program. */
-  matchCatalog(): void {
-    const known = new Set(catalog.map((entry) => entry.id))
-    const rows = this.#changes.db.prepare<[], Row>('SELECT * FROM images').all()
-    for (const { template_id: id } of rows.filter((row) => !known.has(row.template_id))) this.#forget(id)
-    for (const id of known) if (!this.#row(id)) this.set(id, undefined)
+  /** Changes nothing when the row says so already. May join the caller's transaction. */
+  update(id: string, change: Partial<ImageState>): void {
+    const row = this.#byId.get(id)
+    const state = { ...(row ? stateOf(row) : untouched), ...change }
+    if (!state.making) this.#endProgress(id)
+    if (row && JSON.stringify(state) === JSON.stringify(stateOf(row))) return
+    this.#put(id, state, row?.definition ?? null)
   }
 
-  #forget(id: string): void {
+  /** Of one that is being made: now and then, in memory alone. */
+  report(id: string, progress: Progress): void {
+    const paced = this.#paced.get(id) ?? new Paced((next) => this.#tell(id, next), progressEveryMs)
+    this.#paced.set(id, paced)
+    paced.push(progress)
+  }
+
+  /** For people: that it cannot be written now fails nothing. */
+  #tell(id: string, progress: Progress): void {
+    this.#progress.set(id, progress)
+    try {
+      this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
+    } catch {
+      // the disk is full, or the agent ends
+    }
+  }
+
+  #endProgress(id: string): void {
+    this.#progress.delete(id)
+    this.#paced.get(id)?.close()
+    this.#paced.delete(id)
+  }
+
+  /** May join the caller's transaction. */
+  addCustom(entry: CatalogEntry): void {
+    this.#put(entry.id, this.state(entry.id), JSON.stringify(entry))
+  }
+
+  forget(id: string): void {
+    this.#endProgress(id)
     this.#changes.transaction(() => {
       this.#changes.record('template', id, true)
       this.#changes.db.prepare('DELETE FROM images WHERE template_id = ?').run(id)
     })
   }
 
-  #row(id: string): Row | undefined {
-    return this.#changes.db.prepare<[string], Row>('SELECT * FROM images WHERE template_id = ?').get(id)
+  /** Makes the rows match the catalogue of this version of the program. */
+  matchCatalog(): void {
+    const known = new Set(this.#ids())
+    const rows = this.#changes.db.prepare<[], Row>('SELECT * FROM images').all()
+    this.#changes.transaction(() => {
+      for (const { template_id: id } of rows.filter((row) => !known.has(row.template_id))) this.forget(id)
+      for (const id of known) if (!this.#byId.get(id)) this.update(id, {})
+    })
+  }
+
+  #ids(): string[] {
+    return [...catalog.map(({ id }) => id), ...this.#custom.all().map(({ template_id: id }) => id)]
+  }
+
+  #put(id: string, state: ImageState, definition: string | null): void {
+    const { enabled, ordered, making, ...rest } = state
+    const flags = { enabled: Number(enabled), ordered: Number(ordered), making: Number(making) }
+    this.#changes.transaction(() => {
+      const revision = this.#changes.record('template', id)
+      this.#write.run({ id, ...rest, ...flags, definition, revision })
+    })
+  }
+
+  #entryOf(id: string, row: Row | undefined): CatalogEntry | undefined {
+    if (row?.definition) return JSON.parse(row.definition) as CatalogEntry
+    return findCatalogEntry(id)
+  }
+
+  #recordOf({ source, ...entry }: CatalogEntry, row: Row | undefined): TemplateRecord {
+    const { sizeBytes, builtAtMs, enabled, ordered, making, failure } = row ? stateOf(row) : untouched
+    const downloading = ordered || making
+    const { url, sha256 } = source.kind === 'url' ? source : { url: '', sha256: '' }
+    return {
+      ...entry,
+      ...{ source: source.kind, custom: Boolean(row?.definition), url, sha256 },
+      ...{ available: builtAtMs > 0, sizeBytes, disabled: !enabled, downloading, failure },
+      ...(this.#progress.get(entry.id) ?? noProgress),
+      unsupported: this.#unsupported({ ...entry, source }),
+      revision: row?.revision ?? 0,
+    }
   }
 }
 
-function recordOf({ suite: _, ...entry }: CatalogEntry, row: Row | undefined): TemplateRecord {
+function stateOf(row: Row): ImageState {
   return {
-    ...entry,
-    available: (row?.built_at_ms ?? 0) > 0,
-    sizeBytes: row?.size_bytes ?? 0,
-    revision: row?.revision ?? 0,
+    sizeBytes: row.size_bytes,
+    builtAtMs: row.built_at_ms,
+    enabled: row.enabled === 1,
+    ordered: row.ordered === 1,
+    making: row.making === 1,
+    failure: row.failure,
   }
 }

@@ -39,6 +39,7 @@ export class OperationEngine {
   readonly #shutdown = new AbortController()
   /** Pending and running ones. */
   readonly #open = new Map<string, Task>()
+  readonly #executions = new Map<string, Execution>()
   readonly #waiters = new Waiters()
   readonly #counts = { done: 0, failed: 0, canceled: 0 }
   #recovered = false
@@ -91,7 +92,7 @@ export class OperationEngine {
   }
 
   /**
-   * Only what was not begun.
+   * What was not begun, at once; what runs and can be canceled is undone first, see `wait`.
    * @throws {BerthError} `not_found`; `task_running`; `invalid_state` when it has ended
    */
   cancel(id: string): OperationRecord {
@@ -100,9 +101,11 @@ export class OperationEngine {
       const { status } = this.store.get(id)
       throw conflict('invalid_state', `the task has ended: ${status}`)
     }
-    if (task.begun) throw conflict('task_running', 'the task is running and cannot be canceled')
-    this.#commitCancel(id)
-    this.#drop(task)
+    if (!task.begun) {
+      this.#commitCancel(id)
+      this.#drop(task)
+    } else if (!this.#executions.get(id)?.cancel())
+      throw conflict('task_running', 'the task is running and cannot be canceled')
     return this.store.get(id)
   }
 
@@ -146,6 +149,11 @@ export class OperationEngine {
   /** An operation of the subject is pending or running. */
   busy(subject: SubjectRef): boolean {
     return this.#scheduler.busy(subject)
+  }
+
+  /** Ids of the subject's operations that have not ended, in the order in which they run. */
+  openOperations(subject: SubjectRef): string[] {
+    return this.#scheduler.tasks(subject).map(({ id }) => id)
   }
 
   /** What is only tried forward is pending or running: the subject is about to go, whatever comes before. */
@@ -255,11 +263,15 @@ export class OperationEngine {
       persist: <T>(write: () => T) => this.#persist(task, write),
     }
     try {
-      return await new Execution(parts, definition, operation).run()
+      const execution = new Execution(parts, definition, operation)
+      this.#executions.set(task.id, execution)
+      return await execution.run()
     } catch (err) {
       if (err instanceof Interrupted) throw err
       log.error({ err }, 'run operation')
       return brokenOperation(err)
+    } finally {
+      this.#executions.delete(task.id)
     }
   }
 

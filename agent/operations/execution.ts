@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { BerthError } from '../../shared/errors.js'
 import { planProgress, ProgressReporter } from './progress.js'
 import { Interrupted, planBackoffMs, recordedError, recordedUndoFailure } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore, StepWrite } from './store.js'
@@ -27,6 +28,9 @@ export interface ExecutionParts {
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
+/** What the journal has of an operation that was canceled while it ran, until it is undone. */
+const canceled: OperationError = { code: 'canceled', message: 'canceled' }
+
 interface Attempt {
   phase: 'run' | 'undo'
   index: number
@@ -40,6 +44,10 @@ export class Execution {
   readonly #weights: readonly number[]
   /** The journal's index means this version's step of that index. */
   readonly #known: boolean
+  readonly #stop = new AbortController()
+  readonly #signal: AbortSignal
+  #index = 0
+  #undoing = false
   #progress: number
 
   constructor(
@@ -52,6 +60,21 @@ export class Execution {
     this.#weights = definition.steps.map((step) => step.weight ?? 1)
     this.#known = definition.steps[operation.step]?.name === operation.stepName
     this.#progress = operation.record.progress
+    this.#undoing = operation.undoing
+    this.#signal = definition.cancelable ? AbortSignal.any([parts.signal, this.#stop.signal]) : parts.signal
+  }
+
+  /**
+   * Ends what runs and has it undone; durable when this returns.
+   * @returns false: it cannot be, or is being undone already
+   */
+  cancel(): boolean {
+    if (!this.definition.cancelable || this.#undoing || this.parts.signal.aborted) return false
+    const written = this.#written(this.#index, `undo ${this.#step(this.#index).name}`)
+    this.parts.store.beginUndo(this.#id, written, canceled)
+    this.#undoing = true
+    this.#stop.abort(new BerthError('conflict', canceled.code, canceled.message))
+    return true
   }
 
   /** @throws {Interrupted} when the agent shuts down first */
@@ -65,9 +88,12 @@ export class Execution {
     // Each step may be repeated, so a journal of another version is resumed at the first.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
+      this.#index = index
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))
+      if (this.#undoing) return this.#undo(index, canceled, false)
       if (error) return this.#undo(index, error, false)
     }
+    this.#undoing = true // too late to be canceled
     return { status: 'done' }
   }
 
@@ -96,6 +122,7 @@ export class Execution {
 
   /** The failed step first: it may have got half-way. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
+    this.#undoing = true
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)
       if (!step.undo) continue
@@ -105,7 +132,7 @@ export class Execution {
       // What was made before may be in use by what could not be undone: leave it.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
-    return failed(error, true)
+    return error.code === canceled.code ? { status: 'canceled' } : failed(error, true)
   }
 
   async #undoStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
@@ -132,7 +159,7 @@ export class Execution {
       return undefined
     } catch (err) {
       if (this.parts.signal.aborted) throw new Interrupted()
-      this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
+      if (!this.#stop.signal.aborted) this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
       return recordedError(err)
     } finally {
       reporter.close()
@@ -140,7 +167,8 @@ export class Execution {
   }
 
   #context({ phase, index, repeated }: Attempt, reporter: ProgressReporter): StepContext<unknown> {
-    const { signal, log, yieldWhile } = this.parts
+    const { log, yieldWhile } = this.parts
+    const signal = phase === 'run' ? this.#signal : this.parts.signal
     return {
       operationId: this.#id,
       subject: this.operation.record.subject,

@@ -1,3 +1,5 @@
+import { Paced } from './paced.js'
+
 /**
  * Progress of an operation, 0 to 99; 100 is for its end.
  * @param weights of all steps
@@ -24,44 +26,32 @@ interface Reported {
  * to every watcher. The last one is never lost while the step goes on.
  */
 export class ProgressReporter {
-  #timer: NodeJS.Timeout | undefined
-  #waiting: Reported | undefined
-  #closed = false
+  readonly #paced: Paced<Reported>
+  #newest: Reported
 
   constructor(
     private readonly write: (reported: Reported) => void,
     private last: Reported,
-    private readonly intervalMs = 200,
+    intervalMs = 200,
   ) {
-    this.#arm() // the step's begin was a write too
+    this.#newest = last
+    this.#paced = new Paced((next) => this.#flush(next), intervalMs)
+    this.#paced.hold() // the step's begin was a write too
   }
 
-  report(progress: number, stage: string = (this.#waiting ?? this.last).stage): void {
-    if (this.#closed) return
-    this.#waiting = { progress, stage }
-    if (!this.#timer) this.#flush()
+  report(progress: number, stage: string = this.#newest.stage): void {
+    this.#newest = { progress, stage }
+    this.#paced.push(this.#newest)
   }
 
   /** What is not written by now is outdated. */
   close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
+    this.#paced.close()
   }
 
-  #arm(): void {
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined
-      this.#flush()
-    }, this.intervalMs)
-    this.#timer.unref()
-  }
-
-  #flush(): void {
-    const next = this.#waiting
-    this.#waiting = undefined
-    if (!next || (next.progress === this.last.progress && next.stage === this.last.stage)) return
+  #flush(next: Reported): void {
+    if (next.progress === this.last.progress && next.stage === this.last.stage) return
     this.last = next
-    this.#arm()
     this.write(next)
   }
 }

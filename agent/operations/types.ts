@@ -23,7 +23,10 @@ export interface StepContext<Input> {
   readonly input: Input
   /** True when this step may have run before: after a crash, or again after a failure. */
   readonly repeated: boolean
-  /** Aborted when the agent shuts down; the step may stop anywhere, it will run again. */
+  /**
+   * Aborted when the agent shuts down; the step may stop anywhere, it will run again. Of what is `cancelable` also when
+   * it is canceled; then it is undone.
+   */
   readonly signal: AbortSignal
   readonly log: Logger
   /** Progress within the step, 0 to 1, and what is being done, for people. */
@@ -66,6 +69,8 @@ export interface OperationDefinition<Input> {
   readonly steps: readonly Step<Input>[]
   /** Never undone: a failing step is retried with backoff, after restarts too (delete). */
   readonly forwardOnly?: boolean
+  /** May be canceled while it runs: each step ends soon once its signal is aborted, and what ran is undone. */
+  readonly cancelable?: boolean
   /**
    * Database writes in the transaction that begins the operation, with its first step. Synchronous, no other
    * effects; run again where the first step is.

@@ -2,6 +2,7 @@ import { Server } from '@grpc/grpc-js'
 import { createServer, type AddressInfo } from 'node:net'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
+import { ImageServiceService, type ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
 import {
   GuestSettingsServiceService,
@@ -23,6 +24,7 @@ export interface AgentServices {
   settings: GuestSettingsServiceServer
   routing: RoutingServiceServer
   operations: OperationServiceServer
+  images: ImageServiceServer
   hosts: HostServiceServer
   watch: { service: WatchServiceServer; close: () => void }
 }
@@ -53,6 +55,7 @@ export async function serve(
   server.addService(GuestSettingsServiceService, services.settings)
   server.addService(RoutingServiceService, services.routing)
   server.addService(OperationServiceService, services.operations)
+  server.addService(ImageServiceService, services.images)
   server.addService(HostServiceService, services.hosts)
   server.addService(WatchServiceService, services.watch.service)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))

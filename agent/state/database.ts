@@ -174,6 +174,11 @@ const migrations: readonly string[] = [
    ALTER TABLE guests DROP COLUMN expires_at_ms;
    ALTER TABLE guests DROP COLUMN expired;
    ALTER TABLE guests DROP COLUMN over_quota;`,
+  `ALTER TABLE images ADD COLUMN enabled INTEGER NOT NULL DEFAULT 1;
+   ALTER TABLE images ADD COLUMN ordered INTEGER NOT NULL DEFAULT 0; -- an operation to make it is open
+   ALTER TABLE images ADD COLUMN making INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE images ADD COLUMN failure TEXT NOT NULL DEFAULT '';   -- code, of the last attempt to make it
+   ALTER TABLE images ADD COLUMN definition TEXT;                    -- JSON of a custom one; null: of the catalogue`,
 ]
 
 export type { Database } from 'better-sqlite3'

@@ -19,6 +19,8 @@ export interface Pool {
   readonly guests: string
   /** A directory by guest uuid of read-only subvolumes by snapshot id. */
   readonly snapshots: string
+  /** Files of images that are being downloaded. */
+  readonly downloads: string
   /** Subvolumes on their way out. */
   readonly trash: string
   readonly view: BtrfsView
@@ -143,9 +145,11 @@ async function preparePool(path: string): Promise<Pool> {
     images: join(path, 'images'),
     guests: join(path, 'guests'),
     snapshots: join(path, 'snapshots'),
+    downloads: join(path, 'downloads'),
     trash: join(path, 'trash'),
   }
-  for (const folder of [pool.images, pool.guests, pool.snapshots, pool.trash]) await ensureFolder(folder)
+  for (const folder of [pool.images, pool.guests, pool.snapshots, pool.downloads, pool.trash])
+    await ensureFolder(folder)
   return pool
 }
 

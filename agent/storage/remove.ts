@@ -38,6 +38,7 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   }
   await trash.settled()
   await volumes.sweep()
+  await rm(pool.downloads, { recursive: true, force: true })
   for (const folder of [pool.guests, pool.snapshots, pool.images, pool.trash]) await rmdir(folder)
   if (!config.device) return
   await unmount(pool.path)

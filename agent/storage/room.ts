@@ -9,10 +9,22 @@ const gib = 1024 ** 3
  * @throws {BerthError} `resource_exhausted` of `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
-  if (diskBytes > totalBytes) throw exhausted(`the host's pool has ${toGib(totalBytes)} GiB`)
-  const freeBytes = totalBytes - usedBytes
-  if (freeBytes < planReserveBytes(totalBytes))
-    throw exhausted(`the host's pool is full: ${toGib(freeBytes)} of ${toGib(totalBytes)} GiB are free`)
+  if (diskBytes > totalBytes)
+    throw exhausted(`the host's pool has ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
+  checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
+}
+
+/** Whether the pool may have anything new. @throws {BerthError} `resource_exhausted` */
+export function checkFree(capacity: PoolCapacity, options: { readonly field?: string } = {}): void {
+  const { totalBytes, usedBytes } = capacity
+  if (totalBytes - usedBytes >= planReserveBytes(totalBytes)) return
+  const free = `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
+  throw exhausted(`the host's pool is full: ${free}`, options)
+}
+
+/** Bytes that something new may have, who is there already has the rest; 0: the pool is full. */
+export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
+  return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
 /** 1 GiB or 2 %, whichever is more, but never more than a tenth of a small pool. */
@@ -20,8 +32,8 @@ export function planReserveBytes(totalBytes: number): number {
   return Math.max(totalBytes * 0.02, Math.min(gib, totalBytes * 0.1))
 }
 
-function exhausted(message: string): BerthError {
-  return new BerthError('exhausted', 'resource_exhausted', message, { field: 'disk_gb' })
+function exhausted(message: string, options: { readonly field?: string }): BerthError {
+  return new BerthError('exhausted', 'resource_exhausted', message, options)
 }
 
 function toGib(bytes: number): string {

@@ -28,6 +28,9 @@ import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
 import { snapshotRoutes } from './guests/snapshots.js'
 import { taskRoutes } from './tasks/tasks.js'
+import { customImageRoutes } from './images/custom-images.js'
+import { imageWriteRoutes } from './images/image-writes.js'
+import { imageRoutes } from './images/images.js'
 import { templateRoutes } from './images/templates.js'
 import { trafficRoutes } from './network/traffic.js'
 import { tagTexts } from './tags.js'
@@ -96,6 +99,9 @@ function allRoutes({ fleet, access, time, policies, settings }: ApiOptions): Rou
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
     ...templateRoutes({ view }),
+    ...imageRoutes(view),
+    ...imageWriteRoutes(fleet),
+    ...customImageRoutes(fleet),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
     ...accessPolicyRoutes(policies),

@@ -11,16 +11,6 @@ type Endpoint = readonly [method: Route['method'], path: string, scope: string, 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
   Containers: [['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory']],
   Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
-  Images: [
-    ['GET', '/images', 'image:read', 'listImages'],
-    ['GET', '/images/enabled', 'image:read', 'listEnabledImages'],
-    ['POST', '/images/custom', 'image:download', 'addCustomImage'],
-    ['DELETE', '/images/custom', 'image:delete', 'removeCustomImage'],
-    ['POST', '/images/download', 'image:download', 'downloadImage'],
-    ['POST', '/images/cancel', 'image:download', 'cancelImageDownload'],
-    ['DELETE', '/images/delete', 'image:delete', 'deleteImage'],
-    ['PUT', '/images/toggle', 'image:toggle', 'toggleImage'],
-  ],
   Security: [
     ['GET', '/security/alerts', 'security:read', 'listSecurityAlerts'],
     ['POST', '/security/check', 'security:check', 'checkSecurity'],

@@ -1,6 +1,6 @@
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
-import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
+import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type {
   GuestSettingsServiceService,
   RoutingServiceService,
@@ -85,6 +85,7 @@ export type Calls<Service> = {
 
 export type SettingsCalls = Calls<typeof GuestSettingsServiceService>
 export type OperationCalls = Calls<typeof OperationServiceService>
+export type ImageCalls = Calls<typeof ImageServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
 /** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
@@ -92,6 +93,7 @@ export interface AgentClient {
   readonly guests: Calls<typeof GuestServiceService>
   readonly settings: SettingsCalls
   readonly routing: RoutingCalls
+  readonly images: ImageCalls
   /** `getOperation` waits for a short time only. */
   readonly operations: OperationCalls
 }

@@ -99,7 +99,7 @@ export class GuestCreator {
     const promised = [...this.#promised].filter(({ hostId }) => hostId === host.record.id)
     return {
       host: host.view,
-      templateIds: host.templates,
+      findTemplate: (id) => host.templates.get(id)?.template,
       allocated: promised.reduce(addLimits, host.totals.allocated),
     }
   }

@@ -9,6 +9,12 @@ import type { Allocation } from './host-totals.js'
 const ratios = { cpu: 0, ram: 2, disk: 1 }
 const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
 
+const templates = new Map([
+  ['debian-12', { disabled: false, unsupported: '' }],
+  ['disabled', { disabled: true, unsupported: '' }],
+  ['foreign', { disabled: false, unsupported: 'for another architecture' }],
+])
+
 function candidate(
   id: string,
   changes: Partial<HostView> = {},
@@ -20,7 +26,7 @@ function candidate(
     description: describe_({}),
     ...changes,
   }
-  return { host, templateIds: new Set(['debian-12']), allocated: { ...empty, ...allocated } }
+  return { host, findTemplate: (id) => templates.get(id), allocated: { ...empty, ...allocated } }
 }
 
 function describe_(capabilities: { kvm?: boolean; lxc?: boolean }): HostDescription {
@@ -42,6 +48,20 @@ describe('planPlacement', () => {
   for (const [name, wanted, candidates, hostId, result] of [
     ['the only host', spec(), [candidate('a')], undefined, 'a'],
     ['the emptier one by RAM', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], undefined, 'b'],
+    [
+      'a template that is disabled',
+      spec({ templateId: 'disabled' }),
+      [candidate('a')],
+      undefined,
+      'image_disabled',
+    ],
+    [
+      'a template of another kind',
+      spec({ templateId: 'foreign' }),
+      [candidate('a')],
+      undefined,
+      'unsupported',
+    ],
     ['the emptier one by disk', spec(), [candidate('a', {}, { diskGb: 50 }), candidate('b')], undefined, 'b'],
     [
       'the emptier one by vcpu',

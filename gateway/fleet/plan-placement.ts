@@ -6,8 +6,15 @@ import type { Allocation } from './host-totals.js'
 /** A host that may be chosen, and what is promised to guests on it already. */
 export interface Candidate {
   readonly host: HostView
-  readonly templateIds: { has(id: string): boolean }
+  readonly findTemplate: (id: string) => Usable | undefined
   readonly allocated: Allocation
+}
+
+/** What decides whether guests may be made from a template of a host. */
+export interface Usable {
+  readonly disabled: boolean
+  /** Why the host cannot use it; empty: it can. */
+  readonly unsupported: string
 }
 
 /** How many times what a host has may be promised on it; 0: without limit. */
@@ -21,7 +28,7 @@ export interface Ratios {
  * The hosts for a new guest: the one named, else all that have room, the one left with most first.
  * @returns ids, at least one
  * @throws {BerthError} `not_found` (host, template), `host_offline`, `invalid_state` (draining),
- * `unsupported` (no host can run such guests), `resource_exhausted`
+ * `unsupported` (no host can run such guests), `image_disabled`, `resource_exhausted`
  */
 export function planPlacement(
   spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits'>,
@@ -36,7 +43,9 @@ export function planPlacement(
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
     [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
-    [({ templateIds }) => templateIds.has(spec.templateId), () => notFound('template')],
+    [({ findTemplate }) => findTemplate(spec.templateId) !== undefined, () => notFound('template')],
+    [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
+    [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
     [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
   ] satisfies [(candidate: Candidate) => boolean, () => BerthError][]
   let left = named
@@ -95,6 +104,16 @@ function draining(): BerthError {
 function unsupported(): BerthError {
   return new BerthError('invalid', 'unsupported', 'no host can run guests of this virtualization', {
     field: 'virtualization',
+  })
+}
+
+function unusable(): BerthError {
+  return new BerthError('invalid', 'unsupported', 'no host can use the template', { field: 'template_id' })
+}
+
+function disabled(): BerthError {
+  return new BerthError('conflict', 'image_disabled', 'template_id: the image is disabled', {
+    field: 'template_id',
   })
 }
 

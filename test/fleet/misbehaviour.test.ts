@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { catalog } from '../../agent/images/catalog.js'
 import { pino } from 'pino'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -81,7 +82,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(view.findOperation(response.operation!.id)).to.include({ hostId: good.hostId })
     expect(view.findOperation(response.operation!.id)?.operation.error).to.equal('')
     const templates = [...view.templates()].map(({ hostId, template: { id } }) => [hostId, id])
-    expect(templates).to.deep.include([good.hostId, 'debian-12']).and.to.have.length(2)
+    expect(templates).to.deep.include([good.hostId, 'debian-12']).and.to.have.length(catalog.length)
     expect(view.findHost(bad.hostId)?.description).to.equal(undefined)
     expect(view.findHost(bad.hostId)?.warnings).not.to.deep.equal([])
     expect(view.findHost(good.hostId)?.warnings).to.deep.equal([])

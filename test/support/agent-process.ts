@@ -7,6 +7,7 @@ import { writeIdentity } from '../../agent/enrollment/identity.js'
 import { ensureAuthority, type Authority } from '../../gateway/pki/authority.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
+import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName } from '../../shared/identity.js'
@@ -146,6 +147,10 @@ export class AgentProcess {
 
   settings(): GuestSettingsServiceClient {
     return new GuestSettingsServiceClient(...this.#target())
+  }
+
+  images(): ImageServiceClient {
+    return new ImageServiceClient(...this.#target())
   }
 
   operations(): OperationServiceClient {

@@ -35,6 +35,12 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return
   execFileSync('btrfs', ['-q', 'subvolume', 'create', path])
+  fillBusyboxTree(path, templateId)
+  execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
+}
+
+/** The same in an empty directory. @param name is in etc/template */
+export function fillBusyboxTree(path: string, name: string): void {
   for (const directory of ['bin', 'dev', 'etc', 'proc', 'root', 'run', 'sbin', 'sys', 'tmp', 'usr', 'var'])
     mkdirSync(join(path, directory))
   copyFileSync('/bin/busybox', join(path, 'bin/busybox'))
@@ -47,7 +53,6 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
     join(path, 'etc/inittab'),
     '::sysinit:/bin/true\n::respawn:/bin/sleep 100000\n::shutdown:/bin/sync\n',
   )
-  writeFileSync(join(path, 'etc/template'), templateId)
+  writeFileSync(join(path, 'etc/template'), name)
   chmodSync(join(path, 'root'), 0o700)
-  execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
 }

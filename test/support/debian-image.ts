@@ -6,9 +6,10 @@ import { promisify } from 'node:util'
 import { pino } from 'pino'
 import { createSubvolume } from '../../agent/host/btrfs.js'
 import { planBootstrap } from '../../agent/images/bootstrap-plan.js'
-import { buildImage, publishImage } from '../../agent/images/build.js'
-import { findCatalogEntry, type CatalogEntry } from '../../agent/images/catalog.js'
+import { buildImage } from '../../agent/images/build.js'
+import { recipes, type Recipe } from '../../agent/images/catalog.js'
 import { planContent } from '../../agent/images/content.js'
+import { publishImage } from '../../agent/images/publish.js'
 import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { Trash } from '../../agent/storage/trash.js'
 import { scratchDirectory, testStorage } from './scratch.js'
@@ -18,7 +19,7 @@ const cacheDirectory = '/var/cache/berth-test'
 /** All that is in a tree: capabilities of ping, the ACLs of /var/log/journal. */
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
-const template = entryOf('debian-12')
+const template = recipeOf('debian-12')
 const mirror = 'http://deb.debian.org/debian'
 
 /**
@@ -62,21 +63,22 @@ async function buildTestImage(): Promise<void> {
   try {
     const pool = await openPool(testStorage(scratch.path))
     const parts = { pool, trash: new Trash(pool, pino({ level: 'silent' })), mirror }
-    await buildImage(parts, template, () => undefined, new AbortController().signal)
+    const making = { report: () => undefined, signal: new AbortController().signal }
+    await buildImage(parts, template, making)
     await cacheTestImage(pool)
   } finally {
     scratch.wipe()
   }
 }
 
-function archiveOf(entry: CatalogEntry): string {
+function archiveOf(entry: Recipe): string {
   const recipe = JSON.stringify([planBootstrap(entry, '/', []), planContent(entry)])
   const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 16)
   return join(cacheDirectory, `${entry.id}-${hash}.tar.zst`)
 }
 
-function entryOf(templateId: string): CatalogEntry {
-  const entry = findCatalogEntry(templateId)
-  if (!entry) throw new Error(`no template ${templateId}`)
-  return entry
+function recipeOf(templateId: string): Recipe {
+  const recipe = recipes.find(({ id }) => id === templateId)
+  if (!recipe) throw new Error(`no template ${templateId}`)
+  return recipe
 }

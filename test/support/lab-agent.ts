@@ -83,6 +83,10 @@ export class LabAgent {
     return this.#daemon!.domain
   }
 
+  get stateDir(): string {
+    return this.config.state_dir
+  }
+
   get address(): string {
     return this.config.listen
   }

@@ -32,6 +32,8 @@ export interface LabFleetOptions {
   readonly log: Logger
   /** Default: `host-a` alone. */
   readonly hosts?: readonly string[]
+  /** Of each agent's agent.yaml. */
+  readonly agentConfig?: Record<string, unknown>
 }
 
 /**
@@ -57,11 +59,17 @@ export class LabFleet implements Fleet {
     }
   }
 
-  static async start({ store, stateDir, log, hosts = ['host-a'] }: LabFleetOptions): Promise<LabFleet> {
+  static async start({
+    store,
+    stateDir,
+    log,
+    hosts = ['host-a'],
+    agentConfig = {},
+  }: LabFleetOptions): Promise<LabFleet> {
     const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: { reconnect_ms: 0 } }
     const config = validateConfig(GatewayConfigSchema, settings, 'lab')
     const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)
-    const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir })))
+    const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir, agentConfig })))
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
     const fleet = await GatewayFleet.start({ store, config, log })
     const lab = new LabFleet(fleet, agents)
@@ -212,6 +220,7 @@ interface NewHost {
   readonly id: string
   readonly authority: Authority
   readonly stateDir: string
+  readonly agentConfig: Record<string, unknown>
 }
 
 /** As if it had joined: what joining does itself is tested elsewhere. */
@@ -219,6 +228,7 @@ async function startAgent({
   id,
   authority,
   stateDir,
+  agentConfig,
 }: NewHost): Promise<{ agent: LabAgent; record: HostRecord }> {
   const privateKeyPem = createPrivateKeyPem()
   const csr = await createCsrPem(privateKeyPem)
@@ -229,7 +239,7 @@ async function startAgent({
   )
   const identityDir = join(stateDir, `identity-${id}`)
   await writeIdentity(identityDir, { privateKeyPem, certificatePem, caPem: authority.caPem })
-  const agent = await LabAgent.start({ identityDir, parallel: 0 })
+  const agent = await LabAgent.start({ identityDir, parallel: 0, config: agentConfig })
   const record = { id, version: 1, name: id, address: agent.address, draining: false }
   const joined = { createdAtMs: Date.UTC(2026, 10, 1), serials: [serial], certificateNotAfterMs: notAfterMs }
   return { agent, record: { ...record, ...joined } }

@@ -14,7 +14,9 @@ import type {
 } from '../../agent/drivers/contract.js'
 
 /** What a test makes of calls by their names: one waits, or throws instead of the host. */
-export type Faults = Partial<Record<keyof Driver | keyof HostVolumes, (uuid: string) => void | Promise<void>>>
+export type Faults = Partial<
+  Record<keyof Driver | keyof HostVolumes | 'make' | 'removeImage', (id: string) => void | Promise<void>>
+>
 
 const startTime = 1
 const capabilities: DriverCapabilities = {

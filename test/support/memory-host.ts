@@ -1,7 +1,13 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.js'
 import type { Host, HostVolumes } from '../../agent/daemon/host.js'
+import { makeFetched, type ImagePool } from '../../agent/images/pool.js'
+import { fetchSettings } from '../../agent/images/settings.js'
+import { discardFetched, sweepFetched } from '../../agent/images/sources/fetch.js'
 import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
+import { planFreeBytes } from '../../agent/storage/room.js'
 import { conflict } from '../../shared/errors.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
@@ -50,12 +56,7 @@ export class MemoryHost {
     return {
       ...this.#size,
       volumes: this.#openVolumes(),
-      images: {
-        has: async (id) => this.images.has(id),
-        readSize: async () => 300_000_000,
-        build: async ({ id }) => void this.images.add(id),
-        sweep: async () => undefined,
-      },
+      images: this.#openImages(config),
       readCapacity: async () => this.pool,
       drivers: {
         enabled: { lxc: this.driver, kvm: undefined },
@@ -70,6 +71,29 @@ export class MemoryHost {
       describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
+    }
+  }
+
+  /** Downloads are real; what is in a file is not looked at. */
+  #openImages({ images: settings, state_dir }: AgentConfig): ImagePool {
+    const directory = join(state_dir, 'downloads')
+    mkdirSync(directory, { recursive: true })
+    const readFreeBytes = async (): Promise<number> => planFreeBytes(this.pool)
+    const parts = { ...fetchSettings(settings), directory, readFreeBytes, pauseMs: 10 }
+    return {
+      has: async (id) => this.images.has(id),
+      readSize: async () => 300_000_000,
+      make: async (entry, making) => {
+        await this.faults.make?.(entry.id)
+        const install = async (): Promise<void> => void this.images.add(entry.id)
+        return entry.source.kind === 'built' ? install() : makeFetched(entry, parts, making, install)
+      },
+      remove: async (id) => {
+        await this.faults.removeImage?.(id)
+        this.images.delete(id)
+      },
+      discardFetched: (id) => discardFetched(parts, id),
+      sweep: ({ isWanted }) => sweepFetched(parts, isWanted),
     }
   }
 

@@ -60,6 +60,8 @@ export interface TestGatewayOptions {
   readonly log?: Logger
   /** Default: `host-a` alone. */
   readonly hosts?: readonly string[]
+  /** Of each agent's agent.yaml. */
+  readonly agentConfig?: Record<string, unknown>
   /** Default: none. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
@@ -86,6 +88,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     stateDir,
     log: silentLog,
     ...(options.hosts && { hosts: options.hosts }),
+    ...(options.agentConfig && { agentConfig: options.agentConfig }),
   })
   const api = createApi({
     fleet,

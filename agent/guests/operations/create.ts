@@ -1,4 +1,4 @@
-import { conflict, invalidField } from '../../../shared/errors.js'
+import { conflict } from '../../../shared/errors.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { Accepted, OperationKind } from '../../operations/orders.js'
 import type { Step } from '../../operations/types.js'
@@ -46,17 +46,15 @@ export function createKind(
 }
 
 /**
- * @throws {BerthError} `invalid_field`, `resource_exhausted`; later `name_conflict`, `port_conflict`,
- * `address_in_use`, `resource_exhausted`, `invalid_field`
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`; later `image_disabled`, `name_conflict`, `port_conflict`,
+ * `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
 async function acceptCreate(
   { context, capacity }: { context: GuestContext; capacity: HostCapacity },
   order: CreateRequest,
   operationId: string,
 ): Promise<Accepted<CreateInput>> {
-  const { uuid, id, name, templateId, limits, portMappings, start } = order
-  if (!context.images.knows(templateId))
-    throw invalidField('template_id', `template_id: no template ${templateId}`)
+  const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
   checkCapacity(limits, capacity)
   const disk = await capacity.readDisk()
   const listening = await readListeningPorts([...new Set(portMappings.map(({ protocol }) => protocol))])
@@ -64,8 +62,9 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context, order.login) },
-    // Only a new order needs room: the answer to a repeated one may come when the pool is full.
+    // Only a new order needs these: the answer to a repeated one may come when the pool is full.
     reserve: () => {
+      context.images.checkUsable(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)
       reserveGuest(context, order, listening)
     },

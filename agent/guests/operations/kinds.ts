@@ -13,7 +13,10 @@ import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
 /** By the name of their order on the wire. */
-export function guestKinds(context: GuestContext, capacity: HostCapacity): OperationKinds {
+export function guestKinds(
+  context: GuestContext,
+  capacity: HostCapacity,
+): Omit<OperationKinds, 'imageDownload'> {
   return {
     create: createKind(context, capacity),
     start: startKind(context),

@@ -1,4 +1,4 @@
-import { conflict, invalidField } from '../../../shared/errors.js'
+import { conflict } from '../../../shared/errors.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { OperationOutcome, Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
@@ -55,7 +55,7 @@ interface Parts {
   readonly capacity: Pick<HostCapacity, 'readDisk'>
 }
 
-/** @throws {BerthError} `invalid_field`; later `resource_exhausted`, `not_found`, `invalid_state` */
+/** @throws {BerthError} `invalid_field`; later also `resource_exhausted`, `not_found`, `invalid_state`, `image_disabled` */
 async function acceptReinstall(
   { context, capacity }: Parts,
   order: OrderOf<'reinstall'>,
@@ -63,14 +63,13 @@ async function acceptReinstall(
 ): Promise<Accepted<ReinstallInput>> {
   const { uuid, templateId, force } = order
   checkTemplateId(templateId)
-  if (!context.images.knows(templateId))
-    throw invalidField('template_id', `template_id: no template ${templateId}`)
   const keeps = order.sshAuthMode === 'keep'
   const wanted = keeps ? undefined : parseLogin(order)
   const login = wanted ? context.sealLogin(uuid, loginOf(wanted)) : ''
   const disk = await capacity.readDisk()
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
+    context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
       throw conflict('invalid_state', 'ssh_auth_mode: no login of the container is known that could be kept')
     checkRoom(disk, record.spec.limits.diskGb * gib)

@@ -78,6 +78,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       statuses: [202],
       errors: [
         ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
+        'image_disabled',
         ...['host_offline', 'agent_timeout'],
       ],
       handle: (context) => batchCreate(parts, context),
@@ -111,6 +112,8 @@ export function batchRoutes(parts: CreationParts): Route[] {
           'invalid_state',
           'policy_blocked',
           'resource_exhausted',
+          'image_disabled',
+          'unsupported',
           'host_offline',
           'agent_timeout',
         ],

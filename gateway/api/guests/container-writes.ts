@@ -77,6 +77,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       statuses: [202],
       errors: [
         ...['name_conflict', 'port_conflict', 'address_in_use', 'resource_exhausted', 'unsupported'],
+        'image_disabled',
         ...['host_offline', 'agent_timeout'],
       ],
       handle: (context) => createContainer({ fleet, time }, context),

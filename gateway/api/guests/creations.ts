@@ -61,12 +61,17 @@ export async function orderCreation(
 
 /**
  * While no host has told of any template, the fleet's own answer says more.
- * @throws {BerthError} `invalid_field`
+ * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {
-  const known = [...view.templates()].map(({ template }) => template.id)
-  if (known.length > 0 && !known.includes(id))
-    throw invalidField('template_id', 'template_id: no such template')
+  const known = [...view.templates()].map(({ template }) => template)
+  const found = known.filter((template) => template.id === id)
+  if (known.length === 0) return
+  if (found.length === 0) throw invalidField('template_id', 'template_id: no such template')
+  if (found.every(({ disabled }) => disabled))
+    throw new BerthError('conflict', 'image_disabled', 'template_id: the image is disabled', {
+      field: 'template_id',
+    })
 }
 
 function createdRow({ hostId, response }: GuestCreation, operationId: string): Created {

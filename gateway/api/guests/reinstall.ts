@@ -48,7 +48,7 @@ export function reinstallRoute(fleet: Fleet): Route {
     conditional: true,
     statuses: [202],
     errors: [
-      ...['invalid_state', 'resource_exhausted', 'precondition_failed'],
+      ...['invalid_state', 'image_disabled', 'unsupported', 'resource_exhausted', 'precondition_failed'],
       ...['host_offline', 'agent_timeout'],
     ],
     handle: async (context) => {

@@ -15,7 +15,7 @@ const TemplateSchema = Type.Object(
     description: Type.String(),
     type: VirtualizationSchema,
     available: Type.Boolean({
-      description: 'The image is there on at least one host; else its first use builds it.',
+      description: 'The image is there on at least one host; else its first use makes it.',
     }),
   },
   { title: 'Template' },
@@ -52,16 +52,22 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
   ]
 }
 
-/** One row for each id, whichever hosts have it. */
+/** One row for each id, whichever hosts have it: of what a guest may be made from. */
 function templateRows(view: FleetView, hostId: string | undefined): TemplateRow[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, TemplateRow>()
   for (const template of view.templates()) {
     if (hostId !== undefined && template.hostId !== hostId) continue
+    if (!canBeUsed(template)) continue
     const row = templateRow(template)
     rows.set(row.id, { ...row, available: row.available || (rows.get(row.id)?.available ?? false) })
   }
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+/** By its host, for guests. */
+export function canBeUsed({ template: { disabled, unsupported } }: TemplateView): boolean {
+  return !disabled && unsupported === ''
 }
 
 function templateRow({ template }: TemplateView): TemplateRow {

@@ -62,7 +62,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
-      summary: 'Cancels a pending task, removes an ended one',
+      summary: 'Cancels a task that is pending or can be stopped, removes an ended one',
       params: TaskPathSchema,
       errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
@@ -98,6 +98,7 @@ async function endTask(
   context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case 'pending':
+    case 'running': // the agent knows whether it can be stopped
       return cancelTask(fleet, found)
     case 'done':
     case 'failed':

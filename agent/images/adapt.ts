@@ -1,0 +1,70 @@
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
+import { changeRoot } from '../host/guest-root.js'
+import { CommandError } from '../host/process.js'
+import { askedAbout, planAdaptation, type TreeFacts } from './plan-adapt.js'
+
+/** More is none; a changed one is given to a program as an argument, which the kernel bounds. */
+const largest = { accounts: 1024 ** 2, configuration: 64 * 1024 } as const
+const mostKeys = 32
+
+/**
+ * Makes a root filesystem from elsewhere one for guests of this host. Nothing may run in it: links in it are seen, and
+ * none is followed.
+ * @throws {BerthError} `image_invalid` where it is none of a Linux
+ */
+export async function adaptTree(root: string): Promise<void> {
+  const accounts = await readPlain(root, 'etc/passwd', largest.accounts)
+  if (!/^root:/m.test(accounts)) throw invalid('it has no root in /etc/passwd')
+  try {
+    await changeRoot(root, planAdaptation(await readFacts(root)))
+  } catch (error) {
+    if (error instanceof CommandError) throw invalid(error.stderr.trim().slice(0, 200), error)
+    throw error
+  }
+}
+
+async function readFacts(root: string): Promise<TreeFacts> {
+  const directories = await those(askedAbout.directories, (path) => isKind(root, path, 'directory'))
+  const files = await those(askedAbout.files, (path) => isKind(root, path, 'file'))
+  const names = directories.has('etc/ssh') ? await readdir(join(root, 'etc/ssh')) : []
+  const hostKeys = names.filter((name) => /^ssh_host_[a-z0-9_]{1,32}(\.pub)?$/.test(name)).slice(0, mostKeys)
+  const sshdConfig = await readPlain(root, 'etc/ssh/sshd_config', largest.configuration)
+  return { directories, files, hostKeys, sshdConfig }
+}
+
+async function those(
+  paths: readonly string[],
+  holds: (path: string) => Promise<boolean>,
+): Promise<ReadonlySet<string>> {
+  const found = new Set<string>()
+  for (const path of paths) if (await holds(path)) found.add(path)
+  return found
+}
+
+/** Empty: it is not there, no plain file of text, or too large. */
+async function readPlain(root: string, path: string, maxBytes: number): Promise<string> {
+  if (!(await isKind(root, path, 'file'))) return ''
+  const { size } = await lstat(join(root, path))
+  const text = size > maxBytes ? '' : await readFile(join(root, path), 'utf8')
+  return text.includes('\0') ? '' : text
+}
+
+/** Reached by directories alone. */
+async function isKind(root: string, path: string, kind: 'file' | 'directory'): Promise<boolean> {
+  let at = root
+  const names = path.split('/')
+  for (const [index, name] of names.entries()) {
+    at = join(at, name)
+    const found = await lstat(at).catch(() => undefined)
+    if (!found) return false
+    const isLast = index === names.length - 1
+    if (isLast && kind === 'file' ? !found.isFile() : !found.isDirectory()) return false
+  }
+  return true
+}
+
+function invalid(message: string, cause?: unknown): BerthError {
+  return new BerthError('invalid', 'image_invalid', `no root file system of a Linux: ${message}`, { cause })
+}

@@ -1,0 +1,87 @@
+import { conflict } from '../../shared/errors.js'
+import type { OperationEngine } from '../operations/engine.js'
+import type { CatalogEntry } from './catalog.js'
+import { imageSubject } from './definition.js'
+import type { Images } from './images.js'
+
+export interface ImageAdminParts {
+  readonly images: Images
+  readonly engine: OperationEngine
+}
+
+/** What is done with images of this host at once, rather than as an operation. */
+export class ImageAdmin {
+  readonly #images: Images
+  readonly #engine: OperationEngine
+
+  constructor({ images, engine }: ImageAdminParts) {
+    this.#images = images
+    this.#engine = engine
+  }
+
+  /**
+   * Ends a download that is queued or runs; nothing is left of it when this resolves.
+   * @returns the id of its operation
+   * @throws {BerthError} `not_found`; `image_in_use` where a guest waits for the image; `invalid_state` without a download
+   */
+  async cancel(id: string): Promise<string> {
+    const template = this.#images.get(id)
+    if (this.#images.isUsed(id) && template.downloading) throw inUse()
+    const [open] = this.#engine.openOperations(imageSubject(template))
+    if (open === undefined) throw conflict('invalid_state', 'the image is not being downloaded')
+    this.#engine.cancel(open)
+    await this.#engine.wait(open)
+    return open
+  }
+
+  /**
+   * Deletes an image; its template stays, and guests made from it live on.
+   * @returns whether it was there
+   * @throws {BerthError} `not_found`, `task_running`, `image_in_use`
+   */
+  async delete(id: string): Promise<boolean> {
+    this.#checkIdle(id)
+    if (!this.#images.has(id)) return false
+    await this.#images.remove(id)
+    return true
+  }
+
+  /** @throws {BerthError} `not_found` */
+  setEnabled(id: string, enabled: boolean): void {
+    this.#images.get(id)
+    this.#images.store.update(id, { enabled })
+  }
+
+  /** The same again changes nothing. @throws {BerthError} `name_conflict`, `resource_exhausted` */
+  addCustom(entry: CatalogEntry): void {
+    const { store } = this.#images
+    const known = store.findEntry(entry.id)
+    if (known && JSON.stringify(known) !== JSON.stringify(entry))
+      throw conflict('name_conflict', `id: there is another image ${entry.id}`)
+    if (known) return
+    if (store.templates().length >= mostTemplates)
+      throw conflict('resource_exhausted', `a host has at most ${mostTemplates} images`)
+    store.addCustom(entry)
+  }
+
+  /** With its image; guests made from it live on. @throws {BerthError} `not_found`, `invalid_state`, `task_running`, `image_in_use` */
+  async removeCustom(id: string): Promise<void> {
+    if (!this.#images.get(id).custom) throw conflict('invalid_state', 'the image is none that was added')
+    this.#checkIdle(id)
+    this.#images.store.forget(id) // from here on nothing is made from it; what a crash leaves, the next start removes
+    await this.#images.removeFiles(id)
+  }
+
+  #checkIdle(id: string): void {
+    const { downloading } = this.#images.get(id)
+    if (this.#images.isUsed(id)) throw inUse()
+    if (downloading) throw conflict('task_running', 'the image is being downloaded')
+  }
+}
+
+/** As many as a gateway takes of a host. */
+const mostTemplates = 500
+
+function inUse(): Error {
+  return conflict('image_in_use', 'a container is being made from the image')
+}

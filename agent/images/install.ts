@@ -1,0 +1,30 @@
+import { setLimit } from '../host/btrfs.js'
+import { adaptTree } from './adapt.js'
+import { makeImage, type Making, type PublishParts } from './publish.js'
+import { unpackArchive } from './sources/unpack.js'
+
+export interface InstallParts extends PublishParts {
+  /** First of 65,536 host user ids that nobody has. */
+  readonly hostIdBase: number
+  /** Bytes that an image may have, as the pool is now. */
+  readonly readBound: () => Promise<number>
+}
+
+/**
+ * Unpacks an archive of a root filesystem and publishes it as an image: complete and read-only, or not at all.
+ * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
+ */
+export async function installArchive(
+  parts: InstallParts,
+  { id, archive }: { readonly id: string; readonly archive: string },
+  making: Making,
+): Promise<void> {
+  making.report(0.75, 'unpacking')
+  const bound = await parts.readBound()
+  await makeImage(parts, id, making, async (work) => {
+    await setLimit(work, bound)
+    await unpackArchive({ archive, target: work, hostIdBase: parts.hostIdBase }, making.signal)
+    await setLimit(work, 0) // a clone would have it
+    await adaptTree(work)
+  })
+}

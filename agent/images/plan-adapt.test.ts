@@ -1,0 +1,77 @@
+import { expect } from 'chai'
+import { planAdaptation, type TreeFacts } from './plan-adapt.js'
+
+const nothing: TreeFacts = { directories: new Set(), files: new Set(), hostKeys: [], sshdConfig: '' }
+const included = 'Include /etc/ssh/sshd_config.d/*.conf\nPermitRootLogin no\n'
+
+/** Paths of what is changed. */
+const paths = (facts: Partial<TreeFacts>): string[] =>
+  planAdaptation({ ...nothing, ...facts }).flatMap((change) => ('path' in change ? [change.path] : []))
+
+describe('what is changed in a root file system from elsewhere', () => {
+  for (const [name, facts, expected] of [
+    ['one that has nothing', {}, ['root']],
+    [
+      'systemd',
+      { directories: new Set(['etc/systemd']) },
+      ['etc/systemd/network', 'etc/systemd/network/00-berth.network', 'root'],
+    ],
+    [
+      'NetworkManager',
+      { directories: new Set(['etc/NetworkManager']) },
+      ['etc/NetworkManager/conf.d', 'etc/NetworkManager/conf.d/00-berth.conf', 'root'],
+    ],
+    ['ifupdown', { directories: new Set(['etc/network']) }, ['etc/network/interfaces', 'root']],
+    [
+      'wicked',
+      { directories: new Set(['etc/sysconfig/network']) },
+      ['etc/sysconfig/network/ifcfg-eth0', 'root'],
+    ],
+    ['a machine-id', { files: new Set(['etc/machine-id']) }, ['etc/machine-id', 'root']],
+    [
+      'host keys and another init',
+      { directories: new Set(['etc/ssh']), hostKeys: ['ssh_host_rsa_key', 'ssh_host_rsa_key.pub'] },
+      ['etc/ssh/ssh_host_rsa_key', 'etc/ssh/ssh_host_rsa_key.pub', 'root'],
+    ],
+    [
+      'sshd that reads further files',
+      { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: included },
+      ['etc/ssh/sshd_config.d/00-berth.conf', 'root'],
+    ],
+    [
+      'sshd that does not',
+      { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: 'PermitRootLogin no\n' },
+      ['etc/ssh/sshd_config', 'root'],
+    ],
+    ['keys of ssh without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
+  ] as const)
+    it(`${name}: ${expected.join(', ')}`, () => expect(paths(facts)).to.deep.equal(expected))
+
+  it('host keys with systemd are made anew by sshd’s own unit', () => {
+    const facts = { directories: new Set(['etc/ssh', 'etc/systemd']), hostKeys: ['ssh_host_rsa_key'] }
+    expect(paths(facts)).to.include.members([
+      'etc/systemd/system/ssh.service.d/00-berth.conf',
+      'etc/systemd/system/sshd.service.d/00-berth.conf',
+    ])
+  })
+
+  it('what sshd finds first is ours, and the rest stays', () => {
+    const sshdConfig = 'PermitRootLogin no\nPort 2222\n'
+    const [change] = planAdaptation({ ...nothing, directories: new Set(['etc/ssh']), sshdConfig })
+    expect(change).to.have.property(
+      'content',
+      `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`,
+    )
+  })
+
+  it('private keys stay private, nothing is executable or setuid', () => {
+    const all = planAdaptation({
+      directories: new Set(['etc/ssh', 'etc/systemd', 'etc/network', 'etc/NetworkManager']),
+      ...{ files: new Set(['etc/machine-id']), hostKeys: ['ssh_host_rsa_key'], sshdConfig: included },
+    })
+    for (const change of all) if (change.kind === 'file') expect(change.mode & 0o7133).to.equal(0)
+    expect(all.find((change) => 'path' in change && change.path.endsWith('rsa_key'))).to.include({
+      mode: 0o600,
+    })
+  })
+})

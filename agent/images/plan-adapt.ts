@@ -1,0 +1,96 @@
+import type { RootChange } from '../host/guest-root.js'
+
+/** What of a root filesystem from elsewhere decides what is changed in it. */
+export interface TreeFacts {
+  /** Of those that are asked about (`askedAbout`): directories that are there, without links on the way. */
+  readonly directories: ReadonlySet<string>
+  readonly files: ReadonlySet<string>
+  /** Names of the host keys in etc/ssh. */
+  readonly hostKeys: readonly string[]
+  /** Of etc/ssh/sshd_config; empty: it is not there. */
+  readonly sshdConfig: string
+}
+
+export const askedAbout = {
+  directories: [
+    ...['etc', 'etc/ssh', 'etc/ssh/sshd_config.d', 'etc/systemd', 'etc/NetworkManager', 'etc/network'],
+    'etc/sysconfig/network',
+  ],
+  files: ['etc/machine-id', 'var/lib/dbus/machine-id'],
+} as const
+
+/** Before those of the distribution: the first word that sshd finds holds (sshd_config(5)). */
+const sshdConfig = 'PermitRootLogin yes\nPasswordAuthentication yes\n'
+
+/** The host sets up eth0 before the guest's first process runs; what asks DHCP would take its address away. */
+const unmanaged = {
+  networkd: '[Match]\nName=eth0\n\n[Link]\nUnmanaged=yes\n',
+  networkManager: '[keyfile]\nunmanaged-devices=interface-name:eth0\n',
+  ifupdown: 'auto lo\niface lo inet loopback\n# eth0 is set up by the host.\n',
+  wicked: "STARTMODE='off'\nBOOTPROTO='none'\n",
+} as const
+
+const keyUnit = '[Service]\nExecStartPre=\nExecStartPre=/usr/bin/ssh-keygen -A\n'
+
+/** What makes a root filesystem from elsewhere one that guests of this host can be made from. */
+export function planAdaptation(facts: TreeFacts): RootChange[] {
+  return [
+    ...planNetwork(facts),
+    ...planIdentity(facts),
+    ...planSshd(facts),
+    { kind: 'directory', path: 'root', mode: 0o700 },
+  ]
+}
+
+function planNetwork({ directories }: TreeFacts): RootChange[] {
+  return [
+    ...when(directories.has('etc/systemd'), [
+      directory('etc/systemd/network'),
+      file('etc/systemd/network/00-berth.network', unmanaged.networkd),
+    ]),
+    ...when(directories.has('etc/NetworkManager'), [
+      directory('etc/NetworkManager/conf.d'),
+      file('etc/NetworkManager/conf.d/00-berth.conf', unmanaged.networkManager),
+    ]),
+    ...when(directories.has('etc/network'), [file('etc/network/interfaces', unmanaged.ifupdown)]),
+    ...when(directories.has('etc/sysconfig/network'), [
+      file('etc/sysconfig/network/ifcfg-eth0', unmanaged.wicked),
+    ]),
+  ]
+}
+
+/** Each guest's own: an empty id is made anew (machine-id(5)), an empty key too (ssh-keygen(1), -A). */
+function planIdentity({ directories, files, hostKeys }: TreeFacts): RootChange[] {
+  const units = ['ssh', 'sshd'].flatMap((unit) => [
+    directory(`etc/systemd/system/${unit}.service.d`),
+    file(`etc/systemd/system/${unit}.service.d/00-berth.conf`, keyUnit),
+  ])
+  return [
+    ...askedAbout.files.filter((path) => files.has(path)).map((path) => file(path, '')),
+    ...hostKeys.map((name) => file(`etc/ssh/${name}`, '', name.endsWith('.pub') ? 0o644 : 0o600)),
+    ...when(hostKeys.length > 0 && directories.has('etc/systemd'), [
+      directory('etc/systemd/system'),
+      ...units,
+    ]),
+  ]
+}
+
+function planSshd({ directories, sshdConfig: found }: TreeFacts): RootChange[] {
+  if (!directories.has('etc/ssh') || found === '') return []
+  const includes = /^\s*Include\s+\S*sshd_config\.d\//m.test(found)
+  return includes && directories.has('etc/ssh/sshd_config.d')
+    ? [file('etc/ssh/sshd_config.d/00-berth.conf', sshdConfig)]
+    : [file('etc/ssh/sshd_config', sshdConfig + found)]
+}
+
+function when(holds: boolean, changes: RootChange[]): RootChange[] {
+  return holds ? changes : []
+}
+
+function directory(path: string): RootChange {
+  return { kind: 'directory', path, mode: 0o755 }
+}
+
+function file(path: string, content: string, mode = 0o644): RootChange {
+  return { kind: 'file', path, mode, content }
+}

@@ -1,0 +1,28 @@
+import type { AgentConfig } from '../config.js'
+import type { FetchParts } from './sources/fetch.js'
+import type { TargetPolicy } from './sources/targets.js'
+
+const gib = 1024 ** 3
+const idRange = 65_536
+/** The last range of user ids that the kernel's 32 bits have room for, without the one that means nobody. */
+const lastBase = 2 ** 32 - 2 * idRange
+
+export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
+  return { allowHttp: config.allow_http, allowedTargets: config.allowed_targets }
+}
+
+/** What of downloads is configured. */
+export function fetchSettings(
+  config: AgentConfig['images'],
+): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
+  return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
+}
+
+/**
+ * The first of 65,536 user ids that are no guest's: behind those of guests, or before them where there is no room; such a
+ * base is far above the host's own ids.
+ */
+export function planFreeUserIds({ idmap_base: base, idmap_slots: slots }: AgentConfig['lxc']): number {
+  const behind = base + slots * idRange
+  return behind <= lastBase ? behind : base - idRange
+}

@@ -1,0 +1,12 @@
+import type { DownloadProgress } from './download.js'
+
+/** How far a download is, for people: `downloading: 12.5 of 98.0 MB, 3.1 MB/s`. */
+export function describeTransfer({ receivedBytes, totalBytes, bytesPerSec }: DownloadProgress): string {
+  const of = totalBytes > 0 ? ` of ${megabytes(totalBytes)}` : ''
+  const speed = bytesPerSec > 0 ? `, ${megabytes(bytesPerSec)} MB/s` : ''
+  return `downloading: ${megabytes(receivedBytes)}${of} MB${speed}`
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1)
+}

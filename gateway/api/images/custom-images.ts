@@ -1,0 +1,155 @@
+import { Type, type Static } from 'typebox'
+import { conflict } from '../../../shared/errors.js'
+import { descriptionPattern } from '../../../shared/guest-rules.js'
+import {
+  customImageId,
+  imageNamePattern,
+  imageUrlPattern,
+  imageWordPattern,
+  sha256Pattern,
+} from '../../../shared/image-rules.js'
+import type { AddCustomImageRequest } from '../../../proto/gen/berth/agent/v1/image.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { numeric, trimmed } from '../../http/normalize.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import { VirtualizationSchema } from '../guests/guest-row.js'
+import { chooseHost } from '../hosts/host-choice.js'
+import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './image-hosts.js'
+import { imageRow, ImageSchema } from './images.js'
+
+const WordSchema = Type.String({
+  ...trimmed,
+  ...numeric,
+  pattern: imageWordPattern,
+  description: '1 to 64 letters, digits, ".", "_", "+", "-".',
+})
+
+const CustomBodySchema = Type.Object(
+  {
+    type: VirtualizationSchema,
+    name: Type.String({
+      ...trimmed,
+      pattern: imageNamePattern,
+      description: '1 to 100 printable characters on one line.',
+    }),
+    description: Type.Optional(
+      Type.String({
+        pattern: descriptionPattern,
+        description: 'At most 200 printable characters on one line.',
+      }),
+    ),
+    distro: WordSchema,
+    release: WordSchema,
+    arch: Type.String({
+      ...trimmed,
+      maxLength: 32,
+      description: '`amd64` (`x86_64`), `arm64` (`aarch64`), …',
+    }),
+    url: Type.String({
+      ...trimmed,
+      pattern: imageUrlPattern,
+      examples: ['https://images.example.org/alpine.tar.xz'],
+      description:
+        'An http or https URL of an archive of a root file system (tar, also with gzip, bzip2, xz or zstd), or of a disk for `kvm`. Hosts ask public addresses by https alone, unless their configuration allows more.',
+    }),
+    sha256: Type.String({
+      ...trimmed,
+      pattern: sha256Pattern,
+      examples: ['ab'.repeat(32)],
+      description: '64 hexadecimal digits: the SHA-256 of the file.',
+    }),
+    variant: Type.Optional(WordSchema),
+    os: Type.Optional(oneOf(['linux', 'windows'], 'Default `linux`.')),
+    ...hostField,
+  },
+  { title: 'CustomImage' },
+)
+type CustomBody = Static<typeof CustomBodySchema>
+
+const LooseIdSchema = Type.Partial(Type.Object({ id: IdSchema, ...hostField }))
+
+const ofCustom = { bound: 'refused', tag: 'Images' } as const
+const errors = ['host_offline', 'agent_timeout']
+
+export function customImageRoutes(fleet: Fleet): Route[] {
+  return [addRoute(fleet), removeRoute(fleet)]
+}
+
+function addRoute(fleet: Fleet): Route {
+  return route({
+    ...ofCustom,
+    method: 'POST',
+    path: '/images/custom',
+    name: 'addCustomImage',
+    scope: 'image:download',
+    audit: 'image.custom_add',
+    summary: 'Adds an image from a URL; it is downloaded by `POST /images/download`, or at its first use',
+    query: Type.Object(hostField),
+    body: CustomBodySchema,
+    example: {
+      ...{ type: 'lxc', name: 'Alpine with our tools', description: '', distro: 'alpine', release: '3.22' },
+      ...{ arch: 'amd64', url: 'https://images.example.org/alpine.tar.xz', sha256: 'ab'.repeat(32) },
+    },
+    data: ImageSchema,
+    more: doneFields,
+    statuses: [201],
+    errors: ['name_conflict', 'resource_exhausted', ...errors],
+    handle: async (context) => {
+      const { body, caller, operationId, query } = context
+      const request = planCustom(body, operationId)
+      context.audit({ target: request.id, detail: `${body.name}, sha256 ${body.sha256}` })
+      const asked = hostsOf(fleet, body.host_id ?? query.host_id)
+      const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
+        fleet.agent(host).images.addCustomImage(request),
+      )
+      const [shown] = holdersOf(fleet.view, request.id, more.hosts[0])
+      if (!shown) throw conflict('invalid_state', 'the image was removed meanwhile')
+      return { status: 201, message: 'image added', data: imageRow(shown, caller), more, unsettled }
+    },
+  })
+}
+
+function removeRoute(fleet: Fleet): Route {
+  return route({
+    ...ofCustom,
+    method: 'DELETE',
+    path: '/images/custom',
+    name: 'removeCustomImage',
+    scope: 'image:delete',
+    audit: 'image.custom_remove',
+    summary: 'Removes an image that was added, from the disk too; containers made from it live on',
+    query: LooseIdSchema,
+    body: LooseIdSchema,
+    bodyOptional: true,
+    example: { id: 'custom-alpine-with-our-tools-0123456789ab' },
+    more: doneFields,
+    errors: ['invalid_state', 'task_running', 'image_in_use', 'not_found', ...errors],
+    handle: async (context) => {
+      const { id, hostId } = givenId('id', context)
+      context.audit({ target: id })
+      const held = holdersOf(fleet.view, id, hostId)
+      if (held.every(({ template }) => !template.custom))
+        throw conflict('invalid_state', 'the image is none that was added')
+      const asked = held.map((found) => found.hostId)
+      const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
+        fleet.agent(host).images.removeCustomImage({ id }),
+      )
+      return { message: 'image removed', more, unsettled }
+    },
+  })
+}
+
+/** The one that is named, else those that have joined. @throws {BerthError} `invalid_field`, `host_offline` */
+function hostsOf({ view }: Fleet, hostId: string | undefined): string[] {
+  const joined = view.hosts().filter(({ state }) => state !== 'pending')
+  return hostId === undefined && joined.length > 0
+    ? joined.map(({ id }) => id)
+    : [chooseHost(view, hostId).id]
+}
+
+function planCustom(body: CustomBody, operationId: string): AddCustomImageRequest {
+  const { type, name, description = '', distro, release, arch, url, sha256, variant = '', os = '' } = body
+  const id = customImageId(name, operationId)
+  return { id, virtualization: type, name, description, distro, release, arch, url, sha256, variant, os }
+}

@@ -1,0 +1,63 @@
+import { expect } from 'chai'
+import {
+  customImageId,
+  findArchitecture,
+  imageNamePattern,
+  imageUrlPattern,
+  imageWordPattern,
+  isCustomImageId,
+} from './image-rules.js'
+import { templateIdPattern } from './guest-rules.js'
+
+const operation = '0123abcd-4567-4abc-8def-0123456789ab'
+const matches = (pattern: string, text: string): boolean => new RegExp(pattern, 'u').test(text)
+
+describe('words of custom images', () => {
+  for (const [name, id] of [
+    ['My Alpine', 'custom-my-alpine-0123abcd4567'],
+    ['  Größe №7! ', 'custom-gr-e-7-0123abcd4567'],
+    ['中文', 'custom-0123abcd4567'],
+    ['../../etc', 'custom-etc-0123abcd4567'],
+    ['x'.repeat(100), `custom-${'x'.repeat(40)}-0123abcd4567`],
+  ] as const)
+    it(`${name.slice(0, 20)} is ${id.slice(0, 40)}`, () => {
+      expect(customImageId(name, operation)).to.equal(id)
+      expect(isCustomImageId(id)).to.equal(true)
+      expect(matches(templateIdPattern, id)).to.equal(true)
+    })
+
+  it('are no ids of the catalogue, and no paths', () => {
+    for (const id of [
+      'debian-12',
+      'custom-',
+      'custom-A',
+      'custom-a/b',
+      'custom-..',
+      'custom--x',
+      'xcustom-a',
+    ])
+      expect(isCustomImageId(id), id).to.equal(false)
+  })
+
+  it('of architectures are Debian’s', () => {
+    for (const [word, known] of [
+      ['x86_64', 'amd64'],
+      ['AMD64', 'amd64'],
+      ['aarch64', 'arm64'],
+      ['toString', undefined],
+      ['', undefined],
+    ] as const)
+      expect(findArchitecture(word), word).to.equal(known)
+  })
+
+  it('are one line, and a URL has no blanks', () => {
+    expect(matches(imageNamePattern, 'Alpine – 3.22')).to.equal(true)
+    for (const text of ['', 'a\nb', 'a\u2028b', 'x'.repeat(101)])
+      expect(matches(imageNamePattern, text), text).to.equal(false)
+    for (const text of ['', '-x', 'a b', 'a;b', '$(x)', 'a\n'])
+      expect(matches(imageWordPattern, text), text).to.equal(false)
+    expect(matches(imageUrlPattern, 'HTTPS://example.org/a?b=c')).to.equal(true)
+    for (const text of ['https://', 'ftp://a/', 'https://a b', 'https://ä/', 'javascript:1', ' https://a'])
+      expect(matches(imageUrlPattern, text), text).to.equal(false)
+  })
+})

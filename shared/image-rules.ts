@@ -1,0 +1,44 @@
+/*
+ * What the words of an image that an administrator adds must look like, checked by the gateway and again by the agent.
+ */
+
+/** Of ids the gateway gives: no template of a catalogue has one. */
+const customIdPrefix = 'custom-'
+const customIdPattern = /^custom-[a-z0-9][a-z0-9.-]{0,55}$/
+
+/** 1 to 100 printable characters on one line; with the flag `u`. */
+export const imageNamePattern = '^[^\\p{Cc}\\u2028\\u2029]{1,100}$'
+/** A distribution, a release, a variant: what stands in ids and lists. */
+export const imageWordPattern = '^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$'
+export const sha256Pattern = '^[0-9A-Fa-f]{64}$'
+/** Where a file may be asked for at all; which targets of these an agent asks is its configuration. */
+export const imageUrlPattern = '^[Hh][Tt][Tt][Pp][Ss]?://[\\x21-\\x7e]{1,1990}$'
+
+/** Debian's names of architectures by what people call them. */
+const architectures: Readonly<Record<string, string>> = {
+  ...{ amd64: 'amd64', x86_64: 'amd64', 'x86-64': 'amd64', x64: 'amd64' },
+  ...{ arm64: 'arm64', aarch64: 'arm64', ppc64el: 'ppc64el', ppc64le: 'ppc64el' },
+}
+
+export function isCustomImageId(id: string): boolean {
+  return customIdPattern.test(id)
+}
+
+/**
+ * The id of an image that an administrator adds: readable, and the same whenever the request is repeated.
+ * @param operationId a uuid
+ */
+export function customImageId(name: string, operationId: string): string {
+  const words = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+  const tail = operationId.replaceAll('-', '').slice(0, 12)
+  return `${customIdPrefix}${words === '' ? '' : `${words.slice(0, 40)}-`}${tail}`
+}
+
+/** Debian's name of an architecture; undefined: none that hosts of this program have. */
+export function findArchitecture(word: string): string | undefined {
+  const known = word.toLowerCase()
+  return Object.hasOwn(architectures, known) ? architectures[known] : undefined
+}
