@@ -22,11 +22,12 @@ import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
 import { deviceName } from '../network/allocation.js'
 import type { Network } from '../network/contract.js'
-import { Orders } from '../operations/orders.js'
+import { Orders, type OperationKinds } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
+import { swapKind, swapSubject } from '../swap/kind.js'
 import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
@@ -36,6 +37,7 @@ export interface Domain {
   readonly changes: Changes
   readonly context: GuestContext
   readonly engine: OperationEngine
+  readonly kinds: OperationKinds
   readonly orders: Orders
   readonly capacity: HostCapacity
   readonly policy: TrafficKeeper
@@ -73,8 +75,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     ramTotalMb: host.ramTotalMb,
     readDisk: () => host.readCapacity(),
   }
-  const kinds = guestKinds(context, capacity)
-  const engine = new OperationEngine({
+  const kinds: OperationKinds = {
+    ...guestKinds(context, capacity),
+    changeSwap: swapKind({ swap: host.swap, busy: () => engine.busy(swapSubject) }),
+  }
+  const engine: OperationEngine = new OperationEngine({
     changes,
     definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],
     parallel: config.operations.parallel,
@@ -106,7 +111,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => policy.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
-  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler }
+  return { changes, context, engine, kinds, orders, capacity, policy, routing, images, reconciler, sampler }
 }
 
 function stopNow(orders: Orders, uuid: string): void {

@@ -18,6 +18,8 @@ import { createShaper } from '../network/shaping/shaping.js'
 import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { openPool, readCapacity, type PoolCapacity } from '../storage/pool.js'
+import type { HostSwap } from '../swap/contract.js'
+import { SwapFiles } from '../swap/swap-files.js'
 import { Trash } from '../storage/trash.js'
 import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
@@ -37,6 +39,7 @@ export interface Host {
   readonly images: ImagePool
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
+  readonly swap: HostSwap
   readonly cpuCores: number
   readonly ramTotalMb: number
   /** Of the storage pool. Spawns nothing. */
@@ -80,6 +83,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     images: new PoolImages({ pool, trash, mirror: config.images.debian_mirror }),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
+    swap: new SwapFiles(config),
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
     describeWeaknesses: () => [...weaknesses, ...drivers.describeOutdated()],

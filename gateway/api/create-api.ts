@@ -17,12 +17,14 @@ import { batchRoutes } from './guests/batches.js'
 import { containerWriteRoutes } from './guests/container-writes.js'
 import { containerRoutes } from './guests/containers.js'
 import { firewallRoutes } from './network/firewall.js'
+import { historyRoutes } from './history/history.js'
 import { hostRoutes } from './hosts/hosts.js'
 import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
 import { snapshotRoutes } from './guests/snapshots.js'
+import { swapRoutes } from './hosts/swap.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { templateRoutes } from './images/templates.js'
 import { trafficRoutes } from './network/traffic.js'
@@ -91,6 +93,8 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...addressRoutes(fleet),
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
+    ...swapRoutes(fleet),
+    ...historyRoutes({ fleet, time }),
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),

@@ -9,7 +9,6 @@ import { route, type Route } from '../http/route.js'
 type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]
 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
-  Containers: [['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory']],
   Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
   Images: [
     ['GET', '/images', 'image:read', 'listImages'],
@@ -30,8 +29,6 @@ const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
     ['PUT', '/security/settings', 'security:settings', 'updateSecuritySettings'],
   ],
   Settings: [
-    ['GET', '/swap', 'swap:read', 'getSwap'],
-    ['POST', '/swap', 'swap:manage', 'changeSwap'],
     ['GET', '/language', 'any', 'getLanguage'],
     ['POST', '/language', 'admin:access', 'setLanguage'],
     ['PUT', '/language', 'admin:access', 'replaceLanguage'],

@@ -1,5 +1,6 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
+import { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
@@ -58,6 +59,8 @@ export class GrpcAgentClient implements AgentClient {
   readonly settings = this.#calls(GuestSettingsServiceService, ({ settings }) => settings)
 
   readonly routing = this.#calls(RoutingServiceService, ({ routing }) => routing)
+
+  readonly hosts = this.#calls(HostServiceService, ({ hosts }) => hosts)
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 

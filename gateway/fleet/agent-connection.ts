@@ -2,6 +2,7 @@ import { Client, credentials, type ChannelOptions, type ClientOptions } from '@g
 import { createSecureContext, type PeerCertificate } from 'node:tls'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
+import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
@@ -33,6 +34,7 @@ export interface AgentConnection {
   readonly guests: InstanceType<typeof GuestServiceClient>
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
+  readonly hosts: InstanceType<typeof HostServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
@@ -83,6 +85,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
+    hosts: new HostServiceClient('', channelCredentials, shared),
     operations: new OperationServiceClient('', channelCredentials, shared),
     certificates: new CertificateServiceClient('', channelCredentials, shared),
     watch: new WatchServiceClient('', channelCredentials, shared),

@@ -102,6 +102,6 @@ async function submit(
   order: WireOrder,
   operationId: string = randomUUID(),
 ): Promise<OperationRecord> {
-  const orders = new Orders(engine, guestKinds(domain.context, domain.capacity))
+  const orders = new Orders(engine, domain.kinds)
   return (await orders.submit({ operationId, requestedBy: 'test', order })).operation
 }

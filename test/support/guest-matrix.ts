@@ -184,7 +184,7 @@ async function submit(
   action: GuestAction,
   { start = true, operationId = randomUUID() }: OrderOptions = {},
 ): Promise<OperationRecord> {
-  const orders = new Orders(engine, guestKinds(domain.context, capacity))
+  const orders = new Orders(engine, { ...domain.kinds, ...guestKinds(domain.context, capacity) })
   const { order, ...asked } = requestOf(action, operationId, start)
   return (await orders.submit({ ...asked, order: order! })).operation
 }

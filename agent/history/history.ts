@@ -1,0 +1,170 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { GuestStore } from '../guests/store.js'
+import { planFigures, type Reading } from './plan-figures.js'
+import {
+  indexAt,
+  planHistory,
+  planRollUp,
+  planWrites,
+  tiers,
+  type Figures,
+  type History,
+  type Point,
+  type Range,
+} from './plan-series.js'
+import { hostSeries, type SeriesFiles } from './series-files.js'
+
+/** Counters of a guest or of the host as read last, and what of them is no counter. */
+export interface Sampled {
+  readonly reading: Reading | undefined
+  readonly diskBytes: number | undefined
+}
+
+export interface HistoryParts {
+  readonly files: SeriesFiles
+  readonly store: Pick<GuestStore, 'list' | 'find' | 'changes'>
+  readonly sampleGuest: (uuid: string) => Sampled
+  readonly sampleHost: () => Sampled
+  readonly hostProcessors: number
+  /** How long minutes are gathered before they are written: what a crash loses. */
+  readonly writeEveryMs: number
+  readonly log: Logger
+  readonly now: () => number
+}
+
+/** What is read of it. */
+export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
+
+const minuteMs = 60_000
+/** So many series are read or written before others get their turn. */
+const seriesInTurn = 20
+
+/**
+ * Use over time of each guest and of the host. A minute costs a guest a subtraction of counters that are sampled anyway;
+ * minutes are written together, and once an hour what has become an hour or a day.
+ */
+export class UsageHistory {
+  readonly #before = new Map<string, Reading>()
+  readonly #pending = new Map<string, Point[]>()
+  /** The hour up to which a series is rolled up. */
+  readonly #rolled = new Map<string, number>()
+  readonly #unlisten: () => void
+  #writtenAtMs: number
+  #timer: NodeJS.Timeout | undefined
+  #working: Promise<void> = Promise.resolve()
+  #closed = false
+
+  constructor(private readonly parts: HistoryParts) {
+    this.#writtenAtMs = parts.now()
+    this.#unlisten = parts.store.changes.onChange(({ kind, key, removed }) => {
+      if (kind === 'guest' && removed) this.#forget(key)
+    })
+  }
+
+  /** Begins with the minute that comes; what is left of guests that are no more goes. */
+  start(): void {
+    for (const key of this.parts.files.keys())
+      if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
+    void this.tick() // what the first minute is counted from
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    const leftMs = minuteMs - (this.parts.now() % minuteMs)
+    this.#timer = setTimeout(() => {
+      void this.tick()
+      this.#schedule()
+    }, leftMs)
+    this.#timer.unref()
+  }
+
+  /** Writes what is gathered. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#unlisten()
+    await this.#working
+    await this.#write(this.parts.now())
+  }
+
+  /** At the end of a minute. Failures are logged: a history has gaps, and nothing else fails for it. */
+  tick(): Promise<void> {
+    if (this.#closed) return this.#working
+    return (this.#working = this.#working.then(() => this.#record()).catch((err: unknown) => {
+      this.parts.log.warn({ err }, 'record use')
+    }))
+  }
+
+  /** @param uuid of a guest that is there */
+  readGuest(uuid: string, range: Range): History {
+    return this.#read(uuid, range)
+  }
+
+  readHost(range: Range): History {
+    return this.#read(hostSeries, range)
+  }
+
+  #read(key: string, range: Range): History {
+    const series = this.parts.files.read(key)
+    for (const { offset, bytes } of planWrites(tiers.day, this.#pending.get(key) ?? []))
+      bytes.copy(series, offset)
+    return planHistory(series, range, this.parts.now())
+  }
+
+  async #record(): Promise<void> {
+    const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
+    const nowMs = this.parts.now()
+    const index = indexAt(tiers.day, nowMs) - 1
+    this.#gather(hostSeries, index, sampleHost(), hostProcessors)
+    for (const [count, { uuid, spec }] of store.list().entries()) {
+      if (store.find(uuid)) this.#gather(uuid, index, sampleGuest(uuid), spec.limits.vcpuMilli / 1000)
+      if (count % 100 === 99) await nextTurn()
+    }
+    if (nowMs - this.#writtenAtMs >= writeEveryMs) await this.#write(nowMs)
+  }
+
+  #gather(key: string, index: number, { reading, diskBytes }: Sampled, processors: number): void {
+    const before = this.#before.get(key)
+    const figures = planFigures(before, reading, { processors, diskBytes })
+    if (reading) this.#before.set(key, reading)
+    else this.#before.delete(key)
+    if (!isKnown(figures)) return
+    const points = this.#pending.get(key) ?? []
+    if (points.length > 0 && points.at(-1)!.index >= index) return // the first look, or a clock that went back
+    points.push({ index, figures })
+    this.#pending.set(key, points)
+  }
+
+  async #write(nowMs: number): Promise<void> {
+    this.#writtenAtMs = nowMs
+    let count = 0
+    for (const [key, points] of [...this.#pending]) {
+      this.#pending.delete(key)
+      if (key !== hostSeries && !this.parts.store.find(key)) continue // deleted meanwhile
+      this.#writeSeries(key, points, nowMs)
+      if (++count % seriesInTurn === 0) await nextTurn()
+    }
+  }
+
+  #writeSeries(key: string, points: readonly Point[], nowMs: number): void {
+    const { files } = this.parts
+    files.write(key, planWrites(tiers.day, points))
+    const hour = indexAt(tiers.month, nowMs)
+    if (this.#rolled.get(key) === hour) return
+    for (const range of ['month', 'year'] as const) {
+      const writes = planWrites(tiers[range], planRollUp(files.read(key), range, nowMs))
+      if (writes.length > 0) files.write(key, writes)
+    }
+    this.#rolled.set(key, hour)
+  }
+
+  #forget(key: string): void {
+    for (const memory of [this.#before, this.#pending, this.#rolled]) memory.delete(key)
+    this.parts.files.remove(key)
+  }
+}
+
+function isKnown(figures: Figures): boolean {
+  return Object.values(figures).some((value) => !Number.isNaN(value))
+}

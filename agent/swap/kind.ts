@@ -1,0 +1,65 @@
+import { SwapAction as WireAction, type ChangeSwapOrder } from '../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError, conflict, invalidField } from '../../shared/errors.js'
+import { checkSwapMb } from '../../shared/swap-rules.js'
+import type { OperationKind } from '../operations/orders.js'
+import type { Subject } from '../operations/types.js'
+import type { HostSwap } from './contract.js'
+import { checkSpace, planChange, type SwapAction, type SwapChange, type SwapWish } from './plan.js'
+import { swapSteps } from './steps.js'
+
+const mib = 1024 ** 2
+
+/** A host has one swap. */
+export const swapSubject: Subject = { kind: 'swap', id: 'host', name: '', number: 0 }
+
+export interface SwapKindParts {
+  readonly swap: HostSwap
+  /** A change is pending or running. */
+  readonly busy: () => boolean
+}
+
+/** Each change is planned against what the host has: there is one at a time. */
+export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
+  return {
+    action: 'swap',
+    accept: async (order) => {
+      const wish = parseWish(order)
+      const [planned, room] = await Promise.all([plan(swap, wish), swap.readRoom()])
+      const change = planned instanceof BerthError ? null : planned
+      const reserve = (): void => {
+        if (busy()) throw conflict('task_running', 'a change of the swap is under way')
+        if (planned instanceof BerthError) throw planned
+        const isMade = planned.from?.slot !== planned.to.slot
+        if (isMade) checkSpace(room, planned.to.sizeBytes)
+      }
+      return { subject: swapSubject, input: change, hashOf: wish, reserve }
+    },
+    steps: swapSteps(swap),
+  }
+}
+
+/** What is refused is a repeated order's answer no more: it is thrown when the order is taken. */
+async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
+  try {
+    return planChange(wish, await swap.read())
+  } catch (error) {
+    if (error instanceof BerthError) return error
+    throw error
+  }
+}
+
+const actions: ReadonlyMap<WireAction, SwapAction> = new Map([
+  [WireAction.SWAP_ACTION_CREATE, 'create'],
+  [WireAction.SWAP_ACTION_RESIZE, 'resize'],
+  [WireAction.SWAP_ACTION_ENABLE, 'enable'],
+  [WireAction.SWAP_ACTION_DISABLE, 'disable'],
+])
+
+/** @throws {BerthError} `invalid_field` */
+function parseWish({ action: wire, sizeMb }: ChangeSwapOrder): SwapWish {
+  const action = actions.get(wire)
+  if (action === undefined)
+    throw invalidField('action', 'action: must be one of create, resize, enable, disable')
+  const isSized = action === 'create' || action === 'resize'
+  return { action, sizeBytes: isSized ? checkSwapMb(sizeMb) * mib : 0 }
+}
