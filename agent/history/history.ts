@@ -66,7 +66,7 @@ export class UsageHistory {
   start(): void {
     for (const key of this.parts.files.keys())
       if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
-    void this.tick() // what the first minute is counted from
+    this.look()
     this.#schedule()
   }
 
@@ -88,12 +88,28 @@ export class UsageHistory {
     await this.#write(this.parts.now())
   }
 
+  /** What the first minute is counted from. */
+  look(): void {
+    const { store, sampleGuest, sampleHost } = this.parts
+    this.#note(hostSeries, sampleHost())
+    for (const { uuid } of store.list()) this.#note(uuid, sampleGuest(uuid))
+  }
+
+  #note(key: string, { reading }: Pick<Sampled, 'reading'>): Reading | undefined {
+    const before = this.#before.get(key)
+    if (reading) this.#before.set(key, reading)
+    else this.#before.delete(key)
+    return before
+  }
+
   /** At the end of a minute. Failures are logged: a history has gaps, and nothing else fails for it. */
   tick(): Promise<void> {
     if (this.#closed) return this.#working
-    return (this.#working = this.#working.then(() => this.#record()).catch((err: unknown) => {
-      this.parts.log.warn({ err }, 'record use')
-    }))
+    return (this.#working = this.#working
+      .then(() => this.#record())
+      .catch((err: unknown) => {
+        this.parts.log.warn({ err }, 'record use')
+      }))
   }
 
   /** @param uuid of a guest that is there */
@@ -124,14 +140,12 @@ export class UsageHistory {
     if (nowMs - this.#writtenAtMs >= writeEveryMs) await this.#write(nowMs)
   }
 
-  #gather(key: string, index: number, { reading, diskBytes }: Sampled, processors: number): void {
-    const before = this.#before.get(key)
-    const figures = planFigures(before, reading, { processors, diskBytes })
-    if (reading) this.#before.set(key, reading)
-    else this.#before.delete(key)
+  #gather(key: string, index: number, sampled: Sampled, processors: number): void {
+    const { reading, diskBytes } = sampled
+    const figures = planFigures(this.#note(key, sampled), reading, { processors, diskBytes })
     if (!isKnown(figures)) return
     const points = this.#pending.get(key) ?? []
-    if (points.length > 0 && points.at(-1)!.index >= index) return // the first look, or a clock that went back
+    if (points.length > 0 && points.at(-1)!.index >= index) return // a clock that went back
     points.push({ index, figures })
     this.#pending.set(key, points)
   }

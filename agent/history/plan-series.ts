@@ -50,7 +50,10 @@ export interface Write {
 }
 
 export function figuresOf(known: Partial<Figures>): Figures {
-  return Object.fromEntries(figureNames.map((name) => [name, known[name] ?? NaN])) as Record<FigureName, number>
+  return Object.fromEntries(figureNames.map((name) => [name, known[name] ?? NaN])) as Record<
+    FigureName,
+    number
+  >
 }
 
 export function indexAt({ stepSeconds }: Tier, ms: number): number {
@@ -79,7 +82,8 @@ function encode({ index, figures }: Point): Buffer {
 /** What the file has of a step; undefined: nothing. */
 export function findPoint(series: Buffer, tier: Tier, index: number): Figures | undefined {
   const offset = tier.offset + (index % tier.size) * recordBytes
-  if (index < 1 || offset + recordBytes > series.length || series.readUInt32LE(offset) !== index) return undefined
+  if (index < 1 || offset + recordBytes > series.length || series.readUInt32LE(offset) !== index)
+    return undefined
   const values = figureNames.map((name, at) => [name, series.readFloatLE(offset + 4 + at * 4)] as const)
   return Object.fromEntries(values) as Record<FigureName, number>
 }
@@ -106,7 +110,9 @@ function rollUp(series: Buffer, range: Exclude<Range, 'day'>, index: number): Fi
 
 /** As recorded, or of what there is of it until now. */
 function stepAt(series: Buffer, range: Range, index: number): Figures | undefined {
-  return findPoint(series, tiers[range], index) ?? (range === 'day' ? undefined : rollUp(series, range, index))
+  return (
+    findPoint(series, tiers[range], index) ?? (range === 'day' ? undefined : rollUp(series, range, index))
+  )
 }
 
 /**

@@ -26,7 +26,9 @@ describe('units of swap files', () => {
       target: '../a-b.swap',
     })
     const text = unitTextOf('/a/50%n')
-    expect(text).to.contain('\nWhat=/a/50%%n\n').and.not.match(/[^%]%n/)
+    expect(text)
+      .to.contain('\nWhat=/a/50%%n\n')
+      .and.not.match(/[^%]%n/)
     expect(text).to.contain('[Swap]').and.to.contain('WantedBy=swap.target')
   })
 })

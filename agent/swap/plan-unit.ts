@@ -6,7 +6,9 @@ import { basename } from 'node:path/posix'
  * Source: systemd.unit(5), "String escaping for inclusion in unit names"
  */
 export function unitNameOf(path: string): string {
-  const escaped = [...Buffer.from(path.replace(/^\/+/, ''))].map((byte, index) => escapeByte(byte, index === 0))
+  const escaped = [...Buffer.from(path.replace(/^\/+/, ''))].map((byte, index) =>
+    escapeByte(byte, index === 0),
+  )
   return `${escaped.join('')}.swap`
 }
 
@@ -36,5 +38,9 @@ export function unitTextOf(path: string): string {
 /** Where the unit is, and the link that has a boot start it. */
 export function unitFilesOf(directory: string, path: string): { unit: string; link: string; target: string } {
   const name = unitNameOf(path)
-  return { unit: `${directory}/${name}`, link: `${directory}/swap.target.wants/${name}`, target: `../${name}` }
+  return {
+    unit: `${directory}/${name}`,
+    link: `${directory}/swap.target.wants/${name}`,
+    target: `../${name}`,
+  }
 }

@@ -1,4 +1,16 @@
-import { chmod, lstat, mkdir, open, readlink, realpath, rename, rm, stat, statfs, symlink } from 'node:fs/promises'
+import {
+  chmod,
+  lstat,
+  mkdir,
+  open,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  statfs,
+  symlink,
+} from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { conflict } from '../../shared/errors.js'
 import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
@@ -83,7 +95,8 @@ export class SwapFiles implements HostSwap {
   async make(slot: Slot, sizeBytes: number, signal: AbortSignal): Promise<void> {
     const path = this.pathOf(slot)
     const found = await stat(path).catch(absent)
-    if (found && !(await isOwn(path))) throw conflict('invalid_state', `${path} is not a swap file of the agent's`)
+    if (found && !(await isOwn(path)))
+      throw conflict('invalid_state', `${path} is not a swap file of the agent's`)
     if (found?.size === sizeBytes + headerBytes) return
     await this.remove(slot)
     const isBtrfs = await this.#prepareDirectory()

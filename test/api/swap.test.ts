@@ -70,7 +70,10 @@ describe('swap over HTTP', () => {
   it('counts other swap of the host in its total, and leaves it alone', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
-    expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({ total_mb: 1064, size_mb: 64 })
+    expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({
+      total_mb: 1064,
+      size_mb: 64,
+    })
   })
 
   it('refuses what cannot be, and names the field', async () => {
@@ -190,7 +193,12 @@ describe('swap over HTTP', () => {
   it('is audited with what was asked', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
-    expect(entry).to.include({ action: 'swap.change', target: 'host-a', detail: 'create, 77 MB', success: true })
+    expect(entry).to.include({
+      action: 'swap.change',
+      target: 'host-a',
+      detail: 'create, 77 MB',
+      success: true,
+    })
   })
 
   it('is taken into use when the agent starts, where no boot did it', async () => {

@@ -35,7 +35,14 @@ export class UsageReader {
     const { rxBytes, txBytes } = this.#findInterface(device) ?? { rxBytes: 0, txBytes: 0 }
     const runnable = this.#isBusy(name, pid, cpuUsec) ? this.#countRunnable(name) : 0
     const io = disk === undefined ? {} : this.#readIo(name, disk)
-    return { cpuUsec, memoryBytes: this.#readMemory(name), rxBytes: txBytes, txBytes: rxBytes, runnable, ...io }
+    return {
+      cpuUsec,
+      memoryBytes: this.#readMemory(name),
+      rxBytes: txBytes,
+      txBytes: rxBytes,
+      runnable,
+      ...io,
+    }
   }
 
   forget(name: string): void {
@@ -110,7 +117,10 @@ export class UsageReader {
  * Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst, cgroup-v2.rst
  */
 export function parseIo(text: string, disk: string): { readBytes: number; writeBytes: number } {
-  const own = text.split('\n').filter((line) => line.startsWith(`${disk} `)).join('\n')
+  const own = text
+    .split('\n')
+    .filter((line) => line.startsWith(`${disk} `))
+    .join('\n')
   const find = (pattern: RegExp): number => Number(pattern.exec(own)?.[1] ?? 0)
   return { readBytes: find(/ (?:Read |rbytes=)(\d+)/), writeBytes: find(/ (?:Write |wbytes=)(\d+)/) }
 }

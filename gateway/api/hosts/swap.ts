@@ -19,7 +19,9 @@ const SwapSchema = Type.Object(
     used_mb: count,
     free_mb: count,
     enabled: Type.Boolean({ description: 'The swap file is in use.' }),
-    swap_file: Type.String({ description: 'Path of Berth’s own swap file on the host; empty: there is none.' }),
+    swap_file: Type.String({
+      description: 'Path of Berth’s own swap file on the host; empty: there is none.',
+    }),
     size_mb: Type.Integer({ minimum: 0, description: 'Of the swap file, in use or not.' }),
   },
   { title: 'Swap' },
@@ -53,7 +55,9 @@ export function swapRoutes(fleet: Fleet): Route[] {
       bound: 'same',
       summary: 'Swap of a host',
       errors: agentErrors,
-      handle: async ({ query }) => ({ data: await readSwap(fleet, chooseHost(fleet.view, query.host_id).id) }),
+      handle: async ({ query }) => ({
+        data: await readSwap(fleet, chooseHost(fleet.view, query.host_id).id),
+      }),
     }),
     route({
       ...common,
