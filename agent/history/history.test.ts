@@ -12,6 +12,8 @@ import { SeriesFiles } from './series-files.js'
 const minuteMs = 60_000
 const begin = Date.UTC(2026, 10, 23, 10)
 
+type Listener = (change: { kind: string; key: string; removed: boolean }) => void
+
 /** Guests, a clock and counters of a test's own; the files are real. */
 class Lab {
   readonly directory = mkdtempSync(join(tmpdir(), 'btest-history-'))
@@ -19,19 +21,23 @@ class Lab {
   /** Those that run. */
   readonly running = new Set(['a'])
   nowMs = begin
-  #listener: (change: { kind: string; key: string; removed: boolean }) => void = () => undefined
+  #listener: Listener = () => undefined
   history = this.open()
 
   open(writeEveryMs = 5 * minuteMs): UsageHistory {
-    const records = () => [...this.guests].map((uuid) => ({ uuid, spec: { limits: { vcpuMilli: 1000 } } }) as GuestRecord)
-    const changes = { onChange: (listener: typeof this.#listener) => ((this.#listener = listener), () => undefined) }
+    const records = () =>
+      [...this.guests].map((uuid) => ({ uuid, spec: { limits: { vcpuMilli: 1000 } } }) as GuestRecord)
+    const changes = { onChange: (listener: Listener) => ((this.#listener = listener), () => undefined) }
     const store = {
       ...{ changes, list: records },
       find: (uuid: string) => records().find((record) => record.uuid === uuid),
     } as unknown as HistoryParts['store']
     return new UsageHistory({
       ...{ files: new SeriesFiles(this.directory), store, writeEveryMs, hostProcessors: 2 },
-      sampleGuest: (uuid) => ({ reading: this.running.has(uuid) ? this.#reading() : undefined, diskBytes: 5 }),
+      sampleGuest: (uuid) => ({
+        reading: this.running.has(uuid) ? this.#reading() : undefined,
+        diskBytes: 5,
+      }),
       sampleHost: () => ({ reading: this.#reading(), diskBytes: 50 }),
       log: pino({ level: 'silent' }),
       now: () => this.nowMs,
@@ -58,7 +64,9 @@ class Lab {
   }
 
   cpu(uuid: string, range: Range = 'day'): number[] {
-    return this.history.readGuest(uuid, range).steps.map(({ cpuPercent }) => Math.round(cpuPercent * 100) / 100)
+    return this.history
+      .readGuest(uuid, range)
+      .steps.map(({ cpuPercent }) => Math.round(cpuPercent * 100) / 100)
   }
 
   files(): string[] {
@@ -81,7 +89,11 @@ describe('history of use', () => {
     await lab.minutes(1)
     expect(lab.files()).to.deep.equal(['a', 'b', 'host'])
     expect(lab.cpu('a')).to.have.length(5)
-    expect(lab.history.readHost('day').steps.at(-1)).to.include({ cpuPercent: 5, memoryBytes: 64, diskBytes: 50 })
+    expect(lab.history.readHost('day').steps.at(-1)).to.include({
+      cpuPercent: 5,
+      memoryBytes: 64,
+      diskBytes: 50,
+    })
   })
 
   it('of a guest that is stopped is its disk alone', async () => {
