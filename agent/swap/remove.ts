@@ -1,7 +1,7 @@
 import { rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { AgentConfig } from '../config.js'
-import { SwapFiles } from './swap-files.js'
+import { ignoreFilled, SwapFiles } from './swap-files.js'
 
 /** Everything that an agent of this configuration made of swap; other swap of the host stays. */
 export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>): Promise<void> {
@@ -11,10 +11,5 @@ export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>
     await swap.keep(slot, false)
     await swap.remove(slot)
   }
-  await rmdir(dirname(swap.pathOf(0))).catch(ignoreOthers)
-}
-
-/** The directory may have more of the operator's. */
-function ignoreOthers(error: unknown): void {
-  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  await rmdir(dirname(swap.pathOf(0))).catch(ignoreFilled) // there may be more of the operator's
 }

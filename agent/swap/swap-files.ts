@@ -7,6 +7,7 @@ import {
   realpath,
   rename,
   rm,
+  rmdir,
   stat,
   statfs,
   symlink,
@@ -155,8 +156,9 @@ export class SwapFiles implements HostSwap {
     } else {
       if (!(await exists(link)) && !(await exists(unit))) return
       for (const file of [link, unit]) await rm(file, { force: true })
+      await rmdir(dirname(link)).catch(ignoreFilled)
     }
-    await syncDirectory(dirname(link)).catch(absent)
+    await syncDirectory(dirname(kept ? link : unit))
   }
 
   async remove(slot: Slot): Promise<void> {
@@ -190,6 +192,11 @@ async function makeSwapFile(
 }
 
 const unfinished = (path: string): string => `${path}.new`
+
+/** Of the removal of a directory: it has something of others, or is gone. */
+export function ignoreFilled(error: unknown): void {
+  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+}
 
 function absent(error: unknown): undefined {
   if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error

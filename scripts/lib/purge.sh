@@ -177,7 +177,7 @@ purge_swap() {
     swapoff "$path" 2>/dev/null || true
     rm -f "$path" || note "$path is in use as swap and cannot be taken out of it"
   done
-  rmdir "$(dirname "$file")" 2>/dev/null || true
+  rmdir "$(dirname "$file")" "$units/swap.target.wants" 2>/dev/null || true
 }
 
 pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
+import type { Body } from '../support/body.js'
 import type { LabAgent } from '../support/lab-agent.js'
 import type { MemorySwap } from '../support/memory-swap.js'
 import { waitFor } from '../support/wait.js'
@@ -27,10 +28,11 @@ describe('swap over HTTP', () => {
 
   const post = (body: unknown, options: object = {}, path = '/swap'): Promise<Reply> =>
     gateway.request('POST', path, { body, ...options })
-  const read = async (path = '/swap') => (await gateway.request('GET', path)).body.data
+  const read = async (path = '/swap'): Promise<Body> => (await gateway.request('GET', path)).body.data
   const refused = async (body: object, options?: object): Promise<unknown[]> => {
     const { status, body: answer } = await post(body, options)
-    return [status, answer.code, ...(answer.details ? [answer.details.field] : [])]
+    const { code, details } = answer as { code: string; details?: { field: string } }
+    return [status, code, ...(details ? [details.field] : [])]
   }
 
   it('is none at first', async () => {
