@@ -144,6 +144,10 @@ export const AgentConfigSchema = Type.Object(
         parallel: Type.Integer({ minimum: 1, maximum: 256, default: 8 }),
         /** Ended operations kept, in days. */
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 30 }),
+        /** And at most so many: the oldest go first. */
+        keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),
+        /** Ids of removed operations, and of settings, that are known for two days so that a repeat does nothing: at most. */
+        remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },
       object,
     ),

@@ -116,10 +116,11 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
 
 /** The journal may not grow for ever; the trash is the reconciler's. */
 function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+  const { keep_days: keepDays, keep, remember } = config.operations
   return {
-    operations: () => engine.prune(config.operations.keep_days),
-    removed: async () => engine.forgetRemoved(rememberedDays),
-    settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000),
+    operations: () => engine.prune(keepDays, keep),
+    removed: async () => engine.forgetRemoved(rememberedDays, remember),
+    settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000, remember),
   }
 }
 
