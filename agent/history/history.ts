@@ -3,6 +3,9 @@ import type { Logger } from 'pino'
 import type { GuestStore } from '../guests/store.js'
 import { planFigures, type Reading } from './plan-figures.js'
 import {
+  applyWrites,
+  coarse,
+  completeSeries,
   indexAt,
   planHistory,
   planRollUp,
@@ -12,6 +15,7 @@ import {
   type History,
   type Point,
   type Range,
+  type Write,
 } from './plan-series.js'
 import { hostSeries, type SeriesFiles } from './series-files.js'
 
@@ -38,7 +42,7 @@ export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
 
 const minuteMs = 60_000
 /** So many series are read or written before others get their turn. */
-const seriesInTurn = 20
+const seriesInTurn = 5
 
 /**
  * Use over time of each guest and of the host. A minute costs a guest a subtraction of counters that are sampled anyway;
@@ -123,9 +127,10 @@ export class UsageHistory {
 
   #read(key: string, range: Range): History {
     const series = this.parts.files.read(key)
-    for (const { offset, bytes } of planWrites(tiers.day, this.#pending.get(key) ?? []))
-      bytes.copy(series, offset)
-    return planHistory(series, range, this.parts.now())
+    const nowMs = this.parts.now()
+    applyWrites(series, planWrites(tiers.day, this.#pending.get(key) ?? []))
+    completeSeries(series, nowMs)
+    return planHistory(series, range, nowMs)
   }
 
   async #record(): Promise<void> {
@@ -164,13 +169,21 @@ export class UsageHistory {
   #writeSeries(key: string, points: readonly Point[], nowMs: number): void {
     const { files } = this.parts
     files.write(key, planWrites(tiers.day, points))
-    const hour = indexAt(tiers.month, nowMs)
-    if (this.#rolled.get(key) === hour) return
-    for (const range of ['month', 'year'] as const) {
-      const writes = planWrites(tiers[range], planRollUp(files.read(key), range, nowMs))
-      if (writes.length > 0) files.write(key, writes)
-    }
-    this.#rolled.set(key, hour)
+    if (this.#rolled.get(key) === indexAt(tiers.month, nowMs)) return
+    files.write(key, this.#rollUp(key, nowMs))
+    this.#rolled.set(key, indexAt(tiers.month, nowMs))
+  }
+
+  /** Hours and days that are over now. After a start all are looked at. */
+  #rollUp(key: string, nowMs: number): Write[] {
+    const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
+    const series = this.parts.files.read(key)
+    return coarse.flatMap((range) => {
+      const [from, end] = [indexAt(tiers[range], rolledMs), indexAt(tiers[range], nowMs)]
+      const writes = planWrites(tiers[range], planRollUp(series, range, { from, end }))
+      applyWrites(series, writes)
+      return writes
+    })
   }
 
   #forget(key: string): void {

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import {
+  completeSeries,
   figuresOf,
   findPoint,
   indexAt,
@@ -105,9 +106,11 @@ describe('planHistory', () => {
   it('of months and years shows the step that is under way, and one that is over and not written yet', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
-    const month = planHistory(seriesOf({ day }), 'month', nowMs)
+    const series = seriesOf({ day })
+    completeSeries(series, nowMs)
+    const month = planHistory(series, 'month', nowMs)
     expect([month.startMs, cpuOf(month.steps)]).to.deep.equal([noon - hourMs, [15, 40]])
-    const year = planHistory(seriesOf({ day }), 'year', nowMs)
+    const year = planHistory(series, 'year', nowMs)
     expect([year.startMs, cpuOf(year.steps)]).to.deep.equal([noon - 12 * hourMs, [27.5]])
   })
 
@@ -126,16 +129,23 @@ describe('planRollUp', () => {
       ...minutesBefore(noon, [5]),
       ...minutesBefore(noon + minuteMs, [9]),
     ]
-    const points = planRollUp(seriesOf({ day }), 'month', noon + 2 * minuteMs)
+    const points = planRollUp(seriesOf({ day }), 'month', { from: 0, end: hour })
     expect(points.map(({ index, figures }) => [index - hour, figures.cpuPercent])).to.deep.equal([
       [-2, 2],
       [-1, 5],
     ])
   })
 
+  it('makes none of those that are known to be there', () => {
+    const day = minutesBefore(noon - hourMs, [1, 3])
+    expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
+  })
+
   it('does not make anew what is there, of minutes that may be overwritten', () => {
     const month = [{ index: hour - 1, figures: figuresOf({ cpuPercent: 50 }) }]
-    expect(planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', noon)).to.deep.equal([])
+    expect(
+      planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', { from: 0, end: hour }),
+    ).to.deep.equal([])
   })
 
   it('makes days of hours, as far back as hours go, and none of what nobody knows', () => {
@@ -144,7 +154,7 @@ describe('planRollUp', () => {
       index: today * 24 + at,
       figures: figuresOf({ cpuPercent: Math.abs(at) }),
     }))
-    const points = planRollUp(seriesOf({ month }), 'year', noon)
+    const points = planRollUp(seriesOf({ month }), 'year', { from: 0, end: today })
     expect(points.map(({ index, figures }) => [index - today, figures.cpuPercent])).to.deep.equal([
       [-20, 480],
       [-1, 23.5],

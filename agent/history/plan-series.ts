@@ -79,57 +79,78 @@ function encode({ index, figures }: Point): Buffer {
   return record
 }
 
+/** Where a step is in the file, if it is there. */
+function findOffset(series: Buffer, tier: Tier, index: number): number | undefined {
+  const offset = tier.offset + (index % tier.size) * recordBytes
+  return index > 0 && series.readUInt32LE(offset) === index ? offset : undefined
+}
+
 /** What the file has of a step; undefined: nothing. */
 export function findPoint(series: Buffer, tier: Tier, index: number): Figures | undefined {
-  const offset = tier.offset + (index % tier.size) * recordBytes
-  if (index < 1 || offset + recordBytes > series.length || series.readUInt32LE(offset) !== index)
-    return undefined
-  const values = figureNames.map((name, at) => [name, series.readFloatLE(offset + 4 + at * 4)] as const)
-  return Object.fromEntries(values) as Record<FigureName, number>
+  const offset = findOffset(series, tier, index)
+  return offset === undefined ? undefined : figuresAt((at) => series.readFloatLE(offset + 4 + at * 4))
+}
+
+function figuresAt(valueAt: (at: number) => number): Figures {
+  return Object.fromEntries(figureNames.map((name, at) => [name, valueAt(at)])) as Record<FigureName, number>
 }
 
 /** Each figure's mean over the steps that know it. */
 export function meanOf(all: readonly Figures[]): Figures {
-  const mean = (name: FigureName): number => {
-    const known = all.map((figures) => figures[name]).filter((value) => !Number.isNaN(value))
+  return figuresAt((at) => {
+    const known = all.map((figures) => figures[figureNames[at]!]).filter((value) => !Number.isNaN(value))
     return known.reduce((sum, value) => sum + value, 0) / known.length // of none: NaN
-  }
-  return Object.fromEntries(figureNames.map((name) => [name, mean(name)])) as Record<FigureName, number>
+  })
 }
 
-/** The next finer ring, which a step of this one is made of. */
-const finer: Readonly<Record<Exclude<Range, 'day'>, Range>> = { month: 'day', year: 'month' }
+type Coarse = Exclude<Range, 'day'>
 
-function rollUp(series: Buffer, range: Exclude<Range, 'day'>, index: number): Figures | undefined {
-  const [coarse, fine] = [tiers[range], tiers[finer[range]]]
-  const parts = coarse.stepSeconds / fine.stepSeconds
-  const found = Array.from({ length: parts }, (_, part) => stepAt(series, finer[range], index * parts + part))
-  const known = found.flatMap((figures) => figures ?? [])
+/** Each is made of the one before. */
+export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
+
+/** The next finer ring, which a step of this one is made of. */
+const finer = { month: 'day', year: 'month' } as const
+
+/** Steps of the next finer ring in one of this. */
+function partsOf(range: Coarse): number {
+  return tiers[range].stepSeconds / tiers[finer[range]].stepSeconds
+}
+
+/** Of what the finer ring has of it. */
+function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefined {
+  const [fine, parts] = [tiers[finer[range]], partsOf(range)]
+  const known: Figures[] = []
+  for (let part = index * parts; part < (index + 1) * parts; part++) {
+    const figures = findPoint(series, fine, part)
+    if (figures) known.push(figures)
+  }
   return known.length > 0 ? meanOf(known) : undefined
 }
 
-/** As recorded, or of what there is of it until now. */
-function stepAt(series: Buffer, range: Range, index: number): Figures | undefined {
-  return (
-    findPoint(series, tiers[range], index) ?? (range === 'day' ? undefined : rollUp(series, range, index))
-  )
-}
-
 /**
- * Hours and days that are over and are not in their ring yet, as far as the finer ring goes back: also those that were
- * over while no agent ran. A day is made of hours, which are therefore written first.
+ * Hours or days that are not in their ring yet, as far as the finer ring goes back: also those that were over while no
+ * agent ran. A day is made of hours, which are therefore put there first.
+ * @param steps.from those before it are known to be there
+ * @param steps.end the first that is not looked at
  */
-export function planRollUp(series: Buffer, range: Exclude<Range, 'day'>, nowMs: number): Point[] {
-  const [tier, fine] = [tiers[range], tiers[finer[range]]]
-  const now = indexAt(tier, nowMs)
-  const back = Math.floor((fine.size * fine.stepSeconds) / tier.stepSeconds)
+export function planRollUp(
+  series: Buffer,
+  range: Coarse,
+  { from, end }: { from: number; end: number },
+): Point[] {
+  const back = Math.floor(tiers[finer[range]].size / partsOf(range))
   const points: Point[] = []
-  for (let index = now - back; index < now; index++) {
-    if (findPoint(series, tier, index)) continue
+  for (let index = Math.max(from, end - back); index < end; index++) {
+    if (findOffset(series, tiers[range], index) !== undefined) continue
     const figures = rollUp(series, range, index)
     if (figures) points.push({ index, figures })
   }
   return points
+}
+
+/** Into a copy of the file. */
+export function applyWrites(series: Buffer, writes: readonly Write[]): void {
+  for (const { offset, bytes } of writes) bytes.copy(series, offset)
 }
 
 export interface History {
@@ -149,11 +170,21 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
   const steps: Figures[] = []
   let first = 0
   for (let index = end - tier.size; index < end; index++) {
-    const isFresh = index >= end - 2 // perhaps not written yet
-    const figures = isFresh ? stepAt(series, range, index) : findPoint(series, tier, index)
+    const figures = findPoint(series, tier, index)
     if (steps.length === 0 && !figures) continue
     if (steps.length === 0) first = index
     steps.push(figures ?? unknown)
   }
   return { startMs: first * tier.stepSeconds * 1000, stepSeconds: tier.stepSeconds, steps }
+}
+
+/**
+ * Puts what is over and not written yet, and what there is of the hour and the day that are under way, into a copy of
+ * the file. Their places had the oldest steps, which are out of range by then.
+ */
+export function completeSeries(series: Buffer, nowMs: number): void {
+  for (const range of coarse) {
+    const points = planRollUp(series, range, { from: 0, end: indexAt(tiers[range], nowMs) + 1 })
+    applyWrites(series, planWrites(tiers[range], points))
+  }
 }
