@@ -1,9 +1,10 @@
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseIo } from '../../agent/drivers/lxc/usage.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
 import { UsageHistory, type HistoryParts } from '../../agent/history/history.js'
 import type { Reading } from '../../agent/history/plan-figures.js'
+import { seriesBytes } from '../../agent/history/plan-series.js'
 import { SeriesFiles } from '../../agent/history/series-files.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { readKernelFile } from '../../agent/host/proc.js'
@@ -37,7 +38,7 @@ export async function benchHistory({ guests, hours }: { guests: number; hours: n
       figure(`${name}: counters of their disks, processor`, '% of one', { Berth: ioPercent(guests) }),
       figure(`${name}: longest minute, in turns`, 'ms', { Berth: longestMs }),
       figure('a day of one guest: read', 'ms', { Berth: readMs }),
-      figure('one guest on the disk, at most', 'KiB', { Berth: largestKib(directory) }),
+      figure('one guest on the disk, at most', 'KiB', { Berth: seriesBytes / 1024 }),
     ]
   } finally {
     rmSync(directory, { recursive: true, force: true })
@@ -80,8 +81,4 @@ function ioPercent(guests: number): number {
   for (let n = 0; n < guests; n++) parseIo(readKernelFile(path) ?? '', '7:0')
   const { user, system } = process.cpuUsage(before)
   return ((user + system) / 1000 / sampleEveryMs) * 100
-}
-
-function largestKib(directory: string): number {
-  return Math.max(...readdirSync(directory).map((name) => statSync(join(directory, name)).blocks / 2))
 }
