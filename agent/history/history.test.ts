@@ -21,6 +21,7 @@ class Lab {
   /** Those that run. */
   readonly running = new Set(['a'])
   nowMs = begin
+  full = false
   #listener: Listener = () => undefined
   history = this.open()
 
@@ -32,8 +33,14 @@ class Lab {
       ...{ changes, list: records },
       find: (uuid: string) => records().find((record) => record.uuid === uuid),
     } as unknown as HistoryParts['store']
+    const files = new SeriesFiles(this.directory)
+    const write = files.write.bind(files)
+    files.write = (...given) => {
+      if (this.full) throw new Error('ENOSPC')
+      write(...given)
+    }
     return new UsageHistory({
-      ...{ files: new SeriesFiles(this.directory), store, writeEveryMs, hostProcessors: 2 },
+      ...{ files, store, writeEveryMs, hostProcessors: 2 },
       sampleGuest: (uuid) => ({
         reading: this.running.has(uuid) ? this.#reading() : undefined,
         diskBytes: 5,
@@ -134,6 +141,17 @@ describe('history of use', () => {
     lab.history.look()
     await lab.minutes(5)
     expect(lab.cpu('a', 'month')).to.deep.equal([10, NaN, NaN, 10, 10])
+  })
+
+  it('waits for a disk that is full, with what others have written', async () => {
+    lab.full = true
+    await lab.minutes(130)
+    expect(lab.files()).to.deep.equal([])
+    lab.full = false
+    await lab.minutes(5)
+    expect(lab.cpu('a')).to.deep.equal(Array<number>(120).fill(10))
+    lab.history = lab.open()
+    expect(lab.cpu('a')).to.have.length(120)
   })
 
   it('goes with its guest, also where that goes while it is written', async () => {

@@ -41,6 +41,8 @@ export interface HistoryParts {
 export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
 
 const minuteMs = 60_000
+/** Minutes of one series that wait for a disk that is full. */
+const mostPending = 120
 /** So many series are read or written before others get their turn. */
 const seriesInTurn = 5
 
@@ -152,18 +154,25 @@ export class UsageHistory {
     const points = this.#pending.get(key) ?? []
     if (points.length > 0 && points.at(-1)!.index >= index) return // a clock that went back
     points.push({ index, figures })
+    if (points.length > mostPending) points.shift()
     this.#pending.set(key, points)
   }
 
   async #write(nowMs: number): Promise<void> {
     this.#writtenAtMs = nowMs
-    let count = 0
-    for (const [key, points] of [...this.#pending]) {
-      this.#pending.delete(key)
+    const failures: unknown[] = []
+    for (const [count, [key, points]] of [...this.#pending].entries()) {
+      if (count % seriesInTurn === 0) await nextTurn()
       if (key !== hostSeries && !this.parts.store.find(key)) continue // deleted meanwhile
-      this.#writeSeries(key, points, nowMs)
-      if (++count % seriesInTurn === 0) await nextTurn()
+      try {
+        this.#writeSeries(key, points, nowMs)
+        this.#pending.delete(key)
+      } catch (err) {
+        failures.push(err) // a full disk: written together with what comes
+      }
     }
+    if (failures.length > 0)
+      this.parts.log.warn({ err: failures[0], series: failures.length }, 'write the history of use')
   }
 
   #writeSeries(key: string, points: readonly Point[], nowMs: number): void {
