@@ -117,7 +117,8 @@ export class SwapFiles implements HostSwap {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
     const isBtrfs = (await statfs(await this.#readAncestor())).type === btrfsMagic
-    if (!(await exists(directory))) await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
+    if (await exists(directory)) return isBtrfs // perhaps the operator's: its mode stays
+    await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
     await chmod(directory, 0o700)
     return isBtrfs
   }
@@ -195,7 +196,8 @@ const unfinished = (path: string): string => `${path}.new`
 
 /** Of the removal of a directory: it has something of others, or is gone. */
 export function ignoreFilled(error: unknown): void {
-  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? ''))
+    throw error
 }
 
 function absent(error: unknown): undefined {

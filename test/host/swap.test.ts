@@ -123,6 +123,22 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
+  it('in a directory of the operator’s leave it as it is', async () => {
+    const directory = join(scratch.path, `shared-${count}`)
+    mkdirSync(directory, { mode: 0o755 })
+    writeFileSync(join(directory, 'other'), '')
+    const given = {
+      state_dir: config.state_dir,
+      swap: { unit_dir: units, file: join(directory, 'swapfile') },
+    }
+    swap = new SwapFiles(validateConfig(AgentConfigSchema, given, 'test'))
+    await swap.make(0, 64 * mib, signal)
+    await swap.use(0)
+    expect(statSync(directory).mode & 0o777).to.equal(0o755)
+    await removeSwap(validateConfig(AgentConfigSchema, given, 'test'))
+    expect(readdirSync(directory)).to.deep.equal(['other'])
+  })
+
   it('of somebody else are not touched', async () => {
     mkdirSync(join(config.state_dir, 'swap'))
     sh('fallocate', '-l', '1M', fileOf(0))
