@@ -1,10 +1,11 @@
-import { SwapAction as WireAction, type ChangeSwapOrder } from '../../proto/gen/berth/agent/v1/operation.js'
-import { BerthError, conflict, invalidField } from '../../shared/errors.js'
-import { checkSwapMb } from '../../shared/swap-rules.js'
+import type { ChangeSwapOrder } from '../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError, conflict } from '../../shared/errors.js'
+import { oneOf } from '../../shared/field-checks.js'
+import { checkSwapMb, swapActions } from '../../shared/swap-rules.js'
 import type { OperationKind } from '../operations/orders.js'
 import type { Subject } from '../operations/types.js'
 import type { HostSwap } from './contract.js'
-import { checkSpace, planChange, type SwapAction, type SwapChange, type SwapWish } from './plan.js'
+import { checkSpace, planChange, type SwapChange, type SwapWish } from './plan.js'
 import { swapSteps } from './steps.js'
 
 const mib = 1024 ** 2
@@ -48,18 +49,9 @@ async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthE
   }
 }
 
-const actions: ReadonlyMap<WireAction, SwapAction> = new Map([
-  [WireAction.SWAP_ACTION_CREATE, 'create'],
-  [WireAction.SWAP_ACTION_RESIZE, 'resize'],
-  [WireAction.SWAP_ACTION_ENABLE, 'enable'],
-  [WireAction.SWAP_ACTION_DISABLE, 'disable'],
-])
-
 /** @throws {BerthError} `invalid_field` */
-function parseWish({ action: wire, sizeMb }: ChangeSwapOrder): SwapWish {
-  const action = actions.get(wire)
-  if (action === undefined)
-    throw invalidField('action', 'action: must be one of create, resize, enable, disable')
+function parseWish({ action: word, sizeMb }: ChangeSwapOrder): SwapWish {
+  const action = oneOf('action', word, swapActions)
   const isSized = action === 'create' || action === 'resize'
   return { action, sizeBytes: isSized ? checkSwapMb(sizeMb) * mib : 0 }
 }

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
-import { checkRelease, checkSpace, currentOf, planChange, type SwapAction, type SwapChange } from './plan.js'
+import { checkRelease, checkSpace, currentOf, planChange, type SwapChange } from './plan.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
 import type { Slot, SwapFile } from './contract.js'
 
 const mib = 1024 ** 2

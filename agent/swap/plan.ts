@@ -1,10 +1,9 @@
 import { BerthError, conflict } from '../../shared/errors.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
 import type { Memory } from '../host/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 import { planReserveBytes } from '../storage/room.js'
 import type { Slot, SwapFile, SwapState } from './contract.js'
-
-export type SwapAction = 'create' | 'resize' | 'enable' | 'disable'
 
 export interface SwapWish {
   readonly action: SwapAction

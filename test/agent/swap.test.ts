@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { HistoryRange } from '../../proto/gen/berth/agent/v1/history.js'
 import type { GetSwapResponse } from '../../proto/gen/berth/agent/v1/host.js'
-import { SwapAction } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
 import { call, callUntilAnswered, operationDone } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { swapsBelow } from '../support/scratch.js'
@@ -60,7 +59,7 @@ describe('the swap of an agent that is killed', function () {
   }
 
   it('stays in use', async () => {
-    await done(await order(SwapAction.SWAP_ACTION_CREATE, 64))
+    await done(await order('create', 64))
     await agent.kill()
     expect(swapsBelow(agent.directory)).to.have.length(1)
     await agent.start()
@@ -73,7 +72,7 @@ describe('the swap of an agent that is killed', function () {
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64
       const begun = performance.now()
-      const id = await order(SwapAction.SWAP_ACTION_RESIZE, sizeMb)
+      const id = await order('resize', sizeMb)
       await delay((longestMs * round) / rounds)
       await agent.kill()
       longestMs = Math.max(longestMs, performance.now() - begun)
@@ -92,18 +91,18 @@ describe('the swap of an agent that is killed', function () {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)
-    await done(await order(SwapAction.SWAP_ACTION_DISABLE))
+    await done(await order('disable'))
     await restart()
     expect(await read()).to.include({ enabled: false, fileBytes: 64 * mib })
     expect(swapsBelow(agent.directory)).to.deep.equal([])
-    await done(await order(SwapAction.SWAP_ACTION_ENABLE))
+    await done(await order('enable'))
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
   it('and the history of its host is asked for from the same agent', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
-      range: HistoryRange.HISTORY_RANGE_YEAR,
+      range: 'year',
     })
     client.close()
     expect(history).to.include({ stepSeconds: 86_400 })

@@ -10,8 +10,8 @@ import { Orders } from '../../agent/operations/orders.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
 import { removeSwap } from '../../agent/swap/remove.js'
 import { SwapFiles } from '../../agent/swap/swap-files.js'
-import { SwapAction } from '../../proto/gen/berth/agent/v1/operation.js'
 import { validateConfig } from '../../shared/config.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
 import { MemoryHost } from '../support/memory-host.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
 import { silentLog } from '../support/redis.js'
@@ -21,13 +21,6 @@ import { scratchDirectory, swapsBelow } from '../support/scratch.js'
  * Every step of every change of the swap, with real swap files: failing, with the agent gone before and after it, run
  * twice, undone twice. What fails leaves the host the swap that it had.
  */
-
-const { create, resize, enable, disable } = {
-  create: SwapAction.SWAP_ACTION_CREATE,
-  resize: SwapAction.SWAP_ACTION_RESIZE,
-  enable: SwapAction.SWAP_ACTION_ENABLE,
-  disable: SwapAction.SWAP_ACTION_DISABLE,
-}
 
 interface Wish {
   readonly action: SwapAction
@@ -41,25 +34,25 @@ describe('changes of the swap', function () {
   after(() => scratch.wipe())
 
   const cases: [string, Wish[], Wish][] = [
-    ['create', [], { action: create, sizeMb: 64 }],
-    ['a larger one', [{ action: create, sizeMb: 64 }], { action: resize, sizeMb: 96 }],
-    ['a smaller one', [{ action: create, sizeMb: 96 }], { action: resize, sizeMb: 64 }],
-    ['disable', [{ action: create, sizeMb: 64 }], { action: disable, sizeMb: 0 }],
+    ['create', [], { action: 'create', sizeMb: 64 }],
+    ['a larger one', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
+    ['a smaller one', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
+    ['disable', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
     [
       'enable',
       [
-        { action: create, sizeMb: 64 },
-        { action: disable, sizeMb: 0 },
+        { action: 'create', sizeMb: 64 },
+        { action: 'disable', sizeMb: 0 },
       ],
-      { action: enable, sizeMb: 0 },
+      { action: 'enable', sizeMb: 0 },
     ],
     [
       'another size of one that is not in use',
       [
-        { action: create, sizeMb: 64 },
-        { action: disable, sizeMb: 0 },
+        { action: 'create', sizeMb: 64 },
+        { action: 'disable', sizeMb: 0 },
       ],
-      { action: resize, sizeMb: 96 },
+      { action: 'resize', sizeMb: 96 },
     ],
   ]
   for (const [title, before, wish] of cases)

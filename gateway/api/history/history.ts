@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { HistoryRange, History } from '../../../proto/gen/berth/agent/v1/history.js'
+import { History } from '../../../proto/gen/berth/agent/v1/history.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { clampTime } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
@@ -8,12 +8,7 @@ import { ContainerPathSchema } from '../guests/containers.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 
-const ranges = {
-  day: HistoryRange.HISTORY_RANGE_DAY,
-  month: HistoryRange.HISTORY_RANGE_MONTH,
-  year: HistoryRange.HISTORY_RANGE_YEAR,
-} as const
-type Range = keyof typeof ranges
+type Range = 'day' | 'month' | 'year'
 
 /** Steps of each range: agents send no more. */
 const steps: Readonly<Record<Range, { readonly seconds: number; readonly most: number }>> = {
@@ -76,7 +71,7 @@ export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
       errors: ['host_offline', 'agent_timeout'],
       handle: async ({ guest: { hostId, guest }, query: { range = 'day' } }) => {
         const { guests } = fleet.agent(hostId)
-        const { history } = await guests.getGuestHistory({ uuid: guest.uuid, range: ranges[range] })
+        const { history } = await guests.getGuestHistory({ uuid: guest.uuid, range })
         return { data: historyRow(history, range, time) }
       },
     }),
@@ -93,7 +88,7 @@ export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
       errors: ['host_offline', 'agent_timeout'],
       handle: async ({ query: { host_id: hostId, range = 'day' } }) => {
         const { id } = chooseHost(fleet.view, hostId)
-        const { history } = await fleet.agent(id).hosts.getHostHistory({ range: ranges[range] })
+        const { history } = await fleet.agent(id).hosts.getHostHistory({ range })
         return { data: { host_id: id, ...historyRow(history, range, time) } }
       },
     }),

@@ -1,8 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { GetSwapResponse } from '../../../proto/gen/berth/agent/v1/host.js'
-import { SwapAction } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../../shared/errors.js'
-import { checkSwapMb, swapMb } from '../../../shared/swap-rules.js'
+import { checkSwapMb, swapActions, swapMb, type SwapAction } from '../../../shared/swap-rules.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
@@ -29,7 +28,7 @@ const SwapSchema = Type.Object(
 
 const SwapBodySchema = Type.Object(
   {
-    action: Type.Optional(oneOf(['create', 'resize', 'enable', 'disable'], 'Default: resize.')),
+    action: Type.Optional(oneOf(swapActions, 'Default: resize.')),
     size_mb: Type.Optional(
       Type.Integer({
         minimum: 0,
@@ -85,13 +84,6 @@ export function swapRoutes(fleet: Fleet): Route[] {
   ]
 }
 
-const actions = {
-  create: SwapAction.SWAP_ACTION_CREATE,
-  resize: SwapAction.SWAP_ACTION_RESIZE,
-  enable: SwapAction.SWAP_ACTION_ENABLE,
-  disable: SwapAction.SWAP_ACTION_DISABLE,
-} as const
-
 interface SwapOrder {
   readonly action: SwapAction
   readonly sizeMb: number
@@ -99,10 +91,10 @@ interface SwapOrder {
 
 /** @throws {BerthError} `missing_field`, `invalid_field` */
 function planSwap({ action = 'resize', size_mb: sizeMb }: SwapBody): SwapOrder {
-  if (action === 'enable' || action === 'disable') return { action: actions[action], sizeMb: 0 }
+  if (action === 'enable' || action === 'disable') return { action, sizeMb: 0 }
   if (sizeMb === undefined)
     throw new BerthError('invalid', 'missing_field', 'size_mb: is required', { field: 'size_mb' })
-  return { action: actions[action], sizeMb: checkSwapMb(sizeMb) }
+  return { action, sizeMb: checkSwapMb(sizeMb) }
 }
 
 function describeSwap({ action = 'resize', size_mb: sizeMb }: SwapBody): string {
