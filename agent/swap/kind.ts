@@ -19,16 +19,18 @@ export interface SwapKindParts {
   readonly busy: () => boolean
 }
 
-/** Each change is planned against what the host has: there is one at a time. */
+/** Each change is planned by what the host has: there is one at a time. */
 export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
+  let ended = 0
   return {
     action: 'swap',
     accept: async (order) => {
       const wish = parseWish(order)
+      const before = ended
       const [planned, room] = await Promise.all([plan(swap, wish), swap.readRoom()])
       const change = planned instanceof BerthError ? null : planned
       const reserve = (): void => {
-        if (busy()) throw conflict('task_running', 'a change of the swap is under way')
+        if (busy() || ended !== before) throw conflict('task_running', 'a change of the swap is under way')
         if (planned instanceof BerthError) throw planned
         const isMade = planned.from?.slot !== planned.to.slot
         if (isMade) checkSpace(room, planned.to.sizeBytes)
@@ -36,6 +38,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
+    settle: () => void ended++, // what was planned meanwhile is of a state that is no more
   }
 }
 
