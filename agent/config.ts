@@ -96,6 +96,18 @@ export const AgentConfigSchema = Type.Object(
       },
       object,
     ),
+    swap: Type.Object(
+      {
+        /**
+         * The host's swap file that the API makes, in a directory of its own, with a second one beside it while it gets
+         * another size; empty: `swap/swapfile` in `state_dir`.
+         */
+        file: Type.String({ pattern: '^(/[^\\n]*[^/\\n])?$', default: '' }),
+        /** systemd's directory of units: one there takes the swap file into use at boot. */
+        unit_dir: absolutePath('/etc/systemd/system'),
+      },
+      object,
+    ),
     lxc: Type.Object(
       {
         enabled: Type.Boolean({ default: true }),
@@ -148,6 +160,10 @@ export const AgentConfigSchema = Type.Object(
         parallel: Type.Integer({ minimum: 1, maximum: 256, default: 8 }),
         /** Ended operations kept, in days. */
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 30 }),
+        /** And at most so many: the oldest go first. */
+        keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),
+        /** Ids of removed operations, and of settings, that are known for two days so that a repeat does nothing: at most. */
+        remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },
       object,
     ),
@@ -155,6 +171,8 @@ export const AgentConfigSchema = Type.Object(
       {
         guest_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 10 }),
         host_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 5 }),
+        /** Seconds for which minutes of history are gathered before they are written: what a crash loses of it. */
+        history_write_seconds: Type.Integer({ minimum: 60, maximum: 3600, default: 300 }),
       },
       object,
     ),

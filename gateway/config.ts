@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import type { Retention } from './access/retention.js'
 
 const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
@@ -88,7 +89,23 @@ export const GatewayConfigSchema = Type.Object(
       object,
     ),
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
-    audit: Type.Object({ keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }) }, object),
+    audit: Type.Object(
+      {
+        /** Entries: the oldest go first. */
+        keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
+        keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
+      },
+      object,
+    ),
+    /** Answers to requests with an Idempotency-Key, for their repeats. */
+    idempotency: Type.Object(
+      {
+        keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
+        /** Of all callers together: the oldest go first. */
+        keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
+      },
+      object,
+    ),
   },
   { additionalProperties: false },
 )
@@ -100,6 +117,11 @@ export function limitsOf({ limits }: GatewayConfig) {
     address: { perSecond: limits.address_requests_per_second, atOnce: limits.address_requests_at_once },
     authFailuresPerMinute: limits.auth_failures_per_minute,
   }
+}
+
+/** How much is kept, as access control takes it. */
+export function retentionOf({ audit, idempotency }: GatewayConfig): Retention {
+  return { auditDays: audit.keep_days, repeatHours: idempotency.keep_hours, repeats: idempotency.keep }
 }
 
 export type GatewayConfig = Static<typeof GatewayConfigSchema>

@@ -5,7 +5,7 @@ import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
 import { createAccess } from './access/access.js'
 import { createApi } from './api/create-api.js'
-import { limitsOf, type GatewayConfig } from './config.js'
+import { limitsOf, retentionOf, type GatewayConfig } from './config.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { AccessPolicies } from './policy/access-policy.js'
 import { PanelSettings } from './panel-settings.js'
@@ -53,9 +53,11 @@ async function startParts(
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
   const url = redisUrl || config.redis.url || startPrivateRedis(config, log, onClose)
   const store = new Store({ url, prefix: config.redis.prefix, log })
+  const limits = limitsOf(config)
+  const retention = retentionOf(config)
   const auditKeep = config.audit.keep
   const access = createAccess({
-    ...{ store, secret, stateDir: config.state_dir, auditKeep, limits: limitsOf(config), log },
+    ...{ store, secret, stateDir: config.state_dir, auditKeep, retention, limits, log },
   })
   const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const policies = new AccessPolicies({ store, trustedProxies, log })

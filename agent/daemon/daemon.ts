@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { AgentConfig } from '../config.js'
+import type { UsageHistory } from '../history/history.js'
 import { MetricsFeed } from '../metrics/feed.js'
 import { describeHost, type FixedDescription } from '../metrics/host-description.js'
 import { HostSampler } from '../metrics/host-sampler.js'
@@ -25,9 +26,13 @@ import { targetPolicy } from '../images/settings.js'
 import { pruneDone } from '../guests/settings/done.js'
 import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
+import type { HostSwap } from '../swap/contract.js'
+import { ensureSwap } from '../swap/ensure.js'
+import { swapSubject } from '../swap/kind.js'
 import { Closers } from './closers.js'
 import { openDomain, type Domain } from './domain.js'
 import { checkInterfacePrefix, openHost, type Host } from './host.js'
+import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 import { startUpkeep, type UpkeepParts } from './upkeep.js'
 
@@ -78,12 +83,16 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   await recover(host, domain, config)
   const description = await describe(host, domain, options)
   const feed = await startSampling(host, domain, { config, log, closers })
+  const history = openHistory({ host, domain, config, feed })
+  closers.add(() => history.close())
+  history.start()
   closers.add(startUpkeep({ tasks: upkeepOf(domain, config), log }))
   const describeNow = (): HostDescription => ({
     ...withNatPorts(description, domain),
     hostId: tls.identity().hostId,
   })
-  closers.add(await serve({ listen: config.listen, identityDir, tls }, servicesOf(domain, describeNow, feed)))
+  const services = servicesOf(domain, { describe: describeNow, metrics: feed, history, swap: host.swap })
+  closers.add(await serve({ listen: config.listen, identityDir, tls }, services))
   tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'joined anew; connections of before end'))
   log.info(
     { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },
@@ -100,6 +109,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
+  if (!engine.busy(swapSubject)) await ensureSwap(host.swap, context.log)
   await policy.look() // what expired meanwhile is not started again
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
@@ -109,10 +119,11 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
 
 /** The journal may not grow for ever; the trash is the reconciler's. */
 function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+  const { keep_days: keepDays, keep, remember } = config.operations
   return {
-    operations: () => engine.prune(config.operations.keep_days),
-    removed: async () => engine.forgetRemoved(rememberedDays),
-    settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000),
+    operations: () => engine.prune(keepDays, keep),
+    removed: async () => engine.forgetRemoved(rememberedDays, remember),
+    settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000, remember),
   }
 }
 
@@ -170,11 +181,18 @@ function withNatPorts(description: FixedDescription, { changes, context }: Domai
   return { ...description, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
 }
 
-function servicesOf(domain: Domain, describe: () => HostDescription, metrics: MetricsFeed): AgentServices {
+interface ServiceParts {
+  readonly describe: () => HostDescription
+  readonly metrics: MetricsFeed
+  readonly history: UsageHistory
+  readonly swap: HostSwap
+}
+
+function servicesOf(domain: Domain, { describe, metrics, history, swap }: ServiceParts): AgentServices {
   const { changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
-    guests: createGuestService({ store: context.store, sampler, log }),
+    guests: createGuestService({ store: context.store, sampler, history, log }),
     settings: createGuestSettingsService({
       context,
       policy,
@@ -187,7 +205,7 @@ function servicesOf(domain: Domain, describe: () => HostDescription, metrics: Me
       ...{ admin: domain.imageAdmin, changes, log },
       policy: targetPolicy(context.config.images),
     }),
-    hosts: createHostService(describe, log),
+    hosts: createHostService({ describe, swap, history, log }),
     watch: createWatchService({
       ...{ changes, describe, metrics },
       kinds: watchKinds({ guests: context.store, operations: engine.store, images: images.store }),

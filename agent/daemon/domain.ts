@@ -29,6 +29,7 @@ import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
+import { swapKind, swapSubject } from '../swap/kind.js'
 import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
@@ -38,12 +39,12 @@ export interface Domain {
   readonly changes: Changes
   readonly context: GuestContext
   readonly engine: OperationEngine
+  readonly kinds: OperationKinds
   readonly orders: Orders
   readonly capacity: HostCapacity
   readonly policy: TrafficKeeper
   readonly routing: Routing
   readonly images: Images
-  readonly kinds: OperationKinds
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
@@ -83,8 +84,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     readDisk: () => host.readCapacity(),
   }
   const { readDisk } = capacity
-  const imageDownload = imageDownloadKind({ images, readDisk })
-  const kinds: OperationKinds = { ...guestKinds(context, capacity), imageDownload }
+  const kinds: OperationKinds = {
+    ...guestKinds(context, capacity),
+    imageDownload: imageDownloadKind({ images, readDisk }),
+    changeSwap: swapKind({ swap: host.swap, busy: () => engine.busy(swapSubject) }),
+  }
   const engine: OperationEngine = new OperationEngine({
     changes,
     definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],

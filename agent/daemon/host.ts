@@ -20,6 +20,8 @@ import { chooseResolvers } from '../network/resolvers.js'
 import { parseSubnet } from '../network/subnet.js'
 import { openPool, readCapacity, type Pool, type PoolCapacity } from '../storage/pool.js'
 import { planFreeBytes } from '../storage/room.js'
+import type { HostSwap } from '../swap/contract.js'
+import { SwapFiles } from '../swap/swap-files.js'
 import { Trash } from '../storage/trash.js'
 import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
@@ -40,6 +42,7 @@ export interface Host {
   readonly images: ImagePool
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
+  readonly swap: HostSwap
   readonly cpuCores: number
   readonly ramTotalMb: number
   /** Of the storage pool. Spawns nothing. */
@@ -83,6 +86,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     images: openImages(config, pool, trash),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
+    swap: new SwapFiles(config),
     cpuCores: availableParallelism(),
     ramTotalMb: Math.floor(totalmem() / mib),
     describeWeaknesses: () => [...weaknesses, ...drivers.describeOutdated()],

@@ -10,10 +10,11 @@ import { createRules } from '../network/rules.js'
 import { createShaper } from '../network/shaping/shaping.js'
 import { lockState } from '../state/lock.js'
 import { removePool } from '../storage/remove.js'
+import { removeSwap } from '../swap/remove.js'
 import { restoreKernelSettings } from './kernel-record.js'
 
 /**
- * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, journal. Needs
+ * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, swap file, journal. Needs
  * no journal, and works on what a crash left; what fails does not keep the rest, but rules, pool and files
  * stay while guests might.
  * @throws {BerthError} `already_running` while the agent runs
@@ -30,6 +31,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     if (await attempt(failures, 'guests', () => removeGuests(config, log))) {
       await attempt(failures, 'network', () => removeNetwork(config))
       await attempt(failures, 'pool', () => removePool(config.storage, log))
+      await attempt(failures, 'swap', () => removeSwap(config))
       await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
     }
   } finally {
@@ -93,7 +95,7 @@ async function removeFiles(config: AgentConfig): Promise<void> {
 
 /** What an agent makes in its state directory; the directory may have more of the operator's. */
 const made = [
-  ...['identity', 'secret.key'],
+  ...['identity', 'secret.key', 'history'],
   ...['journal.db', 'journal.db-shm', 'journal.db-wal', 'lock.db', 'lock.db-journal'],
 ]
 

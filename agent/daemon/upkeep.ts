@@ -1,17 +1,17 @@
 import type { Logger } from 'pino'
 
-const dayMs = 86_400_000
+const hourMs = 3_600_000
 
 export interface UpkeepParts {
-  /** Each is done at once and then daily; one that fails is logged and done again the next day. */
+  /** Each is done at once and then every hour; one that fails is logged and done again in the next. */
   readonly tasks: Readonly<Record<string, () => Promise<unknown>>>
   readonly log: Logger
-  /** Default: a day. */
+  /** Default: an hour. */
   readonly everyMs?: number
 }
 
 /** @returns ends it, after the round that is under way */
-export function startUpkeep({ tasks, log, everyMs = dayMs }: UpkeepParts): () => Promise<void> {
+export function startUpkeep({ tasks, log, everyMs = hourMs }: UpkeepParts): () => Promise<void> {
   let round = Promise.resolve()
   const begin = (): void => void (round = round.then(() => runAll(tasks, log)))
   begin()

@@ -81,6 +81,9 @@ export interface UsageSample {
   readonly txBytes: number
   /** Runnable and uninterruptible tasks now, for the load averages. */
   readonly runnable: number
+  /** Of the guest's disk; undefined: not known. */
+  readonly readBytes?: number
+  readonly writeBytes?: number
 }
 
 /** A resource whose limit can change while the guest runs. */

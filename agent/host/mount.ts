@@ -25,15 +25,16 @@ export function parseMountInfo(text: string): Mount[] {
       const [, , , , target = '', options = ''] = before.split(' ')
       const [fsType = '', source = '', superOptions = ''] = after.split(' ')
       return {
-        source: unescape(source),
-        target: unescape(target),
+        source: unescapeOctal(source),
+        target: unescapeOctal(target),
         fsType,
         options: [...options.split(','), ...superOptions.split(',')],
       }
     })
 }
 
-function unescape(field: string): string {
+/** Octal escapes, as the kernel writes blanks in names of files. */
+export function unescapeOctal(field: string): string {
   return field.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)))
 }
 

@@ -79,6 +79,17 @@ export class GuestSampler {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.#disk.get(uuid) ?? 0 }
   }
 
+  /** The sample of a guest that runs, as it was taken; undefined: none yet, or it does not run. */
+  sampled(uuid: string): { pid: number; sample: UsageSample; atMs: number } | undefined {
+    const last = this.#last.get(uuid)
+    return last && { pid: last.pid, sample: last.sample, atMs: last.usage.sampledAtMs }
+  }
+
+  /** Also of a guest that is stopped; undefined: not known. */
+  diskBytes(uuid: string): number | undefined {
+    return this.#disk.get(uuid)
+  }
+
   async sample(): Promise<void> {
     if (this.#sampling) return
     this.#sampling = true

@@ -120,21 +120,33 @@ export class OperationEngine {
     this.store.remove(id, this.#clock.now())
   }
 
-  /** Removes those that ended more than `keepDays` ago, a few at a time. @returns how many */
-  async prune(keepDays: number): Promise<number> {
+  /**
+   * Removes those that ended more than `keepDays` ago, and of the others the oldest that are more than `keep`, a few at
+   * a time.
+   * @returns how many
+   */
+  async prune(keepDays: number, keep = Infinity): Promise<number> {
     const nowMs = this.#clock.now()
-    const ended = { endedBeforeMs: nowMs - keepDays * dayMs, limit: prunedAtOnce, nowMs }
+    const aged = await this.#prune({ endedBeforeMs: nowMs - keepDays * dayMs, nowMs }, Infinity)
+    return aged + (await this.#prune({ endedBeforeMs: Infinity, nowMs }, this.store.countEnded() - keep))
+  }
+
+  async #prune(ended: { endedBeforeMs: number; nowMs: number }, most: number): Promise<number> {
     for (let total = 0; ;) {
-      const removed = this.#shutdown.signal.aborted ? 0 : this.store.prune(ended)
+      const limit = Math.min(prunedAtOnce, most - total)
+      const removed = this.#shutdown.signal.aborted || limit <= 0 ? 0 : this.store.prune({ ...ended, limit })
       total += removed
       if (removed < prunedAtOnce) return total
       await nextTurn()
     }
   }
 
-  /** Those removed more than `days` ago would run again. @returns how many */
-  forgetRemoved(days: number): number {
-    return this.store.removed.forget(this.#clock.now() - days * dayMs)
+  /**
+   * Those removed more than `days` ago, and of the others the oldest that are more than `keep`, would run again.
+   * @returns how many
+   */
+  forgetRemoved(days: number, keep = Infinity): number {
+    return this.store.removed.forget(this.#clock.now() - days * dayMs, keep)
   }
 
   /**

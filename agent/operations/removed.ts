@@ -17,6 +17,7 @@ export class RemovedOperations {
   readonly #note: Statement<[string, string, string, number]>
   readonly #renew: Statement<[number, string]>
   readonly #forget: Statement<[number]>
+  readonly #forgetOldest: Statement<[number]>
 
   constructor(db: Database) {
     this.#find = db.prepare('SELECT request_hash, record FROM removed_operations WHERE id = ?')
@@ -25,6 +26,10 @@ export class RemovedOperations {
     )
     this.#renew = db.prepare('UPDATE removed_operations SET removed_at_ms = ? WHERE id = ?')
     this.#forget = db.prepare('DELETE FROM removed_operations WHERE removed_at_ms < ?')
+    this.#forgetOldest = db.prepare(
+      `DELETE FROM removed_operations WHERE id IN
+         (SELECT id FROM removed_operations ORDER BY removed_at_ms DESC LIMIT -1 OFFSET ?)`,
+    )
   }
 
   /** From now it is known as long again: whoever repeats it may do so once more. */
@@ -38,8 +43,9 @@ export class RemovedOperations {
     this.#note.run(record.id, requestHash, JSON.stringify(record), nowMs)
   }
 
-  /** @returns how many */
-  forget(removedBeforeMs: number): number {
-    return this.#forget.run(removedBeforeMs).changes
+  /** Those older, and of the others the oldest that are more than `keep`. @returns how many */
+  forget(removedBeforeMs: number, keep = Infinity): number {
+    const aged = this.#forget.run(removedBeforeMs).changes
+    return aged + (Number.isFinite(keep) ? this.#forgetOldest.run(keep).changes : 0)
   }
 }

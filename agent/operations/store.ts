@@ -87,6 +87,7 @@ export class OperationStore {
   readonly #end: Statement<[Record<string, unknown>]>
   readonly #delete: Statement<[string]>
   readonly #ended: Statement<[number, number], { id: string }>
+  readonly #countEnded: Statement<[], number>
 
   constructor(readonly changes: Changes) {
     const { db } = changes
@@ -124,6 +125,9 @@ export class OperationStore {
       `SELECT id FROM operations WHERE finished_at_ms > 0 AND finished_at_ms < ?
        ORDER BY finished_at_ms LIMIT ?`,
     )
+    this.#countEnded = db
+      .prepare<[], number>('SELECT count(*) FROM operations WHERE finished_at_ms > 0')
+      .pluck()
   }
 
   find(id: string): OperationRecord | undefined {
@@ -217,6 +221,10 @@ export class OperationStore {
       for (const { id } of rows) this.remove(id, nowMs)
       return rows.length
     })
+  }
+
+  countEnded(): number {
+    return this.#countEnded.get() ?? 0
   }
 
   #write(id: string, statement: Statement<[Record<string, unknown>]>, values: object): void {

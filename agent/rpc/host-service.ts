@@ -1,7 +1,39 @@
 import type { Logger } from 'pino'
-import type { HostDescription, HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
+import type {
+  GetSwapResponse,
+  HostDescription,
+  HostServiceServer,
+} from '../../proto/gen/berth/agent/v1/host.js'
+import type { HistoryReader } from '../history/history.js'
+import type { HostSwap, SwapState } from '../swap/contract.js'
+import { currentOf } from '../swap/plan.js'
+import { encodeHistory, parseRange } from './encode-history.js'
 import { unary } from './unary.js'
 
-export function createHostService(describe: () => HostDescription, log: Logger): HostServiceServer {
-  return { describe: unary(log, 'describe', () => ({ host: describe() })) }
+export interface HostServiceParts {
+  readonly describe: () => HostDescription
+  readonly swap: Pick<HostSwap, 'read'>
+  readonly history: HistoryReader
+  readonly log: Logger
+}
+
+export function createHostService({ describe, swap, history, log }: HostServiceParts): HostServiceServer {
+  return {
+    describe: unary(log, 'describe', () => ({ host: describe() })),
+    getSwap: unary(log, 'read swap', async () => encodeSwap(await swap.read())),
+    getHostHistory: unary(log, 'read history', ({ range }) => ({
+      history: encodeHistory(history.readHost(parseRange(range))),
+    })),
+  }
+}
+
+function encodeSwap(state: SwapState): GetSwapResponse {
+  const own = currentOf(state)
+  return {
+    totalBytes: state.totalBytes,
+    usedBytes: state.usedBytes,
+    enabled: own?.active ?? false,
+    file: own?.path ?? '',
+    fileBytes: own?.sizeBytes ?? 0,
+  }
 }

@@ -12,6 +12,7 @@ import { IdempotencyStore } from './idempotency.js'
 import { KeyCache } from './key-cache.js'
 import { KeyUsage } from './key-usage.js'
 import { RequestLimits, type RequestLimit } from './request-limits.js'
+import { defaultRetention, Trimming, type Retention } from './retention.js'
 import { authorize } from './scopes.js'
 
 export interface LimitOptions {
@@ -38,6 +39,7 @@ export interface AccessOptions {
   stateDir: string
   /** Audit entries kept. */
   auditKeep: number
+  readonly retention?: Retention
   log: Logger
   readonly limits: LimitOptions
 }
@@ -56,7 +58,7 @@ export interface Access extends AccessControl {
 }
 
 export function createAccess(options: AccessOptions): Access {
-  const { store, secret, stateDir, auditKeep, limits, log } = options
+  const { store, secret, stateDir, auditKeep, retention = defaultRetention, limits, log } = options
   const limit = new RateLimit(perMinute(limits.authFailuresPerMinute))
   const cache = new KeyCache(store)
   const usage = new KeyUsage(store)
@@ -68,13 +70,17 @@ export function createAccess(options: AccessOptions): Access {
   // Of a store that was emptied while it ran, too.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
+  const audit = new AuditStore(store, auditKeep, log)
+  const idempotency = new IdempotencyStore(store, instance, secret, retention.repeatHours)
+  const trims = [() => audit.trim(retention.auditDays), () => idempotency.trim(retention.repeats)]
+  const trimming = new Trimming(store, trims, log)
   return {
     authenticator: new KeyAuthenticator({ store, cache, usage, failures, limit }),
     authorize,
     callers: new RequestLimits(limits.caller, 'this caller', log),
     addresses: new RequestLimits(limits.address, 'this address', log),
-    audit: new AuditStore(store, auditKeep, log),
-    idempotency: new IdempotencyStore(store, instance, secret),
+    audit,
+    idempotency,
     keys,
     health: { ping: () => store.ping() },
     cachedKeys: () => cache.size,
@@ -82,8 +88,10 @@ export function createAccess(options: AccessOptions): Access {
       store.on('up', () => void importKey())
       if (store.ready()) void importKey()
       instance.start()
+      trimming.start()
     },
     close: async () => {
+      trimming.stop()
       await usage.close()
       await instance.stop()
     },

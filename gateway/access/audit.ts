@@ -35,6 +35,9 @@ const outcomeDelayMs = 3_600_000
 /** Characters of what comes from requests: an entry does not grow with them. */
 const longest = { target: 200, detail: 1000 } as const
 
+const dayMs = 86_400_000
+const streams = ['audit', 'audit-outcome', 'audit-late'] as const
+
 type Fields = Record<string, string>
 
 interface Message {
@@ -150,6 +153,14 @@ export class AuditStore implements AuditLog {
       if (messages.length < chunk || !last) return
       end = `(${last.id}`
     }
+  }
+
+  /** What began more than so many days ago goes, with its outcome. @throws {BerthError} `store_unavailable` */
+  async trim(keepDays: number): Promise<void> {
+    const oldest = String(Date.now() - keepDays * dayMs)
+    await this.store.run('trim audit entries', (client) =>
+      Promise.all(streams.map((stream) => client.xTrim(this.store.key(stream), 'MINID', oldest as never))),
+    )
   }
 
   async #append(stream: string, keep: number, fields: Fields): Promise<string> {

@@ -5,7 +5,7 @@ import type { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
-const keepMs = 24 * 3_600_000
+const hourMs = 3_600_000
 /** A process that took a request over and died before it said so blocks the next one this long at most. */
 const takeoverMs = 30_000
 
@@ -22,10 +22,12 @@ interface IdempotencyRecord {
   readonly answer?: string
 }
 
+const forgottenAtOnce = 1000
+
 type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
- * Remembers POST requests that carry an Idempotency-Key, for 24 hours and per caller. The record is durable
+ * Remembers POST requests that carry an Idempotency-Key, for some hours and per caller. The record is durable
  * before the request runs, so that a repeat after a crash runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
@@ -34,12 +36,15 @@ export class IdempotencyStore implements Idempotency {
   readonly #turns = new Map<string, Promise<unknown>>()
   readonly #sealingKey: Buffer
   readonly #digestKey: Buffer
+  readonly #keepMs: number
 
   constructor(
     private readonly store: Store,
     private readonly instance: GatewayInstance,
     secret: Buffer,
+    keepHours = 24,
   ) {
+    this.#keepMs = keepHours * hourMs
     const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `idempotency ${use}`, 32))
     this.#sealingKey = derive('sealing')
     this.#digestKey = derive('fingerprint')
@@ -123,14 +128,38 @@ export class IdempotencyStore implements Idempotency {
 
   /** @returns the record that was there before, which stays */
   async #insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
-    const before = await this.store.run('remember a request', (client) =>
-      client.set(id, JSON.stringify(record), {
-        condition: 'NX',
-        GET: true,
-        expiration: { type: 'PX', value: keepMs },
-      }),
-    )
+    const before = await this.store.run('remember a request', async (client) => {
+      const expiration = { type: 'PX', value: this.#keepMs } as const
+      const age = { score: Date.now(), value: id }
+      // Sent together: the store syncs its log once for both.
+      const [found] = await Promise.all([
+        client.set(id, JSON.stringify(record), { condition: 'NX', GET: true, expiration }),
+        client.zAdd(this.#agesKey, age, { condition: 'NX' }),
+      ])
+      return found
+    })
     return before === null ? undefined : (JSON.parse(before) as IdempotencyRecord)
+  }
+
+  /** All by age: `trim` takes the oldest from it. */
+  get #agesKey(): string {
+    return this.store.key('idempotency-ages')
+  }
+
+  /**
+   * Forgets the oldest that are more than `keep`; those that run here stay until their time is over.
+   * @throws {BerthError} `store_unavailable`
+   */
+  async trim(keep: number): Promise<void> {
+    const ages = this.#agesKey
+    await this.store.run('forget requests', async (client) => {
+      await client.zRemRangeByScore(ages, '-inf', Date.now() - this.#keepMs) // these are gone by themselves
+      for (let excess = (await client.zCard(ages)) - keep; excess > 0; excess -= forgottenAtOnce) {
+        const oldest = await client.zPopMinCount(ages, Math.min(excess, forgottenAtOnce))
+        const ids = oldest.map(({ value }) => value).filter((id) => !this.#running.has(id))
+        if (ids.length > 0) await client.del(ids)
+      }
+    })
   }
 
   async #read(id: string): Promise<IdempotencyRecord | undefined> {
@@ -140,7 +169,7 @@ export class IdempotencyStore implements Idempotency {
 
   async #write(id: string, record: IdempotencyRecord): Promise<void> {
     await this.store.run('remember a request', (client) =>
-      client.set(id, JSON.stringify(record), { expiration: { type: 'PX', value: keepMs } }),
+      client.set(id, JSON.stringify(record), { expiration: { type: 'PX', value: this.#keepMs } }),
     )
   }
 

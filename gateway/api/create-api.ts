@@ -21,12 +21,14 @@ import { batchRoutes } from './guests/batches.js'
 import { containerWriteRoutes } from './guests/container-writes.js'
 import { containerRoutes } from './guests/containers.js'
 import { firewallRoutes } from './network/firewall.js'
+import { historyRoutes } from './history/history.js'
 import { hostRoutes } from './hosts/hosts.js'
 import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
 import { snapshotRoutes } from './guests/snapshots.js'
+import { swapRoutes } from './hosts/swap.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { customImageRoutes } from './images/custom-images.js'
 import { imageWriteRoutes } from './images/image-writes.js'
@@ -98,6 +100,8 @@ function allRoutes({ fleet, access, time, policies, settings }: ApiOptions): Rou
     ...addressRoutes(fleet),
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
+    ...swapRoutes(fleet),
+    ...historyRoutes({ fleet, time }),
     ...templateRoutes({ view }),
     ...imageRoutes(view),
     ...imageWriteRoutes(fleet),

@@ -9,7 +9,6 @@ import { route, type Route } from '../http/route.js'
 type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]
 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
-  Containers: [['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory']],
   Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
   Security: [
     ['GET', '/security/alerts', 'security:read', 'listSecurityAlerts'],
@@ -20,8 +19,6 @@ const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
     ['PUT', '/security/settings', 'security:settings', 'updateSecuritySettings'],
   ],
   Settings: [
-    ['GET', '/swap', 'swap:read', 'getSwap'],
-    ['POST', '/swap', 'swap:manage', 'changeSwap'],
     ['GET', '/ssl', 'admin:access', 'getSsl'],
     ['PUT', '/ssl', 'admin:access', 'updateSsl'],
   ],

@@ -1,6 +1,7 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService } from '../../proto/gen/berth/agent/v1/image.js'
+import { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../shared/errors.js'
@@ -61,6 +62,7 @@ export class GrpcAgentClient implements AgentClient {
   readonly routing = this.#calls(RoutingServiceService, ({ routing }) => routing)
 
   readonly images = this.#calls(ImageServiceService, ({ images }) => images)
+  readonly hosts = this.#calls(HostServiceService, ({ hosts }) => hosts)
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 

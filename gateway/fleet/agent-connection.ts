@@ -3,6 +3,7 @@ import { createSecureContext, type PeerCertificate } from 'node:tls'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
+import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
@@ -35,6 +36,7 @@ export interface AgentConnection {
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
   readonly images: InstanceType<typeof ImageServiceClient>
+  readonly hosts: InstanceType<typeof HostServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
@@ -86,6 +88,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
     images: new ImageServiceClient('', channelCredentials, shared),
+    hosts: new HostServiceClient('', channelCredentials, shared),
     operations: new OperationServiceClient('', channelCredentials, shared),
     certificates: new CertificateServiceClient('', channelCredentials, shared),
     watch: new WatchServiceClient('', channelCredentials, shared),

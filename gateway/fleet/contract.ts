@@ -1,5 +1,5 @@
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
+import type { HostDescription, HostMetrics, HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type {
   GuestSettingsServiceService,
@@ -94,6 +94,7 @@ export interface AgentClient {
   readonly settings: SettingsCalls
   readonly routing: RoutingCalls
   readonly images: ImageCalls
+  readonly hosts: Calls<typeof HostServiceService>
   /** `getOperation` waits for a short time only. */
   readonly operations: OperationCalls
 }

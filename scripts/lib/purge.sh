@@ -9,6 +9,7 @@ purge_host() {
   if names_known; then purge_guests; fi
   purge_processes
   if names_known; then purge_network; fi
+  purge_swap
   purge_storage
 }
 
@@ -161,6 +162,24 @@ purge_storage() {
   rmdir "$pool" 2>/dev/null || true
 }
 
+# The agent's two swap files, which it labels, with their units; other swap of the host stays.
+purge_swap() {
+  local file path units unit
+  units=$(agent_get swap.unit_dir /etc/systemd/system)
+  file=$(agent_get swap.file)
+  file=${file:-$(agent_state_dir)/swap/swapfile}
+  for path in "$file" "$file.2"; do
+    while read -r unit; do rm -f "$unit" "$units/swap.target.wants/$(basename "$unit")"; done < <(
+      grep -lsxF "What=${path//%/%%}" "$units"/*.swap
+    )
+    rm -f "$path.new"
+    [ "$(blkid -p -o value -s LABEL "$path" 2>/dev/null)" = berth-swap ] || continue
+    swapoff "$path" 2>/dev/null || true
+    rm -f "$path" || note "$path is in use as swap and cannot be taken out of it"
+  done
+  rmdir "$(dirname "$file")" "$units/swap.target.wants" 2>/dev/null || true
+}
+
 pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }
 
 # Subvolumes in the pool's four folders, those that guests made inside theirs first.
@@ -206,8 +225,8 @@ remove_keys() (
 # Files, last: what was removed before is found through them.
 purge_files() {
   local directory
-  remove_made_in "$(agent_state_dir)" identity journal.db journal.db-shm journal.db-wal lock.db lock.db-journal \
-    lxc lxc-support secret.key
+  remove_made_in "$(agent_state_dir)" history identity journal.db journal.db-shm journal.db-wal lock.db \
+    lock.db-journal lxc lxc-support secret.key
   remove_made_in "$(agent_run_dir)" lxc-stopped
   remove_made_in "$(gateway_state_dir)" admin-key.json pki redis secret
   remove_made_in "$(gateway_run_dir)" redis.sock admin.key

@@ -63,7 +63,42 @@ describe('upkeep', function () {
       await agent.destroy()
     }
   })
+
+  it('of an agent keeps no more operations, and ids of removed ones, than it is told to', async () => {
+    const agent = await AgentProcess.create('u', { operations: { keep: 100, remember: 1000 } })
+    try {
+      await agent.start()
+      await agent.ready()
+      await agent.kill('SIGTERM')
+      const journal = join(agent.directory, 'state', 'journal.db')
+      addEnded(journal, agesFrom(0, 'young', 130))
+      addRemoved(journal, agesFrom(3_600_000, 'gone', 1000))
+      await agent.start()
+      await agent.ready()
+      await waitFor(() => listOperations(journal).length === 100, { what: 'the oldest to go' })
+      expect(listOperations(journal).at(-1), 'the youngest stay').to.equal('young0099')
+      await waitFor(() => listOperations(journal, 'removed_operations').length === 1000, {
+        what: 'forgetting',
+      })
+      const known = listOperations(journal, 'removed_operations')
+      expect(
+        known.filter((id) => id.startsWith('young')),
+        'removed just now',
+      ).to.have.length(30)
+    } finally {
+      await agent.destroy()
+    }
+  })
 })
+
+/** So many, each a second older than the one before. */
+function agesFrom(ageMs: number, name: string, count: number): Record<string, number> {
+  const ages = Array.from({ length: count }, (_, n) => [
+    `${name}${String(n).padStart(4, '0')}`,
+    ageMs + n * 1000,
+  ])
+  return Object.fromEntries(ages) as Record<string, number>
+}
 
 function addEnded(journal: string, ages: Record<string, number>): void {
   const db = new Database(journal)

@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { BerthApi } from './berth-api.js'
 import { benchFleet } from './fleet.js'
 import { printFigures } from './figures.js'
+import { benchHistory } from './history.js'
 import { benchHttp } from './http.js'
 import { benchIdle } from './idle.js'
 import { benchLifecycle } from './lifecycle.js'
@@ -16,7 +17,17 @@ import { benchRates } from './rates.js'
 import { RawTools } from './raw-tools.js'
 import { benchStorm } from './storm.js'
 
-const parts = ['lifecycle', 'storm', 'http', 'access', 'network', 'rates', 'fleet', 'journal'] as const
+const parts = [
+  'lifecycle',
+  'storm',
+  'http',
+  'access',
+  'network',
+  'rates',
+  'fleet',
+  'journal',
+  'history',
+] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
 
@@ -90,4 +101,5 @@ if (runs('journal')) {
   printFigures('Guests in an agent’s journal', figures)
   await api.close()
 }
+if (runs('history')) printFigures('History', await benchHistory({ guests: 1000, hours: 3 }))
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

@@ -230,8 +230,15 @@ export function describeBillingModule(host: ClientsHost): void {
   })
 
   it('is told of what does not exist yet, not that the service is gone', async () => {
-    const { status, body } = await module.get(of('/history'))
+    const { status, body } = await module.get('/security/summary')
     expect([status, body.code]).to.deep.equal([501, 'unsupported'])
+  })
+
+  it('draws the use of a service over time', async () => {
+    for (const range of ['day', 'month', 'year']) {
+      const { status, body } = await module.get(of(`/history?range=${range}`))
+      expect([status, body.data.range, Array.isArray(body.data.points)]).to.deep.equal([200, range, true])
+    }
   })
 
   it('terminates', async () => {

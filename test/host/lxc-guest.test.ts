@@ -170,6 +170,21 @@ describe('a guest of the lxc driver', function () {
         busy.kill('SIGKILL')
       }
     })
+
+    it('counts what it reads of its disk and writes to it, once', async () => {
+      const machine = await started()
+      await booted(machine)
+      const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)
+      const inside = (command: string): string =>
+        sh('lxc-attach', ...attach(machine, '/bin/sh', '-c', command))
+      await waitFor(async () => (await usage()).writeBytes !== undefined, { what: 'its disk is known' })
+      const { writeBytes: before = 0 } = await usage()
+      inside('dd if=/dev/urandom of=/root/block bs=1M count=32 oflag=direct')
+      const { writeBytes: after = 0, readBytes: first = 0 } = await usage()
+      expect(after - before).to.be.within(32 * 2 ** 20, 48 * 2 ** 20)
+      inside('dd if=/root/block of=/dev/null bs=1M iflag=direct')
+      expect(((await usage()).readBytes ?? 0) - first).to.be.within(32 * 2 ** 20, 48 * 2 ** 20)
+    })
   })
 
   describe('console', () => {

@@ -1,8 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { expect } from 'chai'
+import { AgentConfigSchema } from '../../agent/config.js'
 import { markOf } from '../../agent/network/addresses/mark.js'
+import { SwapFiles } from '../../agent/swap/swap-files.js'
+import { validateConfig } from '../../shared/config.js'
 import { startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
@@ -34,6 +37,10 @@ function traces(): string[] {
       .filter(Boolean)
   return [
     ...directories.filter((directory) => existsSync(directory)),
+    ...[unit, join(units, 'swap.target.wants', basename(unit))].filter((file) => existsSync(file)),
+    ...readFileSync('/proc/swaps', 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith(`${state}/`)),
     ...links.filter((line) => /: (btestxbr|xbt\d+u?)[:@]/.test(line)),
     ...list('-o -4 address show').filter((line) => line.includes(` metric ${mark.metric} `)),
     ...list('-N -6 neighbour show proxy').filter(
@@ -111,6 +118,20 @@ function makePool(): void {
   sh('btrfs', '-q', 'subvolume', 'snapshot', '-r', join(pool, 'images/debian-12'), join(pool, 'guests/g1'))
 }
 
+const units = '/etc/systemd/system'
+const unit = join(units, `var-lib-berth\\x2d${name}-agent-swap-swapfile.swap`)
+const swapFile = `${state}/agent/swap/swapfile`
+
+/** As the agent leaves them: one in use with its unit, one that is its successor, one that is not whole. */
+async function makeSwap(): Promise<void> {
+  const given = { state_dir: `${state}/agent`, swap: { unit_dir: units } }
+  const swap = new SwapFiles(validateConfig(AgentConfigSchema, given, 'test'))
+  for (const slot of [0, 1] as const) await swap.make(slot, 64 * 1024 ** 2, new AbortController().signal)
+  await swap.use(0)
+  await swap.keep(0, true)
+  writeFileSync(`${swapFile}.2.new`, '')
+}
+
 /** Runs a program named like one of ours in a directory of the instance; it must go with the purge. */
 function startStray(): number {
   const directory = join(state, 'gateway', 'redis')
@@ -147,6 +168,8 @@ describe('scripts/down --purge without a working agent', function () {
     makeNetwork()
     makeAddresses()
     makePool()
+    await makeSwap()
+    expect(existsSync(unit), 'the unit is where the script looks').to.equal(true)
     const stray = startStray()
     await waitFor(() => existsSync(join(state, 'gateway/redis/s')), { what: 'stray redis' })
     for (const directory of directories) mkdirSync(join(directory, 'agent'), { recursive: true })

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { writeIdentity } from '../../agent/enrollment/identity.js'
 import { ensureAuthority, type Authority } from '../../gateway/pki/authority.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
+import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -37,6 +38,7 @@ export function agentConfig(
       nat_ports: { start: 20000, end: 29999 }, // below those of outgoing connections
     },
     storage: { pool: join(directory, 'pool'), loop_file: join(directory, 'pool.img'), loop_size_gb: 8 },
+    swap: { unit_dir: join(directory, 'units') },
     reconcile_interval_seconds: 2,
     ...overrides,
   }
@@ -159,6 +161,10 @@ export class AgentProcess {
 
   routing(): RoutingServiceClient {
     return new RoutingServiceClient(...this.#target())
+  }
+
+  hosts(): HostServiceClient {
+    return new HostServiceClient(...this.#target())
   }
 
   watch(): WatchServiceClient {

@@ -10,6 +10,7 @@ import { parseSubnet } from '../../agent/network/subnet.js'
 import { planFreeBytes } from '../../agent/storage/room.js'
 import { conflict } from '../../shared/errors.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
+import { MemorySwap } from './memory-swap.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
 const gib = 1024 ** 3
@@ -39,6 +40,7 @@ export class MemoryHost {
   /** By guest and id: what was on the disk. */
   readonly snapshots = new Map<string, Map<string, string>>()
   readonly wire = new MemoryWire()
+  readonly swap = new MemorySwap()
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
   readonly #size: { readonly cpuCores: number; readonly ramTotalMb: number }
@@ -67,6 +69,7 @@ export class MemoryHost {
         }),
       },
       facts,
+      swap: this.swap,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
       describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },

@@ -12,6 +12,7 @@ export function scratchDirectory(name: string): { path: string; wipe: () => void
   const path = `/var/tmp/${name}`
   const wipe = (): void => {
     clear(containersBelow, path, ({ lxcPath, name }) => sh('lxc-stop', '-k', '-P', lxcPath, '-n', name))
+    clear(swapsBelow, path, (file) => sh('swapoff', '--', file))
     clear(mountsBelow, path, (target) => sh('umount', '--', target))
     clear(loopsBelow, path, (device) => sh('losetup', '--detach', device))
     rmSync(path, { recursive: true, force: true })
@@ -49,6 +50,12 @@ export function mountsBelow(directory: string): string[] {
   const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
   const targets = lines.map((line) => line.split(' ')[4] ?? '')
   return targets.filter((target) => target.startsWith(`${directory}/`)).reverse()
+}
+
+/** Swap files that the kernel uses. */
+export function swapsBelow(directory: string): string[] {
+  const lines = readFileSync('/proc/swaps', 'utf8').split('\n').slice(1)
+  return lines.map((line) => line.split(/\s/)[0] ?? '').filter((file) => file.startsWith(`${directory}/`))
 }
 
 export function loopsBelow(directory: string): string[] {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
 import { BerthError, conflict } from '../../../shared/errors.js'
@@ -76,6 +77,7 @@ export class LxcDriver implements Driver {
   readonly #configs: ConfigStore
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
+  readonly #disks = new Map<string, string | undefined>()
   readonly #lxcfsDir: string
   readonly #starter: string
   readonly #outdated: readonly Outdated[]
@@ -214,7 +216,14 @@ export class LxcDriver implements Driver {
   }
 
   async usage(machine: Machine, pid: number): Promise<UsageSample> {
-    return this.#usage.read(this.#name(machine), machine.nic.device, pid)
+    return this.#usage.read(this.#name(machine), machine.nic.device, pid, this.#diskOf(machine))
+  }
+
+  /** Of the pool, which stays where it is as long as the agent runs: all mounts are read for it. */
+  #diskOf({ volume }: Machine): string | undefined {
+    const folder = dirname(volume)
+    if (!this.#disks.has(folder)) this.#disks.set(folder, findDiskNumbers(volume))
+    return this.#disks.get(folder)
   }
 
   async resize(machine: Machine): Promise<ResizeResult> {

@@ -28,12 +28,21 @@ export class UsageReader {
 
   constructor(private readonly cgroups: CgroupLayout) {}
 
-  read(name: string, device: string, pid: number): UsageSample {
+  /** @param disk `major:minor` of what the guest's volume is on; undefined: not one disk */
+  read(name: string, device: string, pid: number, disk?: string): UsageSample {
     const cpuUsec = this.#readCpuUsec(name)
     // The host's end of the pair sees the guest's traffic the other way round.
     const { rxBytes, txBytes } = this.#findInterface(device) ?? { rxBytes: 0, txBytes: 0 }
     const runnable = this.#isBusy(name, pid, cpuUsec) ? this.#countRunnable(name) : 0
-    return { cpuUsec, memoryBytes: this.#readMemory(name), rxBytes: txBytes, txBytes: rxBytes, runnable }
+    const io = disk === undefined ? {} : this.#readIo(name, disk)
+    return {
+      cpuUsec,
+      memoryBytes: this.#readMemory(name),
+      rxBytes: txBytes,
+      txBytes: rxBytes,
+      runnable,
+      ...io,
+    }
   }
 
   forget(name: string): void {
@@ -57,6 +66,14 @@ export class UsageReader {
     const charged = readGroupNumber(group, v1 ? 'memory.usage_in_bytes' : 'memory.current') ?? 0
     const key = v1 ? 'total_inactive_file' : 'inactive_file'
     return Math.max(0, charged - (readGroupKey(group, 'memory.stat', key) ?? 0))
+  }
+
+  /** Of the pool's disk alone: what a loop device passes on counts for the disk below it as well. */
+  #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
+    const v1 = this.cgroups.version === 1
+    const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'
+    const text = readKernelFile(`${this.#group(v1 ? 'blkio' : 'io', name)}/${file}`)
+    return text === undefined ? {} : parseIo(text, disk)
   }
 
   #isBusy(name: string, pid: number, cpuUsec: number): boolean {
@@ -93,4 +110,17 @@ export class UsageReader {
     }
     return this.#interfaces.get(device)
   }
+}
+
+/**
+ * Lines `7:0 Read 4096` (cgroup v1), or `7:0 rbytes=4096 wbytes=0 …` (v2). A disk without a line was not used.
+ * Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst, cgroup-v2.rst
+ */
+export function parseIo(text: string, disk: string): { readBytes: number; writeBytes: number } {
+  const own = text
+    .split('\n')
+    .filter((line) => line.startsWith(`${disk} `))
+    .join('\n')
+  const find = (pattern: RegExp): number => Number(pattern.exec(own)?.[1] ?? 0)
+  return { readBytes: find(/ (?:Read |rbytes=)(\d+)/), writeBytes: find(/ (?:Write |wbytes=)(\d+)/) }
 }

@@ -12,11 +12,11 @@ import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
+/** Kinds of operations that are about a guest. */
+export type GuestKinds = Omit<OperationKinds, 'changeSwap' | 'imageDownload'>
+
 /** By the name of their order on the wire. */
-export function guestKinds(
-  context: GuestContext,
-  capacity: HostCapacity,
-): Omit<OperationKinds, 'imageDownload'> {
+export function guestKinds(context: GuestContext, capacity: HostCapacity): GuestKinds {
   return {
     create: createKind(context, capacity),
     start: startKind(context),

@@ -25,7 +25,10 @@ export function forgetDone(db: Database, operationId: string): void {
   db.prepare('DELETE FROM done_settings WHERE operation_id = ?').run(operationId)
 }
 
-/** @returns how many */
-export function pruneDone(db: Database, beforeMs: number): number {
-  return db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
+/** Those older, and of the others the oldest that are more than `keep`. @returns how many */
+export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {
+  const aged = db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
+  if (!Number.isFinite(keep)) return aged
+  const oldest = 'SELECT operation_id FROM done_settings ORDER BY done_at_ms DESC LIMIT -1 OFFSET ?'
+  return aged + db.prepare(`DELETE FROM done_settings WHERE operation_id IN (${oldest})`).run(keep).changes
 }

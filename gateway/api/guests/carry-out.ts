@@ -17,20 +17,31 @@ export async function carryOut(
   context: GuestRequest,
   asked: { readonly action: string; readonly order: Order },
 ): Promise<{ sshPassword: string }> {
-  const { operationId } = context
   const { sshPassword } = await queueOrder(fleet, context, asked)
+  await awaitDone(fleet, context.operationId)
+  return { sshPassword }
+}
+
+/**
+ * Waits for the end of an operation that was ordered, which the view shows then.
+ * @throws {BerthError} `agent_timeout` where it takes too long: the task goes on; and what it failed with
+ */
+export async function awaitDone(fleet: Fleet, operationId: string): Promise<void> {
   const ended = await fleet.ended(operationId, waitMs)
   if (!ended || !isEnded(ended.operation))
     throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
   const status = operationStatusOf(ended.operation)
   if (status === 'canceled') throw conflict('invalid_state', `task ${operationId} was canceled`)
   if (status === 'failed') throw failureOf(ended.operation)
-  return { sshPassword }
 }
+
+const told: ReadonlySet<string> = new Set([
+  ...['invalid_state', 'guest_busy', 'guest_refused', 'memory_in_use', 'swap_unsupported'],
+])
 
 /** What is wrong with the host is its operator's business: no text and no code of that. */
 function failureOf({ id, errorCode, error }: Operation): BerthError {
   if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
-  if (['invalid_state', 'guest_busy', 'guest_refused'].includes(errorCode)) return conflict(errorCode, error)
+  if (told.has(errorCode)) return conflict(errorCode, error)
   return new BerthError('internal', 'agent_error', `the host failed: task ${id}`)
 }

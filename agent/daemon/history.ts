@@ -1,0 +1,47 @@
+import { join } from 'node:path'
+import type { AgentConfig } from '../config.js'
+import { readHostCounters } from '../host/host-counters.js'
+import { readBootId } from '../host/proc.js'
+import { UsageHistory, type Sampled } from '../history/history.js'
+import { SeriesFiles } from '../history/series-files.js'
+import type { GuestSampler } from '../metrics/guest-sampler.js'
+import type { MetricsFeed } from '../metrics/feed.js'
+import type { Domain } from './domain.js'
+import type { Host } from './host.js'
+
+const mib = 1024 * 1024
+
+export interface HistorySources {
+  readonly host: Pick<Host, 'cpuCores'>
+  readonly domain: Pick<Domain, 'context' | 'sampler'>
+  readonly config: AgentConfig
+  readonly feed: MetricsFeed
+}
+
+/** History of what is sampled anyway, in the state directory. */
+export function openHistory({ host, domain, config, feed }: HistorySources): UsageHistory {
+  const { store, now, log } = domain.context
+  return new UsageHistory({
+    files: new SeriesFiles(join(config.state_dir, 'history')),
+    sampleGuest: (uuid) => sampleGuest(domain.sampler, uuid),
+    sampleHost: () => sampleHost(feed, now()),
+    hostProcessors: host.cpuCores,
+    writeEveryMs: config.metrics.history_write_seconds * 1000,
+    ...{ store, log, now },
+  })
+}
+
+function sampleGuest(sampler: GuestSampler, uuid: string): Sampled {
+  const found = sampler.sampled(uuid)
+  const diskBytes = sampler.diskBytes(uuid)
+  if (!found) return { reading: undefined, diskBytes }
+  const { sample, atMs, pid } = found
+  const { readBytes, writeBytes } = sample
+  return { reading: { ...sample, atMs, life: String(pid), readBytes, writeBytes }, diskBytes }
+}
+
+function sampleHost({ latest }: MetricsFeed, atMs: number): Sampled {
+  if (!latest) return { reading: undefined, diskBytes: undefined }
+  const gauges = { memoryBytes: latest.ramUsedMb * mib, life: readBootId() }
+  return { reading: { atMs, ...gauges, ...readHostCounters() }, diskBytes: latest.diskUsedBytes }
+}

@@ -1,0 +1,176 @@
+import { expect } from 'chai'
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import type { GuestRecord } from '../guests/record.js'
+import { UsageHistory, type HistoryParts } from './history.js'
+import type { Reading } from './plan-figures.js'
+import { seriesBytes, type Range } from './plan-series.js'
+import { SeriesFiles } from './series-files.js'
+
+const minuteMs = 60_000
+const begin = Date.UTC(2026, 10, 23, 10)
+
+type Listener = (change: { kind: string; key: string; removed: boolean }) => void
+
+/** Guests, a clock and counters of a test's own; the files are real. */
+class Lab {
+  readonly directory = mkdtempSync(join(tmpdir(), 'btest-history-'))
+  readonly guests = new Set(['a', 'b'])
+  /** Those that run. */
+  readonly running = new Set(['a'])
+  nowMs = begin
+  full = false
+  #listener: Listener = () => undefined
+  history = this.open()
+
+  open(writeEveryMs = 5 * minuteMs): UsageHistory {
+    const records = () =>
+      [...this.guests].map((uuid) => ({ uuid, spec: { limits: { vcpuMilli: 1000 } } }) as GuestRecord)
+    const changes = { onChange: (listener: Listener) => ((this.#listener = listener), () => undefined) }
+    const store = {
+      ...{ changes, list: records },
+      find: (uuid: string) => records().find((record) => record.uuid === uuid),
+    } as unknown as HistoryParts['store']
+    const files = new SeriesFiles(this.directory)
+    const write = files.write.bind(files)
+    files.write = (...given) => {
+      if (this.full) throw new Error('ENOSPC')
+      write(...given)
+    }
+    return new UsageHistory({
+      ...{ files, store, writeEveryMs, hostProcessors: 2 },
+      sampleGuest: (uuid) => ({
+        reading: this.running.has(uuid) ? this.#reading() : undefined,
+        diskBytes: 5,
+      }),
+      sampleHost: () => ({ reading: this.#reading(), diskBytes: 50 }),
+      log: pino({ level: 'silent' }),
+      now: () => this.nowMs,
+    })
+  }
+
+  /** A tenth of a processor. */
+  #reading(): Reading {
+    const cpuUsec = (this.nowMs - begin) * 100
+    const io = { rxBytes: 0, txBytes: 0, readBytes: 0, writeBytes: 0 }
+    return { atMs: this.nowMs, life: '1', memoryBytes: 64, cpuUsec, ...io }
+  }
+
+  async minutes(count: number): Promise<void> {
+    for (let minute = 0; minute < count; minute++) {
+      this.nowMs += minuteMs
+      await this.history.tick()
+    }
+  }
+
+  delete(uuid: string): void {
+    this.guests.delete(uuid)
+    this.#listener({ kind: 'guest', key: uuid, removed: true })
+  }
+
+  cpu(uuid: string, range: Range = 'day'): number[] {
+    return this.history
+      .readGuest(uuid, range)
+      .steps.map(({ cpuPercent }) => Math.round(cpuPercent * 100) / 100)
+  }
+
+  files(): string[] {
+    return readdirSync(this.directory).sort()
+  }
+}
+
+describe('history of use', () => {
+  let lab: Lab
+  beforeEach(() => {
+    lab = new Lab()
+    lab.history.look()
+  })
+  afterEach(() => rmSync(lab.directory, { recursive: true }))
+
+  it('has each minute at once, and writes them together', async () => {
+    await lab.minutes(4)
+    expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10])
+    expect(lab.files()).to.deep.equal([])
+    await lab.minutes(1)
+    expect(lab.files()).to.deep.equal(['a', 'b', 'host'])
+    expect(lab.cpu('a')).to.have.length(5)
+    expect(lab.history.readHost('day').steps.at(-1)).to.include({
+      cpuPercent: 5,
+      memoryBytes: 64,
+      diskBytes: 50,
+    })
+  })
+
+  it('of a guest that is stopped is its disk alone', async () => {
+    await lab.minutes(2)
+    expect(lab.history.readGuest('b', 'day').steps.at(-1)).to.include({ diskBytes: 5 })
+    expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)
+  })
+
+  it('goes on after a restart, with the time between as a gap', async () => {
+    await lab.minutes(3)
+    await lab.history.close()
+    lab.nowMs += 4 * minuteMs
+    lab.history = lab.open()
+    lab.history.look()
+    await lab.minutes(2)
+    expect(lab.cpu('a')).to.deep.equal([10, 10, 10, NaN, NaN, NaN, NaN, 10, 10])
+  })
+
+  it('loses what was gathered to a kill, and invents nothing for it', async () => {
+    await lab.minutes(7)
+    lab.history = lab.open()
+    expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10, NaN, NaN])
+  })
+
+  it('has hours and days, in files that do not grow', async () => {
+    await lab.minutes(60 * 50)
+    expect(lab.cpu('a', 'month')).to.deep.equal([...Array<number>(50).fill(10), NaN])
+    expect(lab.cpu('a', 'year')).to.deep.equal([10, 10, 10])
+    expect(lab.cpu('a')).to.have.length(1440)
+    expect(statSync(join(lab.directory, 'a')).size).to.be.at.most(seriesBytes)
+  })
+
+  it('has the hours that an agent of before did not come to', async () => {
+    await lab.minutes(58)
+    await lab.history.close()
+    lab.nowMs += 180 * minuteMs
+    lab.history = lab.open()
+    lab.history.look()
+    await lab.minutes(5)
+    expect(lab.cpu('a', 'month')).to.deep.equal([10, NaN, NaN, 10, 10])
+  })
+
+  it('waits for a disk that is full, with what others have written', async () => {
+    lab.full = true
+    await lab.minutes(130)
+    expect(lab.files()).to.deep.equal([])
+    lab.full = false
+    await lab.minutes(5)
+    expect(lab.cpu('a')).to.deep.equal(Array<number>(120).fill(10))
+    lab.history = lab.open()
+    expect(lab.cpu('a')).to.have.length(120)
+  })
+
+  it('goes with its guest, also where that goes while it is written', async () => {
+    await lab.minutes(5)
+    lab.delete('a')
+    expect(lab.files()).to.deep.equal(['b', 'host'])
+    await lab.minutes(5)
+    expect(lab.files()).to.deep.equal(['b', 'host'])
+    lab.guests.delete('b') // nobody was told
+    lab.history = lab.open()
+    lab.history.start()
+    expect(existsSync(join(lab.directory, 'b'))).to.equal(false)
+    await lab.history.close()
+  })
+
+  it('skips no minute of a clock that was put back, and writes none twice', async () => {
+    await lab.minutes(2)
+    lab.nowMs -= 5 * minuteMs
+    await lab.minutes(6)
+    expect(lab.cpu('a').length).to.be.at.most(4)
+  })
+})

@@ -1,0 +1,206 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { GuestStore } from '../guests/store.js'
+import { planFigures, type Reading } from './plan-figures.js'
+import {
+  applyWrites,
+  coarse,
+  completeSeries,
+  indexAt,
+  planHistory,
+  planRollUp,
+  planWrites,
+  tiers,
+  type Figures,
+  type History,
+  type Point,
+  type Range,
+  type Write,
+} from './plan-series.js'
+import { hostSeries, type SeriesFiles } from './series-files.js'
+
+/** Counters of a guest or of the host as read last, and what of them is no counter. */
+export interface Sampled {
+  readonly reading: Reading | undefined
+  readonly diskBytes: number | undefined
+}
+
+export interface HistoryParts {
+  readonly files: SeriesFiles
+  readonly store: Pick<GuestStore, 'list' | 'find' | 'changes'>
+  readonly sampleGuest: (uuid: string) => Sampled
+  readonly sampleHost: () => Sampled
+  readonly hostProcessors: number
+  /** How long minutes are gathered before they are written: what a crash loses. */
+  readonly writeEveryMs: number
+  readonly log: Logger
+  readonly now: () => number
+}
+
+/** What is read of it. */
+export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
+
+const minuteMs = 60_000
+/** Minutes of one series that wait for a disk that is full. */
+const mostPending = 120
+/** So many series are read or written before others get their turn. */
+const seriesInTurn = 5
+
+/**
+ * Use over time of each guest and of the host. A minute costs a guest a subtraction of counters that are sampled anyway;
+ * minutes are written together, and once an hour what has become an hour or a day.
+ */
+export class UsageHistory {
+  readonly #before = new Map<string, Reading>()
+  readonly #pending = new Map<string, Point[]>()
+  /** The hour up to which a series is rolled up. */
+  readonly #rolled = new Map<string, number>()
+  readonly #unlisten: () => void
+  #writtenAtMs: number
+  #timer: NodeJS.Timeout | undefined
+  #working: Promise<void> = Promise.resolve()
+  #closed = false
+
+  constructor(private readonly parts: HistoryParts) {
+    this.#writtenAtMs = parts.now()
+    this.#unlisten = parts.store.changes.onChange(({ kind, key, removed }) => {
+      if (kind === 'guest' && removed) this.#forget(key)
+    })
+  }
+
+  /** Begins with the minute that comes; what is left of guests that are no more goes. */
+  start(): void {
+    for (const key of this.parts.files.keys())
+      if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
+    this.look()
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    const leftMs = minuteMs - (this.parts.now() % minuteMs)
+    this.#timer = setTimeout(() => {
+      void this.tick()
+      this.#schedule()
+    }, leftMs)
+    this.#timer.unref()
+  }
+
+  /** Writes what is gathered. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#unlisten()
+    await this.#working
+    await this.#write(this.parts.now())
+  }
+
+  /** What the first minute is counted from. */
+  look(): void {
+    const { store, sampleGuest, sampleHost } = this.parts
+    this.#note(hostSeries, sampleHost())
+    for (const { uuid } of store.list()) this.#note(uuid, sampleGuest(uuid))
+  }
+
+  #note(key: string, { reading }: Pick<Sampled, 'reading'>): Reading | undefined {
+    const before = this.#before.get(key)
+    if (reading) this.#before.set(key, reading)
+    else this.#before.delete(key)
+    return before
+  }
+
+  /** At the end of a minute. Failures are logged: a history has gaps, and nothing else fails for it. */
+  tick(): Promise<void> {
+    if (this.#closed) return this.#working
+    return (this.#working = this.#working
+      .then(() => this.#record())
+      .catch((err: unknown) => {
+        this.parts.log.warn({ err }, 'record use')
+      }))
+  }
+
+  /** @param uuid of a guest that is there */
+  readGuest(uuid: string, range: Range): History {
+    return this.#read(uuid, range)
+  }
+
+  readHost(range: Range): History {
+    return this.#read(hostSeries, range)
+  }
+
+  #read(key: string, range: Range): History {
+    const series = this.parts.files.read(key)
+    const nowMs = this.parts.now()
+    applyWrites(series, planWrites(tiers.day, this.#pending.get(key) ?? []))
+    completeSeries(series, nowMs)
+    return planHistory(series, range, nowMs)
+  }
+
+  async #record(): Promise<void> {
+    const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
+    const nowMs = this.parts.now()
+    const index = indexAt(tiers.day, nowMs) - 1
+    this.#gather(hostSeries, index, sampleHost(), hostProcessors)
+    for (const [count, { uuid, spec }] of store.list().entries()) {
+      if (store.find(uuid)) this.#gather(uuid, index, sampleGuest(uuid), spec.limits.vcpuMilli / 1000)
+      if (count % 100 === 99) await nextTurn()
+    }
+    if (nowMs - this.#writtenAtMs >= writeEveryMs) await this.#write(nowMs)
+  }
+
+  #gather(key: string, index: number, sampled: Sampled, processors: number): void {
+    const { reading, diskBytes } = sampled
+    const figures = planFigures(this.#note(key, sampled), reading, { processors, diskBytes })
+    if (!isKnown(figures)) return
+    const points = this.#pending.get(key) ?? []
+    if (points.length > 0 && points.at(-1)!.index >= index) return // a clock that went back
+    points.push({ index, figures })
+    if (points.length > mostPending) points.shift()
+    this.#pending.set(key, points)
+  }
+
+  async #write(nowMs: number): Promise<void> {
+    this.#writtenAtMs = nowMs
+    const failures: unknown[] = []
+    for (const [count, [key, points]] of [...this.#pending].entries()) {
+      if (count % seriesInTurn === 0) await nextTurn()
+      if (key !== hostSeries && !this.parts.store.find(key)) continue // deleted meanwhile
+      try {
+        this.#writeSeries(key, points, nowMs)
+        this.#pending.delete(key)
+      } catch (err) {
+        failures.push(err) // a full disk: written together with what comes
+      }
+    }
+    if (failures.length > 0)
+      this.parts.log.warn({ err: failures[0], series: failures.length }, 'write the history of use')
+  }
+
+  #writeSeries(key: string, points: readonly Point[], nowMs: number): void {
+    const { files } = this.parts
+    files.write(key, planWrites(tiers.day, points))
+    if (this.#rolled.get(key) === indexAt(tiers.month, nowMs)) return
+    files.write(key, this.#rollUp(key, nowMs))
+    this.#rolled.set(key, indexAt(tiers.month, nowMs))
+  }
+
+  /** Hours and days that are over now. After a start all are looked at. */
+  #rollUp(key: string, nowMs: number): Write[] {
+    const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
+    const series = this.parts.files.read(key)
+    return coarse.flatMap((range) => {
+      const [from, end] = [indexAt(tiers[range], rolledMs), indexAt(tiers[range], nowMs)]
+      const writes = planWrites(tiers[range], planRollUp(series, range, { from, end }))
+      applyWrites(series, writes)
+      return writes
+    })
+  }
+
+  #forget(key: string): void {
+    for (const memory of [this.#before, this.#pending, this.#rolled]) memory.delete(key)
+    this.parts.files.remove(key)
+  }
+}
+
+function isKnown(figures: Figures): boolean {
+  return Object.values(figures).some((value) => !Number.isNaN(value))
+}

@@ -1,0 +1,56 @@
+import { cpus } from 'node:os'
+import { existsSync } from 'node:fs'
+import { isVirtual } from './interfaces.js'
+import { listDirectory, parseNetDev, readKernelFile } from './proc.js'
+
+/** What the host has used since it came up. */
+export interface HostCounters {
+  /** Of all processors together. */
+  readonly cpuUsec: number
+  /** Of its hardware's interfaces. */
+  readonly rxBytes: number
+  readonly txBytes: number
+  /** Of its disks. */
+  readonly readBytes: number
+  readonly writeBytes: number
+}
+
+export function readHostCounters(): HostCounters {
+  return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
+}
+
+function readBusyUsec(): number {
+  return cpus().reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) * 1000, 0)
+}
+
+function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
+  let [rxBytes, txBytes] = [0, 0]
+  for (const [name, bytes] of parseNetDev(readKernelFile('/proc/net/dev') ?? '')) {
+    if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue // bonds would count twice
+    rxBytes += bytes.rxBytes
+    txBytes += bytes.txBytes
+  }
+  return { rxBytes, txBytes }
+}
+
+function readDiskBytes(): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
+  const disks = new Set(listDirectory('/sys/block').filter((name) => existsSync(`/sys/block/${name}/device`)))
+  return sumDisks(readKernelFile('/proc/diskstats') ?? '', disks)
+}
+
+const sectorBytes = 512
+
+/** Source: Documentation/admin-guide/iostats.rst; sectors are of 512 bytes whatever the disk's are */
+export function sumDisks(
+  text: string,
+  disks: ReadonlySet<string>,
+): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
+  let [read, written] = [0, 0]
+  for (const line of text.split('\n')) {
+    const [, , name = '', , , sectorsRead, , , , sectorsWritten] = line.trim().split(/\s+/)
+    if (!disks.has(name)) continue
+    read += Number(sectorsRead)
+    written += Number(sectorsWritten)
+  }
+  return { readBytes: read * sectorBytes, writeBytes: written * sectorBytes }
+}

@@ -1,0 +1,26 @@
+import { readFile } from 'node:fs/promises'
+
+export interface Memory {
+  readonly totalBytes: number
+  /** What processes can get without swap. */
+  readonly availableBytes: number
+}
+
+/**
+ * The text of /proc/meminfo.
+ * @throws {Error} where a figure is missing
+ * Source: proc_meminfo(5); its "kB" are KiB
+ */
+export function parseMemory(text: string): Memory {
+  return { totalBytes: readBytes(text, 'MemTotal'), availableBytes: readBytes(text, 'MemAvailable') }
+}
+
+export async function readMemory(): Promise<Memory> {
+  return parseMemory(await readFile('/proc/meminfo', 'utf8'))
+}
+
+function readBytes(text: string, name: string): number {
+  const kib = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1]
+  if (kib === undefined) throw new Error(`/proc/meminfo has no ${name}`)
+  return Number(kib) * 1024
+}

@@ -1,0 +1,56 @@
+import { expect } from 'chai'
+import { MemorySwap } from '../../test/support/memory-swap.js'
+import { codeOf } from '../../test/support/test-fleet.js'
+import type { Accepted, Asked } from '../operations/orders.js'
+import { swapKind, swapSubject } from './kind.js'
+import type { SwapChange } from './plan.js'
+
+const asked: Asked = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: () => false }
+
+describe('an order of swap', () => {
+  let swap: MemorySwap
+  let isBusy = false
+  beforeEach(() => ([swap, isBusy] = [new MemorySwap(), false]))
+
+  const accept = async (kind: ReturnType<typeof swapKind>, action: string, sizeMb = 0) =>
+    await kind.accept({ action, sizeMb }, asked)
+  const kindOf = () => swapKind({ swap, busy: () => isBusy })
+  const reserved = async (accepted: Accepted<unknown>): Promise<string> =>
+    codeOf(Promise.resolve().then(() => accepted.reserve()))
+
+  it('is planned by what the host has', async () => {
+    const accepted = await accept(kindOf(), 'create', 64)
+    expect(await reserved(accepted)).to.equal('ok')
+    expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })
+  })
+
+  it('that cannot be refuses nothing but a new one: a repeated one has its answer', async () => {
+    const accepted = await accept(kindOf(), 'enable')
+    expect([accepted.input, await reserved(accepted)]).to.deep.equal([null, 'invalid_state'])
+  })
+
+  it('waits for no other', async () => {
+    isBusy = true
+    expect(await reserved(await accept(kindOf(), 'create', 64))).to.equal('task_running')
+  })
+
+  it('planned while another came to its end is not carried out: what it was planned by is no more', async () => {
+    const kind = kindOf()
+    const accepted = await accept(kind, 'create', 64)
+    kind.settle?.({ id: 'other', subject: swapSubject, input: null }, { status: 'done' })
+    expect(await reserved(accepted)).to.equal('task_running')
+    expect(await reserved(await accept(kind, 'create', 64))).to.equal('ok')
+  })
+
+  for (const [action, sizeMb] of [
+    ['', 64],
+    ['remove', 64],
+    ['create', 0],
+    ['create', 63],
+    ['resize', 1_048_577],
+    ['resize', 1.5],
+  ] as const)
+    it(`refuses ${action || 'nothing'} of ${sizeMb} MB, whatever the gateway let pass`, async () => {
+      expect(await codeOf(accept(kindOf(), action, sizeMb))).to.equal('invalid_field')
+    })
+})

@@ -1,0 +1,60 @@
+import type { ChangeSwapOrder } from '../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError, conflict } from '../../shared/errors.js'
+import { oneOf } from '../../shared/field-checks.js'
+import { checkSwapMb, swapActions } from '../../shared/swap-rules.js'
+import type { OperationKind } from '../operations/orders.js'
+import type { Subject } from '../operations/types.js'
+import type { HostSwap } from './contract.js'
+import { checkSpace, planChange, type SwapChange, type SwapWish } from './plan.js'
+import { swapSteps } from './steps.js'
+
+const mib = 1024 ** 2
+
+/** A host has one swap. */
+export const swapSubject: Subject = { kind: 'swap', id: 'host', name: '', number: 0 }
+
+export interface SwapKindParts {
+  readonly swap: HostSwap
+  /** A change is pending or running. */
+  readonly busy: () => boolean
+}
+
+/** Each change is planned by what the host has: there is one at a time. */
+export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
+  let ended = 0
+  return {
+    action: 'swap',
+    accept: async (order) => {
+      const wish = parseWish(order)
+      const before = ended
+      const [planned, room] = await Promise.all([plan(swap, wish), swap.readRoom()])
+      const change = planned instanceof BerthError ? null : planned
+      const reserve = (): void => {
+        if (busy() || ended !== before) throw conflict('task_running', 'a change of the swap is under way')
+        if (planned instanceof BerthError) throw planned
+        const isMade = planned.from?.slot !== planned.to.slot
+        if (isMade) checkSpace(room, planned.to.sizeBytes)
+      }
+      return { subject: swapSubject, input: change, hashOf: wish, reserve }
+    },
+    steps: swapSteps(swap),
+    settle: () => void ended++, // what was planned meanwhile is of a state that is no more
+  }
+}
+
+/** What is refused is a repeated order's answer no more: it is thrown when the order is taken. */
+async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
+  try {
+    return planChange(wish, await swap.read())
+  } catch (error) {
+    if (error instanceof BerthError) return error
+    throw error
+  }
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parseWish({ action: word, sizeMb }: ChangeSwapOrder): SwapWish {
+  const action = oneOf('action', word, swapActions)
+  const isSized = action === 'create' || action === 'resize'
+  return { action, sizeBytes: isSized ? checkSwapMb(sizeMb) * mib : 0 }
+}

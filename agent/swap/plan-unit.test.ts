@@ -1,0 +1,34 @@
+import { expect } from 'chai'
+import { spawnSync } from 'node:child_process'
+import { unitFilesOf, unitNameOf, unitTextOf } from './plan-unit.js'
+
+describe('units of swap files', () => {
+  for (const [path, name] of [
+    ['/swapfile', 'swapfile.swap'],
+    ['/var/lib/berth/agent/swap/swapfile.2', 'var-lib-berth-agent-swap-swapfile.2.swap'],
+    ['/var/lib/berth-two/s', 'var-lib-berth\\x2dtwo-s.swap'],
+    ['/.hidden/a b', '\\x2ehidden-a\\x20b.swap'],
+    ['/ä%', '\\xc3\\xa4\\x25.swap'],
+  ] as const)
+    it(`${path} is ${name}, as systemd has it`, function () {
+      expect(unitNameOf(path)).to.equal(name)
+      const { stdout, error } = spawnSync('systemd-escape', ['--path', '--suffix=swap', path], {
+        encoding: 'utf8',
+      })
+      if (error) return this.skip()
+      expect(stdout.trim()).to.equal(name)
+    })
+
+  it('has a unit that swap.target wants, without specifiers of systemd', () => {
+    expect(unitFilesOf('/units', '/a/b')).to.deep.equal({
+      unit: '/units/a-b.swap',
+      link: '/units/swap.target.wants/a-b.swap',
+      target: '../a-b.swap',
+    })
+    const text = unitTextOf('/a/50%n')
+    expect(text)
+      .to.contain('\nWhat=/a/50%%n\n')
+      .and.not.match(/[^%]%n/)
+    expect(text).to.contain('[Swap]').and.to.contain('WantedBy=swap.target')
+  })
+})

@@ -1,0 +1,46 @@
+import { basename } from 'node:path/posix'
+
+/**
+ * The name that systemd wants for the unit of a swap file.
+ * @param path absolute and normal
+ * Source: systemd.unit(5), "String escaping for inclusion in unit names"
+ */
+export function unitNameOf(path: string): string {
+  const escaped = [...Buffer.from(path.replace(/^\/+/, ''))].map((byte, index) =>
+    escapeByte(byte, index === 0),
+  )
+  return `${escaped.join('')}.swap`
+}
+
+function escapeByte(byte: number, isFirst: boolean): string {
+  const character = String.fromCharCode(byte)
+  if (character === '/') return '-'
+  const isPlain = /[A-Za-z0-9:_.]/.test(character) && !(isFirst && character === '.')
+  return isPlain ? character : `\\x${byte.toString(16).padStart(2, '0')}`
+}
+
+/** systemd orders it after the mount that the file is on (systemd.swap(5)); `%` begins a specifier. */
+export function unitTextOf(path: string): string {
+  return [
+    '# Made by berth-agent, which removes it again.',
+    '[Unit]',
+    `Description=Swap file of Berth, ${basename(path)}`.replaceAll('%', '%%'),
+    '',
+    '[Swap]',
+    `What=${path.replaceAll('%', '%%')}`,
+    '',
+    '[Install]',
+    'WantedBy=swap.target',
+    '',
+  ].join('\n')
+}
+
+/** Where the unit is, and the link that has a boot start it. */
+export function unitFilesOf(directory: string, path: string): { unit: string; link: string; target: string } {
+  const name = unitNameOf(path)
+  return {
+    unit: `${directory}/${name}`,
+    link: `${directory}/swap.target.wants/${name}`,
+    target: `../${name}`,
+  }
+}

@@ -1,0 +1,99 @@
+import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
+import { checkRelease, checkSpace, currentOf, planChange, type SwapChange } from './plan.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
+import type { Slot, SwapFile } from './contract.js'
+
+const mib = 1024 ** 2
+const gib = 1024 * mib
+
+function file(slot: Slot, mb: number, state: 'active' | 'kept' | 'both' | 'idle' = 'both'): SwapFile {
+  const [active, kept] = [state === 'active' || state === 'both', state === 'kept' || state === 'both']
+  return { slot, path: `/s${slot}`, sizeBytes: mb * mib, active, kept, usedBytes: 0 }
+}
+
+const setting = (slot: Slot, mb: number, enabled: boolean) => ({ slot, sizeBytes: mb * mib, enabled })
+
+function codeOf(work: () => unknown): string {
+  try {
+    work()
+    return 'ok'
+  } catch (error) {
+    return error instanceof BerthError ? error.code : String(error)
+  }
+}
+
+describe('planChange', () => {
+  const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
+    ['makes the first', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['a resize makes one, too', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['nothing to enable', 'enable', 0, [], 'invalid_state'],
+    ['nothing to disable', 'disable', 0, [], 'invalid_state'],
+    ['makes no second', 'create', 64, [file(0, 64)], 'invalid_state'],
+    ['also where it is not in use', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
+    ['moves', 'resize', 128, [file(0, 64)], { from: setting(0, 64, true), to: setting(1, 128, true) }],
+    ['moves back', 'resize', 64, [file(1, 128)], { from: setting(1, 128, true), to: setting(0, 64, true) }],
+    ['has the size', 'resize', 64, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, true) }],
+    [
+      'stays out of use',
+      ...(['resize', 128, [file(0, 64, 'idle')]] as const),
+      { from: setting(0, 64, false), to: setting(1, 128, false) },
+    ],
+    [
+      'enables',
+      'enable',
+      0,
+      [file(1, 64, 'idle')],
+      { from: setting(1, 64, false), to: setting(1, 64, true) },
+    ],
+    ['is enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
+    ['disables', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
+  ].map((row) => row as [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'])
+  for (const [name, action, mb, files, expected] of cases)
+    it(name, () => {
+      const plan = (): SwapChange => planChange({ action, sizeBytes: mb * mib }, { files })
+      if (expected === 'invalid_state') expect(codeOf(plan)).to.equal(expected)
+      else expect(plan()).to.deep.equal(expected)
+    })
+})
+
+describe('currentOf', () => {
+  for (const [name, files, slot] of [
+    ['none', [], undefined],
+    ['the one in use', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
+    ['in use before kept', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    ['of two in use the one that is kept', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
+    ['the one that a boot takes', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
+    ['of equals the larger', [file(0, 64), file(1, 128)], 1],
+  ] as const)
+    it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
+})
+
+describe('checkRelease', () => {
+  const memory = (availableMb: number) => ({ totalBytes: 4 * gib, availableBytes: availableMb * mib })
+  for (const [name, usedMb, otherFreeMb, availableMb, code] of [
+    ['nothing in it', 0, 0, 0, 'ok'],
+    ['fits into memory', 700, 0, 1000, 'ok'],
+    ['but for what is reserved', 900, 0, 1000, 'memory_in_use'],
+    ['fits into other swap', 900, 900, 0, 'ok'],
+    ['fits into both', 1200, 500, 1000, 'ok'],
+    ['fits nowhere', 1600, 500, 1000, 'memory_in_use'],
+  ] as const)
+    it(name, () => {
+      const use = { usedBytes: usedMb * mib, otherFreeBytes: otherFreeMb * mib }
+      expect(codeOf(() => checkRelease(use, memory(availableMb)))).to.equal(code)
+    })
+})
+
+describe('checkSpace', () => {
+  for (const [name, freeMb, mb, code] of [
+    ['fits', 10_000, 8900, 'ok'],
+    ['leaves a reserve', 10_000, 9100, 'resource_exhausted'],
+    ['full', 0, 64, 'resource_exhausted'],
+  ] as const)
+    it(name, () => {
+      const totalBytes = 50 * gib
+      const room = { totalBytes, usedBytes: totalBytes - freeMb * mib }
+      expect(codeOf(() => checkSpace(room, mb * mib))).to.equal(code)
+    })
+})

@@ -1,0 +1,92 @@
+import { BerthError, conflict } from '../../shared/errors.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
+import type { Memory } from '../host/memory.js'
+import type { PoolCapacity } from '../storage/pool.js'
+import { planReserveBytes } from '../storage/room.js'
+import type { Slot, SwapFile, SwapState } from './contract.js'
+
+export interface SwapWish {
+  readonly action: SwapAction
+  /** Of create and resize; else 0. */
+  readonly sizeBytes: number
+}
+
+/** What the agent's swap is, or is to be. */
+export interface SwapSetting {
+  readonly slot: Slot
+  readonly sizeBytes: number
+  readonly enabled: boolean
+}
+
+export interface SwapChange {
+  /** Null: there was none. */
+  readonly from: SwapSetting | null
+  readonly to: SwapSetting
+}
+
+/** The file that counts: the one in use, before the one that a boot would take, before any; of equals the larger. */
+export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
+  const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
+  return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]
+}
+
+/** Another size is another file, in the other slot. @throws {BerthError} `invalid_state` */
+export function planChange({ action, sizeBytes }: SwapWish, state: Pick<SwapState, 'files'>): SwapChange {
+  const current = currentOf(state)
+  if (!current) return { from: null, to: planFirst(action, sizeBytes) }
+  const { slot, active: enabled } = current
+  const from = { slot, sizeBytes: current.sizeBytes, enabled }
+  switch (action) {
+    case 'create':
+      throw conflict('invalid_state', 'there is a swap file already: resize or enable it')
+    case 'enable':
+    case 'disable':
+      return { from, to: { ...from, enabled: action === 'enable' } }
+    case 'resize':
+      return { from, to: sizeBytes === from.sizeBytes ? from : { slot: otherOf(slot), sizeBytes, enabled } }
+  }
+}
+
+function planFirst(action: SwapAction, sizeBytes: number): SwapSetting {
+  if (action === 'create' || action === 'resize') return { slot: 0, sizeBytes, enabled: true }
+  throw conflict('invalid_state', 'there is no swap file: create one')
+}
+
+export function otherOf(slot: Slot): Slot {
+  return slot === 0 ? 1 : 0
+}
+
+/** The kernel itself, and whatever comes up meanwhile, need some. */
+const reserveShare = 0.05
+const mostReserved = 512 * 1024 ** 2
+
+/**
+ * Whether what is in a swap file has room elsewhere: in memory, and in the other swap. Without, the kernel would kill
+ * processes to take it out of use.
+ * @throws {BerthError} `memory_in_use`
+ */
+export function checkRelease(
+  { usedBytes, otherFreeBytes }: { usedBytes: number; otherFreeBytes: number },
+  { totalBytes, availableBytes }: Memory,
+): void {
+  const reserved = Math.min(totalBytes * reserveShare, mostReserved)
+  const roomBytes = Math.max(0, availableBytes - reserved) + otherFreeBytes
+  if (usedBytes <= roomBytes) return
+  const message = `${toMb(usedBytes)} MB are in the swap file, and ${toMb(roomBytes)} MB have room elsewhere`
+  throw new BerthError('conflict', 'memory_in_use', message)
+}
+
+/**
+ * Whether the host's file system has room for another swap file, and for what else grows there.
+ * @throws {BerthError} `resource_exhausted` of `size_mb`
+ */
+export function checkSpace({ totalBytes, usedBytes }: PoolCapacity, sizeBytes: number): void {
+  const freeBytes = Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
+  if (sizeBytes <= freeBytes) return
+  const message = `size_mb: a new swap file may have ${Math.floor(freeBytes / 1024 ** 2)} MB on the host's disk now`
+  throw new BerthError('exhausted', 'resource_exhausted', message, { field: 'size_mb' })
+}
+
+function toMb(bytes: number): number {
+  return Math.ceil(bytes / 1024 ** 2)
+}

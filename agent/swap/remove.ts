@@ -1,0 +1,15 @@
+import { rmdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { AgentConfig } from '../config.js'
+import { ignoreFilled, SwapFiles } from './swap-files.js'
+
+/** Everything that an agent of this configuration made of swap; other swap of the host stays. */
+export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>): Promise<void> {
+  const swap = new SwapFiles(config)
+  for (const slot of [0, 1] as const) {
+    await swap.release(slot)
+    await swap.keep(slot, false)
+    await swap.remove(slot)
+  }
+  await rmdir(dirname(swap.pathOf(0))).catch(ignoreFilled) // there may be more of the operator's
+}

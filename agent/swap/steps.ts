@@ -1,0 +1,122 @@
+import type { Step } from '../operations/types.js'
+import type { HostSwap, Slot } from './contract.js'
+import { checkRelease, type SwapChange, type SwapSetting } from './plan.js'
+
+/** Of a change that was taken; `null` only where it was refused. */
+type SwapStep = Step<SwapChange | null>
+
+interface Change extends SwapChange {
+  /** The file that is left for another. */
+  readonly left: SwapSetting | undefined
+  /** The file to be made. */
+  readonly made: SwapSetting | undefined
+}
+
+function changeOf({ input }: { input: SwapChange | null }): Change {
+  if (!input) throw new Error('a change of the swap without a plan')
+  const { from, to } = input
+  const isMoved = from?.slot !== to.slot
+  return { from, to, left: isMoved && from ? from : undefined, made: isMoved ? to : undefined }
+}
+
+/** The new swap is made and in use before the old one goes; until `clean` the old one is there to go back to. */
+export function swapSteps(swap: HostSwap): SwapStep[] {
+  return [makeStep(swap), useStep(swap), keepStep(swap), releaseStep(swap), cleanStep(swap)]
+}
+
+function makeStep(swap: HostSwap): SwapStep {
+  return {
+    name: 'make',
+    weight: 3,
+    run: async (step) => {
+      const { made } = changeOf(step)
+      if (!made) return
+      if (!step.repeated) await discard(swap, made.slot, step.signal) // what a change before could not remove
+      await swap.make(made.slot, made.sizeBytes, step.signal)
+    },
+    undo: async (step) => {
+      const { made } = changeOf(step)
+      if (made) await discard(swap, made.slot, step.signal)
+    },
+  }
+}
+
+function useStep(swap: HostSwap): SwapStep {
+  return {
+    name: 'use',
+    run: async (step) => {
+      const { to } = changeOf(step)
+      if (to.enabled) await swap.use(to.slot)
+    },
+    undo: async (step) => {
+      const { from, to } = changeOf(step)
+      if (from?.slot !== to.slot || !from.enabled) await release(swap, to.slot, step.signal)
+    },
+  }
+}
+
+/** Until the old one's unit goes a boot takes both. */
+function keepStep(swap: HostSwap): SwapStep {
+  return {
+    name: 'keep',
+    run: async (step) => {
+      const { to } = changeOf(step)
+      if (to.enabled) await swap.keep(to.slot, true)
+    },
+    undo: async (step) => {
+      const { from, to } = changeOf(step)
+      await swap.keep(to.slot, from?.slot === to.slot && from.enabled)
+    },
+  }
+}
+
+function releaseStep(swap: HostSwap): SwapStep {
+  return {
+    name: 'release',
+    weight: 3,
+    run: async (step) => {
+      const { to, left } = changeOf(step)
+      if (left) await release(swap, left.slot, step.signal)
+      if (!to.enabled) await release(swap, to.slot, step.signal)
+    },
+    undo: async (step) => {
+      const { from } = changeOf(step)
+      if (!from?.enabled) return
+      await swap.use(from.slot)
+      await swap.keep(from.slot, true)
+    },
+  }
+}
+
+function cleanStep(swap: HostSwap): SwapStep {
+  return {
+    name: 'clean',
+    run: async (step) => {
+      const { to, left } = changeOf(step)
+      if (!to.enabled) await swap.keep(to.slot, false)
+      if (left) await discard(swap, left.slot, step.signal)
+    },
+    undo: async (step) => {
+      const { from } = changeOf(step)
+      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // it may be gone already
+    },
+  }
+}
+
+/** Takes a file out of use and away, and from what a boot does. @throws {BerthError} `memory_in_use` */
+export async function discard(swap: HostSwap, slot: Slot, signal: AbortSignal): Promise<void> {
+  await release(swap, slot, signal)
+  await swap.keep(slot, false)
+  await swap.remove(slot)
+}
+
+/** @throws {BerthError} `memory_in_use` */
+async function release(swap: HostSwap, slot: Slot, signal: AbortSignal): Promise<void> {
+  const { files, totalBytes, usedBytes: usedInAll } = await swap.read()
+  const file = files.find((one) => one.slot === slot)
+  if (!file?.active) return
+  const { usedBytes, sizeBytes } = file
+  const otherFreeBytes = Math.max(0, totalBytes - sizeBytes - (usedInAll - usedBytes))
+  checkRelease({ usedBytes, otherFreeBytes }, await swap.readMemory())
+  await swap.release(slot, signal)
+}

@@ -1,0 +1,126 @@
+import { Type, type Static } from 'typebox'
+import { History } from '../../../proto/gen/berth/agent/v1/history.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { clampTime } from '../../../shared/time.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
+import { ContainerPathSchema } from '../guests/containers.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+
+type Range = 'day' | 'month' | 'year'
+
+/** Steps of each range: agents send no more. */
+const steps: Readonly<Record<Range, { readonly seconds: number; readonly most: number }>> = {
+  day: { seconds: 60, most: 1440 },
+  month: { seconds: 3600, most: 744 },
+  year: { seconds: 86_400, most: 366 },
+}
+
+const RangeSchema = Type.Optional(
+  oneOf(['day', 'month', 'year'], 'Minutes of a day (default), hours of a month, days (UTC) of a year.'),
+)
+const figure = (unit: string) =>
+  Type.Union([Type.Number({ minimum: 0 }), Type.Null()], { description: `${unit}; null: not known.` })
+
+const PointSchema = Type.Object(
+  {
+    time: TimeSchema,
+    timestamp: Type.Integer({ description: 'Seconds since 1970: the beginning of the step.' }),
+    cpu_usage_pct: figure('Mean of the step, 0 to 100'),
+    memory_usage_bytes: figure('Bytes'),
+    disk_usage_bytes: figure('Bytes'),
+    network_rx_bytes_per_sec: figure('Received, bytes a second'),
+    network_tx_bytes_per_sec: figure('Sent, bytes a second'),
+    io_read_bytes_per_sec: figure('Read from the disk, bytes a second'),
+    io_write_bytes_per_sec: figure('Written to the disk, bytes a second'),
+  },
+  { title: 'UsagePoint' },
+)
+type PointRow = Static<typeof PointSchema>
+
+const historyFields = {
+  range: oneOf(['day', 'month', 'year']),
+  step_seconds: Type.Integer(),
+  points: Type.Array(PointSchema, {
+    description: 'The oldest first, one a step without holes, from the first of which anything is known.',
+  }),
+}
+const ContainerHistorySchema = Type.Object(historyFields, { title: 'ContainerHistory' })
+const HostHistorySchema = Type.Object({ host_id: Type.String(), ...historyFields }, { title: 'HostHistory' })
+
+export interface HistoryDeps {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+/** Use over time, which the agent of the host keeps. */
+export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/containers/{id}/history',
+      name: 'getContainerHistory',
+      scope: 'container:read',
+      bound: 'guest',
+      tag: 'Containers',
+      summary: 'What a container used over time',
+      params: ContainerPathSchema,
+      query: Type.Object({ range: RangeSchema }),
+      data: ContainerHistorySchema,
+      errors: ['host_offline', 'agent_timeout'],
+      handle: async ({ guest: { hostId, guest }, query: { range = 'day' } }) => {
+        const { guests } = fleet.agent(hostId)
+        const { history } = await guests.getGuestHistory({ uuid: guest.uuid, range })
+        return { data: historyRow(history, range, time) }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/host-history',
+      name: 'getHostHistory',
+      scope: 'host:read',
+      bound: 'same',
+      tag: 'Overview',
+      summary: 'What a host used over time',
+      query: Type.Object({ ...HostQuerySchema.properties, range: RangeSchema }),
+      data: HostHistorySchema,
+      errors: ['host_offline', 'agent_timeout'],
+      handle: async ({ query: { host_id: hostId, range = 'day' } }) => {
+        const { id } = chooseHost(fleet.view, hostId)
+        const { history } = await fleet.agent(id).hosts.getHostHistory({ range })
+        return { data: { host_id: id, ...historyRow(history, range, time) } }
+      },
+    }),
+  ]
+}
+
+function historyRow(history: History | undefined, range: Range, time: TimeFormat) {
+  const { seconds, most } = steps[range]
+  const { startMs, cpuUsagePct, ...columns } = history ?? History.create()
+  const points = cpuUsagePct.slice(0, most).map((cpu, index): PointRow => {
+    const atMs = clampTime(startMs + index * seconds * 1000)
+    return {
+      time: time.format(atMs),
+      timestamp: Math.floor(atMs / 1000),
+      cpu_usage_pct: known(cpu, 100),
+      memory_usage_bytes: whole(columns.memoryBytes[index]),
+      disk_usage_bytes: whole(columns.diskBytes[index]),
+      network_rx_bytes_per_sec: whole(columns.networkRxRate[index]),
+      network_tx_bytes_per_sec: whole(columns.networkTxRate[index]),
+      io_read_bytes_per_sec: whole(columns.ioReadRate[index]),
+      io_write_bytes_per_sec: whole(columns.ioWriteRate[index]),
+    }
+  })
+  return { range, step_seconds: seconds, points }
+}
+
+/** To two decimals; null for what an agent does not know, or cannot be. */
+function known(value: number | undefined, decimals: number): number | null {
+  if (value === undefined || !Number.isFinite(value) || value < 0) return null
+  return Math.round(value * decimals) / decimals
+}
+
+function whole(value: number | undefined): number | null {
+  return known(value, 1)
+}

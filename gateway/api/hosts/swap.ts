@@ -1,0 +1,138 @@
+import { Type, type Static } from 'typebox'
+import type { GetSwapResponse } from '../../../proto/gen/berth/agent/v1/host.js'
+import { BerthError } from '../../../shared/errors.js'
+import { checkSwapMb, swapActions, swapMb, type SwapAction } from '../../../shared/swap-rules.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { route, type RequestContext, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import { awaitDone } from '../guests/carry-out.js'
+import { chooseHost, HostQuerySchema } from './host-choice.js'
+
+const mib = 1024 ** 2
+const count = Type.Integer({ minimum: 0 })
+
+const SwapSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    total_mb: Type.Integer({ minimum: 0, description: 'Of all swap that the host uses, MiB.' }),
+    used_mb: count,
+    free_mb: count,
+    enabled: Type.Boolean({ description: 'The swap file is in use.' }),
+    swap_file: Type.String({
+      description: 'Path of Berth’s own swap file on the host; empty: there is none.',
+    }),
+    size_mb: Type.Integer({ minimum: 0, description: 'Of the swap file, in use or not.' }),
+  },
+  { title: 'Swap' },
+)
+
+const SwapBodySchema = Type.Object(
+  {
+    action: Type.Optional(oneOf(swapActions, 'Default: resize.')),
+    size_mb: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: `MiB from ${swapMb.min} to ${swapMb.max}; create and resize need it, others ignore it.`,
+      }),
+    ),
+  },
+  { title: 'ChangeSwap' },
+)
+type SwapBody = Static<typeof SwapBodySchema>
+
+const common = { path: '/swap', tag: 'Settings', query: HostQuerySchema, data: SwapSchema } as const
+const agentErrors = ['host_offline', 'agent_timeout']
+
+/** The host's swap; what is changed is a file of Berth's own, beside whatever other swap the host has. */
+export function swapRoutes(fleet: Fleet): Route[] {
+  return [
+    route({
+      ...common,
+      method: 'GET',
+      name: 'getSwap',
+      scope: 'swap:read',
+      bound: 'same',
+      summary: 'Swap of a host',
+      errors: agentErrors,
+      handle: async ({ query }) => ({
+        data: await readSwap(fleet, chooseHost(fleet.view, query.host_id).id),
+      }),
+    }),
+    route({
+      ...common,
+      method: 'POST',
+      name: 'changeSwap',
+      scope: 'swap:manage',
+      bound: 'refused',
+      audit: 'swap.change',
+      summary: 'Makes, resizes, enables or disables a host’s swap file; answers once it is done',
+      body: SwapBodySchema,
+      example: { action: 'resize', size_mb: 2048 },
+      errors: [
+        ...['invalid_state', 'resource_exhausted', 'storage_full', 'memory_in_use', 'swap_unsupported'],
+        ...agentErrors,
+      ],
+      handle: async (context) => {
+        const { id } = chooseHost(fleet.view, context.query.host_id)
+        const order = planSwap(context.body)
+        context.audit({ target: id, detail: describeSwap(context.body) })
+        await changeSwap(fleet, context, { hostId: id, order })
+        const data = await readSwap(fleet, id)
+        return { message: messageOf(data), data }
+      },
+    }),
+  ]
+}
+
+interface SwapOrder {
+  readonly action: SwapAction
+  readonly sizeMb: number
+}
+
+/** @throws {BerthError} `missing_field`, `invalid_field` */
+function planSwap({ action = 'resize', size_mb: sizeMb }: SwapBody): SwapOrder {
+  if (action === 'enable' || action === 'disable') return { action, sizeMb: 0 }
+  if (sizeMb === undefined)
+    throw new BerthError('invalid', 'missing_field', 'size_mb: is required', { field: 'size_mb' })
+  return { action, sizeMb: checkSwapMb(sizeMb) }
+}
+
+function describeSwap({ action = 'resize', size_mb: sizeMb }: SwapBody): string {
+  return sizeMb === undefined ? action : `${action}, ${sizeMb} MB`
+}
+
+/** @throws {BerthError} what the agent refuses or failed with */
+async function changeSwap(
+  fleet: Fleet,
+  { operationId, caller }: RequestContext<unknown, unknown, unknown>,
+  { hostId, order }: { readonly hostId: string; readonly order: SwapOrder },
+): Promise<void> {
+  const { revision } = await fleet.agent(hostId).operations.submitOperation({
+    operationId,
+    requestedBy: caller.user,
+    order: { $case: 'changeSwap', value: order },
+  })
+  await fleet.reached(hostId, revision)
+  await awaitDone(fleet, operationId)
+}
+
+async function readSwap(fleet: Fleet, hostId: string): Promise<Static<typeof SwapSchema>> {
+  return swapRow(hostId, await fleet.agent(hostId).hosts.getSwap({}))
+}
+
+function swapRow(hostId: string, swap: GetSwapResponse): Static<typeof SwapSchema> {
+  const [total, used] = [Math.floor(swap.totalBytes / mib), Math.ceil(swap.usedBytes / mib)]
+  return {
+    host_id: hostId,
+    total_mb: total,
+    used_mb: Math.min(used, total),
+    free_mb: Math.max(0, total - used),
+    enabled: swap.enabled,
+    swap_file: swap.file.slice(0, 4096),
+    size_mb: Math.floor(swap.fileBytes / mib),
+  }
+}
+
+function messageOf({ enabled, size_mb: size }: Static<typeof SwapSchema>): string {
+  return enabled ? `the swap file has ${size} MB` : `the swap file has ${size} MB and is not in use`
+}

@@ -1,0 +1,117 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { AgentConfigSchema } from '../../agent/config.js'
+import { Closers } from '../../agent/daemon/closers.js'
+import { openDomain, type Domain } from '../../agent/daemon/domain.js'
+import type { OperationEngine } from '../../agent/operations/engine.js'
+import { Orders } from '../../agent/operations/orders.js'
+import type { OperationRecord } from '../../agent/operations/types.js'
+import { removeSwap } from '../../agent/swap/remove.js'
+import { SwapFiles } from '../../agent/swap/swap-files.js'
+import { validateConfig } from '../../shared/config.js'
+import type { SwapAction } from '../../shared/swap-rules.js'
+import { MemoryHost } from '../support/memory-host.js'
+import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
+import { silentLog } from '../support/redis.js'
+import { scratchDirectory, swapsBelow } from '../support/scratch.js'
+
+/*
+ * Every step of every change of the swap, with real swap files: failing, with the agent gone before and after it, run
+ * twice, undone twice. What fails leaves the host the swap that it had.
+ */
+
+interface Wish {
+  readonly action: SwapAction
+  readonly sizeMb: number
+}
+
+const steps = ['make', 'use', 'keep', 'release', 'clean']
+
+describe('changes of the swap', function () {
+  const scratch = scratchDirectory('btest-swap-matrix')
+  after(() => scratch.wipe())
+
+  const cases: [string, Wish[], Wish][] = [
+    ['create', [], { action: 'create', sizeMb: 64 }],
+    ['a larger one', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
+    ['a smaller one', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
+    ['disable', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
+    [
+      'enable',
+      [
+        { action: 'create', sizeMb: 64 },
+        { action: 'disable', sizeMb: 0 },
+      ],
+      { action: 'enable', sizeMb: 0 },
+    ],
+    [
+      'another size of one that is not in use',
+      [
+        { action: 'create', sizeMb: 64 },
+        { action: 'disable', sizeMb: 0 },
+      ],
+      { action: 'resize', sizeMb: 96 },
+    ],
+  ]
+  for (const [title, before, wish] of cases)
+    describeOperationMatrix(title, {
+      steps,
+      undone: steps,
+      timeoutMs: 60_000,
+      prepare: () => prepare(scratch.path, before, wish),
+    })
+})
+
+async function prepare(path: string, before: readonly Wish[], wish: Wish): Promise<MatrixSubject> {
+  const directory = join(path, randomUUID())
+  const units = join(directory, 'units')
+  mkdirSync(units, { recursive: true })
+  const given = { state_dir: directory, run_dir: join(directory, 'run'), swap: { unit_dir: units } }
+  const config = validateConfig(AgentConfigSchema, given, 'test')
+  const closers = new Closers()
+  const host = { ...new MemoryHost().open(config), swap: new SwapFiles(config) }
+  const domain = await openDomain(host, { config, log: silentLog }, closers)
+  domain.engine.recover()
+  for (const one of before) {
+    const { id } = await submit(domain, domain.engine, one)
+    const { status, error } = await domain.engine.wait(id)
+    expect(status, error).to.equal('done')
+  }
+  return {
+    changes: domain.changes,
+    definition: domain.kinds.changeSwap,
+    submit: (engine) => submit(domain, engine, wish),
+    inventory: async () => inventoryOf(join(directory, 'swap'), units),
+    destroy: async () => {
+      await closers.run()
+      await removeSwap(config)
+      expect(existsSync(join(directory, 'swap')), 'the purge leaves nothing').to.equal(false)
+      rmSync(directory, { recursive: true })
+    },
+  }
+}
+
+/** Files with their sizes, what the kernel uses, and units with what a boot takes. */
+function inventoryOf(directory: string, units: string): unknown {
+  const relative = (file: string): string => file.slice(directory.length + 1)
+  const wants = join(units, 'swap.target.wants')
+  return {
+    files: existsSync(directory)
+      ? readdirSync(directory).map((name) => [name, statSync(join(directory, name)).size])
+      : [],
+    active: swapsBelow(directory).map(relative),
+    units: readdirSync(units)
+      .filter((name) => name.endsWith('.swap'))
+      .map((name) => /^What=(.*)$/m.exec(readFileSync(join(units, name), 'utf8'))?.[1])
+      .map((file) => relative(file ?? '')),
+    booted: existsSync(wants) ? readdirSync(wants).map((name) => existsSync(join(wants, name))) : [],
+  }
+}
+
+async function submit(domain: Domain, engine: OperationEngine, value: Wish): Promise<OperationRecord> {
+  const orders = new Orders(engine, domain.kinds)
+  const order = { $case: 'changeSwap', value } as const
+  return (await orders.submit({ operationId: randomUUID(), requestedBy: 'test', order })).operation
+}

@@ -1,0 +1,144 @@
+import { expect } from 'chai'
+import { createAccess, noLimits } from '../../gateway/access/access.js'
+import { AuditStore } from '../../gateway/access/audit.js'
+import { IdempotencyStore } from '../../gateway/access/idempotency.js'
+import { GatewayInstance } from '../../gateway/store/instance.js'
+import { Store } from '../../gateway/store/store.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
+
+const dayMs = 86_400_000
+
+describe('what a gateway keeps', () => {
+  let redis: TestRedis
+  let store: Store
+  let prefix: string
+  let count = 0
+  before(async () => {
+    redis = await startTestRedis()
+  })
+  after(() => redis.stop())
+  beforeEach(async () => {
+    prefix = `btest${++count}:`
+    store = await redis.openStore(prefix)
+  })
+
+  const start = (target: string) =>
+    ({
+      action: 'container.create',
+      caller: { ref: 'key:1', user: 'api:admin' },
+      target,
+      address: '',
+      requestId: '',
+    }) as never
+
+  /** An entry with its outcome, of that many days ago. */
+  async function addAged(target: string, days: number): Promise<void> {
+    const id = `${Date.now() - days * dayMs}-0`
+    const entry = { by: 'key:1', action: 'a', target, user: 'u', address: '', request_id: '' }
+    await store.client.xAdd(store.key('audit'), id, { e: JSON.stringify(entry) })
+    const outcome = { of: id, success: '1', target, detail: '', container: '' }
+    await store.client.xAdd(store.key('audit-outcome'), id, { e: JSON.stringify(outcome) })
+  }
+  const targets = async (audit: AuditStore): Promise<string[]> =>
+    (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
+
+  it('of the audit log are entries of so many days, and their outcomes', async () => {
+    const audit = new AuditStore(store, 1000, silentLog)
+    for (const [target, days] of [
+      ['oldest', 40],
+      ['old', 31],
+      ['young', 29],
+    ] as const)
+      await addAged(target, days)
+    const entry = await audit.begin(start('new'))
+    await audit.finish(entry, { success: true, target: 'new', detail: '' })
+    await audit.trim(30)
+    expect(await targets(audit)).to.deep.equal(['new', 'young'])
+    expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(2)
+  })
+
+  it('of the audit log are no more than so many entries', async () => {
+    const audit = new AuditStore(store, 100, silentLog)
+    for (let n = 0; n < 130; n++) await audit.begin(start(`t${n}`))
+    expect(await targets(audit)).to.have.length(100)
+    expect((await targets(audit))[0]).to.equal('t129')
+  })
+
+  describe('of requests with an Idempotency-Key', () => {
+    const request = (key: string) => ({ caller: { ref: 'key:1' }, key, fingerprint: 'f' }) as never
+    const answer = { status: 200, headers: {}, body: '{}' } as never
+    const open = (keepHours?: number) =>
+      new IdempotencyStore(store, new GatewayInstance(store), Buffer.alloc(32, 7), keepHours)
+
+    async function answered(idempotency: IdempotencyStore, key: string): Promise<void> {
+      const begun = await idempotency.begin(request(key))
+      if ('claim' in begun) await idempotency.finish(begun.claim, answer)
+    }
+    const kept = async (): Promise<string[]> => {
+      const MATCH = store.key('idempotency', '*')
+      const found: string[] = []
+      for await (const keys of store.client.scanIterator({ MATCH })) found.push(...keys)
+      return found
+    }
+
+    it('are the newest, and those that run', async () => {
+      const idempotency = open()
+      await idempotency.begin(request('runs'))
+      for (let n = 0; n < 10; n++) {
+        await answered(idempotency, `k${n}`)
+        await waitFor(() => Date.now() > last, { intervalMs: 1 }) // ages differ
+        last = Date.now()
+      }
+      await answered(idempotency, 'k0')
+      await idempotency.trim(4)
+      expect(await kept()).to.have.length(4 + 1)
+      for (const key of ['k9', 'k8', 'k7', 'k6'])
+        expect(await idempotency.begin(request(key)), key).to.have.property('replay')
+      expect(await idempotency.begin(request('k0')), 'forgotten').to.have.property('claim')
+      expect(await codeOf(idempotency.begin(request('runs')))).to.equal('task_running')
+    })
+    let last = 0
+
+    it('are so many hours old at most, and their list is no longer', async () => {
+      await answered(open(3), 'k')
+      const [key = ''] = await kept()
+      expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
+      await store.client.zAdd(store.key('idempotency-ages'), {
+        score: Date.now() - 4 * 3_600_000,
+        value: 'gone',
+      })
+      await open(3).trim(1000)
+      expect(await store.client.zRange(store.key('idempotency-ages'), 0, -1)).to.deep.equal([key])
+    })
+
+    it('nothing is forgotten below the number', async () => {
+      const idempotency = open()
+      for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
+      await idempotency.trim(5)
+      expect(await kept()).to.have.length(5)
+    })
+  })
+
+  it('is trimmed when a gateway starts', async () => {
+    await addAged('old', 8)
+    const own = new Store({ url: redis.url, prefix, log: silentLog })
+    const retention = { auditDays: 7, repeatHours: 1, repeats: 1000 }
+    const options = { store: own, secret: Buffer.alloc(32), stateDir: redis.stateDir, auditKeep: 100 }
+    const access = createAccess({ ...options, retention, limits: noLimits, log: silentLog })
+    own.start()
+    access.start()
+    await waitFor(async () => (await store.client.xLen(store.key('audit'))) === 0, {
+      what: 'the old one to go',
+    })
+    await access.close()
+    await own.close()
+  })
+})
+
+async function codeOf(work: Promise<unknown>): Promise<string> {
+  return work.then(
+    () => 'ran',
+    (error: { code: string }) => error.code,
+  )
+}
