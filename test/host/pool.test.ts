@@ -27,7 +27,13 @@ describe('storage pool', function () {
   function expectPool(pool: Pool): void {
     expect(mountsBelow(scratch.path)).to.deep.equal([poolPath])
     expect(loopsBelow(scratch.path)).to.have.length(1)
-    expect(readdirSync(poolPath).sort()).to.deep.equal(['guests', 'images', 'snapshots', 'trash'])
+    expect(readdirSync(poolPath).sort()).to.deep.equal([
+      'downloads',
+      'guests',
+      'images',
+      'snapshots',
+      'trash',
+    ])
     for (const folder of [pool.guests, pool.images, pool.trash])
       expect(statSync(folder).mode & 0o777).to.equal(0o700)
   }
