@@ -3,7 +3,6 @@ import { MemorySwap } from '../../test/support/memory-swap.js'
 import { codeOf } from '../../test/support/test-fleet.js'
 import type { Accepted, Asked } from '../operations/orders.js'
 import { swapKind, swapSubject } from './kind.js'
-import type { SwapChange } from './plan.js'
 
 const asked: Asked = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: () => false }
 
