@@ -31,6 +31,9 @@ import { startUpkeep, type UpkeepParts } from './upkeep.js'
 /** The gateway repeats an order within a day of its last attempt (Idempotency-Key). */
 const rememberedDays = 2
 
+/** Schedules are by the minute. */
+const scheduleLookMs = 10_000
+
 export interface DaemonOptions {
   config: AgentConfig
   log: Logger
@@ -91,7 +94,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { context, engine, images, policy, reconciler } = domain
+  const { context, engine, images, policy, reconciler, snapshots } = domain
   await images.sweep()
   await thawGuests(context)
   await reconciler.ensureNetwork(['rules'])
@@ -101,6 +104,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)
+  snapshots.start(scheduleLookMs)
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 

@@ -3,16 +3,19 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
+import { createTimeFormat } from '../../shared/time.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
+import { scheduledSnapshotDefinition } from '../guests/operations/snapshot-scheduled.js'
 import type { HostCapacity } from '../guests/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/port-holds.js'
 import { machineOf } from '../guests/record.js'
 import { Reconciler } from '../guests/reconciler.js'
+import { SnapshotScheduler } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/store.js'
 import { Turns } from '../guests/turns.js'
 import { readBootId } from '../host/proc.js'
@@ -43,6 +46,7 @@ export interface Domain {
   readonly images: Images
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
+  readonly snapshots: SnapshotScheduler
 }
 
 export interface DomainOptions {
@@ -76,7 +80,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const kinds = guestKinds(context, capacity)
   const engine = new OperationEngine({
     changes,
-    definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],
+    definitions: [
+      ...Object.values<OperationDefinition<unknown>>(kinds),
+      scheduledSnapshotDefinition(context),
+      imageBuildDefinition(images),
+    ],
     parallel: config.operations.parallel,
     log,
     ...(options.observer ? { observer: options.observer } : {}),
@@ -106,7 +114,9 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => policy.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
-  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler }
+  const snapshots = new SnapshotScheduler({ context, engine })
+  closers.add(() => snapshots.close())
+  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler, snapshots }
 }
 
 function stopNow(orders: Orders, uuid: string): void {
@@ -164,5 +174,6 @@ function createContext(parts: ContextParts): GuestContext {
     deviceOf,
     ...loginVault(key),
     now: Date.now,
+    time: createTimeFormat(config.time_zone),
   }
 }

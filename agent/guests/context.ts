@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { TimeFormat } from '../../shared/time.js'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
@@ -76,6 +77,8 @@ export interface GuestContext {
   /** Tells equal secrets apart from others without keeping them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number
+  /** The host's time zone. */
+  readonly time: TimeFormat
 }
 
 /** @throws when the host has no driver for the guest, as after a change of configuration */

@@ -19,6 +19,7 @@ import { parseAddresses } from '../guests/settings/parse.js'
 import { PolicySettings } from '../guests/settings/policy.js'
 import { PortMappings } from '../guests/settings/port-mappings.js'
 import { setSnapshotLimit } from '../guests/settings/snapshot-limit.js'
+import { setSnapshotSchedule } from '../guests/settings/snapshot-schedule.js'
 import { encodeMapping, encodeTrafficLimit } from './encode.js'
 import { unary } from './unary.js'
 
@@ -30,7 +31,7 @@ export interface GuestSettingsParts {
 }
 
 export function createGuestSettingsService(parts: GuestSettingsParts): GuestSettingsServiceServer {
-  return { ...portMethods(parts), ...networkMethods(parts), ...policyMethods(parts) }
+  return { ...portMethods(parts), ...networkMethods(parts), ...policyMethods(parts), ...snapshotMethods(parts) }
 }
 
 function portMethods({
@@ -107,7 +108,7 @@ function policyMethods({
   log,
 }: GuestSettingsParts): Pick<
   GuestSettingsServiceServer,
-  'setTrafficLimit' | 'resetTraffic' | 'getTraffic' | 'setExpiry' | 'setSnapshotLimit'
+  'setTrafficLimit' | 'resetTraffic' | 'getTraffic' | 'setExpiry'
 > {
   const settings = new PolicySettings(context, policy)
   return {
@@ -127,9 +128,23 @@ function policyMethods({
       const { revision } = await settings.setExpiry(targetOf(request), request.expiresAtMs)
       return { revision }
     }),
+  }
+}
+
+function snapshotMethods({
+  context,
+  log,
+}: GuestSettingsParts): Pick<GuestSettingsServiceServer, 'setSnapshotLimit' | 'setSnapshotSchedule'> {
+  return {
     setSnapshotLimit: unary(log, 'set snapshot limit', async (request) => {
       const { snapshotLimit, revision } = await setSnapshotLimit(context, targetOf(request), request)
       return { snapshotLimit, revision }
+    }),
+    setSnapshotSchedule: unary(log, 'set snapshot schedule', async (request) => {
+      const { enabled, intervalHours, time, retention, requestedBy: createdBy } = request
+      const wanted = { enabled, intervalHours, time, retention, createdBy }
+      const { snapshotSchedule, revision } = await setSnapshotSchedule(context, targetOf(request), wanted)
+      return { schedule: snapshotSchedule, revision }
     }),
   }
 }

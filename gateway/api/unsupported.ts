@@ -10,7 +10,6 @@ type Endpoint = readonly [method: Route['method'], path: string, scope: string, 
 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
   Containers: [['GET', '/containers/{id}/history', 'container:read', 'getContainerHistory']],
-  Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
   Images: [
     ['GET', '/images', 'image:read', 'listImages'],
     ['GET', '/images/enabled', 'image:read', 'listEnabledImages'],

@@ -36,7 +36,8 @@ export function snapshotCreateKind(context: GuestContext): OperationKind<'snapsh
   }
 }
 
-function takeStep(context: GuestContext): Step<SnapshotInput> {
+/** The snapshot has the operation's id and was reserved with the order. */
+export function takeStep(context: GuestContext): Step<unknown> {
   const { store, volumes, turns, now } = context
   return {
     name: 'snapshot',
