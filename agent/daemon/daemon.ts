@@ -42,6 +42,8 @@ export interface DaemonOptions {
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
   /** Told of every step's beginning and end; tests break the agent there. */
   observer?: StepObserver
+  /** As the host's clock shows it, ms since 1970; for tests. */
+  now?: () => number
 }
 
 export interface Daemon {

@@ -53,6 +53,8 @@ export interface DomainOptions {
   config: AgentConfig
   log: Logger
   observer?: StepObserver
+  /** ms since 1970; default: the host's clock. */
+  now?: () => number
 }
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
@@ -116,7 +118,19 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
   const snapshots = new SnapshotScheduler({ context, engine })
   closers.add(() => snapshots.close())
-  return { changes, context, engine, orders, capacity, policy, routing, images, reconciler, sampler, snapshots }
+  return {
+    changes,
+    context,
+    engine,
+    orders,
+    capacity,
+    policy,
+    routing,
+    images,
+    reconciler,
+    sampler,
+    snapshots,
+  }
 }
 
 function stopNow(orders: Orders, uuid: string): void {
@@ -173,7 +187,7 @@ function createContext(parts: ContextParts): GuestContext {
       }),
     deviceOf,
     ...loginVault(key),
-    now: Date.now,
+    now: parts.options.now ?? Date.now,
     time: createTimeFormat(config.time_zone),
   }
 }

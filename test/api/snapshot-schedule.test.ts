@@ -16,12 +16,13 @@ describe('snapshot schedules over HTTP', function () {
   let agent: LabAgent
   let guest: Guest
   let path: string
-  let nowMs: number
+  let nowMs = begin
 
   before(async () => {
     gateway = await startTestGateway()
     await gateway.fleet.work('host-a')
-    useClock()
+    agent = gateway.fleet.agentOf('host-a')
+    agent.now = () => nowMs
   })
   after(() => gateway.close())
   beforeEach(async () => {
@@ -34,11 +35,6 @@ describe('snapshot schedules over HTTP', function () {
     if (agent.guests().some(({ uuid }) => uuid === guest.uuid)) await set({ enabled: false })
   })
 
-  /** Of the agent that runs now. */
-  const useClock = (): void => {
-    agent = gateway.fleet.agentOf('host-a')
-    Object.assign(agent.domain.context, { now: () => nowMs })
-  }
   const set = (body: unknown): Promise<Reply> => gateway.request('POST', `${path}/schedule`, { body })
   const isSet = async (body: unknown): Promise<Row> => {
     const { status, body: answer, text } = await set(body)
@@ -60,7 +56,8 @@ describe('snapshot schedules over HTTP', function () {
     await waitFor(() => !isBusy(), { what: 'nothing under way' })
     await gateway.fleet.caughtUp('host-a')
   }
-  const nextMs = (): number => agent.guests().find(({ uuid }) => uuid === guest.uuid)!.snapshotSchedule.nextRunMs
+  const nextMs = (): number =>
+    agent.guests().find(({ uuid }) => uuid === guest.uuid)!.snapshotSchedule.nextRunMs
   const runNext = (): Promise<void> => lookAt(nextMs())
   const take = async (): Promise<string> => (await gateway.request('POST', path)).body.data.id as string
 
@@ -143,7 +140,9 @@ describe('snapshot schedules over HTTP', function () {
       '2027-05-03 10:00:00',
     ])
     expect(snapshots.at(-1)!.id).to.equal(hand)
-    expect([...agent.host.snapshots.get(guest.uuid)!.keys()]).to.have.members(snapshots.map(({ id }) => id as string))
+    expect([...agent.host.snapshots.get(guest.uuid)!.keys()]).to.have.members(
+      snapshots.map(({ id }) => id as string),
+    )
   })
 
   it('drop the oldest beyond the retention', async () => {
@@ -222,10 +221,9 @@ describe('snapshot schedules over HTTP', function () {
     await isSet(daily)
     await runNext()
     await gateway.fleet.setHostState('host-a', 'offline')
-    await gateway.fleet.setHostState('host-a', 'online')
-    useClock()
     const back = nowMs + 20 * dayMs + 7_200_000
-    await lookAt(back)
+    nowMs = back
+    await gateway.fleet.setHostState('host-a', 'online')
     expect(await tasks()).to.have.length(1)
     expect(nextMs()).to.be.within(back, back + 1_800_000)
     await runNext()
@@ -258,7 +256,7 @@ describe('snapshot schedules over HTTP', function () {
 
   it('go with the container', async () => {
     await isSet(daily)
-    expect((await gateway.request('DELETE', `/containers/${guest.id}`)).status).to.equal(202)
+    expect((await gateway.request('DELETE', `/containers/${guest.id}/delete`)).status).to.equal(202)
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
     nowMs += 2 * dayMs
     agent.domain.snapshots.look()

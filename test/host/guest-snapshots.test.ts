@@ -9,6 +9,7 @@ import { Closers } from '../../agent/daemon/closers.js'
 import { openDomain, type Domain } from '../../agent/daemon/domain.js'
 import { openHost, type LinuxHost } from '../../agent/daemon/host.js'
 import { purge } from '../../agent/daemon/purge.js'
+import { setSnapshotSchedule } from '../../agent/guests/settings/snapshot-schedule.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { validateConfig } from '../../shared/config.js'
 import { createOrder, createRequest, powerOrder } from '../support/agent-calls.js'
@@ -27,6 +28,7 @@ describe('snapshots of guests', function () {
   let host: LinuxHost
   let domain: Domain
   let uuid: string
+  let nowMs = Date.now()
 
   before(async () => {
     config = validateConfig(AgentConfigSchema, agentConfig(scratch.path, 'gsn'), 'test')
@@ -35,7 +37,7 @@ describe('snapshots of guests', function () {
     makeDirectories()
     host = await openHost(config, log, closers)
     await installBusyboxImage(config.storage.pool, 'debian-12')
-    domain = await openDomain(host, { config, log }, closers)
+    domain = await openDomain(host, { config, log, now: () => nowMs }, closers)
     await domain.images.sweep()
     await domain.reconciler.compareNetwork()
     domain.engine.recover()
@@ -102,5 +104,26 @@ describe('snapshots of guests', function () {
     expect(existsSync(file('later'))).to.equal(false)
     await done(powerOrder('start', uuid).order)
     expect(inside('cat /root/data')).to.equal('before')
+  })
+
+  it('are taken by its schedule, which drops its own alone', async () => {
+    const hand = await take()
+    const wanted = { enabled: true, intervalHours: 1, time: '00:00', retention: 1, createdBy: 'test' }
+    await setSnapshotSchedule(domain.context, { uuid, ifRevision: 0 }, wanted)
+    for (const word of ['first', 'second']) {
+      inside(`echo ${word} >/root/data`)
+      nowMs = record().snapshotSchedule.nextRunMs
+      domain.snapshots.look()
+      const [task] = domain.engine.store.listOpen().filter(({ action }) => action === 'snapshot-scheduled')
+      expect(await domain.engine.wait(task!.id)).to.include({ status: 'done', requestedBy: 'schedule' })
+    }
+    const [scheduled, ...more] = record().snapshots.filter((snapshot) => snapshot.scheduled)
+    expect(more).to.deep.equal([])
+    expect(scheduled).to.include({ scheduled: true, createdBy: 'schedule', createdAtMs: nowMs })
+    expect(await host.volumes.listSnapshots(uuid)).to.include.members([hand, scheduled!.id])
+    expect(await host.volumes.listSnapshots(uuid)).to.have.length(record().snapshots.length)
+    inside('echo third >/root/data')
+    await restore(scheduled!.id)
+    expect(inside('cat /root/data')).to.equal('second')
   })
 })

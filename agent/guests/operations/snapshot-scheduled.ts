@@ -49,8 +49,8 @@ export function scheduledSnapshotOrder(
     ...{ id, createdAtMs: nowMs, createdBy: scheduleUser, scheduled: true },
     ...{ sizeBytes: 0, description: '', state: 'taking' },
   }
-  const going = snapshots.map(
-    (known): SnapshotRecord => (dropped.includes(known.id) ? { ...known, state: 'deleting' } : known),
+  const going = snapshots.map((known): SnapshotRecord =>
+    dropped.includes(known.id) ? { ...known, state: 'deleting' } : known,
   )
   return {
     ...{ id, action, input: { dropped }, requestedBy: scheduleUser },
@@ -68,7 +68,8 @@ function roomStep({ store }: GuestContext): Step<unknown> {
     name: 'room',
     run: async ({ operationId, subject }) => {
       const { snapshots, snapshotLimit } = store.get(subject.id)
-      if (!snapshots.some(({ id }) => id === operationId)) throw quotaExceeded(snapshotLimit, snapshots.length)
+      if (!snapshots.some(({ id }) => id === operationId))
+        throw quotaExceeded(snapshotLimit, snapshots.length)
     },
   }
 }

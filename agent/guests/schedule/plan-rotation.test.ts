@@ -30,7 +30,11 @@ describe('rotation of scheduled snapshots', () => {
     ['what is not whole is not dropped', 'st sd s h h', 4, 1, '2'],
   ] as const)
     it(name, () => {
-      const kept = { snapshots: snapshotsOf(snapshots), snapshotLimit: limit, snapshotSchedule: { retention } }
+      const kept = {
+        snapshots: snapshotsOf(snapshots),
+        snapshotLimit: limit,
+        snapshotSchedule: { retention },
+      }
       const { hasRoom, dropped } = planRotation(kept)
       expect(hasRoom ? dropped.join(' ') : 'none').to.equal(expected)
     })

@@ -1,7 +1,13 @@
 import { expect } from 'chai'
 import { createTimeFormat, type TimeFormat } from '../../../shared/time.js'
 import { noSchedule, type SnapshotSchedule } from '../record.js'
-import { catchUpWithinMs, missedAfterMs, planLook, planSchedule, type ScheduleChange } from './plan-schedule.js'
+import {
+  catchUpWithinMs,
+  missedAfterMs,
+  planLook,
+  planSchedule,
+  type ScheduleChange,
+} from './plan-schedule.js'
 
 const berlin = createTimeFormat('Europe/Berlin')
 const [minuteMs, dayMs] = [60_000, 86_400_000]
@@ -17,7 +23,11 @@ describe('a snapshot schedule that is set', () => {
   for (const [name, change, expected] of [
     ['daily', daily, '2026-05-02 03:30:00 2026-05-02'],
     ['daily, later today', { ...daily, time: '10:30' }, '2026-05-01 10:30:00 2026-05-01'],
-    ['every six hours: before its time of day', { ...daily, intervalHours: 6 }, '2026-05-01 15:30:00 2026-05-02'],
+    [
+      'every six hours: before its time of day',
+      { ...daily, intervalHours: 6 },
+      '2026-05-01 15:30:00 2026-05-02',
+    ],
     ['weekly', { ...daily, intervalHours: 168 }, '2026-05-02 03:30:00 2026-05-02'],
     ['without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
     ['off', { ...daily, enabled: false }, ''],
@@ -25,12 +35,20 @@ describe('a snapshot schedule that is set', () => {
     it(name, () => expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
 
   it('refuses one that is on without an interval', () =>
-    expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
+    expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw(
+      'interval_hours: is required',
+    ))
 
   it('keeps what is not sent, and says who set it last', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
-    expect(off).to.deep.equal({ ...first, enabled: false, createdBy: 'api:other', firstDay: '', nextRunMs: 0 })
+    expect(off).to.deep.equal({
+      ...first,
+      enabled: false,
+      createdBy: 'api:other',
+      firstDay: '',
+      nextRunMs: 0,
+    })
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
@@ -81,7 +99,10 @@ function simulate({ schedule, from, to, off = [], held, offsetMs = 0, time = ber
 
 describe('weeks of a snapshot schedule', () => {
   const days = (month: string, from: number, to: number): string[] =>
-    Array.from({ length: to - from + 1 }, (_, index) => `2026-${month}-${String(from + index).padStart(2, '0')}`)
+    Array.from(
+      { length: to - from + 1 },
+      (_, index) => `2026-${month}-${String(from + index).padStart(2, '0')}`,
+    )
 
   for (const [name, month, from, to] of [
     ['spring', '03', 20, 31],
@@ -89,7 +110,11 @@ describe('weeks of a snapshot schedule', () => {
   ] as const)
     it(`run daily at their time of day over the clock change of ${name}`, () => {
       const begin = `2026-${month}-${from} 00:00:00`
-      const runs = simulate({ schedule: set(noSchedule, daily, begin), from: begin, to: `2026-${month}-31 23:59:00` })
+      const runs = simulate({
+        schedule: set(noSchedule, daily, begin),
+        from: begin,
+        to: `2026-${month}-31 23:59:00`,
+      })
       expect(runs).to.deep.equal(days(month, from, to).map((day) => `${day} 03:30`))
     })
 
@@ -100,7 +125,9 @@ describe('weeks of a snapshot schedule', () => {
       ['2026-10-26', 24],
     ] as const) {
       const schedule = set(noSchedule, { ...daily, intervalHours: 1 }, `${day} 00:00:00`)
-      expect(simulate({ schedule, from: `${day} 00:00:00`, to: `${day} 23:59:59` }), day).to.have.length(hours)
+      expect(simulate({ schedule, from: `${day} 00:00:00`, to: `${day} 23:59:59` }), day).to.have.length(
+        hours,
+      )
     }
   })
 
@@ -138,10 +165,9 @@ describe('weeks of a snapshot schedule', () => {
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-03 03:30'])
     const short = [['2026-05-02 01:00:00', '2026-05-02 03:40:00']] as const
-    expect(simulate({ schedule, from: begin, to: '2026-05-03 00:00:00', off: short, offsetMs })).to.deep.equal([
-      '2026-05-01 03:30',
-      '2026-05-02 03:40',
-    ])
+    expect(
+      simulate({ schedule, from: begin, to: '2026-05-03 00:00:00', off: short, offsetMs }),
+    ).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:40'])
   })
 
   it('are off over the very hour of a clock change', () => {
@@ -150,7 +176,12 @@ describe('weeks of a snapshot schedule', () => {
       ['2026-10-25', '2026-10-25 01:30:00', '2026-10-25 03:45:00'],
     ] as const) {
       const night = set(noSchedule, { ...daily, time: '02:30' }, `${day} 00:00:00`)
-      const runs = simulate({ schedule: night, from: `${day} 00:00:00`, to: `${day} 23:00:00`, off: [[from, to]] })
+      const runs = simulate({
+        schedule: night,
+        from: `${day} 00:00:00`,
+        to: `${day} 23:00:00`,
+        off: [[from, to]],
+      })
       expect(runs, day).to.have.length(1)
     }
   })

@@ -46,8 +46,7 @@ function sentOf(change: ScheduleChange): Partial<SnapshotSchedule> {
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
 }
 
-export type Look =
-  { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; readonly nextRunMs: number }
+export type Look = { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; readonly nextRunMs: number }
 
 export interface LookAt {
   readonly nowMs: number
@@ -70,8 +69,7 @@ export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time:
   const isFar = -lateMs > schedule.intervalHours * hourMs + clockChangeMs // the clock was wrong
   if (lateMs < 0 && !isFar && !isFirst) return { kind: 'wait' }
   const regularMs = nextSlotMs(schedule, nowMs, time)
-  if (lateMs < 0)
-    return nextRunMs <= regularMs ? { kind: 'wait' } : { kind: 'move', nextRunMs: regularMs }
+  if (lateMs < 0) return nextRunMs <= regularMs ? { kind: 'wait' } : { kind: 'move', nextRunMs: regularMs }
   if (isHeld) return { kind: 'move', nextRunMs: regularMs }
   if (lateMs > missedAfterMs) return { kind: 'move', nextRunMs: Math.min(nowMs + offsetMs(), regularMs) }
   return { kind: 'run', nextRunMs: regularMs }

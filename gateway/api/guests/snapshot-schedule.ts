@@ -118,7 +118,15 @@ export function scheduleRow(
   schedule: SnapshotSchedule | undefined,
   time: TimeFormat,
 ): Static<typeof ScheduleSchema> {
-  const { enabled, intervalHours, retention, createdBy, lastRunMs, nextRunMs, time: timeOfDay } = {
+  const {
+    enabled,
+    intervalHours,
+    retention,
+    createdBy,
+    lastRunMs,
+    nextRunMs,
+    time: timeOfDay,
+  } = {
     ...SnapshotSchedule.create(),
     ...schedule,
   }
