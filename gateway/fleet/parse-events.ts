@@ -18,15 +18,8 @@ const textChars: Readonly<Record<string, number>> = {
   ...{ ipv4: 45, ipv6: 45, hostIp: 45, publicIpv4: 45, publicIpv6: 45, mac: 17, id: 128, uuid: 36 },
   ...{ publicIpv4Interface: 16, publicIpv6Interface: 16, hostname: 253, kernel: 200, version: 64 },
   ...{ bootId: 64, timeZone: 64, distro: 64, release: 64, arch: 32, name: 200, kind: 32, action: 64 },
-  ...{
-    errorCode: 64,
-    requestedBy: 200,
-    createdBy: 200,
-    time: 5,
-    warnings: 300,
-    publicIpv4s: 45,
-    ipv6Addresses: 45,
-  },
+  ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
+  ...{ time: 5 },
 }
 const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
 

@@ -431,7 +431,7 @@ describe('the HTTP protocol', () => {
   it('answers 501 to what the interface has and this version does not, never the 404 of a container', async () => {
     for (const [method, path] of [
       ['GET', '/containers/gone/history'],
-      ['POST', '/containers/gone/snapshots/schedule'],
+      ['PUT', '/ssl'],
       ['GET', '/swap'],
     ] as const) {
       const { status, body } = await gateway.request(method, path)
