@@ -51,7 +51,7 @@ export interface PolicyKeeper {
 }
 
 /** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
-export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'remove' | 'list' | 'usage'> &
+export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot'>
 

@@ -52,11 +52,6 @@ export function parseSubvolumes(text: string): Subvolume[] {
   }))
 }
 
-/** Bounds what the subvolume references (classic quotas) or owns (simple quotas); 0: not any more. */
-export async function setLimit(path: string, bytes: number): Promise<void> {
-  await run('btrfs', ['qgroup', 'limit', bytes > 0 ? String(bytes) : 'none', path])
-}
-
 export interface StaleQgroups {
   /** The kernel is still taking deleted subvolumes apart; their qgroups cannot go before. */
   readonly unfinished: boolean

@@ -7,7 +7,7 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import { limits } from '../../shared/guest-rules.js'
 import { checkInteger } from '../../shared/field-checks.js'
 import { networkLimits } from '../../shared/network-limits.js'
-import type { ProcessorsAndMemory } from '../guests/capacity.js'
+import type { HostCapacity } from '../guests/capacity.js'
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import { parseUuid } from '../guests/parse-create.js'
 import type { GuestRecord } from '../guests/record.js'
@@ -26,12 +26,17 @@ import { unary } from './unary.js'
 export interface GuestSettingsParts {
   context: GuestContext
   policy: PolicyKeeper
-  capacity: ProcessorsAndMemory
+  capacity: HostCapacity
   log: Logger
 }
 
 export function createGuestSettingsService(parts: GuestSettingsParts): GuestSettingsServiceServer {
-  return { ...portMethods(parts), ...networkMethods(parts), ...policyMethods(parts), ...snapshotMethods(parts) }
+  return {
+    ...portMethods(parts),
+    ...networkMethods(parts),
+    ...policyMethods(parts),
+    ...snapshotMethods(parts),
+  }
 }
 
 function portMethods({

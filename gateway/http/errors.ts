@@ -36,7 +36,14 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
-      ...['resource_exhausted', 'memory_in_use', 'storage_full', 'guest_busy', 'guest_refused'],
+      ...[
+        'resource_exhausted',
+        'disk_shrink',
+        'memory_in_use',
+        'storage_full',
+        'guest_busy',
+        'guest_refused',
+      ],
     ].map((code) => [code, 409]),
   ),
   internal_error: 500,
