@@ -84,7 +84,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     changes,
     definitions: [
       ...Object.values<OperationDefinition<unknown>>(kinds),
-      scheduledSnapshotDefinition(context),
+      scheduledSnapshotDefinition(context, capacity),
       imageBuildDefinition(images),
     ],
     parallel: config.operations.parallel,

@@ -10,9 +10,35 @@ const gib = 1024 ** 3
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
   if (diskBytes > totalBytes) throw exhausted(`the host's pool has ${toGib(totalBytes)} GiB`)
-  const freeBytes = totalBytes - usedBytes
-  if (freeBytes < planReserveBytes(totalBytes))
-    throw exhausted(`the host's pool is full: ${toGib(freeBytes)} of ${toGib(totalBytes)} GiB are free`)
+  const pool = { totalBytes, usedBytes }
+  if (isFull(pool)) throw exhausted(`the host's pool is full: ${describeFree(pool)}`)
+}
+
+/** What has no size of its own, but holds what is there. @throws {BerthError} `storage_full` */
+export function refuseFull(pool: PoolCapacity): void {
+  if (isFull(pool))
+    throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
+}
+
+/** Part of the pool that, once filled, the operator hears of; of a small one sooner: with two reserves left. */
+const warnedAt = 0.9
+
+/** What the operator should hear of the pool while there is room yet, and once there is none. */
+export function planRoomWarnings(pool: PoolCapacity): string[] {
+  const { totalBytes, usedBytes } = pool
+  const isNear =
+    usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)
+  if (totalBytes === 0 || !isNear) return []
+  const used = `storage pool ${Math.round((usedBytes / totalBytes) * 100)} % full, ${describeFree(pool)}`
+  return [isFull(pool) ? `${used}: no new containers, snapshots or larger disks until there is room` : used]
+}
+
+function isFull({ totalBytes, usedBytes }: PoolCapacity): boolean {
+  return totalBytes - usedBytes < planReserveBytes(totalBytes)
+}
+
+function describeFree({ totalBytes, usedBytes }: PoolCapacity): string {
+  return `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
 }
 
 /** 1 GiB or 2 %, whichever is more, but never more than a tenth of a small pool. */

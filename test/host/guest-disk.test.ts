@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { setLimits } from '../../agent/guests/settings/limits.js'
-import { plainSpec } from '../support/agent-calls.js'
+import { plainSpec, powerOrder } from '../support/agent-calls.js'
 import { RealDomain } from '../support/real-domain.js'
 import { codeOf } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
@@ -48,6 +48,14 @@ describe('disks of guests', function () {
       real.inside(neighbour, 'dd if=/dev/zero of=/root/own bs=1M count=100 2>/dev/null; wc -c </root/own'),
     ).to.equal(String(100 * mib))
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
+  })
+
+  it('that are full are kept, put back and started like any other', async () => {
+    const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
+    await real.done(powerOrder('restart', uuid).order)
+    await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
+    expect(sizeOf(real.inside(uuid, 'wc -c </root/first'))).to.be.above(900 * mib)
+    await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
   })
 
   it('grow while the guest runs, to just the new size', async () => {

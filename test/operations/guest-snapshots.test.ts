@@ -80,7 +80,7 @@ async function prepareScheduled(): Promise<MatrixSubject> {
   })
   return {
     ...subject,
-    definition: scheduledSnapshotDefinition(domain.context),
+    definition: scheduledSnapshotDefinition(domain.context, domain.capacity),
     submit: (engine) =>
       engine.submit(
         scheduledSnapshotOrder(domain.context, store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),

@@ -22,7 +22,7 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Opera
     delete: deleteKind(context),
     resetPassword: resetPasswordKind(context),
     reinstall: reinstallKind(context, capacity),
-    snapshotCreate: snapshotCreateKind(context),
+    snapshotCreate: snapshotCreateKind(context, capacity),
     snapshotRestore: snapshotRestoreKind(context),
     snapshotDelete: snapshotDeleteKind(context),
   }

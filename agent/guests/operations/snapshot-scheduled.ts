@@ -1,5 +1,7 @@
 import type { OperationDefinition, OperationOutcome, Step } from '../../operations/types.js'
 import type { Submission } from '../../operations/submission.js'
+import { refuseFull } from '../../storage/room.js'
+import type { HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord, SnapshotRecord } from '../record.js'
 import { planRotation } from '../schedule/plan-rotation.js'
@@ -21,11 +23,14 @@ interface ScheduledInput {
  * A snapshot by the guest's schedule: a task of its own that only the agent orders. From its order on nobody sees those
  * that it drops; where the new one is not taken they are back.
  */
-export function scheduledSnapshotDefinition(context: GuestContext): OperationDefinition<ScheduledInput> {
+export function scheduledSnapshotDefinition(
+  context: GuestContext,
+  { readDisk }: Pick<HostCapacity, 'readDisk'>,
+): OperationDefinition<ScheduledInput> {
   const { store } = context
   return {
     action,
-    steps: [roomStep(context), takeStep(context), dropStep(context)],
+    steps: [roomStep(context, readDisk), takeStep(context), dropStep(context)],
     settle: ({ id, subject, input: { dropped } }, outcome) => {
       settleTaken(store, { uuid: subject.id, id, outcome })
       for (const left of dropped) updateSnapshot(store, subject.id, { id: left, state: 'ready' })
@@ -63,13 +68,14 @@ export function scheduledSnapshotOrder(
   }
 }
 
-function roomStep({ store }: GuestContext): Step<unknown> {
+function roomStep({ store }: GuestContext, readDisk: HostCapacity['readDisk']): Step<unknown> {
   return {
     name: 'room',
     run: async ({ operationId, subject }) => {
       const { snapshots, snapshotLimit } = store.get(subject.id)
       if (!snapshots.some(({ id }) => id === operationId))
         throw quotaExceeded(snapshotLimit, snapshots.length)
+      refuseFull(await readDisk())
     },
   }
 }
