@@ -20,6 +20,7 @@ import { createWatchService } from '../rpc/watch-service.js'
 import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
 import { pruneDone } from '../guests/settings/done.js'
+import type { GuestContext } from '../guests/context.js'
 import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
 import { Closers } from './closers.js'
@@ -99,6 +100,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   const { context, engine, images, policy, reconciler, snapshots } = domain
   await images.sweep()
   await thawGuests(context)
+  await adoptProcessors(context)
   await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
@@ -108,6 +110,12 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   policy.start(config.traffic.interval_seconds * 1000)
   snapshots.start(scheduleLookMs)
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
+}
+
+/** Guests that run stay where they are. */
+async function adoptProcessors({ drivers, processors, store }: GuestContext): Promise<void> {
+  for (const driver of Object.values(drivers))
+    if (driver) processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /** The journal may not grow for ever; the trash is the reconciler's. */

@@ -14,6 +14,7 @@ import type { HostCapacity } from '../guests/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/port-holds.js'
 import { machineOf } from '../guests/record.js'
+import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconciler.js'
 import { SnapshotScheduler } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/store.js'
@@ -161,6 +162,10 @@ interface ContextParts {
 function createContext(parts: ContextParts): GuestContext {
   const { host, store, images, network, key } = parts
   const { config, log } = parts.options
+  const processors = new ProcessorPlaces(host.cpus)
+  store.changes.onChange(({ kind, key, removed }) => {
+    if (kind === 'guest' && (removed || store.find(key)?.wanted !== 'running')) processors.forget(key)
+  })
   const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
   const { gateway, prefixLength, resolvers, volumes } = host
   const { enabled: drivers, settings } = host.drivers
@@ -174,6 +179,7 @@ function createContext(parts: ContextParts): GuestContext {
     facts: host.facts,
     turns: new Turns(),
     portHolds: new PortHolds(),
+    processors,
     images: {
       knows: (id) => images.find(id) !== undefined,
       has: (id) => images.find(id)?.available ?? false,
@@ -184,6 +190,7 @@ function createContext(parts: ContextParts): GuestContext {
       machineOf(record, {
         ...{ settings, bridge: config.network.bridge, gateway, prefixLength, resolvers, deviceOf },
         volumeOf: (uuid) => volumes.pathOf(uuid),
+        cpusOf: (record) => processors.cpusOf(record),
       }),
     deviceOf,
     ...loginVault(key),

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
+import { readOnlineCpus } from '../host/cpu-list.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
 import type { GuestVolumes } from '../guests/context.js'
@@ -38,6 +39,8 @@ export interface Host {
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
   readonly cpuCores: number
+  /** Processors that guests may have, in order. */
+  readonly cpus: readonly number[]
   readonly ramTotalMb: number
   /** Of the storage pool. Spawns nothing. */
   readCapacity(): Promise<PoolCapacity>
@@ -81,6 +84,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
     cpuCores: availableParallelism(),
+    cpus: readOnlineCpus(),
     ramTotalMb: Math.floor(totalmem() / mib),
     describeWeaknesses: () => [...weaknesses, ...drivers.describeOutdated()],
     openNetwork: (parts) =>

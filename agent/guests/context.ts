@@ -7,6 +7,7 @@ import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
+import type { ProcessorPlaces } from './processors/places.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
 import type { Turns } from './turns.js'
@@ -68,6 +69,7 @@ export interface GuestContext {
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource
+  readonly processors: ProcessorPlaces
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine
   readonly deviceOf: (id: number) => string

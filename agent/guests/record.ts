@@ -183,6 +183,7 @@ export interface MachineDefaults {
   /** Host-side interface of a guest id. */
   readonly deviceOf: (id: number) => string
   readonly volumeOf: (uuid: string) => string
+  readonly cpusOf: (record: GuestRecord) => readonly number[]
 }
 
 /** The guest in the driver's terms. */
@@ -202,6 +203,7 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       diskBytes: limits.diskGb * gib,
       ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
       ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
+      cpus: defaults.cpusOf(record),
     },
     isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },
     nic: {

@@ -13,6 +13,8 @@ import type {
   StopCause,
   UsageSample,
 } from '../contract.js'
+import { parseCpuList } from '../../host/cpu-list.js'
+import { readKernelFile } from '../../host/proc.js'
 import { assignAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
 import { ConfigStore } from './config-store.js'
@@ -190,6 +192,17 @@ export class LxcDriver implements Driver {
     })
   }
 
+  async readProcessors(): Promise<ReadonlyMap<string, readonly number[]>> {
+    const path = this.facts.cgroups.controllers.get('cpuset')
+    const found = new Map<string, readonly number[]>()
+    for (const name of path === undefined ? [] : this.#runtime.listNames(this.options.namePrefix)) {
+      const uuid = this.#configs.findUuid(name)
+      const text = readKernelFile(`${path}/lxc.payload.${name}/cpuset.cpus`)
+      if (uuid !== undefined && text !== undefined) found.set(uuid, parseCpuList(text))
+    }
+    return found
+  }
+
   async listTraces(): Promise<string[]> {
     return this.#configs.listUuids()
   }
@@ -349,6 +362,7 @@ export class LxcDriver implements Driver {
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
       socketAccounting: this.facts.socketAccounting,
+      cpusets: this.facts.cpusets,
       ...(poolDevice === undefined ? {} : { poolDevice }),
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),

@@ -11,6 +11,7 @@ export interface LxcHostFacts {
   readonly socketAccounting: boolean
   readonly apparmor: boolean
   readonly openFilesMax: number
+  readonly cpusets: boolean
 }
 
 export function readHostFacts(): LxcHostFacts {
@@ -21,6 +22,7 @@ export function readHostFacts(): LxcHostFacts {
     socketAccounting: existsSync(`${cgroups.controllers.get('memory') ?? ''}/memory.kmem.tcp.limit_in_bytes`),
     apparmor: hasAppArmor(),
     openFilesMax: readOpenFilesMax(),
+    cpusets: hasCpusets(cgroups),
   }
 }
 
@@ -118,6 +120,12 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   // The root group has no such file; a group below it may have.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
+}
+
+/** lxc hands down every controller that the root of v2 has. */
+function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
+  if (version === 1) return controllers.has('cpuset')
+  return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')
 }
 
 /** systemd's usual hard limit; without CAP_SYS_RESOURCE no more than the agent's own. */
