@@ -162,7 +162,7 @@ interface ContextParts {
 function createContext(parts: ContextParts): GuestContext {
   const { host, store, images, network, key } = parts
   const { config, log } = parts.options
-  const processors = new ProcessorPlaces(host.cpus)
+  const processors = new ProcessorPlaces(() => host.readCpus())
   store.changes.onChange(({ kind, key, removed }) => {
     if (kind === 'guest' && (removed || store.find(key)?.wanted !== 'running')) processors.forget(key)
   })

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
+import { readCgroupLayout } from '../host/cgroup.js'
 import { readOnlineCpus } from '../host/cpu-list.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
@@ -39,8 +40,8 @@ export interface Host {
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
   readonly cpuCores: number
-  /** Processors that guests may have, in order. */
-  readonly cpus: readonly number[]
+  /** Processors that guests may have now, in order. */
+  readCpus(): readonly number[]
   readonly ramTotalMb: number
   /** Of the storage pool. Spawns nothing. */
   readCapacity(): Promise<PoolCapacity>
@@ -76,6 +77,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   const resolvers = await readResolvers(config)
   const countInternal = config.traffic.count_internal
   const subnet = parseSubnet(config.network.subnet)
+  const cpusetPath = readCgroupLayout().controllers.get('cpuset')
   return {
     trash,
     volumes,
@@ -84,7 +86,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
     cpuCores: availableParallelism(),
-    cpus: readOnlineCpus(),
+    readCpus: () => readOnlineCpus(cpusetPath),
     ramTotalMb: Math.floor(totalmem() / mib),
     describeWeaknesses: () => [...weaknesses, ...drivers.describeOutdated()],
     openNetwork: (parts) =>

@@ -15,7 +15,7 @@ const mib = 1024 ** 2
 describe('what a guest sees of its host', function () {
   this.timeout(120_000)
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
-  const online = readOnlineCpus()
+  const online = readOnlineCpus(undefined)
   const inside = (machine: Machine, command: string): string =>
     lab.host.inside(machine, 'sh', '-c', `${command} 2>&1; true`)
   const withCpus = (cpus: readonly number[], vcpuMilli: number): Partial<Machine> => ({
@@ -92,7 +92,7 @@ describe('what a guest sees of its host', function () {
 describe('processors that guests share', function () {
   this.timeout(120_000)
   const real = new RealDomain('gpr')
-  const online = readOnlineCpus()
+  const online = readOnlineCpus(undefined)
   const uuids: string[] = []
 
   before(async function () {
@@ -135,7 +135,7 @@ describe('processors that guests share', function () {
     await real.done(powerOrder('restart', uuids[1]!).order)
     const { context } = real.domain
     const found = await context.drivers.lxc!.readProcessors()
-    const anew = new ProcessorPlaces(online)
+    const anew = new ProcessorPlaces(() => online)
     anew.adopt(found, context.store.list())
     expect(uuids.map(cpusOf)).to.deep.equal(before)
     expect(context.store.list().map((record) => anew.cpusOf(record))).to.deep.equal(before)

@@ -51,7 +51,7 @@ export class MemoryHost {
     const facts = factsOf(network.bridge)
     return {
       ...this.#size,
-      cpus: Array.from({ length: this.#size.cpuCores }, (_, cpu) => cpu),
+      readCpus: () => Array.from({ length: this.#size.cpuCores }, (_, cpu) => cpu),
       volumes: this.#openVolumes(),
       images: {
         has: async (id) => this.images.has(id),

@@ -25,6 +25,7 @@ import { freezeGuest, thawGuest } from './freeze.js'
 import { setRootPassword } from './password.js'
 import {
   describeCgroups,
+  describeThrottling,
   findDiskNumbers,
   findHindrance,
   listLxcfsEntries,
@@ -122,7 +123,12 @@ export class LxcDriver implements Driver {
    * @returns what of the host keeps guests from being apart as they could be, for the operator
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
-    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(pool), ownFile)]
+    const disk = findDiskNumbers(pool)
+    return [
+      ...describeCgroups(this.facts.cgroups),
+      ...describeThrottling(disk),
+      ...ensureFairDisk(disk, ownFile),
+    ]
   }
 
   /** Guests of an earlier agent that have less bounds than this one gives, for the operator. Costs a file each. */

@@ -70,9 +70,16 @@ function ancestors(path: string): string[] {
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
-    'this host has cgroup v1: services inside guests have no limits of their own, and disk writes are not counted by ' +
-      `guest; boot it with ${unifiedParameters}`,
+    'this host has cgroup v1: services inside guests have no limits of their own, and io_write_mbps does not bound ' +
+      'what the kernel writes back for a guest that does not wait for it; ' +
+      `boot it with ${unifiedParameters}`,
   ]
+}
+
+/** What guests with I/O limits miss where the pool is on no disk that can be throttled. */
+export function describeThrottling(numbers: string | undefined): string[] {
+  if (numbers !== undefined) return []
+  return ['the pool is on no single disk: io_read_mbps and io_write_mbps of its guests do not hold']
 }
 
 /** What lxcfs offers now; nothing when it does not run. */

@@ -17,17 +17,17 @@ describe('processors of guests', () => {
     [64_000, 4],
   ] as const)
     it(`${vcpuMilli / 1000} of four are ${count}`, () =>
-      expect(new ProcessorPlaces(four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
+      expect(new ProcessorPlaces(() => four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
 
   it('are those with the least sold', () => {
-    const places = new ProcessorPlaces(four)
+    const places = new ProcessorPlaces(() => four)
     const cpus = ['a', 'b', 'c', 'd', 'e'].map((uuid) => places.cpusOf(guest(uuid, 1000)).join())
     expect(cpus).to.deep.equal(['0', '1', '2', '3', '0'])
     expect(places.cpusOf(guest('f', 2000))).to.deep.equal([1, 2])
   })
 
   it('stay the same as long as they are as many', () => {
-    const places = new ProcessorPlaces(four)
+    const places = new ProcessorPlaces(() => four)
     const first = places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('b', 1000))
     expect(places.cpusOf(guest('a', 600))).to.equal(first)
@@ -35,7 +35,7 @@ describe('processors of guests', () => {
   })
 
   it('of guests that are not to run, or are gone, are free', () => {
-    const places = new ProcessorPlaces([0, 1])
+    const places = new ProcessorPlaces(() => [0, 1])
     places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('a', 1000, 'stopped'))
     expect(places.cpusOf(guest('b', 1000))).to.deep.equal([0])
@@ -44,7 +44,7 @@ describe('processors of guests', () => {
   })
 
   it('are balanced once guests have gone, and then stay', () => {
-    const places = new ProcessorPlaces([0, 1])
+    const places = new ProcessorPlaces(() => [0, 1])
     const all = ['a', 'b', 'c', 'd', 'e', 'f'].map((uuid) => guest(uuid, 1000))
     for (const one of all) places.cpusOf(one)
     for (const gone of ['b', 'd', 'f']) places.forget(gone)
@@ -55,7 +55,7 @@ describe('processors of guests', () => {
   })
 
   it('are within one guest of each other whatever came and went', () => {
-    const places = new ProcessorPlaces(four)
+    const places = new ProcessorPlaces(() => four)
     let seed = 7
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below
     const live = new Map<string, number>()
@@ -75,8 +75,22 @@ describe('processors of guests', () => {
     expect(Math.max(...loads.values()) - Math.min(...loads.values())).to.be.at.most(1000)
   })
 
+  it('that go are left, and those that come are taken', () => {
+    let online: readonly number[] = four
+    const places = new ProcessorPlaces(() => online)
+    const [small, large] = [guest('small', 1000), guest('large', 4000)]
+    expect(places.cpusOf(large)).to.deep.equal(four)
+    expect(places.cpusOf(small)).to.deep.equal([0])
+    online = [1, 3]
+    expect(places.balance()).to.have.members(['small', 'large'])
+    expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([[1, 3], [1]])
+    online = four
+    expect(places.balance()).to.deep.equal(['large'])
+    expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
+  })
+
   it('of guests that run already are those that they have, where they are as many as sold', () => {
-    const places = new ProcessorPlaces(four)
+    const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([
       ['a', [3]],

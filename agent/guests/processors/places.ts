@@ -13,15 +13,19 @@ export class ProcessorPlaces {
   readonly #places = new Map<string, Place>()
   readonly #loads = new Map<number, number>()
 
-  /** @param online processors of the host, in order */
-  constructor(private readonly online: readonly number[]) {}
+  #online: readonly number[]
+
+  /** @param readOnline processors that guests may have now, in order */
+  constructor(private readonly readOnline: () => readonly number[]) {
+    this.#online = readOnline()
+  }
 
   /** What guests have that run already. */
   adopt(found: ReadonlyMap<string, readonly number[]>, records: readonly Placed[]): void {
     for (const { uuid, wanted, spec } of records) {
-      const cpus = found.get(uuid)?.filter((cpu) => this.online.includes(cpu))
+      const cpus = found.get(uuid)?.filter((cpu) => this.#online.includes(cpu))
       const { vcpuMilli } = spec.limits
-      if (wanted === 'running' && cpus?.length === countOf(vcpuMilli, this.online))
+      if (wanted === 'running' && cpus?.length === countOf(vcpuMilli, this.#online))
         this.#put(uuid, { cpus, vcpuMilli })
     }
   }
@@ -30,12 +34,12 @@ export class ProcessorPlaces {
   cpusOf({ uuid, wanted, spec: { limits } }: Placed): readonly number[] {
     const known = this.#places.get(uuid)
     const { vcpuMilli } = limits
-    if (known && wanted === 'running' && known.cpus.length === countOf(vcpuMilli, this.online)) {
+    if (known && wanted === 'running' && known.cpus.length === countOf(vcpuMilli, this.#online)) {
       if (known.vcpuMilli !== vcpuMilli) this.#put(uuid, { ...known, vcpuMilli })
       return known.cpus
     }
     this.forget(uuid)
-    const place = planPlace(vcpuMilli, this.online, this.#loads)
+    const place = planPlace(vcpuMilli, this.#online, this.#loads)
     if (wanted === 'running') this.#put(uuid, place)
     return place.cpus
   }
@@ -47,16 +51,33 @@ export class ProcessorPlaces {
     this.#add(known, -1)
   }
 
-  /** Guests that came and went leave some processors with more on them than others. @returns guests that moved */
+  /**
+   * Guests that came and went leave some processors with more on them than others, and processors may be taken from a
+   * host and given to it. @returns guests that moved
+   */
   balance(): string[] {
-    const moved = new Set<string>()
+    const moved = new Set(this.#followHost())
     for (let left = movesAtOnce; left > 0; left--) {
-      const move = planMove(this.#places, this.online, this.#loads)
+      const move = planMove(this.#places, this.#online, this.#loads)
       if (!move) break
       this.#put(move.uuid, move.place)
       moved.add(move.uuid)
     }
     return [...moved]
+  }
+
+  /** @returns guests that had processors which are off now, or may have more */
+  #followHost(): string[] {
+    const online = this.readOnline()
+    if (online.join() === this.#online.join()) return []
+    this.#online = online
+    const wrong = [...this.#places].filter(
+      ([, { cpus, vcpuMilli }]) =>
+        cpus.length !== countOf(vcpuMilli, online) || cpus.some((cpu) => !online.includes(cpu)),
+    )
+    for (const [uuid] of wrong) this.forget(uuid)
+    for (const [uuid, { vcpuMilli }] of wrong) this.#put(uuid, planPlace(vcpuMilli, online, this.#loads))
+    return wrong.map(([uuid]) => uuid)
   }
 
   #put(uuid: string, place: Place): void {
