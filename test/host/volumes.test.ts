@@ -6,7 +6,6 @@ import {
   mkdirSync,
   readdirSync,
   renameSync,
-  rmSync,
   statSync,
   truncateSync,
   writeFileSync,

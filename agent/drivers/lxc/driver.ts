@@ -13,7 +13,7 @@ import type {
   StopCause,
   UsageSample,
 } from '../contract.js'
-import { parseCpuList } from '../../host/cpu-list.js'
+import { parseCpuList } from '../../../shared/cpu-list.js'
 import { readKernelFile } from '../../host/proc.js'
 import { assignAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'

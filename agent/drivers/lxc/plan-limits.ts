@@ -1,4 +1,4 @@
-import { formatCpuList } from '../../host/cpu-list.js'
+import { formatCpuList } from '../../../shared/cpu-list.js'
 import type { Isolation, Machine, MachineLimits } from '../contract.js'
 
 /** What a guest's groups bound. */
