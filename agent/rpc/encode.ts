@@ -73,6 +73,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     traffic: encodeTrafficLimit(record.traffic),
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
+    snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
   }
 }
 
