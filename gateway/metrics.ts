@@ -102,6 +102,12 @@ const agentFigures: readonly AgentFigure[] = [
   { name: 'berth_host_memory_used_bytes', help: 'Memory in use', read: (m) => m.ramUsedMb * mebibyte },
   { name: 'berth_host_disk_total_bytes', help: 'Storage pool', read: (m) => m.diskTotalBytes },
   { name: 'berth_host_disk_used_bytes', help: 'Storage pool in use', read: (m) => m.diskUsedBytes },
+  {
+    name: 'berth_host_disk_reserve_bytes',
+    help: 'Of the storage pool: with less than that free nothing new is taken',
+    read: (m) => m.diskReserveBytes,
+  },
+  { name: 'berth_host_warnings', help: 'Warnings of its host-report', read: (m) => m.warnings.length },
   { name: 'berth_host_load1', help: 'Load average of one minute', read: (m) => m.load1 },
   { name: 'berth_host_load5', help: 'Load average of five minutes', read: (m) => m.load5 },
   { name: 'berth_host_load15', help: 'Load average of a quarter of an hour', read: (m) => m.load15 },

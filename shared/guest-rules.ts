@@ -11,6 +11,8 @@ export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
 /** Ids become part of interface names, which the kernel bounds: ten digits at most. */
 export const maxGuestId = 9_999_999_999
+/** A time of day, `HH:MM`. */
+export const timeOfDayPattern = '^([01]\\d|2[0-3]):[0-5]\\d$'
 /** Printable text on one line, for a regular expression with the flag `u`. */
 export const descriptionPattern = '^[^\\p{Cc}\\u2028\\u2029]{0,200}$'
 
@@ -22,6 +24,7 @@ export const limits = {
   ioMbps: { min: 0, max: 100_000 },
   portMappings: { min: 0, max: 1000 },
   snapshots: { min: 0, max: 1000 },
+  snapshotIntervalHours: { min: 1, max: 8760 },
 } as const
 
 /** Snapshots that a guest may have where nothing else is said. */

@@ -24,6 +24,7 @@ import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
 import { targetPolicy } from '../images/settings.js'
 import { pruneDone } from '../guests/settings/done.js'
+import type { GuestContext } from '../guests/context.js'
 import { thawGuests } from '../guests/thaw.js'
 import { lockState } from '../state/lock.js'
 import type { HostSwap } from '../swap/contract.js'
@@ -39,6 +40,9 @@ import { startUpkeep, type UpkeepParts } from './upkeep.js'
 /** The gateway repeats an order within a day of its last attempt (Idempotency-Key). */
 const rememberedDays = 2
 
+/** Schedules are by the minute. */
+const scheduleLookMs = 10_000
+
 export interface DaemonOptions {
   config: AgentConfig
   log: Logger
@@ -47,6 +51,8 @@ export interface DaemonOptions {
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
   /** Told of every step's beginning and end; tests break the agent there. */
   observer?: StepObserver
+  /** As the host's clock shows it, ms since 1970; for tests. */
+  now?: () => number
 }
 
 export interface Daemon {
@@ -103,9 +109,10 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 
 /** The network stands before any guest starts; what was begun ends before anything new begins. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { context, engine, images, policy, reconciler } = domain
+  const { context, engine, images, policy, reconciler, snapshots } = domain
   await images.sweep()
   await thawGuests(context)
+  await adoptProcessors(context)
   await reconciler.ensureNetwork(['rules'])
   reconciler.listen()
   engine.recover()
@@ -114,7 +121,14 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)
+  snapshots.start(scheduleLookMs)
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
+}
+
+/** Guests that run stay where they are. */
+async function adoptProcessors({ drivers, processors, store }: GuestContext): Promise<void> {
+  for (const driver of Object.values(drivers))
+    if (driver) processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /** The journal may not grow for ever; the trash is the reconciler's. */

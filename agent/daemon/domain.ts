@@ -3,16 +3,20 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
+import { createTimeFormat } from '../../shared/time.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
+import { scheduledSnapshotDefinition } from '../guests/operations/snapshot-scheduled.js'
 import type { HostCapacity } from '../guests/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/port-holds.js'
 import { machineOf } from '../guests/record.js'
+import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconciler.js'
+import { SnapshotScheduler } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/store.js'
 import { Turns } from '../guests/turns.js'
 import { readBootId } from '../host/proc.js'
@@ -48,12 +52,15 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
+  readonly snapshots: SnapshotScheduler
 }
 
 export interface DomainOptions {
   config: AgentConfig
   log: Logger
   observer?: StepObserver
+  /** ms since 1970; default: the host's clock. */
+  now?: () => number
 }
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
@@ -91,7 +98,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   }
   const engine: OperationEngine = new OperationEngine({
     changes,
-    definitions: [...Object.values<OperationDefinition<unknown>>(kinds), imageBuildDefinition(images)],
+    definitions: [
+      ...Object.values<OperationDefinition<unknown>>(kinds),
+      scheduledSnapshotDefinition(context, capacity),
+      imageBuildDefinition(images),
+    ],
     parallel: config.operations.parallel,
     log,
     ...(options.observer ? { observer: options.observer } : {}),
@@ -122,9 +133,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => policy.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
+  const snapshots = new SnapshotScheduler({ context, engine })
+  closers.add(() => snapshots.close())
   return {
     ...{ changes, context, engine, orders, capacity, policy, routing, images, imageAdmin, kinds },
-    ...{ reconciler, sampler },
+    ...{ reconciler, sampler, snapshots },
   }
 }
 
@@ -156,6 +169,10 @@ interface ContextParts {
 function createContext(parts: ContextParts): GuestContext {
   const { host, store, images, network, key } = parts
   const { config, log } = parts.options
+  const processors = new ProcessorPlaces(() => host.readCpus())
+  store.changes.onChange(({ kind, key, removed }) => {
+    if (kind === 'guest' && (removed || store.find(key)?.wanted !== 'running')) processors.forget(key)
+  })
   const deviceOf = (id: number): string => deviceName(config.network.interface_prefix, id)
   const { gateway, prefixLength, resolvers, volumes } = host
   const { enabled: drivers, settings } = host.drivers
@@ -169,6 +186,7 @@ function createContext(parts: ContextParts): GuestContext {
     facts: host.facts,
     turns: new Turns(),
     portHolds: new PortHolds(),
+    processors,
     images: {
       checkUsable: (id, virtualization) => images.checkUsable(id, virtualization),
       has: (id) => images.has(id),
@@ -179,9 +197,11 @@ function createContext(parts: ContextParts): GuestContext {
       machineOf(record, {
         ...{ settings, bridge: config.network.bridge, gateway, prefixLength, resolvers, deviceOf },
         volumeOf: (uuid) => volumes.pathOf(uuid),
+        cpusOf: (record) => processors.cpusOf(record),
       }),
     deviceOf,
     ...loginVault(key),
-    now: Date.now,
+    now: parts.options.now ?? Date.now,
+    time: createTimeFormat(config.time_zone),
   }
 }

@@ -5,6 +5,8 @@ import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
+import { readCgroupLayout } from '../host/cgroup.js'
+import { readOnlineCpus } from '../host/online-cpus.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
 import type { GuestVolumes } from '../guests/context.js'
@@ -44,6 +46,8 @@ export interface Host {
   readonly facts: HostFacts
   readonly swap: HostSwap
   readonly cpuCores: number
+  /** Processors that guests may have now, in order. */
+  readCpus(): readonly number[]
   readonly ramTotalMb: number
   /** Of the storage pool. Spawns nothing. */
   readCapacity(): Promise<PoolCapacity>
@@ -79,6 +83,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   const resolvers = await readResolvers(config)
   const countInternal = config.traffic.count_internal
   const subnet = parseSubnet(config.network.subnet)
+  const cpusetPath = readCgroupLayout().controllers.get('cpuset')
   return {
     trash,
     volumes,
@@ -88,6 +93,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     facts: kernelFacts,
     swap: new SwapFiles(config),
     cpuCores: availableParallelism(),
+    readCpus: () => readOnlineCpus(cpusetPath),
     ramTotalMb: Math.floor(totalmem() / mib),
     describeWeaknesses: () => [...weaknesses, ...drivers.describeOutdated()],
     openNetwork: (parts) =>

@@ -3,10 +3,9 @@ import { readPublicAddresses } from '../host/addresses.js'
 import type { HostSample } from '../metrics/host-sampler.js'
 import { readNatPorts } from '../network/addresses/store.js'
 import { countPorts } from '../network/ports.js'
+import { planReserveBytes, planRoomWarnings } from '../storage/room.js'
 import type { Domain } from './domain.js'
 
-/** Part of the pool that, once filled, the operator should hear of. */
-const poolWarning = 0.9
 const gib = 1024 ** 3
 
 /** A sample in the protocol's shape, with the agent's own figures. */
@@ -26,6 +25,7 @@ export async function readMetrics(
     diskUsedGb: Math.ceil(sample.pool.usedBytes / gib),
     diskTotalBytes: sample.pool.totalBytes,
     diskUsedBytes: sample.pool.usedBytes,
+    diskReserveBytes: Math.round(planReserveBytes(sample.pool.totalBytes)),
     load1: sample.load[0],
     load5: sample.load[1],
     load15: sample.load[2],
@@ -48,10 +48,5 @@ export async function readMetrics(
 }
 
 function warningsOf({ pool }: HostSample, domain: Domain): string[] {
-  const used = pool.totalBytes > 0 ? pool.usedBytes / pool.totalBytes : 0
-  return [
-    ...(used >= poolWarning ? [`storage pool ${Math.round(used * 100)} % full`] : []),
-    ...domain.reconciler.warnings,
-    ...domain.context.network.warnings,
-  ]
+  return [...planRoomWarnings(pool), ...domain.reconciler.warnings, ...domain.context.network.warnings]
 }

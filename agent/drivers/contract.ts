@@ -32,6 +32,8 @@ export interface MachineLimits {
   /** Bytes per second; 0 = unlimited. */
   readonly ioReadBytesPerSec: number
   readonly ioWriteBytesPerSec: number
+  /** Processors of the host that it runs on, in order; absent: all. */
+  readonly cpus?: readonly number[]
 }
 
 /** What keeps guests' processes apart on the host. QEMU needs one user id and few threads; LXC all of it. */
@@ -180,6 +182,8 @@ export interface Driver {
 
   /** Every guest of this driver that has any process on the host. Reads only. */
   observe(): Promise<Observed[]>
+  /** By guest that runs: the processors of the host that it has. */
+  readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
   /** Uuids of all guests with a configuration on the host: for finding strays. */
   listTraces(): Promise<string[]>
   /**

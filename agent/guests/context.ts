@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { TimeFormat } from '../../shared/time.js'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
@@ -6,6 +7,7 @@ import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
+import type { ProcessorPlaces } from './processors/places.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
 import type { Turns } from './turns.js'
@@ -53,7 +55,7 @@ export interface PolicyKeeper {
 }
 
 /** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
-export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'remove' | 'list' | 'usage'> &
+export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot'>
 
@@ -70,6 +72,7 @@ export interface GuestContext {
   readonly turns: Turns
   readonly portHolds: PortHolds
   readonly images: ImageSource
+  readonly processors: ProcessorPlaces
   readonly log: Logger
   readonly machineOf: (record: GuestRecord) => Machine
   readonly deviceOf: (id: number) => string
@@ -79,6 +82,8 @@ export interface GuestContext {
   /** Tells equal secrets apart from others without keeping them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number
+  /** The host's time zone. */
+  readonly time: TimeFormat
 }
 
 /** @throws when the host has no driver for the guest, as after a change of configuration */

@@ -147,6 +147,7 @@ export class Reconciler {
     do {
       this.#again = false
       await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
+      await this.#guard('processors', () => this.#runningGuests.move(this.#context.processors.balance()))
       await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
       await this.#guard('network', () => this.compareNetwork())
       await this.#guard('storage', () => this.#compareStorage())

@@ -77,6 +77,30 @@ export interface SnapshotRecord {
   state: 'taking' | 'ready' | 'deleting'
 }
 
+/** When the agent takes snapshots by itself; agent/guests/schedule says what follows from it. */
+export interface SnapshotSchedule {
+  enabled: boolean
+  /** 0: never set. */
+  intervalHours: number
+  /** `HH:MM` in the host's time zone, of the first run; empty: never set. */
+  time: string
+  /** Of its snapshots that are kept; 0: as many as the guest may have. */
+  retention: number
+  /** `YYYY-MM-DD` in the host's time zone: a run at `time` of this day, others are whole intervals away; empty: off. */
+  firstDay: string
+  /** Who set it. */
+  createdBy: string
+  /** 0: not yet. */
+  lastRunMs: number
+  /** 0: it is off. */
+  nextRunMs: number
+}
+
+export const noSchedule: Readonly<SnapshotSchedule> = {
+  ...{ enabled: false, intervalHours: 0, time: '', retention: 0, firstDay: '', createdBy: '' },
+  ...{ lastRunMs: 0, nextRunMs: 0 },
+}
+
 export const openFirewall: Firewall = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
 
 export const unlimitedTraffic: Readonly<TrafficLimit> = {
@@ -105,6 +129,7 @@ export interface GuestDocument {
   snapshotLimit: number
   /** Oldest first. */
   snapshots: readonly SnapshotRecord[]
+  snapshotSchedule: Readonly<SnapshotSchedule>
 }
 
 /** Of a guest that a version without the field made. */
@@ -116,6 +141,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   policy: { expired: false, overQuota: false },
   snapshotLimit: defaultSnapshotLimit,
   snapshots: [],
+  snapshotSchedule: noSchedule,
 }
 
 /** A guest as the journal knows it. */
@@ -157,6 +183,7 @@ export interface MachineDefaults {
   /** Host-side interface of a guest id. */
   readonly deviceOf: (id: number) => string
   readonly volumeOf: (uuid: string) => string
+  readonly cpusOf: (record: GuestRecord) => readonly number[]
 }
 
 /** The guest in the driver's terms. */
@@ -176,6 +203,7 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       diskBytes: limits.diskGb * gib,
       ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
       ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
+      cpus: defaults.cpusOf(record),
     },
     isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },
     nic: {

@@ -33,6 +33,17 @@ export class RunningGuests {
     return (await Promise.all(repairs)).flat()
   }
 
+  /** Guests whose processors are others now. */
+  async move(uuids: readonly string[]): Promise<void> {
+    for (const uuid of uuids)
+      await this.context.turns.run(uuid, async () => {
+        const record = this.context.store.find(uuid)
+        if (record?.status !== 'running') return
+        const machine = this.context.machineOf(record)
+        await this.#try('processors', uuid, () => resize(driverOf(this.context, record), machine))
+      })
+  }
+
   forget(uuid: string): void {
     this.#looks.delete(uuid)
   }

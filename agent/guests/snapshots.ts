@@ -11,14 +11,14 @@ export function reserveSnapshot(
   { uuid, snapshots, snapshotLimit }: GuestRecord,
   snapshot: Omit<SnapshotRecord, 'state' | 'sizeBytes' | 'scheduled'>,
 ): void {
-  if (snapshots.length >= snapshotLimit)
-    throw new BerthError(
-      'forbidden',
-      'quota_exceeded',
-      `the container may have ${snapshotLimit} snapshots, and has ${snapshots.length}`,
-    )
+  if (snapshots.length >= snapshotLimit) throw quotaExceeded(snapshotLimit, snapshots.length)
   const reserved: SnapshotRecord = { ...snapshot, scheduled: false, sizeBytes: 0, state: 'taking' }
   store.update(uuid, { snapshots: [...snapshots, reserved] })
+}
+
+export function quotaExceeded(limit: number, have: number): BerthError {
+  const message = `the container may have ${limit} snapshots, and has ${have}`
+  return new BerthError('forbidden', 'quota_exceeded', message)
 }
 
 /** @throws {BerthError} `not_found` */

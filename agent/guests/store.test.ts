@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
-import { openFirewall, unlimitedTraffic, type PortMapping } from './record.js'
+import { noSchedule, openFirewall, unlimitedTraffic, type PortMapping } from './record.js'
 import { GuestStore, type GuestInsert, type GuestUpdate } from './store.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
@@ -40,7 +40,7 @@ describe('guest store', () => {
 
   it('gives back what it was given', () => {
     const policy = { expired: false, overQuota: false }
-    const snapshots = { snapshotLimit: 5, snapshots: [] }
+    const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule }
     const expected = { ...guest, ...snapshots, policy, statusReason: '', revision: 1 }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])

@@ -59,6 +59,11 @@ export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup):
   await request('join', path, id, limitBytes ?? '')
 }
 
+/** Bounds what the subvolume references (classic quotas) or owns (simple quotas), also one that is full; 0: not any more. */
+export async function setLimit(path: string, bytes: number): Promise<void> {
+  await request('bound', path, bytes)
+}
+
 /** Those that still have members stay. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)

@@ -24,6 +24,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     policyReason,
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
+    snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
   }
 }
 

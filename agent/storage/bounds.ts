@@ -1,5 +1,5 @@
-import { listSubvolumes, setLimit } from '../host/btrfs.js'
-import { joinGroup, removeEmptyGroups, type BoundedGroup } from '../host/btrfs-ioctl.js'
+import { listSubvolumes } from '../host/btrfs.js'
+import { joinGroup, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /** No other program uses it: groups of level 1 and above are for whoever makes them. */

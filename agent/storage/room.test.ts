@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { checkRoom, planReserveBytes } from './room.js'
+import { checkRoom, planReserveBytes, planRoomWarnings, refuseFull } from './room.js'
 
 const gib = 1024 ** 3
 const outcome = (totalGib: number, freeGib: number, diskGib: number): string => {
@@ -22,6 +22,31 @@ describe('room in the pool', () => {
     ['a small pool that is empty', 1, 0.95, 1, /^room$/],
   ] as const)
     it(`${name}: ${expected.source}`, () => expect(outcome(total, free, disk)).to.match(expected))
+
+  for (const [name, total, free, expected] of [
+    ['half empty', 100, 50, []],
+    ['at nine tenths', 100, 10, ['storage pool 90 % full, 10.0 of 100.0 GiB are free']],
+    ['a small one with two reserves left', 8, 1.59, ['storage pool 80 % full, 1.6 of 8.0 GiB are free']],
+    [
+      'full',
+      ...[100, 1.9],
+      [
+        'storage pool 98 % full, 1.9 of 100.0 GiB are free: no new containers, snapshots or larger disks until there is room',
+      ],
+    ],
+    ['none', 0, 0, []],
+  ] as const)
+    it(`warns of a pool ${name}`, () =>
+      expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(
+        expected,
+      ))
+
+  it('refuses what has no size where the pool is full', () => {
+    expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49 * gib })).to.not.throw()
+    expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(
+      /full: 0\.9 of 50\.0 GiB/,
+    )
+  })
 
   it('keeps 1 GiB or 2 %, of a small pool a tenth', () => {
     expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])

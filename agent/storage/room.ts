@@ -15,16 +15,40 @@ export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: nu
 }
 
 /** Whether the pool may have anything new. @throws {BerthError} `resource_exhausted` */
-export function checkFree(capacity: PoolCapacity, options: { readonly field?: string } = {}): void {
-  const { totalBytes, usedBytes } = capacity
-  if (totalBytes - usedBytes >= planReserveBytes(totalBytes)) return
-  const free = `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
-  throw exhausted(`the host's pool is full: ${free}`, options)
+export function checkFree(pool: PoolCapacity, options: { readonly field?: string } = {}): void {
+  if (isFull(pool)) throw exhausted(`the host's pool is full: ${describeFree(pool)}`, options)
+}
+
+/** What has no size of its own, but holds what is there. @throws {BerthError} `storage_full` */
+export function refuseFull(pool: PoolCapacity): void {
+  if (isFull(pool))
+    throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
 }
 
 /** Bytes that something new may have, who is there already has the rest; 0: the pool is full. */
 export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
+}
+
+/** Part of the pool that, once filled, the operator hears of; of a small one sooner: with two reserves left. */
+const warnedAt = 0.9
+
+/** What the operator should hear of the pool while there is room yet, and once there is none. */
+export function planRoomWarnings(pool: PoolCapacity): string[] {
+  const { totalBytes, usedBytes } = pool
+  const isNear =
+    usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)
+  if (totalBytes === 0 || !isNear) return []
+  const used = `storage pool ${Math.round((usedBytes / totalBytes) * 100)} % full, ${describeFree(pool)}`
+  return [isFull(pool) ? `${used}: no new containers, snapshots or larger disks until there is room` : used]
+}
+
+function isFull({ totalBytes, usedBytes }: PoolCapacity): boolean {
+  return totalBytes - usedBytes < planReserveBytes(totalBytes)
+}
+
+function describeFree({ totalBytes, usedBytes }: PoolCapacity): string {
+  return `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
 }
 
 /** 1 GiB or 2 %, whichever is more, but never more than a tenth of a small pool. */

@@ -9,7 +9,6 @@ import { route, type Route } from '../http/route.js'
 type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]
 
 const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
-  Snapshots: [['POST', '/containers/{id}/snapshots/schedule', 'snapshot:schedule', 'setSnapshotSchedule']],
   Security: [
     ['GET', '/security/alerts', 'security:read', 'listSecurityAlerts'],
     ['POST', '/security/check', 'security:check', 'checkSecurity'],

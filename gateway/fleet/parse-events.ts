@@ -20,6 +20,7 @@ const textChars: Readonly<Record<string, number>> = {
   ...{ bootId: 64, timeZone: 64, distro: 64, release: 64, arch: 32, name: 200, kind: 32, action: 64 },
   ...{ variant: 64, source: 32, failure: 64, os: 16, sha256: 64, unsupported: 200, url: 2000 },
   ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
+  ...{ time: 5 },
 }
 const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
 

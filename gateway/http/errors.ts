@@ -36,7 +36,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
-      ...['image_in_use', 'image_disabled', 'swap_unsupported'],
+      ...['image_in_use', 'image_disabled', 'swap_unsupported', 'disk_shrink'],
       ...['resource_exhausted', 'memory_in_use', 'storage_full', 'guest_busy', 'guest_refused'],
     ].map((code) => [code, 409]),
   ),

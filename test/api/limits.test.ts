@@ -48,19 +48,19 @@ describe('limits, expiry and traffic over HTTP', () => {
         {},
         [],
         { vcpu: 0, ram_mb: '0', io_read_mbps: null },
-        { disk_gb: 99, cpu_percent: 5 },
+        { disk_gb: '0', cpu_percent: 5 },
       ])
         expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
     })
 
     it('names what it ignores, whether or not something else changes', async () => {
-      const nothing = (await put('resource-limit', { disk_gb: 99, cpu_percent: 5 })).body
+      const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
-        ...{ success: true, message: 'nothing to change', data: { ignored: ['disk_gb', 'cpu_percent'] } },
+        ...{ success: true, message: 'nothing to change', data: { ignored: ['swap_mb', 'cpu_percent'] } },
       })
-      const some = (await put('resource-limit', { disk_gb: 99, io_read_mbps: 8 })).body
-      expect([some.message, some.data]).to.deep.equal(['limits updated', { ignored: ['disk_gb'] }])
+      const some = (await put('resource-limit', { swap_mb: 99, io_read_mbps: 8 })).body
+      expect([some.message, some.data]).to.deep.equal(['limits updated', { ignored: ['swap_mb'] }])
       expect((await put('traffic-limit', { quota: 1 })).body.data).to.deep.equal({ ignored: ['quota'] })
     })
 
@@ -73,7 +73,56 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ ram_mb: 512 })
     })
 
+    describe('disk_gb', () => {
+      const gib = 1024 ** 3
+      const bound = (): number | undefined => host().bounds.get(guest.uuid)
+      const host = () => gateway.fleet.agentOf('host-a').host
+
+      afterEach(() => {
+        delete host().faults.resize
+        host().pool = { totalBytes: 500 * gib, usedBytes: gib }
+      })
+
+      it('grows the disk of a container that runs, and is shown', async () => {
+        expect((await put('resource-limit', { disk_gb: '20' })).body.message).to.equal('limits updated')
+        expect([bound(), (await detail()).disk_gb]).to.deep.equal([20 * gib, 20])
+        expect((await put('resource-limit', { disk_gb: 20, vcpu: 0.5 })).status).to.equal(200)
+        expect(await detail()).to.include({ disk_gb: 20, vcpu: 0.5 })
+      })
+
+      for (const [what, disk, usedGb, code] of [
+        ['less than it is', 9, 1, 'disk_shrink'],
+        ['more than the pool has', 501, 1, 'resource_exhausted'],
+        ['more while the pool is full', 11, 499, 'resource_exhausted'],
+      ] as const)
+        it(`refuses ${what}, and changes nothing else either`, async () => {
+          host().pool.usedBytes = usedGb * gib
+          const { status, body } = await put('resource-limit', { disk_gb: disk, ram_mb: 1024 })
+          expect([status, body.code, body.details?.field]).to.deep.equal([409, code, 'disk_gb'])
+          expect(bound()).to.equal(undefined)
+          expect(await detail()).to.include({ disk_gb: 10, ram_mb: 512 })
+        })
+
+      it('changes others while the pool is full', async () => {
+        host().pool.usedBytes = 499 * gib
+        expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
+      })
+
+      it('is as it was where the host refuses', async () => {
+        let refused = false
+        host().faults.resize = () => {
+          if (refused) return
+          refused = true
+          throw new Error('no')
+        }
+        expect((await put('resource-limit', { disk_gb: 20 })).status).to.equal(502)
+        expect([bound(), (await detail()).disk_gb]).to.deep.equal([10 * gib, 10])
+      })
+    })
+
     for (const [body, field] of [
+      [{ disk_gb: -1 }, 'disk_gb'],
+      [{ disk_gb: 65_537 }, 'disk_gb'],
       [{ vcpu: 0.01 }, 'vcpu'],
       [{ ram_mb: 16 }, 'ram_mb'],
       [{ ram_mb: 512.5 }, 'ram_mb'],

@@ -444,9 +444,9 @@ describe('the HTTP protocol', () => {
 
   it('answers 501 to what the interface has and this version does not, never the 404 of a container', async () => {
     for (const [method, path] of [
-      ['POST', '/containers/gone/snapshots/schedule'],
       ['GET', '/security/summary'],
       ['GET', '/ssl'],
+      ['PUT', '/ssl'],
     ] as const) {
       const { status, body } = await gateway.request(method, path)
       expect([status, body.code], path).to.deep.equal([501, 'unsupported'])

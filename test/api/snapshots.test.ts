@@ -68,7 +68,15 @@ describe('snapshots over HTTP', function () {
     expect(row.created_by).to.match(/^api:/)
     expect(row.created_at).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     const schedule = {
-      ...{ enabled: false, interval_hours: 0, last_run: '', next_run: '', time: '', created_by: '' },
+      ...{
+        enabled: false,
+        interval_hours: 0,
+        last_run: '',
+        next_run: '',
+        time: '',
+        retention: 0,
+        created_by: '',
+      },
     }
     expect(await read()).to.deep.equal({ quota: 5, schedule, snapshots: [row] })
   })

@@ -183,7 +183,7 @@ export function describeBillingModule(host: ClientsHost): void {
       network_up_mbps: '0',
     }
     const answer = await module.put(of('/resource-limit'), { ...limits, disk_gb: '1', cpu_percent: '100' })
-    expect(answer.data.ignored).to.deep.equal(['disk_gb', 'cpu_percent'])
+    expect(answer.data.ignored).to.deep.equal(['cpu_percent'])
     await module.put(of('/traffic-limit'), {
       traffic_mode: 'in_out',
       traffic_in_gb: '5',

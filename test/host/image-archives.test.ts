@@ -3,7 +3,7 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { setLimit } from '../../agent/host/btrfs.js'
+import { setLimit } from '../../agent/host/btrfs-ioctl.js'
 import { unpackArchive } from '../../agent/images/sources/unpack.js'
 import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'

@@ -7,6 +7,11 @@ import { AgentConfigSchema } from '../../agent/config.js'
 import { Closers } from '../../agent/daemon/closers.js'
 import { openDomain, type Domain } from '../../agent/daemon/domain.js'
 import { guestKinds } from '../../agent/guests/operations/kinds.js'
+import {
+  scheduledSnapshotDefinition,
+  scheduledSnapshotOrder,
+} from '../../agent/guests/operations/snapshot-scheduled.js'
+import { noSchedule } from '../../agent/guests/record.js'
 import { Orders } from '../../agent/operations/orders.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
@@ -52,9 +57,50 @@ describe('operations with snapshots', () => {
   })
 })
 
+/** The guest keeps one, and has it. */
+describe('a scheduled snapshot', () => {
+  describeOperationMatrix('take', {
+    ...{ steps: ['room', 'snapshot', 'drop'], undone: ['snapshot'] },
+    prepare: prepareScheduled,
+    // What is dropped is gone; its own step never fails.
+    checkFailed: (after, before, { step, phase }) => {
+      if (step === 'drop' && phase === 'after-run') return
+      expect(after).to.deep.equal(before)
+    },
+  })
+})
+
+async function prepareScheduled(): Promise<MatrixSubject> {
+  const subject = await prepareGuest()
+  const { domain, uuid } = subject
+  const { store } = domain.context
+  store.update(uuid, {
+    snapshotSchedule: { ...noSchedule, enabled: true, retention: 1 },
+    snapshots: store.get(uuid).snapshots.map((snapshot) => ({ ...snapshot, scheduled: true })),
+  })
+  return {
+    ...subject,
+    definition: scheduledSnapshotDefinition(domain.context, domain.capacity),
+    submit: (engine) =>
+      engine.submit(
+        scheduledSnapshotOrder(domain.context, store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),
+      ),
+  }
+}
+
 type SnapshotOrder = 'snapshotCreate' | 'snapshotDelete' | 'snapshotRestore'
 
 async function prepare(name: SnapshotOrder, valueOf: (uuid: string) => object): Promise<MatrixSubject> {
+  const subject = await prepareGuest()
+  const { domain, uuid } = subject
+  return {
+    ...subject,
+    definition: guestKinds(domain.context, domain.capacity)[name],
+    submit: (engine) => submit(domain, engine, { $case: name, value: valueOf(uuid) } as WireOrder),
+  }
+}
+
+async function prepareGuest() {
   const directory = mkdtempSync(join(tmpdir(), 'btest-snapshot-matrix-'))
   const closers = new Closers()
   const host = new MemoryHost()
@@ -69,9 +115,7 @@ async function prepare(name: SnapshotOrder, valueOf: (uuid: string) => object): 
   await carryOut(domain, { $case: 'snapshotCreate', value: { uuid, description: '' } }, snapshotId)
   host.contents.set(uuid, 'second')
   return {
-    changes: domain.changes,
-    definition: guestKinds(domain.context, domain.capacity)[name],
-    submit: (engine) => submit(domain, engine, { $case: name, value: valueOf(uuid) } as WireOrder),
+    ...{ domain, uuid, changes: domain.changes },
     inventory: async () => inventoryOf(host, domain, uuid),
     destroy: async () => {
       await closers.run()

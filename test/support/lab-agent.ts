@@ -51,6 +51,8 @@ export class LabAgent {
   #daemon: Daemon | undefined
   /** Operations at once, from the next start on. */
   parallel: number | undefined
+  /** What the agent takes for the time, ms since 1970. */
+  now: () => number = Date.now
 
   private constructor(
     private config: AgentConfig,
@@ -135,6 +137,7 @@ export class LabAgent {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
       ...{ config: this.#withParallel(), log: silentLog, version: '0.0.0-test' },
+      now: () => this.now(),
       openHost: async () => this.host.open(this.config),
     })
   }

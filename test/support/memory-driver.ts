@@ -45,6 +45,10 @@ export class MemoryDriver implements Driver {
     return { available: true, acceleration: '', capabilities }
   }
 
+  async readProcessors(): Promise<ReadonlyMap<string, readonly number[]>> {
+    return new Map()
+  }
+
   volumeLimitBytes({ limits }: Machine): number {
     return limits.diskBytes
   }

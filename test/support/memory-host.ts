@@ -37,6 +37,8 @@ export class MemoryHost {
   readonly volumes = new Set<string>()
   /** What is on guests' disks, where a test says so. */
   readonly contents = new Map<string, string>()
+  /** Bytes that a disk was bounded to when its size was changed last. */
+  readonly bounds = new Map<string, number>()
   /** By guest and id: what was on the disk. */
   readonly snapshots = new Map<string, Map<string, string>>()
   readonly wire = new MemoryWire()
@@ -57,6 +59,7 @@ export class MemoryHost {
     const facts = factsOf(network.bridge)
     return {
       ...this.#size,
+      readCpus: () => Array.from({ length: this.#size.cpuCores }, (_, cpu) => cpu),
       volumes: this.#openVolumes(),
       images: this.#openImages(config),
       readCapacity: async () => this.pool,
@@ -153,6 +156,10 @@ export class MemoryHost {
         contents.delete(uuid)
       },
       list: async () => [...this.volumes],
+      resize: async (uuid, limitBytes) => {
+        await faults.resize?.(uuid)
+        this.bounds.set(uuid, limitBytes)
+      },
       usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),
       sweep: async () => undefined,
       ensureLimits: async () => [],

@@ -35,7 +35,7 @@ const unsent = {
   },
   limits: {
     ...{ vcpuMilli: undefined, ramMb: undefined, networkDownMbps: undefined, networkUpMbps: undefined },
-    ...{ ioReadMbps: undefined, ioWriteMbps: undefined },
+    ...{ ioReadMbps: undefined, ioWriteMbps: undefined, diskGb: undefined },
   },
   traffic: {
     ...{ mode: undefined, monthlyGb: undefined, inGb: undefined, outGb: undefined },

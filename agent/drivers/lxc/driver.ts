@@ -14,6 +14,8 @@ import type {
   StopCause,
   UsageSample,
 } from '../contract.js'
+import { parseCpuList } from '../../../shared/cpu-list.js'
+import { readKernelFile } from '../../host/proc.js'
 import { assignAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
 import { ConfigStore } from './config-store.js'
@@ -24,6 +26,7 @@ import { freezeGuest, thawGuest } from './freeze.js'
 import { setRootPassword } from './password.js'
 import {
   describeCgroups,
+  describeThrottling,
   findDiskNumbers,
   findHindrance,
   listLxcfsEntries,
@@ -122,7 +125,12 @@ export class LxcDriver implements Driver {
    * @returns what of the host keeps guests from being apart as they could be, for the operator
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
-    return [...describeCgroups(this.facts.cgroups), ...ensureFairDisk(findDiskNumbers(pool), ownFile)]
+    const disk = findDiskNumbers(pool)
+    return [
+      ...describeCgroups(this.facts.cgroups),
+      ...describeThrottling(disk),
+      ...ensureFairDisk(disk, ownFile),
+    ]
   }
 
   /** Guests of an earlier agent that have less bounds than this one gives, for the operator. Costs a file each. */
@@ -190,6 +198,17 @@ export class LxcDriver implements Driver {
       const { state, init } = now
       return [init ? { uuid, state, pid: init.pid, startTime: init.startTime } : { uuid, state }]
     })
+  }
+
+  async readProcessors(): Promise<ReadonlyMap<string, readonly number[]>> {
+    const path = this.facts.cgroups.controllers.get('cpuset')
+    const found = new Map<string, readonly number[]>()
+    for (const name of path === undefined ? [] : this.#runtime.listNames(this.options.namePrefix)) {
+      const uuid = this.#configs.findUuid(name)
+      const text = readKernelFile(`${path}/lxc.payload.${name}/cpuset.cpus`)
+      if (uuid !== undefined && text !== undefined) found.set(uuid, parseCpuList(text))
+    }
+    return found
   }
 
   async listTraces(): Promise<string[]> {
@@ -358,6 +377,7 @@ export class LxcDriver implements Driver {
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
       socketAccounting: this.facts.socketAccounting,
+      cpusets: this.facts.cpusets,
       ...(poolDevice === undefined ? {} : { poolDevice }),
       lxcfsDir: this.#lxcfsDir,
       lxcfsEntries: listLxcfsEntries(this.#lxcfsDir),

@@ -11,6 +11,7 @@ export interface LxcHostFacts {
   readonly socketAccounting: boolean
   readonly apparmor: boolean
   readonly openFilesMax: number
+  readonly cpusets: boolean
 }
 
 export function readHostFacts(): LxcHostFacts {
@@ -21,6 +22,7 @@ export function readHostFacts(): LxcHostFacts {
     socketAccounting: existsSync(`${cgroups.controllers.get('memory') ?? ''}/memory.kmem.tcp.limit_in_bytes`),
     apparmor: hasAppArmor(),
     openFilesMax: readOpenFilesMax(),
+    cpusets: hasCpusets(cgroups),
   }
 }
 
@@ -68,9 +70,16 @@ function ancestors(path: string): string[] {
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
-    'this host has cgroup v1: services inside guests have no limits of their own, and disk writes are not counted by ' +
-      `guest; boot it with ${unifiedParameters}`,
+    'this host has cgroup v1: services inside guests have no limits of their own, and io_write_mbps does not bound ' +
+      'what the kernel writes back for a guest that does not wait for it; ' +
+      `boot it with ${unifiedParameters}`,
   ]
+}
+
+/** What guests with I/O limits miss where the pool is on no disk that can be throttled. */
+export function describeThrottling(numbers: string | undefined): string[] {
+  if (numbers !== undefined) return []
+  return ['the pool is on no single disk: io_read_mbps and io_write_mbps of its guests do not hold']
 }
 
 /** What lxcfs offers now; nothing when it does not run. */
@@ -118,6 +127,12 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   // The root group has no such file; a group below it may have.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
+}
+
+/** lxc hands down every controller that the root of v2 has. */
+function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
+  if (version === 1) return controllers.has('cpuset')
+  return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')
 }
 
 /** systemd's usual hard limit; without CAP_SYS_RESOURCE no more than the agent's own. */

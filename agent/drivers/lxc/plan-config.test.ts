@@ -34,6 +34,7 @@ const facts: ConfigFacts = {
   cgroupVersion: 1,
   swapAccounting: true,
   socketAccounting: true,
+  cpusets: true,
   poolDevice: '7:0',
   lxcfsEntries: [],
   lxcfsDir: '/var/lib/lxcfs',
@@ -186,6 +187,24 @@ describe('planConfig', () => {
       machine,
       { lxcfsEntries: ['proc/meminfo'] },
       ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
+    ],
+    [
+      'processors of its own',
+      { ...machine, limits: { ...machine.limits, cpus: [0, 1, 4] } },
+      {},
+      ['lxc.cgroup.cpuset.cpus = 0-1,4'],
+    ],
+    [
+      'processors of its own, v2',
+      { ...machine, limits: { ...machine.limits, cpus: [3] } },
+      { cgroupVersion: 2 },
+      ['lxc.cgroup2.cpuset.cpus = 3'],
+    ],
+    [
+      'no processors of its own where the host has no groups for them',
+      { ...machine, limits: { ...machine.limits, cpus: [3] } },
+      { cpusets: false },
+      ['!cpuset'],
     ],
     ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
     [

@@ -199,6 +199,7 @@ function checkLimits(machine: Machine): GroupLimits {
   integer('pidsMax', limits.pidsMax, 1, 4_194_304)
   integer('ioReadBytesPerSec', limits.ioReadBytesPerSec, 0, Number.MAX_SAFE_INTEGER)
   integer('ioWriteBytesPerSec', limits.ioWriteBytesPerSec, 0, Number.MAX_SAFE_INTEGER)
+  for (const cpu of limits.cpus ?? []) integer('cpus', cpu, 0, 65_535)
   return limits
 }
 

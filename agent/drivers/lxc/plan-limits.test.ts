@@ -7,6 +7,7 @@ const value = (controller: GroupValue['controller'], file: string, text: string)
 })
 const memory = value('memory', 'memory.max', '268435456')
 const cpu = value('cpu', 'cpu.max', '50000 100000')
+const cpus = value('cpuset', 'cpuset.cpus', '0-1,4')
 const read = value('blkio', 'blkio.throttle.read_bps_device', '7:0 1000000')
 const unread = { ...read, value: '7:0 0' }
 const io = value('io', 'io.max', '7:0 rbps=1000000 wbps=max')
@@ -21,6 +22,9 @@ describe('is a limit written', () => {
     ['two numbers', cpu, '50000 100000\n', true],
     ['another of two', cpu, 'max 100000\n', false],
     ['no file', cpu, undefined, false],
+    ['processors', cpus, '0-1,4\n', true],
+    ['other processors', cpus, '0-4\n', false],
+    ['processors of a guest from before', cpus, undefined, true],
     ['v1: the rate of the device', read, '8:0 5\n7:0 1000000\n', true],
     ['v1: of another device only', read, '17:0 1000000\n', false],
     ['v1: another rate', read, '7:0 10000000\n', false],

@@ -1,3 +1,4 @@
+import { formatCpuList } from '../../../shared/cpu-list.js'
 import type { Isolation, Machine, MachineLimits } from '../contract.js'
 
 /** What a guest's groups bound. */
@@ -19,11 +20,13 @@ export interface LimitFacts {
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, where one is known. */
   readonly poolDevice?: string
+  /** Groups have processors of their own. */
+  readonly cpusets: boolean
 }
 
 /** One file of one controller in a guest's group. */
 export interface GroupValue {
-  readonly controller: 'memory' | 'cpu' | 'pids' | 'blkio' | 'io'
+  readonly controller: 'memory' | 'cpu' | 'cpuset' | 'pids' | 'blkio' | 'io'
   readonly file: string
   readonly value: string
 }
@@ -37,7 +40,11 @@ const minimumQuotaUsec = 1000
  * Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
  */
 export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
-  return facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
+  const others = facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
+  const { cpus = [] } = limits
+  return facts.cpusets && cpus.length > 0
+    ? [...others, put('cpuset', 'cpuset.cpus', formatCpuList(cpus))]
+    : others
 }
 
 function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
@@ -90,6 +97,7 @@ const unlimitedRates = ['0', 'rbps=max', 'wbps=max']
  * @param text of the file; undefined: there is none
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
+  if (controller === 'cpuset' && text === undefined) return true // of a guest from before
   if (controller !== 'blkio' && controller !== 'io') return text?.trim() === value
   const [device, ...rates] = value.split(' ')
   const line = text?.split('\n').find((one) => one.startsWith(`${device} `))

@@ -25,7 +25,7 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Guest
     delete: deleteKind(context),
     resetPassword: resetPasswordKind(context),
     reinstall: reinstallKind(context, capacity),
-    snapshotCreate: snapshotCreateKind(context),
+    snapshotCreate: snapshotCreateKind(context, capacity),
     snapshotRestore: snapshotRestoreKind(context),
     snapshotDelete: snapshotDeleteKind(context),
   }

@@ -1,6 +1,8 @@
 import { checkDescription } from '../../../shared/field-checks.js'
 import type { OperationKind } from '../../operations/orders.js'
 import type { Step } from '../../operations/types.js'
+import { refuseFull } from '../../storage/room.js'
+import type { HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import { forgetSnapshot, removeStrays, reserveSnapshot, updateSnapshot } from '../snapshots.js'
@@ -14,20 +16,26 @@ interface SnapshotInput {
 const freezeTimeoutMs = 500
 
 /** The snapshot has the operation's id. */
-export function snapshotCreateKind(context: GuestContext): OperationKind<'snapshotCreate', SnapshotInput> {
+export function snapshotCreateKind(
+  context: GuestContext,
+  { readDisk }: Pick<HostCapacity, 'readDisk'>,
+): OperationKind<'snapshotCreate', SnapshotInput> {
   const { store, now } = context
   return {
     action: 'snapshot-create',
-    accept: ({ uuid, description }, asked) =>
-      acceptForGuest(context, asked, {
-        uuid,
-        input: { description: checkDescription('description', description) },
+    accept: async ({ uuid, description }, asked) => {
+      const input = { description: checkDescription('description', description) }
+      const disk = await readDisk()
+      return acceptForGuest(context, asked, {
+        ...{ uuid, input },
         check: (record) => {
           refuseBroken(record)
+          refuseFull(disk)
           const { operationId: id, requestedBy: createdBy } = asked
           reserveSnapshot(store, record, { id, createdAtMs: now(), createdBy, description })
         },
-      }),
+      })
+    },
     steps: [takeStep(context)],
     settle: ({ id, subject }, { status }) => {
       if (status === 'done') updateSnapshot(store, subject.id, { id, state: 'ready' })
@@ -36,7 +44,8 @@ export function snapshotCreateKind(context: GuestContext): OperationKind<'snapsh
   }
 }
 
-function takeStep(context: GuestContext): Step<SnapshotInput> {
+/** The snapshot has the operation's id and was reserved with the order. */
+export function takeStep(context: GuestContext): Step<unknown> {
   const { store, volumes, turns, now } = context
   return {
     name: 'snapshot',

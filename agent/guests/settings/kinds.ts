@@ -1,6 +1,6 @@
 import type { ChangeSettingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../../shared/errors.js'
-import type { ProcessorsAndMemory } from '../capacity.js'
+import type { HostCapacity } from '../capacity.js'
 import type { GuestContext, PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import type { Target } from './change.js'
@@ -10,6 +10,7 @@ import { setLimits } from './limits.js'
 import { PolicySettings } from './policy.js'
 import { PortMappings } from './port-mappings.js'
 import { setSnapshotLimit } from './snapshot-limit.js'
+import { setSnapshotSchedule } from './snapshot-schedule.js'
 
 export type WireChange = NonNullable<ChangeSettingRequest['change']>
 type ChangeName = WireChange['$case']
@@ -27,7 +28,7 @@ export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
 export interface SettingParts {
   readonly context: GuestContext
   readonly policy: PolicyKeeper
-  readonly capacity: ProcessorsAndMemory
+  readonly capacity: HostCapacity
 }
 
 export function settingKinds({ context, policy, capacity }: SettingParts): SettingKinds {
@@ -47,5 +48,6 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     expiresAtMs: (target, time) => policies.setExpiry(target, time),
     assignIpv6: (target, order) => assignIpv6(context, target, order),
     snapshotLimit: (target, limit) => setSnapshotLimit(context, target, limit),
+    snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
   }
 }

@@ -1,37 +1,45 @@
-import { conflict } from '../../../shared/errors.js'
-import { checkCapacityChange, type ProcessorsAndMemory } from '../capacity.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import type { PoolCapacity } from '../../storage/pool.js'
+import { checkRoom } from '../../storage/room.js'
+import { checkCapacityChange, type HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkLimits } from '../limits.js'
 import { networkOf } from '../network.js'
+import { volumeLimitOf } from '../operations/replace-disk.js'
 import type { GuestLimits, GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
-/** What is not sent stays; a disk does not change its size. */
-export type LimitsChange = {
-  readonly [Field in keyof Omit<GuestLimits, 'diskGb'>]?: GuestLimits[Field] | undefined
-}
+const gib = 1024 ** 3
+
+/** What is not sent stays. */
+export type LimitsChange = { readonly [Field in keyof GuestLimits]?: GuestLimits[Field] | undefined }
 
 /**
  * In force at once where the guest runs.
- * @throws {BerthError} `invalid_field`, `resource_exhausted`, `memory_in_use` where it uses more memory than it is
- * to have, `task_running` while it is being created, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` where it uses more memory
+ * than it is to have, `task_running` while it is being created, and those of `changeGuest`
  */
 export async function setLimits(
   context: GuestContext,
   target: Target,
-  { wanted, capacity }: { wanted: LimitsChange; capacity: ProcessorsAndMemory },
+  { wanted, capacity }: { wanted: LimitsChange; capacity: HostCapacity },
 ): Promise<GuestRecord> {
-  const { store } = context
+  const { store, volumes } = context
+  let disk: PoolCapacity | undefined
+  let grows = false
   return changeGuest(context, target, {
+    prepare: async () => void (disk = wanted.diskGb === undefined ? undefined : await capacity.readDisk()),
     write: ({ uuid, status, spec: { limits: old } }) => {
       // Its disk and configuration are in the making, with the limits that it was ordered with.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
       checkCapacityChange(old, limits, capacity)
+      grows = checkDisk(old, limits, disk)
       store.update(uuid, { limits })
       return () => store.update(uuid, { limits: old })
     },
     apply: async (record) => {
+      if (grows) await volumes.resize(record.uuid, volumeLimitOf(context, record))
       const resized = await driverOf(context, record).resize(context.machineOf(record))
       if (resized.outcome === 'refused') throw resized.error
       await context.network.attach(networkOf(record, context), ['rates'])
@@ -42,4 +50,19 @@ export async function setLimits(
 function merge(old: GuestLimits, wanted: LimitsChange): GuestLimits {
   const sent = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
   return { ...old, ...sent }
+}
+
+/**
+ * What is on the disk may be more than a smaller one has room for, and a partition table knows nothing of it.
+ * @returns whether it grows
+ * @throws {BerthError} `disk_shrink`, `resource_exhausted`
+ */
+function checkDisk(old: GuestLimits, { diskGb }: GuestLimits, pool: PoolCapacity | undefined): boolean {
+  if (diskGb < old.diskGb)
+    throw new BerthError('conflict', 'disk_shrink', `disk_gb: a disk of ${old.diskGb} GB can only grow`, {
+      field: 'disk_gb',
+    })
+  if (diskGb === old.diskGb) return false
+  if (pool) checkRoom(pool, diskGb * gib)
+  return true
 }

@@ -1,4 +1,4 @@
-# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `join`, `ungroup`, `destroy`,
+# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `join`, `bound`, `ungroup`, `destroy`,
 # `exchange` with their arguments. An empty argument is none. Structures are packed as on all 64-bit machines.
 use strict;
 use warnings;
@@ -11,12 +11,17 @@ use IO::Handle;
 sub ensure_group {
   my ($in, $group, $bytes) = @_;
   my $create = pack('QQ', 1, $group);
-  my $limit = pack('Q Qq Q3', $group, 1, $bytes ne '' && $bytes > 0 ? $bytes : -1, 0, 0, 0);
   for my $attempts_left (reverse 0 .. 4) {
     ioctl($in, 0x4010942A, $create) or $!{EEXIST} or die "group: $!\n";
-    return if $bytes eq '' || ioctl($in, 0x8030942B, $limit);
+    return if $bytes eq '' || set_bound($in, $group, $bytes);
     die "bound: $!\n" unless $!{ENOENT} && $attempts_left;
   }
+}
+
+sub set_bound {
+  my ($in, $group, $bytes) = @_;
+  my $limit = pack('Q Qq Q3', $group, 1, $bytes > 0 ? $bytes : -1, 0, 0, 0);
+  return ioctl($in, 0x8030942B, $limit);
 }
 
 # BTRFS_IOC_INO_LOOKUP of a subvolume's root directory: the id of the subvolume; a later one has a larger id.
@@ -47,13 +52,29 @@ sub snapshot {
   ioctl($to, 0x50009417, $arguments) or die "$!\n";
 }
 
+# Requests about a volume's groups are made of the directory that it is in: made of the volume, they count for it, and one
+# that is full has EDQUOT.
+sub open_volume {
+  my ($path) = @_;
+  my $volume = open_directory($path) or die "$path: $!\n";
+  my $above = open_directory("$path/..") or die "$path/..: $!\n";
+  return (subvolume_id($volume), $above);
+}
+
 # BTRFS_IOC_QGROUP_ASSIGN
 sub join_group {
   my ($path, $group, $bytes) = @_;
-  my $volume = open_directory($path) or die "$path: $!\n";
-  ensure_group($volume, $group, $bytes);
-  my $assign = pack('Q3', 1, subvolume_id($volume), $group);
-  ioctl($volume, 0x40189429, $assign) or $!{EEXIST} or die "member: $!\n";
+  my ($id, $above) = open_volume($path);
+  ensure_group($above, $group, $bytes);
+  my $assign = pack('Q3', 1, $id, $group);
+  ioctl($above, 0x40189429, $assign) or $!{EEXIST} or die "member: $!\n";
+}
+
+# Of the volume's own group, which has its number.
+sub bound_volume {
+  my ($path, $bytes) = @_;
+  my ($id, $above) = open_volume($path);
+  set_bound($above, $id, $bytes) or die "bound: $!\n";
 }
 
 # BTRFS_IOC_QGROUP_CREATE removes as well. A group that has members stays.
@@ -104,6 +125,7 @@ sub exchange {
 my %requests = (
   snapshot => \&snapshot,
   join => \&join_group,
+  bound => \&bound_volume,
   ungroup => \&remove_groups,
   destroy => \&destroy,
   exchange => \&exchange,

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
+import { limits } from '../../../shared/guest-rules.js'
 import { planRates } from './plan-settings.js'
 import { route, type Route } from '../../http/route.js'
 import { zeroIsAbsent } from '../../http/normalize.js'
@@ -19,6 +20,12 @@ const LimitsBodySchema = Type.Object(
   {
     vcpu: Type.Optional(Type.Number({ ...vcpuBounds, ...zeroIsAbsent, description: '0: as it is.' })),
     ram_mb: Type.Optional(Type.Integer({ ...ramBounds, ...zeroIsAbsent, description: '0: as it is.' })),
+    disk_gb: Type.Optional(
+      Type.Integer({
+        ...{ minimum: limits.diskGb.min, maximum: limits.diskGb.max, ...zeroIsAbsent },
+        description: 'It only grows, also while the container runs. 0: as it is.',
+      }),
+    ),
     ...rateFields,
   },
   { title: 'ResourceLimit' },
@@ -45,11 +52,11 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       audit: 'container.resource_limit',
       summary: 'Changes the limits sent, at once; the others stay',
       body: LimitsBodySchema,
-      example: { vcpu: 2, ram_mb: 1024, network_down_mbps: 100, network_up_mbps: 50 },
+      example: { vcpu: 2, ram_mb: 1024, disk_gb: 20, network_down_mbps: 100, network_up_mbps: 50 },
       data: UpdatedSchema,
       errors: [
-        ...['resource_exhausted', 'memory_in_use', 'task_running', 'invalid_state', 'precondition_failed'],
-        ...['host_offline', 'agent_timeout'],
+        ...['resource_exhausted', 'disk_shrink', 'memory_in_use', 'task_running', 'invalid_state'],
+        ...['precondition_failed', 'host_offline', 'agent_timeout'],
       ],
       handle: async (context) => {
         const { body } = context
@@ -87,5 +94,5 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
 
 function planLimits(body: LimitsBody) {
   const vcpuMilli = body.vcpu === undefined ? undefined : Math.round(body.vcpu * 1000)
-  return { vcpuMilli, ramMb: body.ram_mb, ...planRates(body) }
+  return { vcpuMilli, ramMb: body.ram_mb, diskGb: body.disk_gb, ...planRates(body) }
 }

@@ -9,6 +9,7 @@ import { route, type RequestContext, type Route, type Subjects } from '../../htt
 import { TimeSchema } from '../../http/schema.js'
 import { carryOut } from './carry-out.js'
 import { ContainerPathSchema } from './containers.js'
+import { scheduleRoute, scheduleRow, ScheduleSchema } from './snapshot-schedule.js'
 import { within } from './setting-schemas.js'
 import { changeSetting } from './settings.js'
 
@@ -32,27 +33,11 @@ type SnapshotRow = Static<typeof SnapshotSchema>
 const ContainerSnapshotsSchema = Type.Object(
   {
     quota: Type.Integer({ description: 'Snapshots that it may have; 0: none.' }),
-    schedule: Type.Object({
-      enabled: Type.Boolean(),
-      interval_hours: Type.Integer(),
-      last_run: Type.String(),
-      next_run: Type.String(),
-      time: Type.String(),
-      created_by: Type.String(),
-    }),
+    schedule: ScheduleSchema,
     snapshots: Type.Array(SnapshotSchema),
   },
   { title: 'ContainerSnapshots' },
 )
-
-const noSchedule = {
-  enabled: false,
-  interval_hours: 0,
-  last_run: '',
-  next_run: '',
-  time: '',
-  created_by: '',
-}
 
 const CreateSnapshotSchema = Type.Object(
   {
@@ -101,7 +86,7 @@ const ofContainer = { bound: 'guest', tag: 'Snapshots' } as const
 const writeErrors = ['invalid_state', 'precondition_failed', 'storage_full', 'host_offline', 'agent_timeout']
 
 export function snapshotRoutes(parts: Parts): Route[] {
-  return [...readRoutes(parts), ...writeRoutes(parts), quotaRoute(parts.fleet)]
+  return [...readRoutes(parts), ...writeRoutes(parts), quotaRoute(parts.fleet), scheduleRoute(parts.fleet)]
 }
 
 function readRoutes({ fleet, time }: Parts): Route[] {
@@ -129,7 +114,7 @@ function readRoutes({ fleet, time }: Parts): Route[] {
       handle: ({ guest }) => ({
         data: {
           quota: guest.guest.snapshotLimit,
-          schedule: noSchedule,
+          schedule: scheduleRow(guest.guest.snapshotSchedule, time),
           snapshots: sorted([guest]).map((found) => snapshotRow(found, time)),
         },
       }),

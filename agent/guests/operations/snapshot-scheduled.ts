@@ -1,0 +1,106 @@
+import type { OperationDefinition, OperationOutcome, Step } from '../../operations/types.js'
+import type { Submission } from '../../operations/submission.js'
+import { refuseFull } from '../../storage/room.js'
+import type { HostCapacity } from '../capacity.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord, SnapshotRecord } from '../record.js'
+import { planRotation } from '../schedule/plan-rotation.js'
+import { forgetSnapshot, quotaExceeded, updateSnapshot } from '../snapshots.js'
+import type { GuestStore } from '../store.js'
+import { guestSubject } from './guest-order.js'
+import { takeStep } from './snapshot-create.js'
+
+/** Who took them, as snapshots and tasks show it. */
+const scheduleUser = 'schedule'
+const action = 'snapshot-scheduled'
+
+interface ScheduledInput {
+  /** Snapshots that go once the new one is there. */
+  readonly dropped: readonly string[]
+}
+
+/**
+ * A snapshot by the guest's schedule: a task of its own that only the agent orders. From its order on nobody sees those
+ * that it drops; where the new one is not taken they are back.
+ */
+export function scheduledSnapshotDefinition(
+  context: GuestContext,
+  { readDisk }: Pick<HostCapacity, 'readDisk'>,
+): OperationDefinition<ScheduledInput> {
+  const { store } = context
+  return {
+    action,
+    steps: [roomStep(context, readDisk), takeStep(context), dropStep(context)],
+    settle: ({ id, subject, input: { dropped } }, outcome) => {
+      settleTaken(store, { uuid: subject.id, id, outcome })
+      for (const left of dropped) updateSnapshot(store, subject.id, { id: left, state: 'ready' })
+    },
+  }
+}
+
+/**
+ * The order of a guest's next scheduled snapshot. It is taken also where there is no place for one: the task says so.
+ * @param nextRunMs noted with the order, so that no run is lost or done twice
+ */
+export function scheduledSnapshotOrder(
+  { store, now }: Pick<GuestContext, 'store' | 'now'>,
+  record: GuestRecord,
+  { id, nextRunMs }: { readonly id: string; readonly nextRunMs: number },
+): Submission {
+  const { uuid, name, id: number, snapshots, snapshotSchedule } = record
+  const { hasRoom, dropped } = planRotation(record)
+  const nowMs = now()
+  const taken: SnapshotRecord = {
+    ...{ id, createdAtMs: nowMs, createdBy: scheduleUser, scheduled: true },
+    ...{ sizeBytes: 0, description: '', state: 'taking' },
+  }
+  const going = snapshots.map((known): SnapshotRecord =>
+    dropped.includes(known.id) ? { ...known, state: 'deleting' } : known,
+  )
+  return {
+    ...{ id, action, input: { dropped }, requestedBy: scheduleUser },
+    subject: { ...guestSubject(uuid), name, number },
+    reserve: () =>
+      store.update(uuid, {
+        snapshotSchedule: { ...snapshotSchedule, lastRunMs: nowMs, nextRunMs },
+        ...(hasRoom ? { snapshots: [...going, taken] } : {}),
+      }),
+  }
+}
+
+function roomStep({ store }: GuestContext, readDisk: HostCapacity['readDisk']): Step<unknown> {
+  return {
+    name: 'room',
+    run: async ({ operationId, subject }) => {
+      const { snapshots, snapshotLimit } = store.get(subject.id)
+      if (!snapshots.some(({ id }) => id === operationId))
+        throw quotaExceeded(snapshotLimit, snapshots.length)
+      refuseFull(await readDisk())
+    },
+  }
+}
+
+/** One that cannot be deleted fails nothing: the next run drops it. */
+function dropStep({ store, volumes }: GuestContext): Step<ScheduledInput> {
+  return {
+    name: 'drop',
+    run: async ({ subject, input, log }) => {
+      for (const id of input.dropped) {
+        try {
+          await volumes.deleteSnapshot(subject.id, id)
+          forgetSnapshot(store, subject.id, id)
+        } catch (err) {
+          log.warn({ err, snapshot: id }, 'drop a snapshot')
+        }
+      }
+    },
+  }
+}
+
+function settleTaken(
+  store: GuestStore,
+  { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
+): void {
+  if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
+  else forgetSnapshot(store, uuid, id) // what of it is left, the next one removes
+}

@@ -1,0 +1,92 @@
+import type { GuestRecord } from '../record.js'
+import { countOf, planMove, planPlace, shareOf, type Place } from './plan-places.js'
+
+/** Moved in one round, of a thousand guests as of ten. */
+const movesAtOnce = 16
+
+type Placed = Pick<GuestRecord, 'uuid' | 'wanted'> & {
+  readonly spec: { readonly limits: Pick<GuestRecord['spec']['limits'], 'vcpuMilli'> }
+}
+
+/** The processors of guests that are to run. Nothing is kept over a restart but what the host has of them. */
+export class ProcessorPlaces {
+  readonly #places = new Map<string, Place>()
+  readonly #loads = new Map<number, number>()
+
+  #online: readonly number[]
+
+  /** @param readOnline processors that guests may have now, in order */
+  constructor(private readonly readOnline: () => readonly number[]) {
+    this.#online = readOnline()
+  }
+
+  /** What guests have that run already. */
+  adopt(found: ReadonlyMap<string, readonly number[]>, records: readonly Placed[]): void {
+    for (const { uuid, wanted, spec } of records) {
+      const cpus = found.get(uuid)?.filter((cpu) => this.#online.includes(cpu))
+      const { vcpuMilli } = spec.limits
+      if (wanted === 'running' && cpus?.length === countOf(vcpuMilli, this.#online))
+        this.#put(uuid, { cpus, vcpuMilli })
+    }
+  }
+
+  /** The same as long as the guest is to run and has as many; one that is not takes no room. */
+  cpusOf({ uuid, wanted, spec: { limits } }: Placed): readonly number[] {
+    const known = this.#places.get(uuid)
+    const { vcpuMilli } = limits
+    if (known && wanted === 'running' && known.cpus.length === countOf(vcpuMilli, this.#online)) {
+      if (known.vcpuMilli !== vcpuMilli) this.#put(uuid, { ...known, vcpuMilli })
+      return known.cpus
+    }
+    this.forget(uuid)
+    const place = planPlace(vcpuMilli, this.#online, this.#loads)
+    if (wanted === 'running') this.#put(uuid, place)
+    return place.cpus
+  }
+
+  forget(uuid: string): void {
+    const known = this.#places.get(uuid)
+    if (!known) return
+    this.#places.delete(uuid)
+    this.#add(known, -1)
+  }
+
+  /**
+   * Guests that came and went leave some processors with more on them than others, and processors may be taken from a
+   * host and given to it. @returns guests that moved
+   */
+  balance(): string[] {
+    const moved = new Set(this.#followHost())
+    for (let left = movesAtOnce; left > 0; left--) {
+      const move = planMove(this.#places, this.#online, this.#loads)
+      if (!move) break
+      this.#put(move.uuid, move.place)
+      moved.add(move.uuid)
+    }
+    return [...moved]
+  }
+
+  /** @returns guests that had processors which are off now, or may have more */
+  #followHost(): string[] {
+    const online = this.readOnline()
+    if (online.join() === this.#online.join()) return []
+    this.#online = online
+    const wrong = [...this.#places].filter(
+      ([, { cpus, vcpuMilli }]) =>
+        cpus.length !== countOf(vcpuMilli, online) || cpus.some((cpu) => !online.includes(cpu)),
+    )
+    for (const [uuid] of wrong) this.forget(uuid)
+    for (const [uuid, { vcpuMilli }] of wrong) this.#put(uuid, planPlace(vcpuMilli, online, this.#loads))
+    return wrong.map(([uuid]) => uuid)
+  }
+
+  #put(uuid: string, place: Place): void {
+    this.forget(uuid)
+    this.#places.set(uuid, place)
+    this.#add(place, 1)
+  }
+
+  #add(place: Place, sign: 1 | -1): void {
+    for (const cpu of place.cpus) this.#loads.set(cpu, (this.#loads.get(cpu) ?? 0) + sign * shareOf(place))
+  }
+}

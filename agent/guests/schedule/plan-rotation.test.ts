@@ -1,0 +1,41 @@
+import { expect } from 'chai'
+import type { SnapshotRecord } from '../record.js'
+import { planRotation } from './plan-rotation.js'
+
+/** `h`: by hand, `s`: by the schedule; behind it `t`: being taken, `d`: being deleted. The id is the position. */
+function snapshotsOf(text: string): SnapshotRecord[] {
+  return text.split(' ').flatMap((word, index) => {
+    if (word === '') return []
+    const state = word.endsWith('t') ? 'taking' : word.endsWith('d') ? 'deleting' : 'ready'
+    const shown = { createdAtMs: index, createdBy: '', sizeBytes: 0, description: '' } as const
+    return [{ ...shown, id: String(index), scheduled: word.startsWith('s'), state }]
+  })
+}
+
+describe('rotation of scheduled snapshots', () => {
+  for (const [name, snapshots, limit, retention, expected] of [
+    ['the first', '', 5, 0, ''],
+    ['below quota and retention', 'h s s', 5, 4, ''],
+    ['the quota is full: the oldest', 's s s s s', 5, 0, '0'],
+    ['the retention is full: the oldest', 'h s s s', 10, 3, '1'],
+    ['both: what drops more', 's s s s h', 5, 2, '0 1 2'],
+    ['a retention that became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
+    ['a quota that became smaller', 's s s h s', 3, 0, '0 1 2'],
+    ['never one made by hand', 'h h s h h', 5, 0, '2'],
+    ['by hand alone: no room', 'h h h h h', 5, 0, 'none'],
+    ['more by hand than the quota: none is dropped', 'h h h s s', 3, 0, 'none'],
+    ['no quota: no room', 's s', 0, 0, 'none'],
+    ['one that is being deleted makes room', 'h h h h hd', 5, 0, ''],
+    ['one that is being taken needs a place', 's h h h ht', 5, 0, '0'],
+    ['what is not whole is not dropped', 'st sd s h h', 4, 1, '2'],
+  ] as const)
+    it(name, () => {
+      const kept = {
+        snapshots: snapshotsOf(snapshots),
+        snapshotLimit: limit,
+        snapshotSchedule: { retention },
+      }
+      const { hasRoom, dropped } = planRotation(kept)
+      expect(hasRoom ? dropped.join(' ') : 'none').to.equal(expected)
+    })
+})

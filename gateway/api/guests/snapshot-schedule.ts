@@ -1,0 +1,137 @@
+import { Type, type Static } from 'typebox'
+import { SnapshotSchedule } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { SnapshotScheduleChange } from '../../../proto/gen/berth/agent/v1/network.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
+import { route, type Route } from '../../http/route.js'
+import { TimeSchema } from '../../http/schema.js'
+import { ContainerPathSchema } from './containers.js'
+import { within } from './setting-schemas.js'
+import { changeSetting, describeFields } from './settings.js'
+
+const optional = Type.Optional
+const { snapshotIntervalHours: interval } = limits
+
+/** As the snapshots of a container show it. */
+export const ScheduleSchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    interval_hours: Type.Integer({ description: '0: never set.' }),
+    last_run: TimeSchema,
+    next_run: TimeSchema,
+    time: Type.String({ description: '`HH:MM` in the time zone of the container’s host.' }),
+    retention: Type.Integer({
+      description: 'Scheduled snapshots that are kept; 0: as many as the quota allows.',
+    }),
+    created_by: Type.String({ description: 'Who set it.' }),
+  },
+  { title: 'SnapshotSchedule' },
+)
+
+const ScheduleBodySchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    interval_hours: optional(
+      Type.Integer({
+        ...{ minimum: interval.min, maximum: interval.max, ...zeroIsAbsent },
+        description: 'Required where it is on and was never set; absent or 0: as it is.',
+      }),
+    ),
+    time: optional(
+      Type.String({
+        ...{ ...trimmed, pattern: timeOfDayPattern, examples: ['03:30'] },
+        description:
+          'HH:MM in the time zone of the container’s host: runs are then, and whole intervals away from it. Default 00:00.',
+      }),
+    ),
+    retention: within(
+      limits.snapshots,
+      'Scheduled snapshots that are kept; 0: as many as the quota allows. Those made by hand are never dropped.',
+    ),
+  },
+  { title: 'NewSnapshotSchedule' },
+)
+
+const ScheduleResultSchema = Type.Object(
+  {
+    container: Type.Object({
+      id: Type.Integer(),
+      name: Type.String(),
+      snapshot_schedule_enabled: Type.Boolean(),
+      snapshot_schedule_interval_hours: Type.Integer(),
+      snapshot_schedule_time: Type.String(),
+      snapshot_schedule_retention: Type.Integer(),
+    }),
+  },
+  { title: 'SnapshotScheduleResult' },
+)
+
+/** When snapshots of a container are taken by themselves. */
+export function scheduleRoute(fleet: Fleet): Route {
+  return route({
+    method: 'POST',
+    path: '/containers/{id}/snapshots/schedule',
+    name: 'setSnapshotSchedule',
+    scope: 'snapshot:schedule',
+    bound: 'guest',
+    tag: 'Snapshots',
+    audit: 'snapshot.schedule',
+    summary: 'When snapshots of a container are taken by themselves; what is not sent stays',
+    params: ContainerPathSchema,
+    body: ScheduleBodySchema,
+    example: { enabled: true, interval_hours: 24, time: '03:30', retention: 3 },
+    data: ScheduleResultSchema,
+    conditional: true,
+    errors: ['missing_field', 'invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
+    handle: async (context) => {
+      const { interval_hours: intervalHours, ...sent } = context.body
+      const value = SnapshotScheduleChange.fromPartial({
+        ...{ ...sent, intervalHours, createdBy: context.caller.user },
+      })
+      const change = { $case: 'snapshotSchedule', value } as const
+      const { guest } = await changeSetting(fleet, context, { change, detail: describeFields(context.body) })
+      return { message: 'schedule updated', data: scheduleResult(guest, guest.snapshotSchedule) }
+    },
+  })
+}
+
+function scheduleResult(
+  { id, name }: { id: number; name: string },
+  schedule = SnapshotSchedule.create(),
+): Static<typeof ScheduleResultSchema> {
+  return {
+    container: {
+      ...{ id, name },
+      snapshot_schedule_enabled: schedule.enabled,
+      snapshot_schedule_interval_hours: schedule.intervalHours,
+      snapshot_schedule_time: schedule.time,
+      snapshot_schedule_retention: schedule.retention,
+    },
+  }
+}
+
+/** @param schedule undefined: of an agent that knows none */
+export function scheduleRow(
+  schedule: SnapshotSchedule | undefined,
+  time: TimeFormat,
+): Static<typeof ScheduleSchema> {
+  const {
+    enabled,
+    intervalHours,
+    retention,
+    createdBy,
+    lastRunMs,
+    nextRunMs,
+    time: timeOfDay,
+  } = {
+    ...SnapshotSchedule.create(),
+    ...schedule,
+  }
+  return {
+    ...{ enabled, interval_hours: intervalHours, time: timeOfDay, retention, created_by: createdBy },
+    last_run: time.format(lastRunMs),
+    next_run: time.format(nextRunMs),
+  }
+}

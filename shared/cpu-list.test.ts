@@ -1,0 +1,20 @@
+import { expect } from 'chai'
+import { formatCpuList, parseCpuList } from './cpu-list.js'
+
+describe('lists of processors', () => {
+  for (const [text, cpus] of [
+    ['0', [0]],
+    ['0-3', [0, 1, 2, 3]],
+    ['0-1,4,6-7', [0, 1, 4, 6, 7]],
+    ['', []],
+  ] as const)
+    it(`are read and written: "${text}"`, () => {
+      expect(parseCpuList(`${text}\n`)).to.deep.equal(cpus)
+      expect(formatCpuList(cpus)).to.equal(text)
+    })
+
+  it('are in order, and of what is none nothing', () => {
+    expect(parseCpuList('4,0-1,1')).to.deep.equal([0, 1, 4])
+    for (const text of ['x', '-1', '3-1', '0-999999']) expect(parseCpuList(text), text).to.deep.equal([])
+  })
+})

@@ -1,0 +1,81 @@
+import { expect } from 'chai'
+import { setLimits } from '../../agent/guests/settings/limits.js'
+import { plainSpec, powerOrder } from '../support/agent-calls.js'
+import { RealDomain } from '../support/real-domain.js'
+import { codeOf } from '../support/test-fleet.js'
+import { waitFor } from '../support/wait.js'
+
+const gib = 1024 ** 3
+const mib = 1024 ** 2
+
+/** Real guests of LXC on btrfs, by the agent's own operations and settings. */
+describe('disks of guests', function () {
+  this.timeout(180_000)
+  const real = new RealDomain('gdk')
+  let uuid: string
+  let neighbour: string
+
+  before(async () => {
+    await real.open()
+    uuid = await real.create('full', { limits: { ...plainSpec.limits!, diskGb: 1 } })
+    neighbour = await real.create('neighbour', { limits: { ...plainSpec.limits!, diskGb: 1 } })
+  })
+  after(() => real.close())
+
+  const grow = (diskGb: number) =>
+    setLimits(
+      real.domain.context,
+      { uuid, ifRevision: 0 },
+      { wanted: { diskGb }, capacity: real.domain.capacity },
+    )
+  const fill = (name: string): string =>
+    real.tries(uuid, `dd if=/dev/zero of=/root/${name} bs=1M count=3000; sync; wc -c </root/${name}`)
+  const sizeOf = (told: string): number =>
+    Number(
+      told
+        .trim()
+        .split('\n')
+        .find((line) => /^\d+$/.test(line)),
+    )
+  const usage = async (): Promise<number> => (await real.host.volumes.usage()).get(uuid) ?? 0
+
+  it('end where they were sold to, and harm nobody', async () => {
+    const told = fill('first')
+    expect(told).to.match(/Disk quota exceeded|No space left on device/)
+    expect(sizeOf(told)).to.be.within(900 * mib, gib)
+    await waitFor(async () => (await usage()) > 900 * mib, { timeoutMs: 60_000, what: 'usage shown' })
+    expect(
+      real.inside(neighbour, 'dd if=/dev/zero of=/root/own bs=1M count=100 2>/dev/null; wc -c </root/own'),
+    ).to.equal(String(100 * mib))
+    expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
+  })
+
+  it('that are full are kept, put back and started like any other', async () => {
+    const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
+    await real.done(powerOrder('restart', uuid).order)
+    await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
+    expect(sizeOf(real.inside(uuid, 'wc -c </root/first'))).to.be.above(900 * mib)
+    await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
+  })
+
+  it('grow while the guest runs, to just the new size', async () => {
+    await grow(2)
+    expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
+    const told = fill('second')
+    expect(told).to.match(/Disk quota exceeded|No space left on device/)
+    expect(sizeOf(told)).to.be.within(900 * mib, gib)
+    expect(await real.host.volumes.ensureLimits(new Map([[uuid, 2 * gib]]))).to.deep.equal([])
+  })
+
+  it('neither shrink nor grow beyond the pool', async () => {
+    expect(await codeOf(grow(1))).to.equal('disk_shrink')
+    expect(await codeOf(grow(9))).to.equal('resource_exhausted')
+    expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
+  })
+
+  it('have room again once something is deleted', async () => {
+    real.inside(uuid, 'rm /root/first /root/second')
+    const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
+    await waitFor(() => write() === 'word\n', { timeoutMs: 60_000, what: write })
+  })
+})

@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process'
+import { expect } from 'chai'
+import type { Machine } from '../../agent/drivers/contract.js'
+import { describeThrottling } from '../../agent/drivers/lxc/host-facts.js'
+import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { useLxcHost } from '../support/lxc-lab.js'
+
+const mb = 1_000_000
+const bytesEach = 24 * 1024 ** 2
+
+/** MB/s of a guest of LXC on btrfs on a loop device. */
+describe('I/O rates of a guest', function () {
+  this.timeout(180_000)
+  const lab = useLxcHost({ name: 'btest-gio', prefix: 'xio', subnet: '10.214.78' })
+
+  const limited = (read: number, write: number): Machine['limits'] => ({
+    ...lab.host.machine().limits,
+    ...{ ioReadBytesPerSec: read * mb, ioWriteBytesPerSec: write * mb },
+  })
+  const rateOf = (machine: Machine, ...operands: string[]): number => {
+    const started = performance.now()
+    execFileSync('lxc-attach', lab.attach(machine, 'dd', ...operands, 'bs=1M', 'status=none'), {
+      stdio: 'pipe',
+    })
+    return bytesEach / mb / ((performance.now() - started) / 1000)
+  }
+  const write = (machine: Machine, ...flags: string[]): number =>
+    rateOf(machine, 'if=/dev/zero', 'of=/root/io', 'count=24', ...flags)
+  const read = (machine: Machine): number => rateOf(machine, 'if=/root/io', 'of=/dev/null', 'iflag=direct')
+
+  it('bound writes and reads that go to the disk, each for itself', async () => {
+    const machine = await lab.started({ limits: limited(12, 6) })
+    const rates = [write(machine, 'oflag=direct'), read(machine)]
+    expect(rates[0]).to.be.within(4, 7)
+    expect(rates[1]).to.be.within(8, 14)
+  })
+
+  it('change while it runs, and go away', async () => {
+    const machine = await lab.started({ limits: limited(6, 6) })
+    for (const [limits, low, high] of [
+      [limited(0, 12), 8, 14],
+      [limited(0, 0), 20, Infinity],
+    ] as const) {
+      expect(await lab.host.driver.resize({ ...machine, limits })).to.include({
+        outcome: 'applied',
+        changed: true,
+      })
+      expect(write(machine, 'oflag=direct')).to.be.within(low, high)
+    }
+  })
+
+  it('bound what a program waits for, whatever way it writes', async () => {
+    const machine = await lab.started({ limits: limited(0, 6) })
+    for (const flags of [['conv=fsync,notrunc'], ['oflag=sync', 'conv=notrunc']])
+      expect(write(machine, ...flags), flags.join()).to.be.within(3.5, 7)
+  })
+
+  it('that do not bound all are told the operator', () => {
+    const place = { pool: `${lab.host.path}/pool`, loop_file: `${lab.host.path}/pool.img` }
+    const told = lab.host.driver.ensureSeparation(place)
+    expect(told.some((line) => line.includes('io_write_mbps'))).to.equal(readCgroupLayout().version === 1)
+    expect(describeThrottling(undefined)[0]).to.include('io_read_mbps')
+    expect(describeThrottling('7:0')).to.deep.equal([])
+  })
+})
