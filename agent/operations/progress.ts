@@ -1,5 +1,5 @@
 /**
- * Progress of an operation, 0 to 99; 100 is for its end.
+ * Progress of an operation, 0 to 99; 100 means that it has ended.
  * @param weights of all steps
  * @param fraction of the step at `index`, clipped to 0…1; NaN is 0
  */
@@ -20,8 +20,8 @@ interface Reported {
 }
 
 /**
- * Writes a step's reports to the journal, at most one each `intervalMs`: each is a synced commit and an event
- * to every watcher. The last one is never lost while the step goes on.
+ * Writes a step's reports to the journal, at most one per `intervalMs`, since each is a synced commit and an event to
+ * every watcher. The latest report is always written while the step lasts.
  */
 export class ProgressReporter {
   #timer: NodeJS.Timeout | undefined
@@ -33,7 +33,7 @@ export class ProgressReporter {
     private last: Reported,
     private readonly intervalMs = 200,
   ) {
-    this.#arm() // the step's begin was a write too
+    this.#arm() // beginning the step was a write too
   }
 
   report(progress: number, stage: string = (this.#waiting ?? this.last).stage): void {
@@ -42,7 +42,7 @@ export class ProgressReporter {
     if (!this.#timer) this.#flush()
   }
 
-  /** What is not written by now is outdated. */
+  /** Drops reports that are not written yet: they are outdated. */
   close(): void {
     this.#closed = true
     clearTimeout(this.#timer)
