@@ -18,7 +18,7 @@ interface CreateInput {
   start: boolean
 }
 
-/** Answers with the guest and the password to tell its owner; empty in key mode. */
+/** Creates a guest. Answers with the guest and its password, which is empty in key mode. */
 export function createKind(
   context: GuestContext,
   capacity: HostCapacity,
@@ -46,7 +46,7 @@ export function createKind(
 }
 
 /**
- * @throws {BerthError} `invalid_field`, `resource_exhausted`; later `name_conflict`, `port_conflict`,
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`; when it reserves `name_conflict`, `port_conflict`,
  * `address_in_use`, `resource_exhausted`, `invalid_field`
  */
 async function acceptCreate(
@@ -64,7 +64,7 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context, order.login) },
-    // Only a new order needs room: the answer to a repeated one may come when the pool is full.
+    // Only a new order needs room: a repeated one must be answered even when the pool is full.
     reserve: () => {
       checkRoom(disk, limits.diskGb * gib)
       reserveGuest(context, order, listening)

@@ -1,8 +1,8 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Settings that add something must not do so twice when an answer was lost and the call comes again. Their ids are
- * kept with what they changed, in the same transaction.
+ * Ids of applied settings, stored in the transaction of their change, so that a call repeated after a lost answer does
+ * not add something twice.
  */
 
 /** @param operationId empty: none */
@@ -25,7 +25,7 @@ export function forgetDone(db: Database, operationId: string): void {
   db.prepare('DELETE FROM done_settings WHERE operation_id = ?').run(operationId)
 }
 
-/** @returns how many */
+/** @returns how many were removed */
 export function pruneDone(db: Database, beforeMs: number): number {
   return db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
 }

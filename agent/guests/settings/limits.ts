@@ -6,15 +6,15 @@ import { networkOf } from '../network.js'
 import type { GuestLimits, GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
-/** What is not sent stays; a disk does not change its size. */
+/** New limits; undefined fields stay. A disk cannot change its size. */
 export type LimitsChange = {
   readonly [Field in keyof Omit<GuestLimits, 'diskGb'>]?: GuestLimits[Field] | undefined
 }
 
 /**
- * In force at once where the guest runs.
- * @throws {BerthError} `invalid_field`, `resource_exhausted`, `memory_in_use` where it uses more memory than it is
- * to have, `task_running` while it is being created, and those of `changeGuest`
+ * Changes limits; in force at once for a running guest.
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`, `memory_in_use` when the guest uses more than the new
+ * limit, `task_running` while it is being created, and those of `changeGuest`
  */
 export async function setLimits(
   context: GuestContext,
@@ -24,7 +24,7 @@ export async function setLimits(
   const { store } = context
   return changeGuest(context, target, {
     write: ({ uuid, status, spec: { limits: old } }) => {
-      // Its disk and configuration are in the making, with the limits that it was ordered with.
+      // Its disk and configuration are being made with the limits that were ordered.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
       checkCapacityChange(old, limits, capacity)
