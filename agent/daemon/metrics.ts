@@ -5,11 +5,11 @@ import { readNatPorts } from '../network/addresses/store.js'
 import { countPorts } from '../network/ports.js'
 import type { Domain } from './domain.js'
 
-/** Part of the pool that, once filled, the operator should hear of. */
+/** Used fraction of the pool from which the operator is warned. */
 const poolWarning = 0.9
 const gib = 1024 ** 3
 
-/** A sample in the protocol's shape, with the agent's own figures. */
+/** Converts a sample to the protocol, and adds the agent's own figures. */
 export async function readMetrics(
   sample: HostSample,
   domain: Domain,

@@ -13,17 +13,17 @@ import { removePool } from '../storage/remove.js'
 import { restoreKernelSettings } from './kernel-record.js'
 
 /**
- * Removes everything an agent of this configuration ever made: guests, rules, bridge, pool, journal. Needs
- * no journal, and works on what a crash left; what fails does not keep the rest, but rules, pool and files
- * stay while guests might.
+ * Removes everything that an agent of this configuration has made: guests, rules, bridge, pool, journal. Needs no
+ * journal and continues after a crash. A failure does not stop the rest, but rules, pool and files stay while guests
+ * may run.
  * @throws {BerthError} `already_running` while the agent runs
- * @throws {AggregateError} of everything that failed
+ * @throws {AggregateError} with every failure
  */
 export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // Without the bridge guests are on no network, as long as the rules stand that drop what comes past it.
+    // Without the bridge guests have no network, as the remaining rules drop what does not come through it.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
@@ -39,7 +39,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   throw new AggregateError(failures, failures.map(describeError).join('; '))
 }
 
-/** @returns whether it did not fail */
+/** @returns whether it succeeded */
 async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()
@@ -91,7 +91,7 @@ async function removeFiles(config: AgentConfig): Promise<void> {
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 
-/** What an agent makes in its state directory; the directory may have more of the operator's. */
+/** Files of the agent in its state directory, which may contain the operator's own. */
 const made = [
   ...['identity', 'secret.key'],
   ...['journal.db', 'journal.db-shm', 'journal.db-wal', 'lock.db', 'lock.db-journal'],

@@ -3,14 +3,14 @@ import type { Logger } from 'pino'
 const dayMs = 86_400_000
 
 export interface UpkeepParts {
-  /** Each is done at once and then daily; one that fails is logged and done again the next day. */
+  /** Each runs at once and then daily; a failure is logged, and the task runs again the next day. */
   readonly tasks: Readonly<Record<string, () => Promise<unknown>>>
   readonly log: Logger
   /** Default: a day. */
   readonly everyMs?: number
 }
 
-/** @returns ends it, after the round that is under way */
+/** @returns a function that ends it after the current round */
 export function startUpkeep({ tasks, log, everyMs = dayMs }: UpkeepParts): () => Promise<void> {
   let round = Promise.resolve()
   const begin = (): void => void (round = round.then(() => runAll(tasks, log)))
