@@ -6,31 +6,31 @@ import type { Store } from '../store/store.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const keepMs = 24 * 3_600_000
-/** A process that took a request over and died before it said so blocks the next one this long at most. */
+/** Longest time for which a process that died while taking over a request blocks the next one. */
 const takeoverMs = 30_000
 
-/** One Idempotency-Key as it is stored. */
+/** A stored Idempotency-Key. */
 interface IdempotencyRecord {
   readonly operationId: string
-  /** Of method, path, query and body; keyed, since a body may hold a password somebody could guess. */
+  /** Keyed digest of method, path, query and body, since a body may contain a guessable password. */
   readonly fingerprint: string
   readonly attempt: number
   readonly state: 'running' | 'open' | 'done'
   /** The process that runs it. */
   readonly owner: string
-  /** A sealed StoredAnswer; it may hold a password or a key. */
+  /** Encrypted StoredAnswer, which may contain a password or a key. */
   readonly answer?: string
 }
 
 type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
- * Remembers POST requests that carry an Idempotency-Key, for 24 hours and per caller. The record is durable
- * before the request runs, so that a repeat after a crash runs with the same operation id.
+ * Remembers POST requests with an Idempotency-Key, per caller for 24 hours. The record is durable before the request
+ * runs, so that a repeat after a crash runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
   readonly #running = new Map<string, IdempotencyRecord>()
-  /** Those who ask for the same key at once ask one after another. */
+  /** Concurrent requests with the same key take turns. */
   readonly #turns = new Map<string, Promise<unknown>>()
   readonly #sealingKey: Buffer
   readonly #digestKey: Buffer
@@ -84,7 +84,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** What ended here is no longer running here, even when the store cannot be told. */
+  /** Removes the request from those running here even if the store cannot be told. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -97,7 +97,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** An attempt that ended without an answer, or whose process is gone, is followed by exactly one other. */
+  /** Lets exactly one other attempt follow one that ended without an answer, or whose process is gone. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<Begun> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
@@ -121,7 +121,7 @@ export class IdempotencyStore implements Idempotency {
     return { operationId, fingerprint, attempt, state: 'running', owner: this.instance.id }
   }
 
-  /** @returns the record that was there before, which stays */
+  /** @returns the existing record, if there is one; it stays */
   async #insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', (client) =>
       client.set(id, JSON.stringify(record), {
