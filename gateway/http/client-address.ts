@@ -5,11 +5,11 @@ import { AddressSet, parseAddressList } from '../access/addresses.js'
 export type ReadClientAddress = (request: IncomingMessage) => string
 
 /**
- * The client's address: the direct peer's, or, walking X-Forwarded-For from the right, the first one that is
- * no trusted proxy. Text that is no address ends the walk at the proxy that sent it. Where a trusted peer sends
- * no X-Forwarded-For, its X-Real-IP counts, or else its CF-Connecting-IP.
+ * Reads the client's address: the peer's, or, going through X-Forwarded-For from the right, the first that is no
+ * trusted proxy. Text that is no address ends this at the proxy that sent it. Without X-Forwarded-For from a trusted
+ * peer its X-Real-IP counts, or else its CF-Connecting-IP.
  * @param trustedProxies addresses or CIDRs
- * @throws {BerthError} `invalid_field` for one that is neither
+ * @throws {BerthError} `invalid_field` for an invalid one
  */
 export function createClientAddressReader(trustedProxies: readonly string[]): ReadClientAddress {
   if (trustedProxies.length === 0) return peerAddress
@@ -35,7 +35,7 @@ function walkForwarded(chain: string[], peer: string, trusted: AddressSet): stri
   return nearest
 }
 
-/** Some proxies add the port: `192.0.2.1:4711`, `[2001:db8::1]:443`. */
+/** Removes the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:443`. */
 function withoutPort(text: string): string {
   const [, v4, v6] = /^(?:([\d.]+):\d{1,5}|\[([^\]]+)\](?::\d{1,5})?)$/.exec(text) ?? []
   return v4 ?? v6 ?? text

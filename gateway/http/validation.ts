@@ -7,7 +7,7 @@ import { fieldName, refusalOf, type RequestPart } from './refusal.js'
 import type { Route } from './route.js'
 
 /**
- * One part of a request as the handler gets it: normalized, checked, with the schema's defaults.
+ * Checks one part of a request; returns it normalized, with the schema's defaults.
  * @throws {BerthError}
  */
 export type Check = (value: Record<string, unknown>) => Record<string, unknown>
@@ -46,8 +46,8 @@ function compileCheck(schema: TSchema, { method, example }: Route, part: Request
 }
 
 /**
- * A URL's query. Empty values count as absent.
- * @throws {BerthError} `invalid_field` for a parameter that comes twice
+ * Parses a URL's query. Empty values count as absent.
+ * @throws {BerthError} `invalid_field` for a repeated parameter
  */
 export function parseQuery(text: string): Record<string, string> {
   const query = Object.create(null) as Record<string, string>
