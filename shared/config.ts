@@ -4,7 +4,9 @@ import type { Static, TSchema } from 'typebox'
 import { parse } from 'yaml'
 import { ConfigError, describeError } from './errors.js'
 
-/** Limits a configuration file's size, so that an operator's mistake does not hang a daemon. */
+/**
+ * Limits a configuration file's size, like the limit of aliases below: an operator's mistake must not hang a daemon.
+ */
 const maxConfigBytes = 1024 * 1024
 
 /**

@@ -113,7 +113,8 @@ export class PortChoice {
   }
 
   /**
-   * Chooses from a list of all free ports. Overlapping runs may both be listed: each is checked again as it is taken.
+   * Chooses from a list of all free ports. A single run is found wherever one fits; of several that were chosen at
+   * random, one may block another.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })
