@@ -68,6 +68,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   }
 }
 
+/** Whom a TLS peer must be. */
 export interface PeerRule {
   readonly identity: Identity
   /** The authority that must have signed it; needed where TLS may have checked the chain against an earlier one. */

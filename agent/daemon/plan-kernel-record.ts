@@ -51,6 +51,7 @@ export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   }
 }
 
+/** Adds an agent to those that need the settings. */
 export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser): KernelRecord {
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }

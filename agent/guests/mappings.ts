@@ -50,6 +50,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
+/** A choice of host ports from the host's current range, without held ones. */
 export function openChoice(
   { store, config, portHolds }: Journal,
   listening: ReadonlySet<string>,
@@ -110,6 +111,7 @@ export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMappi
   return { protocol, hostIp, first: hostPort, last: hostPortEnd }
 }
 
+/** The mapping at this host port; container port 0 becomes the same number. */
 export function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
   const containerPort = wanted.containerPort || hostPort
   return {

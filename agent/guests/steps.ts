@@ -135,6 +135,7 @@ function inTurn(
   return (step) => context.turns.run(step.subject.id, () => run(step))
 }
 
+/** A step's function that gets the guest as journaled. @throws {BerthError} `not_found` */
 export function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,

@@ -3,6 +3,7 @@ import { isStorageFault, recordedError } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore } from './store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
+/** An operation's end, to be journaled. */
 export interface Ending {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation

@@ -61,6 +61,7 @@ export interface DefinedOperation<Input> {
   readonly input: Input
 }
 
+/** What the engine needs to run operations of one action. */
 export interface OperationDefinition<Input> {
   readonly action: string
   readonly steps: readonly Step<Input>[]

@@ -8,6 +8,7 @@ import { encodeGuest } from './encode.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
+/** An entity as sent to watchers, and its revision. */
 export interface Seen {
   readonly revision: number
   readonly event: WatchEvent

@@ -8,6 +8,7 @@ type WatchEvent = NonNullable<WatchResponse['event']>
 /** Kinds of entities that watchers are told of: events with their own revision. */
 export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
+/** A committed change of one entity. */
 export interface Change {
   readonly revision: number
   readonly kind: ChangeKind

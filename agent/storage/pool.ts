@@ -67,6 +67,7 @@ async function growableBytes(file: string): Promise<number> {
   }
 }
 
+/** Resolves links in the configured device's path. @throws {BerthError} `storage_unusable` when it is missing */
 export async function resolveWant(config: StorageConfig): Promise<PoolWant> {
   const device = config.device && (await realpath(config.device).catch(() => ''))
   if (config.device && !device) throw unusable(`storage.device ${config.device} does not exist`)

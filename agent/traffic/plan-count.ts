@@ -13,6 +13,7 @@ export interface TrafficCount extends CountedPeriod {
   readonly counterTx: number
 }
 
+/** One guest's counters at a look, and the periods at that time. */
 export interface CountLook {
   readonly epoch: string
   /** Undefined: the counters could not be read. */

@@ -41,6 +41,7 @@ export interface KeyChain {
 /** Longest chain of keys that made keys. */
 export const maxChain = 8
 
+/** Follows makers from a key up to the first one. */
 export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | undefined): KeyChain {
   const records = [record]
   for (let id = record.parentId; id !== 0;) {

@@ -141,6 +141,7 @@ export interface HostAdmin {
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }
 
+/** The gateway's access to all hosts: what they report, and calls to their agents. */
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin

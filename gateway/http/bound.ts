@@ -16,6 +16,7 @@ export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): voi
     )
 }
 
+/** The guest or task that a request's path names; neither on other routes. */
 export interface Subject {
   readonly guest?: GuestView
   readonly task?: OperationView

@@ -25,6 +25,7 @@ schemas.addVocabulary([...ownKeywords])
 
 const accept: Check = (value) => value
 
+/** Compiles a route's schemas to checks of path, query and body. */
 export function compileChecks(route: Route): RouteChecks {
   const check = (schema: TSchema | undefined, part: RequestPart): Check =>
     schema ? compileCheck(schema, route, part) : accept

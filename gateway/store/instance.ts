@@ -18,6 +18,7 @@ interface ProcessName {
   readonly startTicks: string
 }
 
+/** This gateway process, as others can look it up in the store. */
 export class GatewayInstance {
   readonly id: string
   #timer: NodeJS.Timeout | undefined

@@ -19,6 +19,7 @@ export function settled(
   store.update(uuid, { status, statusReason })
 }
 
+/** Marks a guest as broken: from then on it can only be deleted. */
 export function broken({ store }: GuestContext, uuid: string, statusReason: string): void {
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }

@@ -15,6 +15,7 @@ export interface Target {
 /** What every setting needs besides its own `prepare` and `apply`. */
 export type ChangeContext = Pick<GuestContext, 'store' | 'turns' | 'log' | 'now'>
 
+/** How one setting is read, journaled and applied. */
 export interface Change {
   /** Reads from the host what the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>

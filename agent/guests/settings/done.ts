@@ -11,6 +11,7 @@ export function isDone(db: Database, operationId: string): boolean {
   return db.prepare('SELECT 1 FROM done_settings WHERE operation_id = ?').get(operationId) !== undefined
 }
 
+/** Stores the id; the caller's transaction also has the change. */
 export function noteDone(
   db: Database,
   operationId: string,

@@ -11,6 +11,7 @@ import { networkOf, type Ipv6Prefix } from './pool.js'
  */
 export type Ipv6Mode = 'routed' | 'proxied' | 'nat66'
 
+/** A network that guests' addresses are taken from, and how it is reached. */
 export interface Ipv6Source {
   readonly mode: Ipv6Mode
   readonly prefix: Ipv6Prefix
@@ -56,6 +57,7 @@ export interface Ipv6Plan {
  */
 const longestFound = 112
 
+/** Sources of guests' IPv6: set prefixes, else held ones, else a found one, else NAT66. */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }

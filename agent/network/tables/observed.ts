@@ -58,6 +58,7 @@ const keyTexts = {
   sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
 } satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
+/** Command that notes the fingerprint as the name of an empty chain. */
 export function fingerprintNote(table: string, { fingerprint }: Observed): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }

@@ -47,6 +47,7 @@ export function planChange(table: string, change: Change, { noteOf, countedBy }:
   ]
 }
 
+/** The set in an element's id; `keyOf` returns the rest. */
 export function setOf(id: ElementId): GuestSet {
   return id.slice(0, id.indexOf(' ')) as GuestSet
 }

@@ -58,6 +58,7 @@ function numberOf(ipv4: string): string {
   return formatNumber(parseIpv4(ipv4) ?? 0)
 }
 
+/** Writes 32 bits as nft prints a handle of tc(8): two halves in hex. */
 export function formatNumber(number: number): string {
   return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }

@@ -10,6 +10,7 @@ const parallel = 8
 export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
 type Failed = Static<typeof FailedSchema>
 
+/** Results of a batch's orders and the refused ones. */
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: Failed[]

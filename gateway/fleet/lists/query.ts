@@ -1,6 +1,7 @@
 /** Functions that read from an item what a list can be filtered and sorted by. */
 export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => string | number>>
 
+/** What to select from a list, and in which order. */
 export interface ListQuery<Name extends string> {
   /** All must hold: the field, as text, equals the value. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]
@@ -8,6 +9,7 @@ export interface ListQuery<Name extends string> {
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
+/** Whether all filters of the query hold for the item. */
 export function matches<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { filters }: ListQuery<Name>,
