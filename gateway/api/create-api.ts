@@ -11,6 +11,10 @@ import { healthPages, type MetricsReaders } from '../http/health.js'
 import { buildOpenApi } from '../http/openapi.js'
 import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
+import type { AccessPolicies } from '../policy/access-policy.js'
+import type { PanelSettings } from '../panel-settings.js'
+import { accessPolicyRoutes } from './access/access-policy.js'
+import { panelSettingRoutes } from './access/panel-settings.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
 import { batchRoutes } from './guests/batches.js'
@@ -34,8 +38,8 @@ export interface ApiOptions {
   readonly access: Access
   readonly time: TimeFormat
   readonly maxBodyBytes: number
-  /** Addresses or CIDRs. */
-  readonly trustedProxies: readonly string[]
+  readonly policies: AccessPolicies
+  readonly settings: PanelSettings
   readonly metricsFor: MetricsReaders
   readonly version: string
   readonly log: Logger
@@ -68,13 +72,13 @@ export function createApi(options: ApiOptions): Api {
     }),
     ...documentPages(document),
   ]
-  const { maxBodyBytes, trustedProxies } = options
-  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, trustedProxies, metrics, log })
+  const { maxBodyBytes, policies } = options
+  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, policies, metrics, log })
   return { app, routes, document }
 }
 
 /** The table of routes. */
-function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
+function allRoutes({ fleet, access, time, policies, settings }: ApiOptions): Route[] {
   const { view } = fleet
   const pages = createGuestPages(view, time)
   return [
@@ -94,6 +98,8 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
+    ...accessPolicyRoutes(policies),
+    ...panelSettingRoutes(settings),
     ...unsupportedRoutes(),
   ]
 }

@@ -7,12 +7,13 @@ import { sourceOf } from '../../shared/source-address.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
-import { createClientAddressReader } from './client-address.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
+import { originOf } from '../policy/source.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
 import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from '../access/contract.js'
+import type { AccessPolicies } from '../policy/access-policy.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
@@ -30,8 +31,7 @@ export interface AppOptions {
   readonly access: AccessControl
   readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
-  /** Addresses or CIDRs. */
-  readonly trustedProxies: readonly string[]
+  readonly policies: Pick<AccessPolicies, 'judge'>
   readonly metrics: HttpMetrics
   readonly log: Logger
 }
@@ -43,15 +43,15 @@ export interface AppOptions {
 export function createApp(options: AppOptions): Koa {
   checkRoutes(options.routes)
   const router = createRouter(options)
-  const readAddress = createClientAddressReader(options.trustedProxies)
   const app = new Koa()
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
-    const exchange = openExchange(ctx.req, readAddress(ctx.req))
+    const { address, allowed } = options.policies.judge(originOf(ctx.req))
+    const exchange = openExchange(ctx.req, address)
     ctx.state['exchange'] = exchange
     ctx.respond = false
-    const reply = await replyTo(ctx, options.access, next)
+    const reply = await replyTo(ctx, { addresses: options.access.addresses, allowed, next })
     try {
       sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
     } finally {
@@ -93,16 +93,22 @@ function createRouter(options: AppOptions): Router {
   return router
 }
 
-async function replyTo(
-  ctx: ExchangeContext,
-  { addresses }: Pick<AccessControl, 'addresses'>,
-  next: () => Promise<unknown>,
-): Promise<Reply> {
+interface Admission extends Pick<AccessControl, 'addresses'> {
+  /** By the access policy. */
+  readonly allowed: boolean
+  readonly next: () => Promise<unknown>
+}
+
+async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admission): Promise<Reply> {
   const exchange: Exchange = ctx.state.exchange
   try {
     checkProtocol(ctx.req)
     checkTarget(ctx)
-    if (!unlimitedPages.includes(ctx.path)) addresses.enter(sourceOf(exchange.address), exchange)
+    if (!openPages.includes(ctx.path)) {
+      addresses.enter(sourceOf(exchange.address), exchange)
+      if (!allowed)
+        throw new BerthError('forbidden', 'ip_not_allowed', 'the access policy does not allow this address')
+    }
     await next()
     return exchange.reply ?? unmatched(ctx)
   } catch (error) {
@@ -119,8 +125,8 @@ function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
     throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
 }
 
-/** Without limits, so that monitoring works while others flood the gateway. */
-const unlimitedPages: readonly string[] = ['/healthz', '/readyz']
+/** Whoever watches over the gateway is let in, from anywhere and when others flood it. */
+const openPages: readonly string[] = ['/healthz', '/readyz']
 
 /** Refuses targets that are no URL; Koa parses them lazily and throws. */
 function checkTarget(ctx: ExchangeContext): void {

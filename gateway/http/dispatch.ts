@@ -179,6 +179,7 @@ class HandlerContext implements AnyContext {
   readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingMessage['headers']
+  readonly peer: string
   readonly operationId: string
   readonly guest: GuestView | undefined
   readonly task: OperationView | undefined
@@ -196,6 +197,7 @@ class HandlerContext implements AnyContext {
     this.caller = caller
     this.requestId = ctx.state.exchange.requestId
     this.headers = ctx.req.headers
+    this.peer = ctx.req.socket.remoteAddress ?? ''
     this.#log = log
   }
 

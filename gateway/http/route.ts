@@ -30,6 +30,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingHttpHeaders
+  /** Address of the other end of the connection: the client's, or a proxy's. */
+  readonly peer: string
   /** A uuid; the same for repeats of a request with its Idempotency-Key, otherwise random. */
   readonly operationId: string
   readonly log: Logger

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
+import type { GatewayConfig } from '../config.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
@@ -31,6 +32,11 @@ const startTimeoutMs = 60_000
 const stopTimeoutMs = 10_000
 const pollMs = 100
 const backoffMs = { first: 100, max: 5000, healthyAfter: 30_000 }
+
+export function redisProcessOf(config: GatewayConfig, log: Logger): RedisProcess {
+  const { state_dir: stateDir, run_dir: runDir, redis } = config
+  return new RedisProcess({ program: redis.program, stateDir, runDir, log })
+}
 
 export class RedisProcess {
   readonly #paths: RedisPaths

@@ -55,6 +55,18 @@ export class Store {
     this.#loop ??= this.#keepConnected()
   }
 
+  /**
+   * Connects, for a command that runs once.
+   * @throws {BerthError} `store_unavailable` where it is not there in time
+   */
+  async connected(timeoutMs: number): Promise<void> {
+    const up = new Promise<void>((resolve) => this.on('up', resolve))
+    this.start()
+    await within(timeoutMs, up).catch((cause: unknown) => {
+      throw storeUnavailable(this.#why, cause)
+    })
+  }
+
   ready(): boolean {
     return this.#connection !== undefined
   }

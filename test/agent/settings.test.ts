@@ -29,7 +29,7 @@ describe('settings of a guest', function () {
 
   describe('firewall', () => {
     const set = async (uuid: string, firewall: Firewall, ifRevision = 0): Promise<Firewall> =>
-      (await host.setFirewall(uuid, firewall, ifRevision)).firewall!
+      (await host.setFirewall(uuid, firewall, ifRevision)).firewall
     const rule = (fields: Partial<FirewallRule>): FirewallRule =>
       FirewallRule.create({ direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', ...fields })
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }

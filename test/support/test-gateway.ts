@@ -7,6 +7,8 @@ import { Agent, request as send, type Dispatcher } from 'undici'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import type { MetricsReaders } from '../../gateway/http/health.js'
+import { AccessPolicies } from '../../gateway/policy/access-policy.js'
+import { PanelSettings } from '../../gateway/panel-settings.js'
 import { createApi, type Api } from '../../gateway/api/create-api.js'
 import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../gateway/server.js'
 import { Store } from '../../gateway/store/store.js'
@@ -74,6 +76,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const secret = await readOrCreateKey(join(stateDir, 'secret'))
   const limits = { ...noLimits, ...options.limits }
   const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
+  const policies = new AccessPolicies({ store, trustedProxies: options.trustedProxies ?? [], log })
+  const settings = new PanelSettings(store, log)
   store.start()
   access.start()
   await waitFor(() => store.ready(), { what: 'store connected' })
@@ -88,7 +92,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     access,
     time: createTimeFormat('UTC'),
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
-    trustedProxies: options.trustedProxies ?? [],
+    ...{ policies, settings },
     metricsFor: options.metricsFor ?? 'loopback_or_key',
     version: '0.0.0-test',
     log,
