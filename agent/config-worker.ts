@@ -3,7 +3,9 @@ import { readConfig } from '../shared/config.js'
 import { ConfigError } from '../shared/errors.js'
 import { AgentConfigSchema } from './config.js'
 
-/* Data: path of the file. One message out: {config} or {problem}. */
+/*
+ * Reads the configuration in a worker thread. Its data is the file's path; it posts one message, {config} or {problem}.
+ */
 
 try {
   parentPort!.postMessage({ config: readConfig(AgentConfigSchema, workerData as string) })

@@ -4,20 +4,20 @@ const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
 const ipv4Cidr = '^\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}$'
 
-/** agent.yaml. Every key has a default; `systemd/agent.example.yaml` documents each. */
+/** Schema of agent.yaml. Every key has a default; `systemd/agent.example.yaml` documents each. */
 export const AgentConfigSchema = Type.Object(
   {
     /** Journal, keys, guest configurations. */
     state_dir: absolutePath('/var/lib/berth/agent'),
-    /** Sockets and marks that a reboot may clear. */
+    /** Sockets and marks, which may be lost at a reboot. */
     run_dir: absolutePath('/run/berth/agent'),
-    /** host:port of the gRPC server; only the gateway connects. */
+    /** host:port of the gRPC server for the gateway. */
     listen: Type.String({ default: '127.0.0.1:7443', pattern: '^.+:\\d{1,5}$' }),
     log_level: Type.Union(
       (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
       { default: 'info' },
     ),
-    /** IANA name; empty: the host's. */
+    /** IANA name of the time zone; empty: the host's. */
     time_zone: Type.String({ default: '' }),
     network: Type.Object(
       {
@@ -26,30 +26,30 @@ export const AgentConfigSchema = Type.Object(
         table: Type.String({ default: 'berth', pattern: '^[a-z][a-z0-9_]{0,30}$' }),
         /** Prefix of host-side guest interfaces; the guest's id follows. */
         interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),
-        /** First host address is the gateway. */
+        /** Guests' private network; its first host address is the gateway's. */
         subnet: Type.String({ default: '10.64.0.0/16', pattern: ipv4Cidr }),
-        /** Private IPv6 network of guests where the host has an address but no prefix for them (NAT66). */
+        /** Guests' private IPv6 network for a host that has an address but no prefix for them (NAT66). */
         subnet6: Type.String({ default: 'fd62:6572:7468::/64', pattern: '^[0-9a-f:]{2,39}/\\d{1,3}$' }),
         nat_ports: Type.Object(
           {
             start: Type.Integer({ minimum: 1024, maximum: 65535, default: 20000 }),
             end: Type.Integer({ minimum: 1024, maximum: 65535, default: 59999 }),
-            /** Those that one guest may have, over all its mappings; over tcp and udp each counts. */
+            /** Mapped ports that one guest may have; tcp and udp are counted separately. */
             per_guest: Type.Integer({ minimum: 1, maximum: 64512, default: 4000 }),
           },
           object,
         ),
         /**
-         * Interfaces that IPv6 prefixes are found on, and that a pool belongs on which names none, where the default
-         * route leads there; empty: those of the host's hardware, with bonds and VLANs of it.
+         * Interfaces on which IPv6 prefixes are found, and to which a pool without an interface belongs if the default
+         * route uses them; empty: those with hardware, including their bonds and VLANs.
          */
         uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
           default: [],
           maxItems: 16,
         }),
         /**
-         * Addresses and CIDRs that no guest reaches, but name servers of the host there: where clouds tell hosts their
-         * user data and credentials. Beside those that are link-local, which no guest reaches in any case.
+         * Addresses and CIDRs closed to guests, except port 53 of name servers there: clouds give hosts their user data
+         * and credentials at these. Link-local addresses are always closed.
          */
         closed_destinations: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
           default: [
@@ -63,7 +63,7 @@ export const AgentConfigSchema = Type.Object(
           ],
           maxItems: 256,
         }),
-        /** Name servers of guests; empty: the host's, without loopback ones, else 9.9.9.9 and 1.1.1.1. */
+        /** Name servers for guests; empty: the host's except loopback ones, else 9.9.9.9 and 1.1.1.1. */
         resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
           default: [],
           maxItems: 3,
@@ -73,13 +73,16 @@ export const AgentConfigSchema = Type.Object(
     ),
     traffic: Type.Object(
       {
-        /** Day of the month on which guests' counts begin anew, in `time_zone`. */
+        /** Day of the month on which counting of traffic restarts, in `time_zone`. */
         reset_day: Type.Integer({ minimum: 1, maximum: 28, default: 1 }),
-        /** Seconds between two looks at quotas and expiries; counters without any quota are read at every third. */
+        /**
+         * Seconds between checks of quotas and expiries; while no guest has a quota, counters are read at every third
+         * check.
+         */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
-        /** Count what guests of this host send one another, too. */
+        /** Whether to count traffic between guests of this host, too. */
         count_internal: Type.Boolean({ default: false }),
-        /** Rate of a guest that is throttled because its quota is used up. */
+        /** Rate of a guest throttled because its quota is used up. */
         throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
       },
       object,
@@ -88,10 +91,10 @@ export const AgentConfigSchema = Type.Object(
       {
         /** Mount point of the pool. */
         pool: absolutePath('/var/lib/berth/pool'),
-        /** btrfs block device for the pool; empty: `pool` is mounted already or is made on a loop file. */
+        /** btrfs block device of the pool; empty: `pool` is mounted already, or is made on a loop file. */
         device: Type.String({ default: '', pattern: '^(/dev/[A-Za-z0-9/_.-]+)?$' }),
         loop_file: absolutePath('/var/lib/berth/pool.img'),
-        /** Size of a new loop file; sparse. 0: nine tenths of what is free. */
+        /** Size of a new, sparse loop file; 0: nine tenths of the free space. */
         loop_size_gb: Type.Integer({ minimum: 0, maximum: 65536, default: 0 }),
       },
       object,
@@ -111,14 +114,14 @@ export const AgentConfigSchema = Type.Object(
     lxc: Type.Object(
       {
         enabled: Type.Boolean({ default: true }),
-        /** First host uid/gid handed to guests, 65,536 each. */
+        /** First host uid/gid for guests, which get 65,536 each. */
         idmap_base: Type.Integer({ minimum: 65536, maximum: 4294901760, default: 1000000 }),
         idmap_slots: Type.Integer({ minimum: 1, maximum: 65000, default: 30000 }),
         pids_max: Type.Integer({ minimum: 32, maximum: 4194304, default: 1024 }),
-        /** Swap a guest may use, as a share of its RAM. */
+        /** Swap that a guest may use, as a fraction of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
-        /** System calls that are closed otherwise: docs/security.md. */
+        /** System calls to open that are closed by default: docs/security.md. */
         allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
           default: [],
           uniqueItems: true,
@@ -128,7 +131,7 @@ export const AgentConfigSchema = Type.Object(
     ),
     images: Type.Object(
       {
-        /** Debian mirror that images are built from. */
+        /** Debian mirror for building images. */
         debian_mirror: Type.String({
           default: 'http://deb.debian.org/debian',
           pattern: '^https?://[^\\s"\'\\\\]+$',
@@ -156,9 +159,9 @@ export const AgentConfigSchema = Type.Object(
     ),
     operations: Type.Object(
       {
-        /** Operations that run at once. */
+        /** How many operations run at once. */
         parallel: Type.Integer({ minimum: 1, maximum: 256, default: 8 }),
-        /** Ended operations kept, in days. */
+        /** Days to keep ended operations. */
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 30 }),
         /** And at most so many: the oldest go first. */
         keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),

@@ -9,15 +9,15 @@ import { readAgentConfig } from './read-config.js'
 
 const defaultConfig = '/etc/berth/agent.yaml'
 
-/** Modules are loaded by the command that needs them: a daemon keeps what it loads. */
+/** Each command loads its own modules, since a daemon keeps in memory what is loaded. */
 const program = new Command('berth-agent')
   .description('Berth on one host: runs its guests')
   .version(version)
   .showHelpAfterError()
 
 command('serve', 'run the agent').action(({ config }: Options) => {
-  const loading = import('./daemon/daemon.js') // while the configuration is read
-  loading.catch(() => undefined) // whoever awaits it is told
+  const loading = import('./daemon/daemon.js') // loads while the configuration is read
+  loading.catch(() => undefined) // reported where it is awaited
   return main(config, async (parsed) => serve(parsed, await loading))
 })
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
@@ -53,7 +53,7 @@ function command(name: string, description: string): Command {
     .option('-c, --config <file>', 'configuration file', defaultConfig)
 }
 
-/** Runs one command; what fails is one line on stderr and exit code 1, 2 for a bad configuration. */
+/** Runs one command; an error is one line on stderr and exit code 1, or 2 for a bad configuration. */
 async function main(configPath: string, run: (config: AgentConfig) => Promise<void>): Promise<void> {
   try {
     await run(await readAgentConfig(configPath))

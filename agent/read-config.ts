@@ -7,8 +7,7 @@ import type { AgentConfig } from './config.js'
 type Answer = { readonly config: AgentConfig } | { readonly problem: string }
 
 /**
- * The agent's configuration, read and checked in a thread of its own: the libraries for it take 6 MB, which a daemon
- * would keep.
+ * Reads and checks the agent's configuration in a thread, whose libraries would otherwise cost a daemon 6 MB.
  * @throws {ConfigError}
  */
 export async function readAgentConfig(path: string): Promise<AgentConfig> {

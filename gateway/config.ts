@@ -6,27 +6,27 @@ const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', def
 const requests = (value: number) => Type.Integer({ minimum: 0, maximum: 1000000, default: value })
 const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:\\d{1,5}$' })
 
-/** gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
+/** Schema of gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
 export const GatewayConfigSchema = Type.Object(
   {
-    /** CA, certificates, secret, private Redis. */
+    /** CA, certificates, secret, data of the private Redis. */
     state_dir: absolutePath('/var/lib/berth/gateway'),
     run_dir: absolutePath('/run/berth/gateway'),
-    /** HTTP API. */
+    /** host:port of the HTTP API. */
     listen: hostPort('127.0.0.1:8080'),
-    /** TLS endpoint where agents join; its certificate is the private CA's. */
+    /** host:port of the TLS endpoint where agents join; its certificate is the private CA's. */
     join_listen: hostPort('127.0.0.1:8081'),
-    /** Address agents reach `join_listen` at, put into join tokens; empty: join_listen. */
+    /** Address of `join_listen` as agents reach it, put into join tokens; empty: join_listen. */
     join_address: Type.String({ default: '' }),
     log_level: Type.Union(
       (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
       { default: 'info' },
     ),
-    /** IANA name in which times are shown and read; empty: the host's. */
+    /** IANA name of the zone for times of the API; empty: the host's. */
     time_zone: Type.String({ default: '' }),
     redis: Type.Object(
       {
-        /** Existing server; empty: a private one is started. BERTH_REDIS_URL overrides. */
+        /** Existing server; empty: starts a private one. BERTH_REDIS_URL overrides it. */
         url: Type.String({ default: '' }),
         /** Prefix of every key, so that several Berths can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
@@ -38,7 +38,7 @@ export const GatewayConfigSchema = Type.Object(
     http: Type.Object(
       {
         max_body_bytes: Type.Integer({ minimum: 1024, maximum: 67108864, default: 1048576 }),
-        /** Addresses or CIDRs of proxies whose forwarded-for headers count. */
+        /** Addresses or CIDRs of proxies whose forwarded-for headers are trusted. */
         trusted_proxies: Type.Array(Type.String(), { default: [] }),
         metrics: Type.Union(
           (['loopback_or_key', 'loopback', 'key'] as const).map((word) => Type.Literal(word)),
@@ -47,16 +47,16 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
-    /** Requests allowed of each API key, and of each source address (IPv6: /64). Every gateway counts its own. */
+    /** Limits for each API key and each source address (IPv6: /64). Every gateway counts separately. */
     limits: Type.Object(
       {
-        /** 0: no limit; so for all of these but the last. */
+        /** 0: no limit; the same for all others except the last. */
         key_requests_per_second: requests(1000),
-        /** In progress at the same time. */
+        /** Requests in progress at the same time. */
         key_requests_at_once: requests(256),
         address_requests_per_second: requests(2000),
         address_requests_at_once: requests(512),
-        /** Failed authentications that are answered as such, by source address. */
+        /** Failed authentications per source address before they are answered with 429. */
         auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
       },
       object,
@@ -64,9 +64,9 @@ export const GatewayConfigSchema = Type.Object(
     agents: Type.Object(
       {
         call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
-        /** No sign of life for this long: the host is offline. */
+        /** A host is offline after this long without a sign of life. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
-        /** How long a broken connection may take to come back before the host is offline. */
+        /** A host is offline when its broken connection has not come back after this long. */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },
       object,
@@ -74,12 +74,12 @@ export const GatewayConfigSchema = Type.Object(
     certificates: Type.Object(
       {
         ca_days: Type.Integer({ minimum: 1, maximum: 36500, default: 3650 }),
-        /** Lifetime of agent and gateway certificates; renewed after two thirds. */
+        /** Lifetime of agents' and the gateway's certificates; they are renewed after two thirds. */
         leaf_hours: Type.Number({ exclusiveMinimum: 0, maximum: 87600, default: 720 }),
       },
       object,
     ),
-    /** How many times what a host has may be promised to its guests; 0: without limit. */
+    /** How many times a host's resources may be promised to guests; 0: without limit. */
     placement: Type.Object(
       {
         cpu_ratio: Type.Number({ minimum: 0, maximum: 1000, default: 0 }),
@@ -110,7 +110,7 @@ export const GatewayConfigSchema = Type.Object(
   { additionalProperties: false },
 )
 
-/** The limits as access control takes them. */
+/** Converts the limits for access control. */
 export function limitsOf({ limits }: GatewayConfig) {
   return {
     caller: { perSecond: limits.key_requests_per_second, atOnce: limits.key_requests_at_once },

@@ -13,12 +13,12 @@ import { startHttpServer } from './server.js'
 import { redisProcessOf } from './store/redis-process.js'
 import { Store } from './store/store.js'
 
-/** Requests in flight get this long at shutdown. */
+/** How long requests in progress may take to end at shutdown. */
 const graceMs = 10_000
 
 export interface GatewayOptions {
   readonly config: GatewayConfig
-  /** BERTH_REDIS_URL; overrides the configuration. "": not set. */
+  /** BERTH_REDIS_URL, which overrides the configuration. "": not set. */
   readonly redisUrl: string
   readonly version: string
   readonly log: Logger
@@ -27,8 +27,8 @@ export interface GatewayOptions {
 type Close = () => Promise<void>
 
 /**
- * Starts everything. A store that is down does not keep it from starting: it answers 503 until it is there.
- * @returns ends it: no more connections, requests in flight finish, then the rest in reverse order
+ * Starts the gateway. It also starts while the store is down, answering 503 until the store is there.
+ * @returns a function that ends it: no more connections, requests in progress finish, then the rest in reverse order
  */
 export async function startGateway(options: GatewayOptions): Promise<Close> {
   const closers: Close[] = []
@@ -80,7 +80,7 @@ async function startParts(
   log.info({ url: server.url, version }, 'gateway started')
 }
 
-/** @returns its address; the server is kept running in the background */
+/** @returns the server's address; it is kept running in the background */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): string {
   const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))

@@ -10,7 +10,7 @@ import { GatewayConfigSchema, type GatewayConfig } from './config.js'
 
 const defaultConfig = '/etc/berth/gateway.yaml'
 
-/** Modules are loaded by the command that needs them. */
+/** Each command loads its own modules. */
 const program = new Command('berth-gateway')
   .description('Berth’s HTTP API in front of all hosts')
   .version(version)
@@ -45,7 +45,7 @@ function command(name: string, description: string): Command {
     .option('-c, --config <file>', 'configuration file', defaultConfig)
 }
 
-/** Runs one command; what fails is one line on stderr and exit code 1, 2 for a bad configuration. */
+/** Runs one command; an error is one line on stderr and exit code 1, or 2 for a bad configuration. */
 async function main(configPath: string, run: (config: GatewayConfig) => Promise<void>): Promise<void> {
   try {
     await run(readConfig(GatewayConfigSchema, configPath))

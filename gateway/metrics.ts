@@ -8,12 +8,12 @@ export interface HttpMetrics {
 }
 
 export interface Metrics extends HttpMetrics {
-  /** Prometheus text. */
+  /** Metrics in Prometheus' text format. */
   render(): Promise<string>
   readonly contentType: string
 }
 
-/** Figures of the gateway and, as last reported, of every agent. */
+/** Metrics of the gateway and, as last reported, of every agent. */
 export function createMetrics(view: FleetView, store: StoreHealth): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, prefix: 'berth_gateway_' })
@@ -34,7 +34,7 @@ function createObserver(registry: Registry): HttpMetrics['observe'] {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
     registers: [registry],
   })
-  // Resolving labels costs more than observing; their combinations are few and bounded by the table.
+  // Cached because resolving labels costs more than observing; the table bounds their combinations.
   const series = new Map<string, { observe(value: number): void }>()
   return (route, method, status, seconds) => {
     const known = knownMethods.has(method) ? method : 'other'

@@ -5,11 +5,11 @@ import type { Store } from './store/store.js'
 export const languages = ['en', 'zh'] as const
 export type Language = (typeof languages)[number]
 
-/** Settings that browsers meet, the same at every gateway. To be made before `store.start()`. */
+/** Settings for browsers, the same at every gateway. Make it before `store.start()`. */
 export class PanelSettings {
-  /** Of whoever has chosen none. */
+  /** Language of users who have chosen none. */
   readonly language: StoredDocument<Language>
-  /** Whose pages may open consoles, beside this server's own: `https://panel.example`, canonical. */
+  /** Origins whose pages may open consoles besides this server's own: `https://panel.example`, canonical. */
   readonly websshOrigins: StoredDocument<readonly string[]>
 
   constructor(store: Store, log: Logger) {

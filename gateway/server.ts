@@ -7,7 +7,7 @@ import type { Logger } from 'pino'
 import { ConnectionGuard } from '../shared/connection-guard.js'
 
 export interface HttpTimeouts {
-  /** A client that is slower than this is hung up on. */
+  /** A client that takes longer for its headers is disconnected. */
   readonly headersMs: number
   readonly requestMs: number
   readonly keepAliveMs: number
@@ -17,24 +17,24 @@ export interface HttpTimeouts {
 const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than usual proxies keep theirs, so that it is not we who close under a request.
+  // Longer than usual proxies keep idle connections, so that we do not close one while a request is coming.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }
 
-/** Connections on which no request has come yet; the headers' time is theirs, too. */
+/** Bounds on connections without a request so far; `headersMs` applies to them, too. */
 const silent = { unproven: 2048, unprovenPerSource: 256 }
 
 export interface HttpServer {
   /** http://host:port */
   readonly url: string
-  /** Takes no more connections, lets requests in flight end for at most `graceMs`, then cuts them off. */
+  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then cuts them off. */
   close(graceMs: number): Promise<void>
 }
 
 export interface ListenAddress {
   readonly host: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number
 }
 
@@ -45,7 +45,7 @@ export async function startHttpServer(
   timeouts: HttpTimeouts = defaultTimeouts,
 ): Promise<HttpServer> {
   const handle = app.callback()
-  // Koa handles its own failures; the promise never rejects.
+  // Koa handles its own failures, so the promise never rejects.
   const callback = (...[request, response]: Parameters<typeof handle>): void => {
     guard.trust(request.socket)
     answers.note(request.socket, response as ServerResponse)
@@ -78,7 +78,7 @@ export async function startHttpServer(
   }
 }
 
-/** The last answer of each connection: nothing can be said in the middle of one. */
+/** Each connection's last response, as nothing else can be sent during one. */
 class LastAnswers {
   readonly #last = new WeakMap<Duplex, ServerResponse>()
 
@@ -88,7 +88,7 @@ class LastAnswers {
 
   isUnderWay(socket: Duplex): boolean {
     const last = this.#last.get(socket)
-    // Of a request that is still arriving what is refused is a part.
+    // While the request is still arriving, the malformed data is a part of it.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 }
@@ -108,7 +108,7 @@ const idleCheckMs = 50
 function closeServer(server: Server, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => server.closeAllConnections(), graceMs)
-    // A connection whose last answer has gone out stays open for another request, which must not come.
+    // A connection stays open for another request after its last response, but none may come any more.
     const sweep = setInterval(() => server.closeIdleConnections(), idleCheckMs)
     server.close(() => {
       clearTimeout(cut)
@@ -123,7 +123,7 @@ const malformed: Readonly<Record<string, [number, string, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'the request did not arrive in time'],
 }
 
-/** What Node's parser refuses never becomes a request; it is answered here in the same form. */
+/** Answers what Node's parser refuses, which never becomes a request, in the usual form. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex, isUnderWay: boolean): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isUnderWay) return void socket.destroy()
   const [status, code, message] = malformed[error.code ?? ''] ?? [400, 'invalid_request', 'malformed HTTP']

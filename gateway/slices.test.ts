@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { inSlices } from './slices.js'
 
-/** So many steps of half a millisecond. */
+/** `count` steps of half a millisecond each. */
 function* steps(count: number): Generator<void, number> {
   for (let n = 0; n < count; n++) {
     for (const until = performance.now() + 0.5; performance.now() < until;);

@@ -1,17 +1,17 @@
-/** What one slice may take before other work has its turn. */
+/** Length of a slice, after which other work gets its turn. */
 const sliceMs = 3
 
 interface Job {
-  /** @returns whether it has ended */
+  /** @returns whether the work has ended */
   step(): boolean
 }
 
 const waiting: Job[] = []
 
 /**
- * Work that is too long for one turn of the event loop: it is done in slices, one in each turn, whoever it is for, so that
- * what is quick never waits for longer than a slice.
- * @param work yields often, after some tenth of a millisecond
+ * Runs long work in slices, one for each turn of the event loop and shared by all such work, so that quick requests
+ * wait for one slice at most.
+ * @param work yields often, about every tenth of a millisecond
  */
 export function inSlices<T>(work: Generator<void, T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -32,7 +32,7 @@ export function inSlices<T>(work: Generator<void, T>): Promise<T> {
 function runSlice(): void {
   const until = performance.now() + sliceMs
   while (waiting.length > 0 && performance.now() < until) if (waiting[0]!.step()) waiting.shift()
-  // Jobs take turns: a short one does not wait for a long one.
+  // Jobs take turns, so that a short one does not wait for a long one.
   if (waiting.length > 1) waiting.push(waiting.shift()!)
   if (waiting.length > 0) setImmediate(runSlice)
 }

@@ -1,4 +1,4 @@
-/** Runs at most so many pieces of work at once; the others wait, first come first served. */
+/** Runs at most a given number of pieces of work at once; others wait, first come first served. */
 export class Turns {
   #free: number
   readonly #waiting: (() => void)[] = []

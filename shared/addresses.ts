@@ -2,28 +2,28 @@ import { isIP } from 'node:net'
 import { normalizeCidr, parseCidr } from 'cidr-tools'
 
 /*
- * Addresses as users write them. ip-bigint, below cidr-tools, does not validate, and isIP takes a zone
- * (fe80::1%eth0), which nothing here can mean.
+ * Parses addresses as users write them. Validates them first: ip-bigint, below cidr-tools, does not, and isIP accepts a
+ * zone (fe80::1%eth0), which is meaningless here.
  */
 
 export type AddressFamily = 'ipv4' | 'ipv6'
 
-/** An address, a CIDR or a range, as its first and last address. */
+/** First and last address of an address, a CIDR or a range. */
 export interface AddressRange {
   readonly family: AddressFamily
   readonly first: bigint
   readonly last: bigint
-  /** Canonical, in the form it came in: RFC 5952, host bits cleared, a range of one as that address. */
+  /** Canonical text in the form of the input: RFC 5952, host bits cleared, a range of one as that address. */
   readonly text: string
 }
 
-/** @returns undefined for what is no single address */
+/** @returns undefined unless it is a single address */
 export function parseAddress(text: string): AddressRange | undefined {
   const family = familyOf(text)
   return family && rangeOf(family, text)
 }
 
-/** @returns undefined unless an address or `ADDRESS/LENGTH` */
+/** @returns undefined unless it is an address or `ADDRESS/LENGTH` */
 export function parseCidrOrAddress(text: string): AddressRange | undefined {
   const [address = '', length, ...rest] = text.split('/')
   const family = familyOf(address)
@@ -33,7 +33,7 @@ export function parseCidrOrAddress(text: string): AddressRange | undefined {
   return rangeOf(family, `${address}/${Number(length)}`)
 }
 
-/** @returns undefined unless an address, a CIDR, or `A-B` of one family in ascending order */
+/** @returns undefined unless it is an address, a CIDR, or `A-B` of one family in ascending order */
 export function parseAddressRange(text: string): AddressRange | undefined {
   const [from = '', to, ...rest] = text.split('-').map((part) => part.trim())
   if (to === undefined) return parseCidrOrAddress(from)
@@ -59,7 +59,7 @@ function rangeOf(family: AddressFamily, valid: string): AddressRange {
   return { family, first: start, last: end, text: canonical(valid) }
 }
 
-/** A CIDR of one address is that address. */
+/** Writes a CIDR of one address as that address. */
 function canonical(valid: string): string {
   return normalizeCidr(valid).replace(/^([\d.]+)\/32$|^([^/]+)\/128$/, '$1$2')
 }

@@ -4,13 +4,15 @@ import type { Static, TSchema } from 'typebox'
 import { parse } from 'yaml'
 import { ConfigError, describeError } from './errors.js'
 
-/** Limits a configuration file's size and alias use: it is the operator's, but a mistake should not hang a daemon. */
+/**
+ * Limits a configuration file's size, like the limit of aliases below: an operator's mistake must not hang a daemon.
+ */
 const maxConfigBytes = 1024 * 1024
 
 /**
- * The configuration in a YAML file, with the schema's defaults filled in.
- * @throws {ConfigError} naming the file and the key when the file cannot be read, is no YAML, has an
- * unknown key or a value outside the schema
+ * Reads a YAML configuration and fills in the schema's defaults.
+ * @throws {ConfigError} naming file and key, when the file cannot be read, is no YAML, has an unknown key or a value
+ * outside the schema
  */
 export function readConfig<S extends TSchema>(schema: S, path: string | undefined): Static<S> {
   const raw = path === undefined ? {} : parseFile(path)

@@ -2,11 +2,11 @@ import type { Socket } from 'node:net'
 import { sourceOf } from './source-address.js'
 
 export interface GuardLimits {
-  /** Connections at once whose peer has not shown yet who it is. */
+  /** Most connections whose peer has not proved who it is. */
   readonly unproven: number
-  /** Of them from one source, see `sourceOf`. */
+  /** Most of them from one source, see `sourceOf`. */
   readonly unprovenPerSource: number
-  /** They have this long to show it, from the first packet on. */
+  /** Time in which a peer must prove who it is, from the first packet on. */
   readonly proveWithinMs: number
 }
 
@@ -16,29 +16,29 @@ interface Unproven {
   readonly timer: NodeJS.Timeout
 }
 
-/** How both ends of a connection name its client. */
+/** A connection's client, as both ends name it. */
 export interface Peer {
   readonly remoteAddress?: string | undefined
   readonly remotePort?: number | undefined
 }
 
 /**
- * Keeps a port open for peers that can prove who they are: of those that have not yet the oldest is ended where
- * there are too many, first of the source that opens too many, and each after a while. Nobody new is ever refused.
+ * Keeps a port reachable for peers that can prove who they are. A connection whose peer has not done so ends after a
+ * while, or when it is the oldest of too many, first of those from the same source. New connections are never refused.
  */
 export class ConnectionGuard {
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #unproven = new Map<string, Unproven>()
   readonly #bySource = new Map<string, Set<string>>()
 
   constructor(private readonly limits: GuardLimits) {}
 
-  /** Takes a connection that was just made under watch. */
+  /** Watches a new connection. */
   watch(socket: Socket): void {
     const key = keyOf(socket)
     const source = sourceOf(socket.remoteAddress ?? '')
     const timer = setTimeout(() => socket.destroy(), this.limits.proveWithinMs).unref()
-    // A reset before anything reads from it has nobody else to hear of it.
+    // Handles a reset before anything reads from the socket.
     socket.on('error', () => socket.destroy())
     socket.once('close', () => this.#forget(key, socket))
     this.#unproven.set(key, { socket, source, timer })
@@ -48,19 +48,19 @@ export class ConnectionGuard {
     if (this.#unproven.size > this.limits.unproven) this.#end(this.#unproven.keys())
   }
 
-  /** Its peer has shown who it is: the connection may stay. */
+  /** Keeps a connection whose peer has proved who it is. */
   trust(peer: Peer): void {
     if (this.#unproven.size === 0) return
     const key = keyOf(peer)
     this.#forget(key, this.#unproven.get(key)?.socket)
   }
 
-  /** Ends all that have proven nothing. */
+  /** Ends all connections without proof. */
   close(): void {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** The first of them is the oldest. */
+  /** Ends the oldest, which comes first. */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)
@@ -70,7 +70,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // The same port of the same peer may be another connection by now.
+    // By now the peer's port may belong to another connection.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

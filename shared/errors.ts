@@ -1,6 +1,6 @@
 /**
- * The one error that crosses module and process borders. `code` is stable and public: it reaches API
- * clients as it is, and gRPC peers as the `berth-code` metadata entry.
+ * The one error that crosses module and process borders. `code` is stable and public: API clients get it unchanged,
+ * gRPC peers as the metadata entry `berth-code`.
  */
 export type ErrorKind =
   | 'invalid' // the caller's input breaks a rule
@@ -16,9 +16,9 @@ export type ErrorKind =
 
 export interface ErrorOptions {
   cause?: unknown
-  /** Name of the offending input field, in the API's spelling. */
+  /** Name of the invalid input field, as the API spells it. */
   field?: string
-  /** When another attempt may turn out better. */
+  /** After how long another attempt may succeed. */
   retryAfterSeconds?: number
 }
 
@@ -26,7 +26,7 @@ export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
   readonly retryAfterSeconds: number | undefined
-  /** What was asked has been taken back: what was before is in force. */
+  /** The requested change was taken back: the former state is in force. */
   undone = false
 
   constructor(
@@ -53,18 +53,18 @@ export function conflict(code: string, message: string): BerthError {
   return new BerthError('conflict', code, message)
 }
 
-/** Anything thrown, as a BerthError; what is not one already is `internal_error`. */
+/** Converts anything thrown to a BerthError; `internal_error` if it is not one already. */
 export function toBerthError(error: unknown, step: string): BerthError {
   if (error instanceof BerthError) return error
   return new BerthError('internal', 'internal_error', step, { cause: error })
 }
 
-/** A configuration file that cannot be used; the message names it and the key. */
+/** An unusable configuration file; the message names it and the key. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
-/** The chain of messages, outermost first, for logs and operation records. */
+/** The messages of an error and its causes, outermost first, for logs and operation records. */
 export function describeError(error: unknown): string {
   const parts: string[] = []
   for (

@@ -1,7 +1,9 @@
 import { invalidField } from './errors.js'
 import { isDescription } from './guest-rules.js'
 
-/* Checks of one field each; they return the value. @throws {BerthError} `invalid_field` naming it in the API's spelling */
+/*
+ * Checks of one field each; they return the value. @throws {BerthError} `invalid_field` naming it as the API spells it
+ */
 
 export interface Range {
   readonly min: number

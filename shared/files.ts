@@ -3,8 +3,8 @@ import { link, mkdir, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Replaces a file so that after a crash either the old or the new content is there, whole and on disk.
- * The directory is made with mode 0700 when missing.
+ * Replaces a file atomically: after a crash it has the old or the new content, complete and on disk. Makes a missing
+ * directory with mode 0700.
  */
 export async function writeFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<void> {
   const directory = dirname(path)
@@ -21,7 +21,7 @@ export async function writeFileAtomic(path: string, content: string | Buffer, mo
 }
 
 /**
- * Makes a file that is whole and on disk, or leaves the one that is there already.
+ * Makes a file, complete and on disk, unless there is one already.
  * @returns whether this call made it
  */
 export async function createFileAtomic(
@@ -46,7 +46,7 @@ export async function createFileAtomic(
 let temporaryCount = 0
 
 async function writeSynced(path: string, content: string | Buffer, mode: number): Promise<void> {
-  // O_EXCL and O_NOFOLLOW: nothing planted under the temporary name is written through.
+  // O_EXCL and O_NOFOLLOW: does not write through a file or link planted under the temporary name.
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
   await rm(path, { force: true })
   const file = await open(path, flags, mode)

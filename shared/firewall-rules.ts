@@ -4,11 +4,11 @@ import { checkDescription, oneOf } from './field-checks.js'
 import { networkLimits } from './network-limits.js'
 
 /*
- * Rules of a guest's firewall, checked by the gateway and again by the agent. What passes is canonical: it goes into
- * nft scripts as it is.
+ * Rules of a guest's firewall, checked by the gateway and again by the agent. Accepted values are canonical and go into
+ * nft scripts unchanged.
  */
 
-/** A firewall as the wire has it. */
+/** A firewall as sent. */
 export interface WantedFirewall {
   readonly enabled: boolean
   readonly defaultAction: string
@@ -22,9 +22,9 @@ export interface WantedRule {
   readonly protocol: string
   readonly action: string
   readonly network: string
-  /** Remote side: address, CIDR, range `A-B`; empty: any. */
+  /** Remote side: address, CIDR, or range `A-B`; empty: any. */
   readonly sourceIp: string
-  /** Port, range `A-B`, or several with commas; empty: any. */
+  /** Port, range `A-B`, or several separated by commas; empty: any. */
   readonly port: string
   readonly description: string
 }
@@ -34,22 +34,22 @@ const ruleProtocols = ['tcp', 'udp', 'icmp', 'all'] as const
 const ruleActions = ['ACCEPT', 'DROP'] as const
 const networks = ['ipv4', 'ipv6', 'all'] as const
 
-/** The words of a firewall. */
+/** The words that a firewall's fields allow. */
 export const firewallWords = { directions, protocols: ruleProtocols, actions: ruleActions, networks } as const
 
-/** A rule holds for both ways of a flow; the first that matches decides. */
+/** A rule applies to both directions of a flow; the first match decides. */
 export interface FirewallRule extends WantedRule {
-  /** Who opened the flow: `in` the remote side, `out` the guest. */
+  /** Who opened the flow: `in`: the remote side, `out`: the guest. */
   readonly direction: (typeof directions)[number]
-  /** `icmp` is ICMP and ICMPv6. */
+  /** `icmp` covers ICMP and ICMPv6. */
   readonly protocol: (typeof ruleProtocols)[number]
   readonly action: (typeof ruleActions)[number]
   readonly network: (typeof networks)[number]
 }
 
-/** A guest's own firewall, as validated and journaled. Disabled: everything that the network lets through. */
+/** A guest's firewall, as validated and journaled. Disabled, it allows everything that the network does. */
 export interface Firewall extends WantedFirewall {
-  /** Of what no rule matches. */
+  /** Action when no rule matches. */
   readonly defaultAction: (typeof ruleActions)[number]
   readonly rules: readonly FirewallRule[]
 }
@@ -119,7 +119,7 @@ function parsePortRange(field: string, part: string): [number, number] {
   return [first, last]
 }
 
-/** nft refuses a set whose intervals overlap. */
+/** Merges overlapping ranges, which nft refuses in a set. */
 function mergePorts(ranges: readonly [number, number][]): [number, number][] {
   const merged: [number, number][] = []
   for (const [first, last] of ranges.toSorted((a, b) => a[0] - b[0])) {

@@ -2,8 +2,8 @@ import { Metadata, status, type ServiceError } from '@grpc/grpc-js'
 import { BerthError, toBerthError, type ErrorKind } from './errors.js'
 
 /*
- * BerthError as a gRPC status and back. The stable code travels as `berth-code`, the offending field as
- * `berth-field`, that it was taken back as `berth-undone`; causes stay on the side where they happened.
+ * Converts BerthError to a gRPC status and back. Metadata has the stable code as `berth-code`, the invalid field as
+ * `berth-field`, and whether it was taken back as `berth-undone`; causes stay on their side.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {
@@ -19,7 +19,7 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   internal: status.INTERNAL,
 }
 
-/** Kinds of an agent's answer that may reach API clients as they are. */
+/** Kinds of errors from an agent that API clients may see. */
 const passedKinds: ReadonlyMap<status, ErrorKind> = new Map([
   [status.INVALID_ARGUMENT, 'invalid'],
   [status.NOT_FOUND, 'not_found'],
@@ -38,7 +38,7 @@ export interface GrpcStatus {
 
 const maxDetails = 1024
 
-/** What an agent's handler answers for anything thrown; what is no BerthError tells nothing of its insides. */
+/** The status that an agent answers for anything thrown; only a BerthError shows details. */
 export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   const known = toBerthError(error, step)
   const metadata = new Metadata()
@@ -56,9 +56,9 @@ export function toServiceError(error: unknown, step?: string): ServiceError {
 }
 
 /**
- * What a gateway's caller gets for a failed call to an agent. The agent's own codes pass where they concern
- * the request; its refusals of us, its bugs and anything malformed are `agent_error`.
- * @param call.left it went out on a connection: without an answer it may have been carried out
+ * The error for a failed call to an agent. The agent's own codes pass if they concern the request; its refusals of the
+ * gateway, its bugs and malformed statuses become `agent_error`.
+ * @param call.left the call was sent on a connection: without an answer it may have been carried out
  */
 export function fromServiceError(
   error: unknown,
@@ -76,10 +76,10 @@ export function fromServiceError(
   return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
 }
 
-/** Refusals that are about the guest and not about us. */
+/** Refusals that concern the guest rather than the gateway. */
 const refusalsOfGuests: ReadonlySet<string> = new Set(['policy_blocked', 'quota_exceeded'])
 
-/** No peer said these: the connection broke, was never there, or stayed silent. */
+/** Statuses that come from no peer: the connection broke, was never there, or stayed silent. */
 const unanswered: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
   status.CANCELLED,

@@ -1,15 +1,15 @@
 import { BerthError, invalidField } from './errors.js'
 
 /*
- * What user text must look like, checked by the gateway and again by the agent. The patterns are strict
- * enough that a value that passes is safe as a file name, an argument and an lxc configuration value.
+ * Rules for text from users, checked by the gateway and again by the agent. Accepted values are safe as a file name, an
+ * argument and an lxc configuration value.
  */
 
 /** Letters, digits, `.`, `_`, `-`; begins with a letter or digit. */
 export const guestNamePattern = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
-/** Ids become part of interface names, which the kernel bounds: ten digits at most. */
+/** Ids are part of interface names, whose length the kernel limits: at most ten digits. */
 export const maxGuestId = 9_999_999_999
 /** A time of day, `HH:MM`. */
 export const timeOfDayPattern = '^([01]\\d|2[0-3]):[0-5]\\d$'
@@ -27,7 +27,7 @@ export const limits = {
   snapshotIntervalHours: { min: 1, max: 8760 },
 } as const
 
-/** Snapshots that a guest may have where nothing else is said. */
+/** Default number of snapshots that a guest may have. */
 export const defaultSnapshotLimit = 5
 
 const description = new RegExp(descriptionPattern, 'u')
@@ -47,13 +47,15 @@ export function checkGuestName(name: string): void {
   if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: may not look like a uuid')
 }
 
-/** RFC 1123 host name for a guest name: lower case, other characters become `-`. */
+/** RFC 1123 host name for a guest's name: lower case, other characters become `-`. */
 export function hostnameOf(guestName: string): string {
   const label = guestName.toLowerCase().replace(/[^a-z0-9-]/g, '-')
   return label.replace(/^-+|-+$/g, '') || 'guest'
 }
 
-/** @throws {BerthError} `invalid_field` unless 8 to 64 printable ASCII characters with a letter, a digit, no space */
+/**
+ * @throws {BerthError} `invalid_field` unless 8 to 64 printable ASCII characters with a letter, a digit and no space
+ */
 export function checkSshPassword(password: string, field = 'ssh_password'): void {
   const ok = /^[\x21-\x7e]{8,64}$/.test(password) && /[A-Za-z]/.test(password) && /\d/.test(password)
   if (!ok)
@@ -71,7 +73,7 @@ const keyTypes = [
 ]
 
 /**
- * A one-line OpenSSH public key, options not allowed; the blob must name the same type (RFC 4253 6.6).
+ * Checks a one-line OpenSSH public key without options; the blob must name the same type (RFC 4253 6.6).
  * @returns the key with single spaces, trimmed
  * @throws {BerthError} `invalid_field`
  */

@@ -3,16 +3,16 @@ import type { PeerCertificate } from 'node:tls'
 import { BerthError } from './errors.js'
 
 /*
- * Who a certificate of the private CA speaks for. The URI SAN carries the role and, for agents, the host
- * (SPIFFE ID, spiffe.io/docs: exactly one URI per certificate); the DNS SAN is the same for TLS name checks.
- * The chain itself is checked by TLS against the private CA alone.
+ * Whom a certificate of the private CA identifies. The URI SAN has the role and, for agents, the host (SPIFFE ID,
+ * spiffe.io/docs: exactly one URI per certificate); the DNS SAN has the same for TLS name checks. TLS itself checks the
+ * chain, against the private CA alone.
  */
 
 export type Role = 'agent' | 'gateway' | 'join'
 
 export interface Identity {
   readonly role: Role
-  /** Agents only. */
+  /** Only for agents. */
   readonly hostId?: string
 }
 
@@ -24,13 +24,13 @@ export interface CertificateIdentity {
   readonly notAfterMs: number
 }
 
-/** One DNS label, since it is part of the certificate's DNS name. */
+/** One DNS label, as it is part of the certificate's DNS name. */
 export const hostIdPattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
 
 const serverAuth = '1.3.6.1.5.5.7.3.1'
 const clientAuth = '1.3.6.1.5.5.7.3.2'
 
-/** Extended key usage that a role's certificate must have, as OID. */
+/** OID of the extended key usage that a role's certificate must have. */
 export const extendedKeyUsage: Readonly<Record<Role, string>> = {
   agent: serverAuth,
   gateway: clientAuth,
@@ -41,13 +41,13 @@ export function identityUri({ role, hostId }: Identity): string {
   return role === 'agent' ? `spiffe://berth/agent/${hostId ?? ''}` : `spiffe://berth/${role}`
 }
 
-/** The name an agent's or the join listener's certificate is checked for, instead of its address. */
+/** DNS name for which an agent's or the join listener's certificate is checked, instead of its address. */
 export function identityDnsName({ role, hostId }: Identity): string {
   return role === 'agent' ? `${hostId ?? ''}.agent.berth.internal` : `${role}.berth.internal`
 }
 
 /**
- * The identity in a leaf certificate. Its chain must have been checked already.
+ * Reads the identity in a certificate whose chain has been checked.
  * @throws {BerthError} `bad_certificate` for anything but a certificate made for exactly one role
  */
 export function readCertificateIdentity(certificate: X509Certificate): CertificateIdentity {
@@ -68,17 +68,18 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   }
 }
 
+/** Whom a TLS peer must be. */
 export interface PeerRule {
   readonly identity: Identity
-  /** The authority that must have signed it, where TLS may have checked the chain against an earlier one. */
+  /** The authority that must have signed it; needed where TLS may have checked the chain against an earlier one. */
   readonly issuer?: X509Certificate
-  /** Serial numbers that are no longer worth anything, or undefined for "not checked". */
+  /** Whether a serial number is revoked; undefined: not checked. */
   readonly isRevoked?: (serial: string) => boolean
 }
 
 /**
- * A check of TLS peers, for every call: remembers the last certificate it read, since a connection's stays
- * the same. Expiry is checked again each time: a connection may outlive its certificate.
+ * Makes a check of TLS peers for every call. It caches the last certificate, as a connection's stays the same, but
+ * checks expiry each time, as a connection may outlive its certificate.
  */
 export function createPeerCheck(
   rule: PeerRule,
@@ -108,7 +109,7 @@ function checkIdentity(read: CertificateIdentity, rule: PeerRule, nowMs: number)
 
 function subjectAltNames(certificate: X509Certificate): string[] {
   const text = certificate.subjectAltName ?? ''
-  // node:crypto quotes values that could be taken for several names (CVE-2021-44532); ours never need it.
+  // node:crypto quotes values that could pass for several names (CVE-2021-44532); ours never need quotes.
   if (text.includes('"')) throw badCertificate('has malformed names')
   return text.split(', ')
 }

@@ -1,7 +1,7 @@
 import { BerthError } from './errors.js'
 import { hostIdPattern } from './identity.js'
 
-/** What gateway and agent agree on about join tokens: an ES256 JWT behind a prefix that logs know to hide. */
+/** What gateway and agent must agree on about join tokens: an ES256 JWT with a prefix that logs recognize and hide. */
 export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'
@@ -28,7 +28,8 @@ export interface JoinAnswer {
 }
 
 /**
- * What a token says. Its signature is the gateway's to check: the agent trusts whoever handed the token over.
+ * Parses a token without checking its signature, which is the gateway's task: the agent trusts whoever gave it the
+ * token.
  * @throws {BerthError} `join_token_invalid`
  */
 export function parseJoinToken(token: string): JoinTokenContent {
@@ -53,7 +54,7 @@ export function parseJoinToken(token: string): JoinTokenContent {
   return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
 }
 
-/** host:port with a name, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535. */
+/** Whether it is host:port with a name, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535. */
 export function isHostPort(text: string): boolean {
   const match = /^(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):(\d{1,5})$/.exec(
     text,

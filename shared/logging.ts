@@ -1,14 +1,14 @@
 import { pino, type DestinationStream, type Level, type Logger } from 'pino'
 
 export interface LogOptions {
-  /** Of the program or part. */
+  /** Name of the program or part. */
   name: string
   level: Level
   /** Default: stderr. */
   destination?: DestinationStream
 }
 
-/** Names under which secrets travel; their values never reach a log line, up to two levels deep. */
+/** Names of properties with secrets; their values are removed from log lines, up to two levels deep. */
 const secretNames = [
   'authorization',
   'cookie',
@@ -31,10 +31,10 @@ const secretPaths = [...secretNames, '["x-api-key"]'].flatMap((name) => {
   return [name, `*${tail}`, `*.*${tail}`]
 })
 
-/** Keys and join tokens inside free text, such as a quoted header in an error message. */
+/** Keys and join tokens within text, such as a quoted header in an error message. */
 const secretText = /\b(berth_(?:sk|jt)_)[A-Za-z0-9_.-]{4,}/g
 
-/** JSON lines with ISO times on stderr, secrets removed, an error's whole chain of causes printed. */
+/** Logs JSON lines with ISO times to stderr, without secrets and with all causes of an error. */
 export function createLogger(options: LogOptions): Logger {
   return pino(
     {

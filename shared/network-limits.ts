@@ -1,24 +1,24 @@
 import { checkInteger, type Range } from './field-checks.js'
 import { limits } from './guest-rules.js'
 
-/* Bounds of what is set of a guest's network, checked by the gateway and again by the agent. */
+/* Limits of a guest's network settings, checked by the gateway and again by the agent. */
 
 export const networkLimits = {
   port: { min: 1, max: 65_535 },
-  /** Host ports that guests may be given; those below are the host's. */
+  /** Host ports for guests; lower ones are the host's. */
   natPort: { min: 1024, max: 65_535 },
   firewallRules: 200,
   /** Ports and ranges in one rule. */
   rulePorts: 50,
-  /** GB of 10^9 bytes a month. */
+  /** GB of 10^9 bytes per month. */
   trafficGb: { min: 0, max: 1_000_000_000 },
-  /** Day of the month; 0 is the host's. Later ones are not in every month. */
+  /** Day of the month; 0: the host's. Later days do not exist in every month. */
   resetDay: { min: 0, max: 28 },
-  /** Addresses of one family that one guest may have. */
+  /** Addresses of one family per guest. */
   addresses: { min: 0, max: 256 },
 } as const
 
-/** Numbers of a traffic limit that are sent; the others are absent. */
+/** Numbers of a traffic limit that were sent; the others are absent. */
 export interface WantedTraffic {
   readonly monthlyGb?: number | undefined
   readonly inGb?: number | undefined
@@ -27,7 +27,7 @@ export interface WantedTraffic {
   readonly resetDay?: number | undefined
 }
 
-/** @throws {BerthError} `invalid_field` naming the field in the API's spelling */
+/** @throws {BerthError} `invalid_field` naming the field as the API spells it */
 export function checkTrafficLimit(wanted: WantedTraffic): void {
   const check = (field: string, value: number | undefined, range: Range): void => {
     if (value !== undefined) checkInteger(field, value, range)

@@ -1,5 +1,5 @@
 /**
- * Operations of one host that the gateway lists: as many as an agent sends to a watcher that starts over, the newest.
- * Older ones are asked for one by one.
+ * How many of a host's newest operations the gateway lists, and an agent sends to a watcher that starts over. Older
+ * ones are asked for one by one.
  */
 export const listedOperations = 5000

@@ -3,18 +3,18 @@ import { invalidField } from './errors.js'
 import { checkDescription, checkInteger, oneOf } from './field-checks.js'
 import { networkLimits } from './network-limits.js'
 
-/* Rules of port mappings, checked by the gateway and again by the agent. What passes is canonical. */
+/* Rules of port mappings, checked by the gateway and again by the agent. Accepted mappings are canonical. */
 
 export type MappingProtocol = 'tcp' | 'udp'
 
-/** A port mapping as the wire has it. */
+/** A port mapping as sent. */
 export interface WantedMapping {
   readonly protocol: string
   /** Empty: every local address. */
   readonly hostIp: string
-  /** 0: to be picked. */
+  /** 0: to be chosen. */
   readonly hostPort: number
-  /** Last port of a range; 0: follows from the other range, else a single port. */
+  /** Last port of a range; 0: follows from the other range, or else a single port. */
   readonly hostPortEnd: number
   /** 0: the same as the host port. */
   readonly containerPort: number
@@ -22,16 +22,16 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A mapping that passed; ends are 0 exactly where their first port is. */
+/** A checked mapping; an end is 0 exactly if its first port is. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
-  /** Ports it holds, 1 or more. */
+  /** Number of ports, 1 or more. */
   readonly length: number
 }
 
 /**
- * @param at what stands before the field's name in messages, as `nat_port_mappings.0.`
- * @throws {BerthError} `invalid_field` naming the field in the API's spelling
+ * @param at prefix of the field's name in messages, as `nat_port_mappings.0.`
+ * @throws {BerthError} `invalid_field` naming the field as the API spells it
  */
 export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping {
   const protocol = oneOf(`${at}protocol`, wanted.protocol, ['tcp', 'udp'])
@@ -47,8 +47,8 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
 type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
 
 /**
- * A mapping with some fields changed: what is not sent stays. First ports that are sent without ends move their
- * ranges, which stay as long as they are; an end without the other side's makes both ranges longer or shorter.
+ * Changes some fields of a mapping; absent ones stay. First ports sent without ends move their ranges, whose length
+ * stays; an end sent without the other side's changes the length of both.
  */
 export function changePortMapping(
   stored: WantedMapping,
@@ -63,7 +63,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Neither side's end is left to tell the length; a first port that is to be picked has none. */
+/** Moves both ends with their first ports; a first port to be chosen gets none. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)
@@ -71,7 +71,7 @@ function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   return { ...moved, hostPortEnd: endAfter(hostPort), containerPortEnd: endAfter(containerPort) }
 }
 
-/** @returns canonical; empty: every local address. @throws {BerthError} `invalid_field` */
+/** @returns the canonical address; empty: every local address. @throws {BerthError} `invalid_field` */
 export function checkHostIp(field: string, text: string): string {
   if (text === '') return ''
   const address = parseAddress(text)
@@ -79,7 +79,7 @@ export function checkHostIp(field: string, text: string): string {
   return address.text
 }
 
-/** Of the two ranges; one that has no end follows the other. */
+/** Length of both ranges; one without an end takes the other's. */
 function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)
@@ -106,7 +106,7 @@ function checkPort(field: string, port: number): number {
 }
 
 /**
- * The range that host ports of mappings are of.
+ * Checks the range of host ports for mappings.
  * @throws {BerthError} `invalid_field` naming `field.start` or `field.end`
  */
 export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {

@@ -5,8 +5,8 @@ import { BerthError } from './errors.js'
 import { syncDirectory } from './files.js'
 
 /*
- * Encryption of what must be shown again: AES-256-GCM with a random nonce (NIST SP 800-38D; 2^32 seals per
- * key at most, which no installation reaches).
+ * Encrypts what must be shown again: AES-256-GCM with a random nonce (NIST SP 800-38D; at most 2^32 texts per key,
+ * which no installation reaches).
  */
 
 const keyBytes = 32
@@ -16,8 +16,7 @@ const version = 1
 
 /**
  * @param key 32 bytes, see `readOrCreateKey`
- * @param context what the text belongs to; the same is needed to open it, so that one sealed text cannot be
- * put in another's place
+ * @param context what the text belongs to; opening needs the same, so that one text cannot be put in another's place
  * @returns base64url
  */
 export function seal(key: Buffer, plaintext: string, context = ''): string {
@@ -28,7 +27,7 @@ export function seal(key: Buffer, plaintext: string, context = ''): string {
   return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), body]).toString('base64url')
 }
 
-/** @throws {BerthError} `internal_error` for another key or context, or a text that was changed */
+/** @throws {BerthError} `internal_error` for another key or context, or a changed text */
 export function open(key: Buffer, sealed: string, context = ''): string {
   const bytes = Buffer.from(sealed, 'base64url')
   const [nonceEnd, tagEnd] = [1 + nonceBytes, 1 + nonceBytes + tagBytes]
@@ -45,9 +44,8 @@ export function open(key: Buffer, sealed: string, context = ''): string {
 }
 
 /**
- * The key in a file, made at first use: 0600, on disk before it is used, and the same for everybody who asks
- * at the same time.
- * @throws {Error} when the file cannot be read or made, or holds something else
+ * Reads the key in a file, or makes it: 0600, on disk before it is used, and the same for concurrent callers.
+ * @throws {Error} when the file cannot be read or made, or contains something else
  */
 export async function readOrCreateKey(path: string): Promise<Buffer> {
   return (await readKey(path)) ?? (await createKey(path))
@@ -64,7 +62,7 @@ async function readKey(path: string): Promise<Buffer | undefined> {
   return key
 }
 
-/** link(2) puts the complete file in place or fails when another process was first. */
+/** link(2) puts the complete file in place, or fails if another process was first. */
 async function createKey(path: string): Promise<Buffer> {
   const directory = dirname(path)
   await mkdir(directory, { recursive: true, mode: 0o700 })

@@ -1,6 +1,6 @@
 /**
- * Whom to count by an address: whoever has one IPv6 address has its whole /64.
- * @param address as Node shows a peer's; IPv4-mapped IPv6 counts as IPv4
+ * The source to count an address under: for IPv6 its /64, all of which one client usually has.
+ * @param address as Node reports a peer's; IPv4-mapped IPv6 counts as IPv4
  */
 export function sourceOf(address: string): string {
   if (!address.includes(':')) return address

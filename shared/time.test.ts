@@ -97,7 +97,7 @@ describe('times', () => {
         (zone, seconds) => {
           const shown = zone.format(seconds * 1000)
           const read = zone.parse(shown)
-          // In the repeated hour the first instant comes back; it shows the same.
+          // In the repeated hour the first instant is returned; it is formatted the same.
           expect(zone.format(read ?? 0)).to.equal(shown)
           expect(Math.abs((read ?? 0) - seconds * 1000)).to.be.at.most(3_600_000)
         },

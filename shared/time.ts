@@ -1,18 +1,18 @@
 import { invalidField } from './errors.js'
 
 /*
- * Times of the API: `YYYY-MM-DD HH:MM:SS` in one configured IANA zone. Inside the programs a time is always
- * milliseconds since 1970, with 0 for never.
+ * Times of the API: `YYYY-MM-DD HH:MM:SS` in one configured IANA zone. Inside the programs times are ms since 1970,
+ * with 0 for never.
  */
 
 const dayMs = 86_400_000
-/** Years of four digits, in every zone. */
+/** Keeps years at four digits in every zone. */
 const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
 const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
-/** From 1973 to 2286: what is shorter is more likely a mistake, what is longer a date without its separators. */
+/** 1973 to 2286: a shorter number is probably a mistake, a longer one a date without separators. */
 const unixSecondsPattern = /^\d{9,10}$/
-/** What databases and billing systems have for no date. */
+/** What databases and billing systems use for no date. */
 const neverPattern = /^(0|0000-00-00([Tt ]00:00(:00)?)?)?$/
 const rfc3339Pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
@@ -20,17 +20,17 @@ const rfc3339Pattern =
 export interface TimeFormat {
   /** IANA name. */
   readonly zone: string
-  /** `YYYY-MM-DD HH:MM:SS`; "" for 0. What no such text can say is the nearest that it can, see `clampTime`. */
+  /** `YYYY-MM-DD HH:MM:SS`; "" for 0. Times out of range are clamped, see `clampTime`. */
   format(ms: number): string
   /**
-   * Reads the zone's local form (seconds may be missing, `T` may stand for the blank), RFC 3339, a bare date (its
-   * last second), or Unix seconds. A local time that a clock change skips is taken with the offset before the
-   * change, one that occurs twice is the first.
-   * @returns ms since 1970; `undefined` when it is none of them or not a real time
+   * Reads the zone's local form (optional seconds, `T` or blank), RFC 3339, a bare date (its last second), or Unix
+   * seconds. A local time skipped by a clock change gets the offset before the change; of a repeated one the first
+   * instant is taken.
+   * @returns ms since 1970; `undefined` for another form or a nonexistent time
    */
   parse(text: string): number | undefined
   /**
-   * The same for an input field; "", "0" and `0000-00-00`, with a time of zeros or without, are 0 (never).
+   * Like `parse`, for an input field; "", "0" and `0000-00-00`, with or without a time of zeros, are 0 (never).
    * @throws {BerthError} `invalid_field`
    */
   parseField(field: string, text: string): number
@@ -65,7 +65,9 @@ function parseUnixSeconds(text: string): number | undefined {
   return ms >= Date.UTC(1971, 0, 1) ? ms : undefined
 }
 
-/** A time from elsewhere: 0 (never) for what is before 1970 or no number, at most the end of the year 9999. */
+/**
+ * Clamps a foreign time: 0 (never) for one before 1970 or no number, at most the end of the year 9999 in every zone.
+ */
 export function clampTime(ms: number): number {
   return Math.min(Math.max(ms || 0, 0), latestMs)
 }
@@ -78,15 +80,15 @@ function failParse(field: string): never {
 }
 
 const quarterMs = 900_000
-/** Quarters of an hour whose offset is remembered; a list has the times of years. */
+/** Most quarters of an hour whose offset is cached; a list contains times of years. */
 const maxQuarters = 100_000
 
 /**
- * What the zone's clocks show at `ms`, as if it were UTC. Asking the zone's rules takes microseconds, so that a quarter of
- * an hour without a change of the clocks is asked once.
+ * Makes a function that tells what the zone's clocks show at `ms`, as if that were UTC. Asking for the zone's rules
+ * takes microseconds, so the offset of each quarter of an hour without a clock change is cached.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
-  /** By quarter since 1970; NaN where the clocks change. Whole seconds, as the clocks show. */
+  /** Offset by quarter since 1970; NaN if the clocks change within it. Whole seconds, as the clocks show. */
   const offsets = new Map<number, number>()
   const readOffset = (quarter: number): number => {
     const [begin, end] = [quarter * quarterMs, (quarter + 1) * quarterMs]
@@ -103,7 +105,7 @@ function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
   }
 }
 
-/** What the zone's clocks show at `ms`, as if it were UTC. */
+/** What the zone's clocks show at `ms`, as if that were UTC. */
 function readWallClock(clock: Intl.DateTimeFormat, ms: number): number {
   const field = new Map(clock.formatToParts(ms).map((part) => [part.type, Number(part.value)]))
   const get = (type: Intl.DateTimeFormatPartTypes): number => field.get(type) ?? 0
@@ -120,7 +122,7 @@ function parseLocal(text: string, wall: (ms: number) => number): number | undefi
   return midnight === undefined ? undefined : instantOf(midnight + dayMs, wall) - 1000
 }
 
-/** The instant at which the zone's clocks first show `local`; in a gap, with the offset before it. */
+/** The first instant at which the zone's clocks show `local`; in a gap, by the offset before it. */
 function instantOf(local: number, wall: (ms: number) => number): number {
   const offsetAt = (ms: number): number => wall(ms) - ms
   const before = local - offsetAt(local - dayMs)
@@ -152,7 +154,7 @@ function parseRfc3339(text: string): number | undefined {
   return local + fractionMs - (sign === '-' ? -offsetMs : offsetMs)
 }
 
-/** As UTC; `undefined` for what no calendar has (31 April, 24:00) and before 1971, where 0 could be meant. */
+/** As UTC; `undefined` for a nonexistent time (31 April, 24:00), and before 1971, where 0 could be meant. */
 function realTime(parts: (string | undefined)[]): number | undefined {
   const [year, month, day, hour, minute, second] = parts.map(Number) as Parts
   const ms = Date.UTC(year, month - 1, day, hour, minute, second)

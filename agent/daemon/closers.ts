@@ -1,4 +1,4 @@
-/** What was opened, ended in reverse order; each is ended though another fails. */
+/** Ends what was opened, in reverse order, even after failures. */
 export class Closers {
   readonly #list: (() => unknown)[] = []
 
@@ -6,7 +6,7 @@ export class Closers {
     this.#list.push(close)
   }
 
-  /** @throws {AggregateError} of everything that failed */
+  /** @throws {AggregateError} with every failure */
   async run(): Promise<void> {
     const failures: unknown[] = []
     for (const close of this.#list.splice(0).reverse()) {

@@ -37,7 +37,7 @@ import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 import { startUpkeep, type UpkeepParts } from './upkeep.js'
 
-/** The gateway repeats an order within a day of its last attempt (Idempotency-Key). */
+/** The gateway may repeat an order within a day of its last attempt (Idempotency-Key). */
 const rememberedDays = 2
 
 /** Schedules are by the minute. */
@@ -47,9 +47,9 @@ export interface DaemonOptions {
   config: AgentConfig
   log: Logger
   version: string
-  /** Default: the host that the agent runs on. */
+  /** Default: opens the host that the agent runs on. */
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
-  /** Told of every step's beginning and end; tests break the agent there. */
+  /** Called at every step's beginning and end; tests interrupt the agent there. */
   observer?: StepObserver
   /** As the host's clock shows it, ms since 1970; for tests. */
   now?: () => number
@@ -58,13 +58,13 @@ export interface DaemonOptions {
 export interface Daemon {
   readonly domain: Domain
   readonly tls: AgentTls
-  /** Ends it; guests go on. */
+  /** Ends the agent; guests go on. */
   close(): Promise<void>
 }
 
 /**
- * The agent: the host first (pool, network), then what an earlier run left begun, then what should run,
- * and only then callers.
+ * Starts the agent: first the host (pool, network), then operations that an earlier run left open, then guests that
+ * should run, and last the server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)
@@ -107,7 +107,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   return { domain, tls }
 }
 
-/** The network stands before any guest starts; what was begun ends before anything new begins. */
+/** The network is ready before any guest starts; open operations end before new ones begin. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { context, engine, images, policy, reconciler, snapshots } = domain
   await images.sweep()
@@ -188,7 +188,7 @@ async function startSampling(
   return feed
 }
 
-/** The range of ports may be set through the API while the agent runs. */
+/** The description with the current range of ports, which the API can change. */
 function withNatPorts(description: FixedDescription, { changes, context }: Domain): FixedDescription {
   const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
   const { capacity: size } = description

@@ -38,7 +38,7 @@ import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
-/** The journal and everything that acts on it. */
+/** The journal and everything that works on it. */
 export interface Domain {
   readonly changes: Changes
   readonly context: GuestContext
@@ -118,7 +118,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     engine,
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
-      // A guest may have filled its disk with subvolumes, each a deletion of its own: nothing waits for them.
+      // In the background: a guest may have filled its disk with subvolumes, each of which is deleted separately.
       void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
       return host.volumes.ensureLimits(limitBytes)
     },
@@ -146,7 +146,7 @@ function stopNow(orders: Orders, uuid: string): void {
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
 }
 
-/** A new key would be of no use to logins sealed with the old one, and hide that it is lost. */
+/** Refuses to replace a lost key: a new one cannot open existing logins, and would hide the loss. */
 async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
   if (store.hasLogins() && !existsSync(path))
     throw new BerthError(

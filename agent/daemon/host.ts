@@ -32,13 +32,13 @@ import { recordKernelSettings } from './kernel-record.js'
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
-/** What the network needs of the journal's side. */
+/** What the network needs of the journal. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
-/** What of volumes the host's domain needs; see agent/storage/volumes.ts. */
+/** What the host's domain needs of volumes; see agent/storage/volumes.ts. */
 export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 
-/** The host made ready for guests: nothing here knows the journal. */
+/** A host prepared for guests; nothing in it knows the journal. */
 export interface Host {
   readonly volumes: HostVolumes
   readonly images: ImagePool
@@ -49,19 +49,19 @@ export interface Host {
   /** Processors that guests may have now, in order. */
   readCpus(): readonly number[]
   readonly ramTotalMb: number
-  /** Of the storage pool. Spawns nothing. */
+  /** Capacity of the storage pool. Spawns nothing. */
   readCapacity(): Promise<PoolCapacity>
-  /** What of the host keeps guests from being apart as they could be. */
+  /** Warnings for the operator: what weakens the separation of guests. */
   describeWeaknesses(): readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
   readonly gateway: string
   readonly prefixLength: number
-  /** How many addresses guests can have. */
+  /** Number of private IPv4 addresses for guests. */
   readonly ipv4Total: number
   readonly resolvers: readonly string[]
 }
 
-/** What a Linux host has beside that. */
+/** A real Linux host, with its trash. */
 export interface LinuxHost extends Host {
   readonly trash: Trash
 }
@@ -121,8 +121,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * What comes in at interfaces of guests' names is dropped unless it is by way of the bridge.
- * @throws {BerthError} `invalid_field` where the prefix is that of the bridge or of a device of the host
+ * Checks the prefix, since packets at interfaces named like guests' are dropped unless they come through the bridge.
+ * @throws {BerthError} `invalid_field` when the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {
   const pattern = new RegExp(`^${prefix}\\d`)
@@ -135,7 +135,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
   if (config.network.resolvers.length > 0) return config.network.resolvers
-  // The second has what systemd-resolved asks, which is at a loopback address itself.
+  // The second file has the servers behind systemd-resolved, which itself listens on a loopback address.
   const paths = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
   return chooseResolvers(await Promise.all(paths.map((path) => readFile(path, 'utf8').catch(() => ''))))
 }

@@ -17,12 +17,12 @@ import {
   type KernelUser,
 } from './plan-kernel-record.js'
 
-/** One for all agents of a machine: its kernel is theirs together, whatever network namespaces they are in. */
+/** One record for all agents of a machine, whatever their network namespaces, since they share its kernel. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Notes the host's own values: of its limits now, which `ensureHostLimits` is about to raise, and of what the
- * network sets when it sets it. What is the bridge's goes with it.
+ * Records the host's own values: now those of limits that `ensureHostLimits` is about to raise, later those of settings
+ * that the network changes. Settings of the bridge are not recorded, as they go with it.
  */
 export async function recordKernelSettings(
   stateDir: string,
@@ -52,7 +52,7 @@ export async function recordKernelSettings(
   })
 }
 
-/** What stands in the record until it is done is done again after a crash. */
+/** Restored values stay in the record until all are written, so that a crash does not lose them. */
 async function release(
   file: string,
   user: KernelUser,
@@ -66,14 +66,14 @@ async function release(
   return done
 }
 
-/** @returns false where it is not as an agent set it, or was the same before */
+/** @returns false when the value is not the one that an agent set, or did not change */
 async function putBack({ path, before, value }: SysctlChange): Promise<boolean> {
   if (findSysctl(path) !== value || before === value) return false
   await writeSysctl(path, before)
   return true
 }
 
-/** Puts back what is still as agents set it, unless another agent needs it. */
+/** Restores what is still as agents set it, unless another agent needs it. */
 export async function restoreKernelSettings(
   stateDir: string,
   log: Logger,
@@ -97,12 +97,12 @@ async function update(file: string, change: (record: KernelRecord) => KernelReco
   if (JSON.stringify(next) !== JSON.stringify(record)) await writeRecord(file, next)
 }
 
-/** One line a value: scripts/lib/purge.sh reads it too. */
+/** One value per line: scripts/lib/purge.sh reads it too. */
 function writeRecord(file: string, record: KernelRecord): Promise<void> {
   return writeFileAtomic(file, `${JSON.stringify(record, null, 2)}\n`, 0o644)
 }
 
-/** One that cannot be read is none: the host's settings must not keep an agent from starting. */
+/** An unreadable record counts as none: it must not keep an agent from starting. */
 async function readRecord(file: string): Promise<KernelRecord> {
   const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
   try {

@@ -8,7 +8,7 @@ import type { Domain } from './domain.js'
 
 const gib = 1024 ** 3
 
-/** A sample in the protocol's shape, with the agent's own figures. */
+/** Converts a sample to the protocol, and adds the agent's own figures. */
 export async function readMetrics(
   sample: HostSample,
   domain: Domain,

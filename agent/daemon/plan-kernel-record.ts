@@ -1,31 +1,31 @@
 import { planSysctls } from '../drivers/drivers.js'
 import type { SysctlChange } from '../host/sysctl-change.js'
 
-/** What agents of this machine changed of its kernel's settings, so that the last one to go can put it back. */
+/** What the agents of this machine changed of its kernel's settings, so that the last one to leave can restore it. */
 export interface KernelRecord {
-  /** The kernel's boot id: after a boot the values are the host's own again. */
+  /** The kernel's boot id: a boot resets the values. */
   readonly boot: string
-  /** State directories of the agents that need the settings, each with its network namespace; 0: of an earlier boot. */
+  /** Agents that need the settings: network namespace by state directory; 0: from an earlier boot. */
   readonly users: Readonly<Record<string, number>>
-  /** Values from before, by key, in the order of their first change. */
+  /** Original values by key, in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
-  /** Values that an agent wrote, of the same keys. */
+  /** Values that agents wrote, by the same keys. */
   readonly set: Readonly<Record<string, number>>
 }
 
-/** An agent, and the network namespace it is in. */
+/** An agent and its network namespace. */
 export interface KernelUser {
   readonly stateDir: string
-  /** Inode number of the namespace, which no two have at a time. */
+  /** Inode number of the namespace, unique at any one time. */
   readonly netns: number
 }
 
-/** The name of a setting, a path below /proc/sys, in the record: those of the network are their namespace's. */
+/** Key of a setting (a path below /proc/sys) in the record; network settings belong to a namespace. */
 function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** The record with one more change. What an agent wrote itself is nobody's value from before. */
+/** Adds a change to the record. A value that an agent wrote is not recorded as an original one. */
 export function planChange(
   record: KernelRecord,
   netns: number,
@@ -40,7 +40,7 @@ export function planChange(
   }
 }
 
-/** What of an earlier boot still counts: who needs the settings. Namespaces have other numbers now. */
+/** Keeps after a boot only the agents; namespaces have other numbers now. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -51,11 +51,12 @@ export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   }
 }
 
+/** Adds an agent to those that need the settings. */
 export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser): KernelRecord {
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** The host's limits that are about to be raised; all of them, for values nobody has read. */
+/** Changes to be made to the host's limits; all of them where the present values are unknown. */
 export function planLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -65,17 +66,17 @@ export function planLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
 }
 
 interface Leave {
-  /** What is left of the record; undefined: no agent is. */
+  /** The remaining record; undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /** What to write back, unless somebody else changed it since, the last first. */
+  /** Changes to undo, last first, unless somebody else changed the value since. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
- * An agent that goes: the settings of its network namespace are put back with the last agent there, the others with
- * the last of all. The last change first: interfaces believe routers only while the host does not forward, or are
- * told to in spite of it.
- * @param isThere whether the state directory of another agent still is
+ * Plans what an agent that leaves restores: its network namespace's settings if it is the last one there, the others if
+ * it is the last of all. The last change first: interfaces accept router advertisements only while the host does not
+ * forward, or when told to.
+ * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(
   record: KernelRecord,
@@ -98,15 +99,15 @@ export function planLeave(
 }
 
 interface Release {
-  /** What is left of the record. */
+  /** The remaining record. */
   readonly record: KernelRecord
-  /** As of `Leave`. */
+  /** As in `Leave`. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
- * Settings of its network that an agent needs no more, while it stays: put back as with the last agent, where it is the
- * only one of that network, since nobody notes which of them another needs.
+ * Plans what an agent that stays restores: settings of its network that it does not need any more, if it is the only
+ * agent in that network, since the record does not say which of them another one needs.
  */
 export function planRelease(
   record: KernelRecord,

@@ -18,13 +18,13 @@ import { restoreKernelSettings } from './kernel-record.js'
  * no journal, and works on what a crash left; what fails does not keep the rest, but rules, pool and files
  * stay while guests might.
  * @throws {BerthError} `already_running` while the agent runs
- * @throws {AggregateError} of everything that failed
+ * @throws {AggregateError} with every failure
  */
 export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // Without the bridge guests are on no network, as long as the rules stand that drop what comes past it.
+    // Without the bridge guests have no network, as the remaining rules drop what does not come through it.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
@@ -41,7 +41,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   throw new AggregateError(failures, failures.map(describeError).join('; '))
 }
 
-/** @returns whether it did not fail */
+/** @returns whether it succeeded */
 async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()
@@ -93,7 +93,7 @@ async function removeFiles(config: AgentConfig): Promise<void> {
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 
-/** What an agent makes in its state directory; the directory may have more of the operator's. */
+/** Files of the agent in its state directory, which may contain the operator's own. */
 const made = [
   ...['identity', 'secret.key', 'history'],
   ...['journal.db', 'journal.db-shm', 'journal.db-wal', 'lock.db', 'lock.db-journal'],

@@ -2,17 +2,17 @@ import type { Duplex } from 'node:stream'
 import type { BerthError } from '../../shared/errors.js'
 
 /**
- * What a driver is told of a guest: numbers and names already decided and validated. A driver makes no
- * choices and keeps no state of its own beside what is on the host; every method is safe to repeat.
+ * What a driver is told of a guest: numbers and names, decided and validated. A driver makes no choices and keeps no
+ * state besides what is on the host; every method is safe to repeat.
  */
 export interface Machine {
   readonly uuid: string
-  /** Unique on the host; the root of all host-side names. */
+  /** Unique on the host; all host-side names are derived from it. */
   readonly id: number
   readonly hostname: string
   /**
-   * Absolute path of the guest's volume, a subvolume that agent/storage makes, exchanges and removes: for LXC the root
-   * filesystem, for QEMU the directory of its disk, firmware variables and seed.
+   * Absolute path of the guest's volume, a subvolume that agent/storage makes, exchanges and removes. LXC: the root
+   * file system; QEMU: a directory with disk, firmware variables and seed.
    */
   readonly volume: string
   readonly limits: MachineLimits
@@ -22,11 +22,11 @@ export interface Machine {
   readonly resolvers: readonly string[]
 }
 
-/** Holds for every driver. */
+/** Limits that every driver enforces. */
 export interface MachineLimits {
   readonly vcpuMilli: number
   readonly memoryBytes: number
-  /** Of the host's swap, beside `memoryBytes`. */
+  /** Swap of the host in addition to `memoryBytes`. */
   readonly swapBytes: number
   readonly diskBytes: number
   /** Bytes per second; 0 = unlimited. */
@@ -36,11 +36,11 @@ export interface MachineLimits {
   readonly cpus?: readonly number[]
 }
 
-/** What keeps guests' processes apart on the host. QEMU needs one user id and few threads; LXC all of it. */
+/** Bounds that keep guests apart on the host. QEMU needs one user id and few threads; LXC all of it. */
 export interface Isolation {
   /** First of 65,536 host uids and gids that are this guest's alone. */
   readonly userIdBase: number
-  /** Processes and threads. */
+  /** Limit of processes and threads. */
   readonly pidsMax: number
 }
 
@@ -52,12 +52,12 @@ export interface MachineNic {
   readonly ipv4: string
   readonly prefixLength: number
   readonly gateway: string
-  /** Each alone on its link (/128): everything is reached by way of `gateway6`. */
+  /** Each is a /128 and reaches everything through `gateway6`. */
   readonly ipv6Addresses: readonly string[]
   readonly gateway6: string
 }
 
-/** What a first boot sets inside the guest. */
+/** Login of root, set at first boot. */
 export interface Login {
   readonly password?: string
   readonly publicKey?: string
@@ -65,13 +65,13 @@ export interface Login {
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
 
-/** What is really on the host, read without trusting the journal. */
+/** A guest's state as found on the host, without looking at the journal. */
 export interface Observed {
   readonly uuid: string
   readonly state: ObservedState
   /** Host pid of the guest's first process (LXC) or of QEMU; undefined when not running. */
   readonly pid?: number
-  /** Field 22 of /proc/pid/stat: tells a reused pid apart. */
+  /** Field 22 of /proc/pid/stat; it differs for a reused pid. */
   readonly startTime?: number
 }
 
@@ -88,19 +88,19 @@ export interface UsageSample {
   readonly writeBytes?: number
 }
 
-/** A resource whose limit can change while the guest runs. */
+/** A limit that can change while the guest runs. */
 export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
-/** What a driver can do on this host; shown as it is in the host's description. */
+/** What a driver can do on this host; part of the host's description. */
 export interface DriverCapabilities {
-  /** `text`: `console`; `vnc`: `display`. */
+  /** `text` means `console` works, `vnc` that `display` does. */
   readonly consoles: readonly ('text' | 'vnc')[]
-  /** The others hold at the next start. */
+  /** Other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
   readonly freeze: boolean
   /** States in which `setPassword` works. */
   readonly setPassword: readonly ('running' | 'stopped')[]
-  /** A snapshot of the volume of a guest that runs is worth restoring. */
+  /** Whether a snapshot of a running guest's volume can be restored. */
   readonly snapshotRunning: boolean
 }
 
@@ -114,13 +114,13 @@ export interface DriverDescription {
 }
 
 /**
- * How new limits hold. `at_next_start`: what the running guest cannot be given, or it does not run; `refused`: the
- * guest does not allow it now (`memory_in_use`), the others hold.
+ * Outcome of new limits. `at_next_start`: the running guest cannot get them, or it does not run. `refused`: the guest
+ * prevents one now (`memory_in_use`); the other limits are in force.
  */
 export type ResizeResult =
   | {
       readonly outcome: 'applied' | 'at_next_start'
-      /** Whether anything differed. */
+      /** Whether any limit differed. */
       readonly changed: boolean
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }
@@ -131,17 +131,17 @@ export interface ConsoleSize {
   readonly rows: number
 }
 
-/** A guest's text console. Destroying the stream ends nothing in the guest. */
+/** A guest's text console. Destroying the stream leaves the guest alone. */
 export interface GuestConsole {
   readonly stream: Duplex
-  /** Tells the guest; does nothing where the console has no size. */
+  /** Tells the guest the new size; does nothing where the console has none. */
   resize(size: ConsoleSize): Promise<void>
 }
 
 export type StopCause = 'guest' | 'crash'
 
 /**
- * A way to run guests, on volumes that agent/storage makes. LXC containers and QEMU virtual machines both fit:
+ * A way to run guests on volumes that agent/storage makes. LXC containers and QEMU virtual machines both fit:
  *
  * | | LXC | QEMU |
  * |---|---|---|
@@ -157,73 +157,73 @@ export type StopCause = 'guest' | 'crash'
  */
 export interface Driver {
   readonly kind: 'lxc' | 'kvm'
-  /** How long a guest gets to shut down, as configured. */
+  /** How long a guest may take to shut down, as configured. */
   readonly stopTimeoutMs: number
 
   describe(): Promise<DriverDescription>
 
-  /** Bytes that the guest's volume is bounded to; 0: its disk has a size of its own. */
+  /** Quota of the guest's volume in bytes; 0: none, since its disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
   /**
-   * Makes a fresh clone of an image the guest's own: size, host name and login.
-   * @param volume the guest's, or one that is about to take its place
-   * @throws {BerthError} `guest_running` where it is the guest's and runs
+   * Gives a fresh clone of an image the guest's size, host name and login.
+   * @param volume the guest's volume, or one that is about to replace it
+   * @throws {BerthError} `guest_running` when the volume belongs to a running guest
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
   /** Writes what a start needs; replaces what an earlier call wrote. */
   configure(machine: Machine): Promise<void>
-  /** Returns once the first process runs. Already running: does nothing. */
+  /** Returns once the first process runs. Does nothing for a running guest. */
   start(machine: Machine, signal: AbortSignal): Promise<void>
-  /** Graceful up to `timeoutMs`, then kill. Not running: does nothing. */
+  /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void>
   kill(machine: Machine): Promise<void>
-  /** Removes configuration and run-time traces; the guest must not run. */
+  /** Removes configuration and run-time files; the guest must not run. */
   delete(machine: Machine): Promise<void>
 
-  /** Every guest of this driver that has any process on the host. Reads only. */
+  /** Lists every guest of this driver with a process on the host. Reads only. */
   observe(): Promise<Observed[]>
   /** By guest that runs: the processors of the host that it has. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
   /** Uuids of all guests with a configuration on the host: for finding strays. */
   listTraces(): Promise<string[]>
   /**
-   * Removes the configuration of a guest of which nothing else is known.
-   * @returns false: it runs, or something does that may be it, and nothing of it may be removed
+   * Removes the configuration of a guest that the journal does not know.
+   * @returns false when the guest runs, or a process may belong to it: nothing was removed
    */
   removeTraces(uuid: string): Promise<boolean>
-  /** Calls back when a guest ends: by itself or killed from outside. */
+  /** Calls back when a guest ended by itself or was killed from outside. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
-  /** Limits but the volume's, of a guest that runs and for its next start. Costs little where they hold already. */
+  /** Sets all limits but the volume's, now and for the next start. Cheap when they are in force already. */
   resize(machine: Machine): Promise<ResizeResult>
   /**
-   * Gives a running guest its IPv6 addresses, for a reboot of its own too, and takes `gone` away; what the guest
-   * set by itself stays. Not running: does nothing, for `configure` says the same for the next start.
+   * Gives a running guest its IPv6 addresses, also for when it reboots itself, and takes `gone` away; addresses that
+   * the guest set itself stay. Does nothing for a stopped guest: `configure` sets them for its next start.
    * @returns whether anything differed
    */
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean>
   /**
-   * Makes the interface of a running guest anew where it is gone from the host. Not running: does nothing.
-   * @returns whether it was gone
+   * Recreates a running guest's interface when the host lost it. Does nothing for a stopped guest.
+   * @returns whether it was lost
    */
   connect(machine: Machine): Promise<boolean>
 
   /**
-   * Sets root's password, running or stopped where the capabilities say so.
+   * Sets root's password, in the states that the capabilities list.
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
   setPassword(machine: Machine, password: string): Promise<void>
   /**
-   * Nothing in the guest runs, or writes, until `thaw`. Not running: does nothing.
-   * @returns whether the guest is frozen; false: not within `timeoutMs`, and it goes on
+   * Suspends all the guest's processes and writes until `thaw`. Does nothing for a stopped guest.
+   * @returns whether the guest is frozen; false: it could not be within `timeoutMs`, and runs on
    */
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
-  /** Not frozen, or not running: does nothing. */
+  /** Does nothing unless the guest is frozen. */
   thaw(machine: Machine): Promise<void>
 
   /** @throws {BerthError} `guest_not_running`, `unsupported` */
   console(machine: Machine, size: ConsoleSize): Promise<GuestConsole>
-  /** The guest's screen as a stream of RFB without a password. @throws {BerthError} as `console` */
+  /** The guest's screen as an RFB stream without a password. @throws {BerthError} as `console` */
   display(machine: Machine): Promise<Duplex>
 }

@@ -7,25 +7,25 @@ export { planSysctls } from './lxc/plan-sysctls.js'
 
 export type DriverKind = Driver['kind']
 
-/** A driver's own section of the configuration, as far as it decides what its machines are. */
+/** Settings of a driver's own configuration section that apply to its machines. */
 export interface MachineSettings {
-  /** First host uid and gid handed to guests, 65,536 each, and how many guests get some. */
+  /** First host uid and gid for guests, which get 65,536 each, and for how many guests there is room. */
   readonly userIdBase: number
   readonly userIdSlots: number
   readonly pidsMax: number
-  /** Swap of the host that a guest may use, as a share of its memory. */
+  /** Swap of the host that a guest may use, as a fraction of its memory. */
   readonly swapRatio: number
 }
 
-/** What the host's description says of its drivers. */
+/** Drivers' part of the host's description. */
 export interface DriversDescription {
   readonly drivers: ReadonlyMap<DriverKind, DriverDescription>
   readonly cgroupVersion: 1 | 2
-  /** Guests that share the host's kernel see their own memory, processors and load. */
+  /** Whether containers see their own memory, processors and load. */
   readonly lxcfs: boolean
 }
 
-/** The ways to run guests that this host is configured for. */
+/** The drivers that this host is configured for. */
 export class Drivers {
   readonly #lxc: LxcDriver
 
@@ -36,7 +36,7 @@ export class Drivers {
     this.#lxc = lxc
   }
 
-  /** Begins to watch for guests that end. */
+  /** Prepares the drivers and begins to watch for guests that end. */
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
     const lxc = await createLxcDriver({
       stateDir: config.state_dir,
@@ -49,7 +49,7 @@ export class Drivers {
     return new Drivers(config, lxc)
   }
 
-  /** Those that may run guests here, available or not. */
+  /** The configured drivers, whether they are available or not. */
   get enabled(): Readonly<Record<DriverKind, Driver | undefined>> {
     return { lxc: this.config.lxc.enabled ? this.#lxc : undefined, kvm: undefined }
   }
@@ -59,12 +59,12 @@ export class Drivers {
     return { userIdBase, userIdSlots, pidsMax, swapRatio: this.config.lxc.swap_ratio }
   }
 
-  /** @returns what of the host keeps guests from being apart as they could be, for the operator */
+  /** @returns warnings for the operator: what on the host weakens the separation of guests */
   ensureSeparation(place: PoolPlace): string[] {
     return this.#lxc.ensureSeparation(place)
   }
 
-  /** Guests of an earlier agent that have less bounds than this one gives, for the operator. */
+  /** @returns warnings for the operator: guests started by an earlier agent with weaker bounds */
   describeOutdated(): string[] {
     return this.#lxc.describeOutdated()
   }
@@ -76,12 +76,12 @@ export class Drivers {
     return { drivers, cgroupVersion: this.#lxc.cgroupVersion, lxcfs: this.#lxc.hasLxcfs() }
   }
 
-  /** Ends watching; guests are untouched. */
+  /** Stops watching; guests are untouched. */
   close(): void {
     this.#lxc.close()
   }
 
-  /** Kills every guest and removes all that drivers ever made; volumes stay. */
+  /** Kills every guest and removes all that drivers have made; volumes stay. */
   async removeAll(): Promise<void> {
     await this.#lxc.removeAll()
   }

@@ -8,9 +8,9 @@ export function createPrivateKeyPem(): string {
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** A PKCS #10 request in PEM that proves possession of the key; names are the gateway's to decide. */
+/** A PKCS #10 request in PEM that proves possession of the key; the gateway decides the names. */
 export async function createCsrPem(privateKeyPem: string): Promise<string> {
-  // Once in weeks: not worth 5 MB of memory in between.
+  // Loaded once in weeks, so as not to keep 5 MB in memory.
   await import('reflect-metadata')
   const { Pkcs10CertificateRequestGenerator } = await import('@peculiar/x509')
   const key = createPrivateKey(privateKeyPem)

@@ -7,8 +7,8 @@ import { writeFileAtomic } from '../../shared/files.js'
 import { readCertificateIdentity } from '../../shared/identity.js'
 
 /*
- * The agent's identity is one file, so that key, certificate and authority change together in one rename:
- * private key (PKCS #8), certificate, certificate of the authority, in PEM.
+ * The agent's identity is one file, so that its parts change together in one rename: private key (PKCS #8), certificate
+ * and the authority's certificate, in PEM.
  */
 
 export interface AgentIdentity {
@@ -23,9 +23,9 @@ export interface AgentIdentity {
 
 export interface IdentityPaths {
   readonly identity: string
-  /** Key of a renewal that was begun. */
+  /** Key of a renewal in progress. */
   readonly pendingKey: string
-  /** Serial numbers of gateway certificates to refuse, one a line; the operator's. */
+  /** Serial numbers of gateway certificates to refuse, one per line; written by the operator. */
   readonly revoked: string
 }
 
@@ -64,7 +64,7 @@ export function getIdentity(identityDir: string): AgentIdentity {
 }
 
 /**
- * Checks that the parts belong together.
+ * Parses an identity and checks that its parts belong together.
  * @throws {BerthError} `bad_identity`
  */
 export function parseIdentity(pem: string): AgentIdentity {
@@ -86,7 +86,7 @@ export function parseIdentity(pem: string): AgentIdentity {
   }
 }
 
-/** @throws {BerthError} `bad_identity` when the parts do not belong together; nothing is written then */
+/** @throws {BerthError} `bad_identity` when the parts do not belong together; then nothing is written */
 export async function writeIdentity(
   identityDir: string,
   parts: { privateKeyPem: string; certificatePem: string; caPem: string },
@@ -99,7 +99,7 @@ export async function writeIdentity(
   return identity
 }
 
-/** Serial numbers in the revocation file, upper case; none when there is no file. */
+/** Serial numbers in the revocation file, upper case; empty when there is no file. */
 export function readRevoked(identityDir: string): ReadonlySet<string> {
   let text = ''
   try {

@@ -26,14 +26,14 @@ const timeoutMs = 15_000
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
-/** The token of the command line; `-`: from the stream, so that no list of processes shows it. */
+/** The token from the command line; `-` reads it from the stream, so that lists of processes do not show it. */
 export async function readJoinToken(argument: string, input: Readable): Promise<string> {
   return argument === '-' ? (await text(input)).trim() : argument
 }
 
 /**
- * `berth-agent join -`: a new key, a certificate for it from the gateway, both stored at once. An
- * identity that is there already is replaced only when the gateway has answered.
+ * Joins a gateway (`berth-agent join -`): makes a key, gets a certificate for it, stores both at once. An existing
+ * identity is replaced only after the gateway has answered.
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
  */
 export async function joinGateway(token: string, identityDir: string): Promise<AgentIdentity> {
@@ -47,11 +47,11 @@ export async function joinGateway(token: string, identityDir: string): Promise<A
   const answer = await sendRequest(content, caPem, JSON.stringify({ token: token.trim(), csr }))
   if (answer.host_id !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway answered for another host')
-  // The authority is the one the fingerprint named, not one the answer brings.
+  // Stores the authority that matched the fingerprint, not one from the answer.
   return writeIdentity(identityDir, { privateKeyPem, certificatePem: answer.certificate, caPem })
 }
 
-/** The CA certificate the gateway shows, if it is the one in the token. Nothing secret is sent. */
+/** Gets the gateway's CA certificate and checks it against the token. Sends nothing secret. */
 async function fetchAuthority(content: JoinTokenContent): Promise<string> {
   const socket = await openTls(content, { rejectUnauthorized: false })
   try {
@@ -88,7 +88,7 @@ function openTls(content: JoinTokenContent, options: ConnectionOptions): Promise
   })
 }
 
-/** Over TLS that is checked in full: chain to the pinned authority, role, validity. */
+/** Sends the request over fully checked TLS: chain to the pinned authority, role, validity. */
 async function sendRequest(content: JoinTokenContent, caPem: string, body: string): Promise<JoinAnswer> {
   const call = request({
     ...splitHostPort(content.address),

@@ -5,13 +5,13 @@ import { writeFileAtomic } from '../../shared/files.js'
 import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from './identity.js'
 
 /*
- * Renewal, driven by the gateway over the connection it already has: request, then certificate. The key of an
- * unfinished renewal stays on disk, so that repeating either step after a crash does no harm.
+ * Renewal of the certificate, driven by the gateway over its connection: request, then certificate. The key of an
+ * unfinished renewal stays on disk, so that either step can be repeated after a crash.
  */
 
-/** A request for the next certificate; the same key until a certificate for it is installed. */
+/** A request for the next certificate; uses the same key until a certificate for it is installed. */
 export async function createSigningRequest(identityDir: string): Promise<string> {
-  // Loaded when needed: once in weeks, and it costs an idle agent several MB.
+  // Loaded once in weeks, so that an idle agent does not keep several MB.
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const path = identityPaths(identityDir).pendingKey
   const pending = await findPendingKey(path)
@@ -22,7 +22,7 @@ export async function createSigningRequest(identityDir: string): Promise<string>
 }
 
 /**
- * Puts the certificate for the last request in place of the present one.
+ * Replaces the certificate by the one for the last request.
  * @throws {BerthError} `bad_certificate` unless it is for that key, this host and from the same authority
  */
 export async function installCertificate(

@@ -8,13 +8,13 @@ export interface ProcessorsAndMemory {
 }
 
 export interface HostCapacity extends ProcessorsAndMemory {
-  /** Of the pool, without a process. */
+  /** Reads the pool's capacity without spawning a process. */
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
 type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
 
-/** One guest may have all of the host, and no more. @throws {BerthError} `resource_exhausted` */
+/** Checks that the guest alone is not larger than the host. @throws {BerthError} `resource_exhausted` */
 export function checkCapacity(
   { vcpuMilli, ramMb }: Wanted,
   { cpuCores, ramTotalMb }: ProcessorsAndMemory,
@@ -29,7 +29,7 @@ export function checkCapacity(
   )
 }
 
-/** What stays as it was is not asked about: the host may have been larger then. @throws {BerthError} as above */
+/** Checks only what changes, as the host may have been larger before. @throws {BerthError} as above */
 export function checkCapacityChange(before: Wanted, wanted: Wanted, capacity: ProcessorsAndMemory): void {
   const changed = (field: keyof Wanted): number => (wanted[field] === before[field] ? 0 : wanted[field])
   checkCapacity({ vcpuMilli: changed('vcpuMilli'), ramMb: changed('ramMb') }, capacity)

@@ -12,7 +12,7 @@ import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
 import type { Turns } from './turns.js'
 
-/** What images the guests domain needs. */
+/** What the guests domain needs of images. */
 export interface ImageSource {
   /**
    * Whether a new guest may be made from it.
@@ -28,7 +28,7 @@ export interface ImageSource {
   ): Promise<void>
 }
 
-/** What a guest has sent and received in the present period. */
+/** A guest's traffic in the current period. */
 export interface TrafficUse {
   /** Bytes of IP packets, headers included. */
   readonly rxBytes: number
@@ -36,20 +36,20 @@ export interface TrafficUse {
   /** First day of the period, YYYY-MM-DD in the host's time zone. */
   readonly periodStart: string
   readonly resetsAtMs: number
-  /** Of the host's time zone at that time, east of UTC. */
+  /** Offset of the host's time zone at that time, east of UTC. */
   readonly utcOffsetMinutes: number
 }
 
-/** What decides whether a guest may run, beside its owner: its quota and its expiry. */
+/** Enforces what besides its owner decides whether a guest may run: its quota and its expiry. */
 export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
-  /** Counts what came until now. Where the host's counters cannot be read, that is logged and nothing is counted. */
+  /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
   count(): Promise<void>
-  /** Counting begins anew after what was counted last, in the same period. Joins the caller's transaction. */
+  /** Restarts counting at what was counted last, in the same period. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
-   * Compares use and clock with what is set now: notes it in the guest's `policy`, stops what may not run,
-   * bounds or frees its rate. Called after a quota, an expiry or a count was changed; safe to repeat.
+   * Compares use and clock with the current settings: records the result in the guest's `policy`, stops a guest that
+   * may not run, limits or restores rates. Call it after a quota, an expiry or a count changed; safe to repeat.
    */
   judge(uuid: string): Promise<void>
 }
@@ -65,7 +65,7 @@ export interface GuestContext {
   readonly store: GuestStore
   readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly volumes: GuestVolumes
-  /** Guests that the host has user ids for. */
+  /** How many guests the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network
   readonly facts: HostFacts
@@ -77,16 +77,16 @@ export interface GuestContext {
   readonly machineOf: (record: GuestRecord) => Machine
   readonly deviceOf: (id: number) => string
   readonly sealLogin: (uuid: string, login: Login) => string
-  /** Empty where there is none. */
+  /** Decrypts the guest's login; empty when it has none. */
   readonly openLogin: (record: Pick<GuestRecord, 'uuid' | 'login'>) => Login
-  /** Tells equal secrets apart from others without keeping them. */
+  /** Digest for comparing secrets without keeping them. */
   readonly digestSecret: (secret: string) => string
   readonly now: () => number
   /** The host's time zone. */
   readonly time: TimeFormat
 }
 
-/** @throws when the host has no driver for the guest, as after a change of configuration */
+/** @throws when the host has no driver for the guest, for example after a change of configuration */
 export function driverOf(context: GuestContext, record: GuestRecord): Driver {
   const driver = context.drivers[record.spec.virtualization]
   if (!driver) throw new Error(`no ${record.spec.virtualization} driver on this host`)

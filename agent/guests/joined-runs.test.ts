@@ -11,7 +11,7 @@ describe('joined runs', () => {
       atOnce--
     })
     const first = joined.run()
-    await Promise.resolve() // it is under way
+    await Promise.resolve() // the first run has begun
     const others = Array.from({ length: 5 }, () => joined.run())
     expect(new Set(others).size).to.equal(1)
     await Promise.all([first, ...others])

@@ -1,11 +1,14 @@
-/** Runs of one piece of work for all who ask: one at a time, and one that waits for whoever asks meanwhile. */
+/** Shares runs of one piece of work among callers: at most one runs, and at most one more waits. */
 export class JoinedRuns {
   #current: Promise<unknown> = Promise.resolve()
   #next: Promise<void> | undefined
 
   constructor(private readonly work: () => Promise<void>) {}
 
-  /** A run that begins after this call: one under way may have read what was before. @throws what the work does */
+  /**
+   * Resolves after a run that begins after this call, since one under way may have read older state. @throws what the
+   * work throws
+   */
   run(): Promise<void> {
     this.#next ??= this.#current.then(() => {
       this.#next = undefined
@@ -16,7 +19,7 @@ export class JoinedRuns {
     return this.#next
   }
 
-  /** Once none runs nor waits. */
+  /** Resolves when no run is under way or waiting. */
   async settled(): Promise<void> {
     await this.#next?.catch(() => undefined)
     await this.#current

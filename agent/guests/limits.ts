@@ -2,7 +2,7 @@ import { checkInteger } from '../../shared/field-checks.js'
 import { limits as ranges } from '../../shared/guest-rules.js'
 import type { GuestLimits } from './record.js'
 
-/** @throws {BerthError} `invalid_field` naming the field in the API's spelling */
+/** @throws {BerthError} `invalid_field` naming the field as the API spells it */
 export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
   return {
     vcpuMilli: checkInteger('vcpu', limits.vcpuMilli, ranges.vcpuMilli),

@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Login } from '../drivers/contract.js'
 import type { GuestContext } from './context.js'
 
-/** Logins as the journal keeps them: encrypted, and of no use for another guest. */
+/** Encrypts logins for the journal; one guest's ciphertext cannot be opened for another. */
 export function loginVault(key: Buffer): Pick<GuestContext, 'sealLogin' | 'openLogin' | 'digestSecret'> {
   return {
     sealLogin: (uuid, login) => seal(key, JSON.stringify(login), uuid),

@@ -2,14 +2,14 @@ import { readInterfaces } from '../host/interfaces.js'
 import { driverOf, type GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
 
-/** A guest that reboots by itself is without its interface for a moment. */
+/** A guest that reboots by itself lacks its interface for less than this. */
 const settledMs = 1500
 
-/** Interfaces that somebody deleted under guests that run. */
+/** Repairs host-side interfaces that were deleted while their guest runs. */
 export class LostInterfaces {
-  /** Guests whose interface is missing, and since when. */
+  /** Guests without their interface, and since when. */
   #missing = new Map<string, number>()
-  /** Guests that could not be helped, until theirs is there again. */
+  /** Guests whose interface could not be recreated and is still missing. */
   readonly #failed = new Set<string>()
 
   constructor(
@@ -17,7 +17,7 @@ export class LostInterfaces {
     private readonly isBusy: (uuid: string) => boolean,
   ) {}
 
-  /** What a person should look at. */
+  /** One warning for each guest whose interface could not be recreated. */
   get warnings(): string[] {
     return [...this.#failed].flatMap((uuid) => {
       const record = this.context.store.find(uuid)
@@ -27,7 +27,7 @@ export class LostInterfaces {
     })
   }
 
-  /** Makes those anew that have been missing for a while. @returns what it repaired */
+  /** Recreates interfaces that have been missing for a while. @returns what it repaired */
   async ensure(): Promise<string[]> {
     const there = readInterfaces()
     const lost = this.context.store

@@ -11,16 +11,16 @@ export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
   /** From `readListeningPorts`. */
   readonly listening: ReadonlySet<string>
-  /** The guest has an address that IPv6 can be mapped to. */
+  /** Whether the guest has an address that IPv6 can be mapped to. */
   readonly hasIpv6: boolean
-  /** Those that the guest has beside them; default: none. */
+  /** The guest's other mappings; default: none. */
   readonly others?: readonly PortMapping[]
-  /** The one that they take the place of. */
+  /** The mapping that they replace. */
   readonly replaced?: PortMapping
 }
 
 /**
- * Mappings with the host ports they get, chosen inside the journal's transaction.
+ * Chooses host ports for mappings inside the journal's transaction.
  * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
  */
 export function reserveMappings(journal: Journal, order: MappingOrder): PortMapping[] {
@@ -34,7 +34,7 @@ export function reserveMappings(journal: Journal, order: MappingOrder): PortMapp
   return chooseMappings(openChoice(journal, listening), wanted)
 }
 
-/** A guest that has more than the limit, which may have been lowered, may change what it has but not have more. */
+/** Checks the limit only when ports are added: a guest above a limit that was lowered may still change mappings. */
 function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
@@ -50,6 +50,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
+/** A choice of host ports from the host's current range, without held ones. */
 export function openChoice(
   { store, config, portHolds }: Journal,
   listening: ReadonlySet<string>,
@@ -59,7 +60,7 @@ export function openChoice(
 }
 
 /**
- * A mapping answers on an address of the host that is no guest's own; empty: on all of them.
+ * Checks that host_ip is the host's own address and not a guest's; empty means all addresses.
  * @throws {BerthError} `invalid_field`, `address_in_use`
  */
 export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, hostIp: string): void {
@@ -71,7 +72,7 @@ export function checkHostIp({ store, facts }: Pick<Journal, 'store' | 'facts'>, 
     throw invalidField('host_ip', 'host_ip: must be an address of the host')
 }
 
-/** Those asked for first, so that none of them is picked for another. */
+/** Takes requested host ports first, so that none of them is picked for another mapping. */
 function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): PortMapping[] {
   for (const mapping of wanted) if (mapping.hostPort !== 0) choice.take(spanOf(mapping))
   const settled = wanted.map((mapping) => keepNumbers(choice, mapping))
@@ -82,7 +83,7 @@ function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): 
   return settled.map((mapping) => mappingAt(mapping, mapping.hostPort || free.get(likeness(mapping))!.pop()!))
 }
 
-/** A range that has the same numbers on both sides is one element in the kernel; another is one for each port. */
+/** Prefers the guest's own numbers for a range: then it is one element in the kernel, else one per port. */
 function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
   const { hostPort, containerPort, containerPortEnd, length } = wanted
   if (hostPort !== 0 || length === 1 || containerPort === 0) return wanted
@@ -90,7 +91,7 @@ function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping
   return choice.tryTake(spanOf(same)) ? same : wanted
 }
 
-/** One choice for all that want the same. */
+/** Picks ports for equal requests in one go. */
 function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
   const free = new Map<string, number[]>()
   for (const mapping of wanted) {
@@ -110,6 +111,7 @@ export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMappi
   return { protocol, hostIp, first: hostPort, last: hostPortEnd }
 }
 
+/** The mapping at this host port; container port 0 becomes the same number. */
 export function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
   const containerPort = wanted.containerPort || hostPort
   return {

@@ -3,7 +3,7 @@ import type { GuestContext } from './context.js'
 import { ratesOf } from './policy.js'
 import type { GuestRecord } from './record.js'
 
-/** The guest in the network's terms. */
+/** Converts a guest's record to the network's terms. */
 export function networkOf(
   record: GuestRecord,
   context: Pick<GuestContext, 'config' | 'deviceOf'>,

@@ -49,7 +49,7 @@ const withMapping = (change: object): CreateOrder =>
 const withTraffic = (change: Partial<TrafficLimit>): CreateOrder =>
   withSpec({ traffic: TrafficLimit.create(change) })
 
-/** `ssh-ed25519` and 32 bytes of key. */
+/** A key in OpenSSH's format: `ssh-ed25519` and 32 bytes. */
 const ed25519 = `ssh-ed25519 ${Buffer.from(`\0\0\0\x0bssh-ed25519\0\0\0 ${'k'.repeat(32)}`, 'latin1').toString('base64')}`
 
 function codeOf(bad: CreateOrder): string {

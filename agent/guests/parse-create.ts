@@ -17,7 +17,7 @@ import { parseAddresses, parseTime, parseTrafficLimit } from './settings/parse.j
 import { checkLimits } from './limits.js'
 import type { GuestLimits, TrafficLimit } from './record.js'
 
-/** A creation that passed every rule; host ports 0 are still to be picked. */
+/** A creation that passed every rule; host port 0 means that one is still to be chosen. */
 export interface CreateRequest {
   id: number
   uuid: string
@@ -26,7 +26,7 @@ export interface CreateRequest {
   templateId: string
   limits: GuestLimits
   portMappings: CheckedMapping[]
-  /** To be taken from the host's pools, beside the explicit ones. */
+  /** How many to take from the host's pools, in addition to the explicit ones. */
   ipv4Count: number
   publicIpv4s: string[]
   ipv6Count: number
@@ -40,7 +40,7 @@ export interface CreateRequest {
 }
 
 /**
- * The gateway checked the same rules; the agent trusts no one with its host.
+ * Checks a creation. The gateway has checked the same rules, but the agent trusts no one.
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`
  */
 export function parseCreate(request: CreateOrder): CreateRequest {
@@ -74,7 +74,7 @@ export function parseUuid(field: string, value: string): string {
   return value
 }
 
-/** Who asked, for the task list: one printable line. */
+/** Checks who asked, which the task list shows: one printable line. */
 export function parseRequester(value: string): string {
   if (!isDescription(value)) throw invalidField('requested_by', 'requested_by: must be one line')
   return value

@@ -29,7 +29,7 @@ export function parseLogin(wire: WireLogin): LoginRequest {
   }
 }
 
-/** A password that nobody gave is made here. */
+/** Makes a password where none was given. */
 export function loginOf(request: LoginRequest): Login {
   switch (request.kind) {
     case 'auto':
@@ -41,7 +41,9 @@ export function loginOf(request: LoginRequest): Login {
   }
 }
 
-/** For the hash that tells orders apart. A fast hash of a password would be worth guessing at. */
+/**
+ * Replaces the password by a keyed digest, for the hash that tells orders apart: a plain fast hash could be guessed.
+ */
 export function hashableLogin(
   { digestSecret }: Pick<GuestContext, 'digestSecret'>,
   request: LoginRequest,

@@ -2,26 +2,26 @@ import type { ObservedState, StopCause } from '../drivers/contract.js'
 import type { GuestRecord } from './record.js'
 import type { GuestUpdate } from './store.js'
 
-/** A guest that no operation is busy with, beside what is on the host. */
+/** A guest without an operation in progress, compared with the host. */
 export interface Comparison {
   readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
   readonly observed: ObservedState
-  /** How it ended, where that was seen. */
+  /** How the guest ended, if that was seen. */
   readonly ended: StopCause | undefined
-  /** It may have ended in a way not told yet, or ended too often lately: not to be started now. */
+  /** Not to be started now: how it ended may still be reported, or it was started too often lately. */
   readonly held: boolean
-  /** It may not run: its quota is used up, or it has expired. */
+  /** May not run: its quota is used up, or it has expired. */
   readonly blocked: boolean
 }
 
 export type Repair =
   | { kind: 'update'; uuid: string; update: GuestUpdate }
-  /** Start it again: the host went down or the guest was killed. */
+  /** Start it again: the host went down, or the guest was killed. */
   | { kind: 'start'; uuid: string }
 
 /**
- * What to do where host and journal differ. What runs is never stopped: it may be right and the journal wrong.
- * Guests that run without the journal wanting it are taken over as running.
+ * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong: it is
+ * taken over as running.
  */
 export function planReconcile(comparisons: readonly Comparison[]): Repair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])

@@ -14,7 +14,7 @@ export function policyReasonOf({ policy, traffic }: Judged): string {
   return reasons.filter((reason) => reason !== false).join(', ')
 }
 
-/** The quota is used up and the rate is bounded. */
+/** Whether the guest's rate is limited because its quota is used up. */
 export function isThrottled({ policy, traffic }: Judged): boolean {
   return policy.overQuota && traffic.action === 'throttle'
 }
@@ -26,7 +26,7 @@ export function checkAllowed(judged: Judged): void {
     throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
 }
 
-/** The bounds that hold now: what was sold, less while the guest is throttled, nothing for one that may not run. */
+/** The rates in force now: as sold, lower while the guest is throttled, cut off while it may not run. */
 export function ratesOf(
   record: GuestRecord,
   { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,
@@ -41,7 +41,7 @@ export function ratesOf(
   }
 }
 
-/** 0 is no bound. */
+/** The lower of two rates; 0 is unlimited. */
 function lower(a: number, b: number): number {
   return a === 0 || b === 0 ? a + b : Math.min(a, b)
 }

@@ -1,8 +1,8 @@
 import type { PortSpan } from '../network/ports.js'
 
 /**
- * Host ports that a setting under way has freed in the journal. Until the host has followed it may go back to them, and
- * its guest's packets may still come by them: nobody else gets them.
+ * Host ports that a setting in progress has freed in the journal. Nobody else gets them until the host has followed:
+ * the setting may be taken back, and packets may still reach the old guest.
  */
 export class PortHolds {
   readonly #spans = new Set<PortSpan>()
@@ -11,7 +11,7 @@ export class PortHolds {
     return this.#spans
   }
 
-  /** @returns ends it; safe to repeat */
+  /** @returns a function that ends the hold; safe to repeat */
   hold(span: PortSpan): () => void {
     this.#spans.add(span)
     return () => void this.#spans.delete(span)

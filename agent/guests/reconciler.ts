@@ -14,28 +14,28 @@ import type { GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
 
-/** Changes come in groups: one look answers them all. */
+/** Delay before a look: changes come in groups, and one look serves them all. */
 const lookDelayMs = 100
 
-/** What others do to the network is repaired within 5 s. */
+/** How often the network is compared, so that others' changes are repaired within 5 s. */
 const networkMs = 3000
 
 export interface ReconcilerParts {
   readonly context: GuestContext
   readonly orders: Orders
   readonly engine: OperationEngine
-  /** Told what runs, each time that was looked at. */
+  /** Called with the running guests each time they were read. */
   readonly onObserved: (observed: readonly Observed[]) => void
-  /** Empties the trash and bounds volumes anew; returns what it repaired. @param limitBytes by uuid */
+  /** Empties the trash and restores quotas; returns what it repaired. @param limitBytes by uuid */
   readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
-/** Compares the host with the journal: on events at once, in full every `intervalMs`. */
+/** Compares the host with the journal: at once on events, in full every `intervalMs`. */
 export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
   readonly #policy: RestartPolicy
   readonly #runningGuests: RunningGuests
-  /** Guests to look at, and when. */
+  /** Guests to look at, and at which time. */
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
@@ -44,7 +44,7 @@ export class Reconciler {
   readonly #rates = new JoinedRuns(() => this.#compareRates())
   readonly #interfaces: LostInterfaces
   #look: NodeJS.Timeout | undefined
-  /** Settles once the looks at single guests have ended. */
+  /** Settles when the looks at single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
   #running: Promise<void> | undefined
@@ -52,7 +52,7 @@ export class Reconciler {
   #repairs = 0
   #warnings: readonly string[] = []
 
-  /** Guests in the network's terms: the same as long as their list is. */
+  /** Guests in the network's terms, kept until the list of guests changes. */
   #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
     ...{ records: [], networks: [] },
   }
@@ -68,17 +68,17 @@ export class Reconciler {
     this.#interfaces = new LostInterfaces(this.#context, (uuid) => this.#engine.busy(guestSubject(uuid)))
   }
 
-  /** Differences found and repaired since the agent started. */
+  /** How many differences were repaired since the agent started. */
   get repairs(): number {
     return this.#repairs
   }
 
-  /** What a person should look at. */
+  /** Warnings for an operator. */
   get warnings(): readonly string[] {
     return [...this.#warnings, ...this.#interfaces.warnings]
   }
 
-  /** Follows what guests do by themselves, each change of a guest in the journal, and what others do to nft. */
+  /** Listens to guests' own stops, to changes of guests in the journal, and to others' changes of nft. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return
@@ -93,7 +93,7 @@ export class Reconciler {
     )
     for (const driver of this.#drivers)
       driver.onStopped((uuid, cause) => {
-        if (this.#engine.busy(guestSubject(uuid))) return // the operation knows
+        if (this.#engine.busy(guestSubject(uuid))) return // the operation handles it
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })
@@ -115,7 +115,9 @@ export class Reconciler {
     await Promise.all([this.#running, this.#looking, this.#network.settled(), this.#rates.settled()])
   }
 
-  /** One comparison; calls during one are answered by the next. Failures are logged, the next pass tries again. */
+  /**
+   * Runs one comparison; calls during one are served by the next. Failures are logged, and the next pass tries again.
+   */
   pass(): Promise<void> {
     if (this.#running) {
       this.#again = true
@@ -125,7 +127,7 @@ export class Reconciler {
     return this.#running
   }
 
-  /** At these guests alone, and not at the network. */
+  /** Schedules a look at this guest only, without the network. */
   #lookIn(delayMs: number, uuid: string): void {
     this.#changed.add(uuid)
     const atMs = performance.now() + delayMs
@@ -162,27 +164,27 @@ export class Reconciler {
     }
   }
 
-  /** Parts of the network as the journal has them now. @throws {BerthError} what the host refused first */
+  /** Converges parts of the network with the current journal. @throws {BerthError} the host's first refusal */
   async ensureNetwork(parts: readonly NetworkPart[]): Promise<void> {
     this.#noteRepairs('network', await this.#context.network.ensure(this.#planNetworks(), parts))
   }
 
   /**
-   * The network as the journal has it when this is called, or later.
-   * @throws {BerthError} what the host refused first
+   * Converges the network with the journal as of this call or later.
+   * @throws {BerthError} the host's first refusal
    */
   compareNetwork(): Promise<void> {
     return this.#network.run()
   }
 
-  /** An interface is made anew where the rules for it stand, and has its rates then. */
+  /** Interfaces are recreated after their rules are in place, and get their rates afterwards. */
   async #compareNetwork(): Promise<void> {
     await this.ensureNetwork(['rules'])
     await this.#compareInterfaces()
     await this.ensureNetwork(['addresses', 'rates'])
   }
 
-  /** Interfaces came or went: rates follow at once, and one that is gone is noticed. */
+  /** After interfaces came or went: recreates lost ones and sets rates. */
   async #compareRates(): Promise<void> {
     await this.#compareInterfaces()
     await this.ensureNetwork(['rates'])
@@ -228,8 +230,8 @@ export class Reconciler {
   }
 
   /**
-   * What looks like a guest's but is in no journal is shown, never removed: the journal may be an old one. But for
-   * those that it knows as removed: a power loss brought back what was not on the disk yet.
+   * Reports guests on the host that the journal does not have. They are not removed, as the journal may be an old one,
+   * except those that it knows as removed: after a power loss their files may be back.
    */
   async #findStrays(): Promise<string[]> {
     const strays: string[] = []
@@ -245,7 +247,7 @@ export class Reconciler {
     return new Set((await Promise.all([this.#context.volumes.list(), ...lists])).flat())
   }
 
-  /** @returns false: it is not known as removed, or runs */
+  /** @returns false when the journal does not know it as removed, or it runs */
   async #removeForgotten(uuid: string): Promise<boolean> {
     if (!this.#context.store.changes.wasRemoved('guest', uuid)) return false
     try {
@@ -267,7 +269,9 @@ export class Reconciler {
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
 
-  /** What was observed while an operation began or ended says nothing. */
+  /**
+   * Whether the record still is the one compared: an observation from while an operation began or ended is worthless.
+   */
   #unchanged(record: GuestRecord): boolean {
     return (
       !this.#engine.busy(guestSubject(record.uuid)) &&

@@ -7,7 +7,7 @@ import type { Firewall } from '../../shared/firewall-rules.js'
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
 
-/** Sizes as sold; rates 0 = unlimited. */
+/** Sizes as sold; rate 0 = unlimited. */
 export interface GuestLimits {
   vcpuMilli: number
   ramMb: number
@@ -25,10 +25,10 @@ export interface GuestSpec {
   limits: GuestLimits
 }
 
-/** One port or a range of them; both ranges are equally long, a single port ends where it begins. */
+/** A port or a range; host and guest range have the same length, and a single port ends where it begins. */
 export interface PortMapping {
   protocol: 'tcp' | 'udp'
-  /** Host address it answers on; empty: every local one. */
+  /** Host address it answers on; empty: every local address. */
   hostIp: string
   hostPort: number
   hostPortEnd: number
@@ -39,41 +39,41 @@ export interface PortMapping {
 
 export type TrafficAction = 'stop' | 'throttle' | 'none'
 
-/** Monthly quotas in GB of 10^9 bytes; 0 is unlimited. */
+/** Monthly quotas in GB of 10^9 bytes; 0 = unlimited. */
 export interface TrafficLimit {
   mode: 'total' | 'split'
-  /** In total mode: both directions together. */
+  /** In total mode: limit for both directions together. */
   monthlyGb: number
   /** In split mode; `in` is what the guest receives. */
   inGb: number
   outGb: number
   action: TrafficAction
-  /** Both directions while throttled; 0: the host's configured rate. */
+  /** Rate in both directions while throttled; 0: the host's configured rate. */
   throttleMbps: number
-  /** Day of the month on which counting starts anew, 1 to 28; 0: the host's. */
+  /** Day of the month on which counting restarts, 1 to 28; 0: the host's. */
   resetDay: number
 }
 
-/** What is true of the guest's contract; what follows from it is in policy.ts. */
+/** Whether the guest is expired or over quota; policy.ts says what follows. */
 export interface GuestPolicy {
   /** `expiresAtMs` has passed. */
   expired: boolean
-  /** The quota of this period is used up. */
+  /** The current period's quota is used up. */
   overQuota: boolean
 }
 
-/** A state of the guest's volume that was kept. */
+/** A snapshot of the guest's volume. */
 export interface SnapshotRecord {
-  /** That of the operation that takes it; also of the volume's snapshot. */
+  /** Same as the id of the operation that took it and the name of the volume's snapshot. */
   id: string
   createdAtMs: number
   createdBy: string
-  /** By a schedule. */
+  /** Taken by a schedule. */
   scheduled: boolean
-  /** What counted for the guest's bound when it was taken; 0: not known. */
+  /** Bytes that counted towards the guest's disk limit when it was taken; 0: unknown. */
   sizeBytes: number
   description: string
-  /** Only one that is `ready` is shown; the others are there or not, and an operation is about to say. */
+  /** Only `ready` snapshots are shown; of the others an operation is about to find out whether they exist. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
@@ -114,25 +114,25 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
 }
 
 /**
- * What of a guest the journal keeps as one document beside its spec: no SQL asks for it. A new field is added here
+ * What the journal keeps of a guest in one document besides its spec, since no SQL asks for it. Add a new field here
  * and to `documentDefaults`.
  */
 export interface GuestDocument {
-  /** The login is a password rather than a key. */
+  /** Whether the login is a password rather than a key. */
   hasPassword: boolean
   firewall: Firewall
   traffic: TrafficLimit
   /** 0: never. */
   expiresAtMs: number
   policy: GuestPolicy
-  /** Snapshots that it may have; 0: none. */
+  /** How many snapshots it may have; 0: none. */
   snapshotLimit: number
   /** Oldest first. */
   snapshots: readonly SnapshotRecord[]
   snapshotSchedule: Readonly<SnapshotSchedule>
 }
 
-/** Of a guest that a version without the field made. */
+/** Values for a guest made by a version without the field. */
 export const documentDefaults: Readonly<GuestDocument> = {
   hasPassword: false,
   firewall: openFirewall,
@@ -144,27 +144,27 @@ export const documentDefaults: Readonly<GuestDocument> = {
   snapshotSchedule: noSchedule,
 }
 
-/** A guest as the journal knows it. */
+/** A guest as journaled. */
 export interface GuestRecord extends GuestDocument {
   uuid: string
-  /** Unique in the fleet, given by the gateway. */
+  /** Unique in the fleet, assigned by the gateway. */
   id: number
   name: string
   spec: GuestSpec
   status: GuestStatus
   statusReason: string
-  /** What its owner wants: decides what happens after a crash or a reboot. */
+  /** What the owner wants; decides what happens after a crash or a reboot. */
   wanted: 'running' | 'stopped'
-  /** Which of the host's ranges of user ids is its own. */
+  /** Index of the guest's range of host user ids. */
   userIdSlot: number
   ipv4: string
   mac: string
-  /** Sealed `Login`; null when there is none. */
+  /** Encrypted `Login`; null: none. */
   login: string | null
   portMappings: PortMapping[]
-  /** One-to-one; the guest's own traffic leaves with the first. */
+  /** Mapped one-to-one; the guest's own traffic leaves with the first. */
   publicIpv4s: string[]
-  /** In canonical form. */
+  /** Canonical (RFC 5952). */
   ipv6Addresses: string[]
   createdAtMs: number
   revision: number
@@ -180,13 +180,13 @@ export interface MachineDefaults {
   readonly gateway: string
   readonly prefixLength: number
   readonly resolvers: readonly string[]
-  /** Host-side interface of a guest id. */
+  /** @returns the name of the guest's host-side interface */
   readonly deviceOf: (id: number) => string
   readonly volumeOf: (uuid: string) => string
   readonly cpusOf: (record: GuestRecord) => readonly number[]
 }
 
-/** The guest in the driver's terms. */
+/** Converts a guest's record to the driver's terms. */
 export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machine {
   const { userIdBase, pidsMax, swapRatio } = defaults.settings
   const { limits } = record.spec

@@ -8,7 +8,7 @@ import { openFirewall, type GuestRecord } from './record.js'
 import type { GuestInsert } from './store.js'
 
 /**
- * Journals a new guest with all it takes of the host's pools; in the transaction that submits its creation.
+ * Journals a new guest with all it takes from the host's pools, in the transaction that submits its creation.
  * @param listening from `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
@@ -19,7 +19,7 @@ export function reserveGuest(
 ): void {
   const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
-    ...kept, // what the guest's document has of it; the store leaves the rest
+    ...kept, // fields for the guest's document; the store ignores the rest
     spec: { virtualization, templateId, limits },
     status: 'creating',
     wanted: start ? 'running' : 'stopped',

@@ -1,11 +1,11 @@
-/** An end is told within this time, as a shutdown or a crash; only then is a missing guest a lost one. */
+/** A shutdown or crash is reported within this time; only after it a guest that is gone counts as lost. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Starts longer ago count no more. */
+/** Earlier starts do not count any more. */
 const windowMs = 600_000
 
-/** When a guest that should run, but does not, may be started again. */
+/** Decides when a guest that should run, but does not, may be started again. */
 export class RestartPolicy {
   readonly #missingSince = new Map<string, number>()
   readonly #starts = new Map<string, number[]>()
@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * How long to wait yet, in ms: for news of how it ended, unless that is known, and twice as long after each
-   * start of the last ten minutes. 0: now.
+   * How long to wait, in ms: until the cause of the end is reported, if unknown, and twice as long for each start in
+   * the last ten minutes. 0: start now.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -7,7 +7,7 @@ import {
   type PortMapping,
 } from './record.js'
 
-/** Rows of the journal as SQLite gives them. */
+/** Rows of the journal as SQLite returns them. */
 export interface GuestRow {
   uuid: string
   id: number
@@ -26,7 +26,7 @@ export interface GuestRow {
 }
 
 /**
- * A guest's mappings as one JSON text, each the values of its columns: a third of what as many rows cost.
+ * Selects a guest's mappings as one JSON text, which costs a third of as many rows. Each is an array of its columns.
  * Parameter: the guest's uuid.
  */
 export const selectMappings = `
@@ -41,7 +41,7 @@ export interface AddressRow {
   address: string
 }
 
-/** The document of a guest; fields that a version before did not know are not there. */
+/** The stored document of a guest; fields unknown to the version that wrote it are missing. */
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** Columns of `guests` that change during a guest's life. */
@@ -49,7 +49,7 @@ export type MutableColumns = Pick<GuestRow, 'spec' | 'status' | 'status_reason' 
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
-/** Of a record or an update: what of it is in the document. */
+/** The fields of a record or update that belong to the document. */
 export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument> {
   return Object.fromEntries(
     documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])),
@@ -92,7 +92,7 @@ type MappingValues = [
   description: string,
 ]
 
-/** Frozen: they are every reader's. */
+/** Frozen, since all readers share them. */
 function parseMappings(text: string): PortMapping[] {
   const rows = JSON.parse(text) as MappingValues[]
   return rows.map(([protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description]) =>

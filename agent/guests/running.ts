@@ -2,16 +2,16 @@ import type { Driver, Machine, Observed } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
 
-/** What a guest was like when it was looked at: equal texts are equal states. */
+/** A guest's state when it was last checked; equal texts mean equal states. */
 interface Look {
   readonly limits: string
   readonly addresses: string
 }
 
 /**
- * Limits and inner addresses of guests that run. A setting brings them itself; this makes up for one whose agent was
- * killed between journal and host, or that the host refused to go back from. A guest is looked at once in each run, and
- * again when it has changed: one that nothing happens to costs no look at the host.
+ * Maintains limits and inner addresses of running guests. A setting applies them itself; this repairs what a killed
+ * agent did not apply, or the host refused to take back. A guest is checked once per run and after it changed;
+ * otherwise it costs nothing on the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -19,8 +19,8 @@ export class RunningGuests {
   constructor(private readonly context: GuestContext) {}
 
   /**
-   * Leaves guests alone that a setting or an operation is at work on. What the host refuses is logged.
-   * @param running as observed just now
+   * Skips guests with a setting or an operation in progress. Refusals of the host are logged.
+   * @param running as just observed
    * @returns what it repaired
    */
   async ensure(running: readonly Observed[]): Promise<string[]> {
@@ -62,7 +62,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // Asked for once: the guest's own root may refuse an address, or have taken it away.
+    // Tried once: the guest's root may refuse an address or have removed it.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => driver.assignAddresses(machine, [])))
@@ -71,7 +71,7 @@ export class RunningGuests {
     return [...(resized ? [`limits of ${device}`] : []), ...(assigned ? [`IPv6 addresses in ${device}`] : [])]
   }
 
-  /** @returns undefined where it failed */
+  /** @returns undefined when it failed */
   async #try(what: string, guest: string, work: () => Promise<boolean>): Promise<boolean | undefined> {
     try {
       return await work()
@@ -82,14 +82,14 @@ export class RunningGuests {
   }
 }
 
-/** @throws what the guest refused */
+/** @throws the guest's refusal */
 async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   const resized = await driver.resize(machine)
   if (resized.outcome === 'refused') throw resized.error
   return resized.changed
 }
 
-/** A setting that was taken back leaves the limits as they were, and the revision another one. */
+/** Contains the revision, since a setting that is taken back leaves the limits the same. */
 function lookOf({ pid, startTime }: Observed, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

@@ -5,13 +5,13 @@ import { checkAllowed } from './policy.js'
 import type { GuestRecord } from './record.js'
 
 /*
- * The effects that guest operations are composed of. Each reads the guest anew from the journal, so a step
- * that runs again after a restart acts on what is true then.
+ * Steps that guest operations are composed of. Each reads the guest from the journal, so that a step repeated after a
+ * restart acts on the current state.
  */
 
 export type GuestStep<Input = unknown> = Step<Input>
 
-/** The image, where it is not here yet, a disk of it, and on the disk what a first boot needs. */
+/** Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot. */
 export function diskStep(context: GuestContext): GuestStep {
   return {
     name: 'disk',
@@ -28,7 +28,7 @@ export function diskStep(context: GuestContext): GuestStep {
   }
 }
 
-/** On this host, where it is not yet. */
+/** Builds the image unless the host has it. */
 export async function ensureImage(
   context: GuestContext,
   templateId: string,
@@ -36,7 +36,7 @@ export async function ensureImage(
 ): Promise<void> {
   if (context.images.has(templateId)) return
   const report = (fraction: number, stage: string): void => step.report(fraction, stage)
-  await step.yieldWhile(context.images.ensure(templateId, report, step.signal)) // minutes, perhaps: others go on
+  await step.yieldWhile(context.images.ensure(templateId, report, step.signal)) // may take minutes: lets other operations run
 }
 
 export function configureStep(context: GuestContext): GuestStep {
@@ -46,7 +46,7 @@ export function configureStep(context: GuestContext): GuestStep {
   }
 }
 
-/** The guest's rules stand before its first packet. */
+/** Puts the guest's rules in place before its first packet. */
 export function attachStep(context: GuestContext, options: { undo: boolean }): GuestStep {
   const attach: GuestStep = {
     name: 'network',
@@ -56,13 +56,13 @@ export function attachStep(context: GuestContext, options: { undo: boolean }): G
   return options.undo ? { ...attach, undo } : attach
 }
 
-/** Its rates with it: the device they are of comes with the start. */
+/** Starts the guest and sets its rates, whose device only exists from then on. */
 export function startStep(context: GuestContext): GuestStep {
   return {
     name: 'start',
     weight: 2,
     run: inTurn(context, async (record, step) => {
-      checkAllowed(record) // it may have expired while the order waited
+      checkAllowed(record) // the guest may have expired while the order waited
       await driverOf(context, record).start(context.machineOf(record), step.signal)
       await context.network.attach(networkOf(record, context), ['rates'])
     }),
@@ -70,7 +70,7 @@ export function startStep(context: GuestContext): GuestStep {
   }
 }
 
-/** Configuration and rules anew each time: limits or the program may have changed since. */
+/** Writes configuration and rules again each time: limits or the agent's version may have changed. */
 export function bootSteps(context: GuestContext): GuestStep[] {
   return [configureStep(context), attachStep(context, { undo: false }), startStep(context)]
 }
@@ -83,7 +83,7 @@ export function stopStep(context: GuestContext): GuestStep<StopInput> {
       const driver = driverOf(context, record)
       const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
       const stopped = driver.stop(context.machineOf(record), { timeoutMs, signal: step.signal })
-      return step.input.force ? stopped : step.yieldWhile(stopped) // the guest takes its time, not ours
+      return step.input.force ? stopped : step.yieldWhile(stopped) // a graceful shutdown takes long: lets other operations run
     }),
   }
 }
@@ -98,21 +98,24 @@ export function removeStep(context: GuestContext): GuestStep {
   }
 }
 
-/** Rules and volume in one step: a restart in between would put the rules back with those of all other guests. */
+/**
+ * Removes rules and volume in one step: after a restart in between, the rules of all guests in the journal, this one
+ * included, would be put back.
+ */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   const ended = await Promise.allSettled([detachGuest(context, record), removeMachine(context, record)])
-  // Both have ended, so that another attempt meets neither.
+  // Thrown after both have ended, so that a retry does not run beside them.
   for (const result of ended) if (result.status === 'rejected') throw result.reason
 }
 
-/** Its volume with all snapshots last: as long as the guest has processes, they have it. */
+/** Removes the volume with its snapshots last: the guest's processes use it until they end. */
 async function removeMachine(context: GuestContext, record: GuestRecord): Promise<void> {
   await driverOf(context, record).delete(context.machineOf(record))
   await context.volumes.remove(record.uuid)
 }
 
 export interface StopInput {
-  /** Without a graceful shutdown. */
+  /** Whether to stop without a graceful shutdown. */
   force: boolean
 }
 
@@ -123,7 +126,7 @@ function detachGuest(context: GuestContext, { uuid }: GuestRecord): Promise<void
   })
 }
 
-/** As `withGuest`, in the guest's turn: what a setting changes meanwhile is not overwritten by what was read. */
+/** Like `withGuest`, but in the guest's turn, so that no setting changes it between reading and acting. */
 function inTurn(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
@@ -132,6 +135,7 @@ function inTurn(
   return (step) => context.turns.run(step.subject.id, () => run(step))
 }
 
+/** A step's function that gets the guest as journaled. @throws {BerthError} `not_found` */
 export function withGuest<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
@@ -139,7 +143,7 @@ export function withGuest<Input>(
   return (step) => act(context.store.get(step.subject.id), step)
 }
 
-/** For what removes or takes back: a guest that the journal no longer has is removed. */
+/** Runs `act` only if the journal has the guest; for steps that remove or undo. */
 export function ifPresent<Input>(
   context: GuestContext,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,

@@ -18,7 +18,7 @@ export type GuestInsert = Omit<
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit'>>
 
-/** What changes in a guest's life; limits and template are those of its spec. */
+/** What can change of a guest; limits and template are those of its spec. */
 export type GuestUpdate = Partial<
   Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
     GuestDocument & { limits: GuestLimits; templateId: string }
@@ -28,7 +28,7 @@ const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
  VALUES (@uuid, @position, @protocol, @hostIp, @hostPort, @hostPortEnd, @containerPort, @containerPortEnd, @description)`
 
-/** The guests of this host. Writes are transactions of `Changes` and seen by watchers. */
+/** The journal of this host's guests. Writes are transactions of `Changes`, and watchers see them. */
 export class GuestStore {
   readonly #byUuid: Statement<[string], GuestRow>
   readonly #revision: Statement<[string], number>
@@ -37,9 +37,9 @@ export class GuestStore {
   readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
   readonly #deleteMapping: Statement<[string, number]>
   readonly #heads: Statement<[number], Pick<GuestRow, 'uuid' | 'revision'>>
-  /** Records as committed last, frozen: they are every reader's. */
+  /** Records as last committed; frozen, since all readers share them. */
   readonly #records = new Map<string, GuestRecord>()
-  /** All of them, and the journal's revision that they are of. */
+  /** The list of all guests at a revision of the journal. */
   #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
 
   constructor(readonly changes: Changes) {
@@ -56,7 +56,7 @@ export class GuestStore {
     })
   }
 
-  /** The same record, which nobody may change, as long as the guest does not. */
+  /** Returns the same frozen record until the guest changes. */
   find(uuid: string): GuestRecord | undefined {
     const revision = this.#revision.get(uuid)
     return revision === undefined ? undefined : this.#recordAt(uuid, revision)
@@ -70,15 +70,15 @@ export class GuestStore {
   }
 
   /**
-   * The guest as it is now; the same record where it has not changed: one of a thousand mappings takes milliseconds.
-   * Nothing of it may have been written in a transaction that is not over.
+   * The guest as it is now; cheap when it has not changed, as reading one with a thousand mappings takes milliseconds.
+   * Do not call it while an open transaction has changed the guest.
    * @throws {BerthError} `not_found`
    */
   renew(record: GuestRecord): GuestRecord {
     return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
   }
 
-  /** Ordered by id; the same list as long as no guest changes. */
+  /** Ordered by id; returns the same list until a guest changes. */
   list(sinceRevision = -1): readonly GuestRecord[] {
     const { revision, db } = this.changes
     if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)
@@ -91,7 +91,7 @@ export class GuestStore {
     return records
   }
 
-  /** @throws {BerthError} `name_conflict` when uuid, id or name is taken; other uniqueness is the allocator's */
+  /** @throws {BerthError} `name_conflict` when uuid, id or name is taken; the allocators ensure other uniqueness */
   insert(guest: GuestInsert): void {
     this.changes.transaction(() => {
       this.#refuseTaken(guest)
@@ -102,7 +102,7 @@ export class GuestStore {
     })
   }
 
-  /** Writes what differs; nothing differs: no new revision. */
+  /** Writes the fields that differ; if none does, the revision stays. */
   update(uuid: string, update: GuestUpdate): void {
     this.changes.transaction(() => {
       const row = this.#byUuid.get(uuid)
@@ -118,7 +118,7 @@ export class GuestStore {
     })
   }
 
-  /** Behind the last of the guest's mappings. */
+  /** The position after the guest's last mapping. */
   nextPosition(uuid: string): number {
     const last = this.changes.db
       .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')
@@ -139,7 +139,7 @@ export class GuestStore {
     return position
   }
 
-  /** In place of what is there. Whether it overlaps another is the allocator's to say. */
+  /** Replaces the mapping at this position. The allocator has checked for overlaps. */
   putMapping(uuid: string, position: number, mapping: PortMapping): void {
     this.changes.transaction(() => {
       this.#deleteMapping.run(uuid, position)
@@ -155,14 +155,14 @@ export class GuestStore {
     })
   }
 
-  /** Is it a guest's own, whatever the family? */
+  /** Whether the address, of either family, belongs to a guest. */
   hasAddress(address: string): boolean {
     return (
       this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
     )
   }
 
-  /** Replaces all of one family; the address's other uses are the allocator's to know. */
+  /** Replaces all addresses of one family; the allocator has checked other uses. */
   setAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
     this.changes.transaction(() => {
       this.changes.db
@@ -173,7 +173,7 @@ export class GuestStore {
     })
   }
 
-  /** With its mappings and addresses, which are free from then on. */
+  /** Removes the guest and frees its mappings and addresses. */
   remove(uuid: string): void {
     this.changes.transaction(() => {
       const { changes: removed } = this.changes.db.prepare('DELETE FROM guests WHERE uuid = ?').run(uuid)
@@ -181,12 +181,12 @@ export class GuestStore {
     })
   }
 
-  /** Does any guest's login need the secret key? */
+  /** Whether the secret key is needed to read any guest's login. */
   hasLogins(): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }
 
-  /** Lowest free range of user ids below `slots`; undefined when all are taken. */
+  /** Lowest free index of a range of user ids below `slots`; undefined when all are taken. */
   freeUserIdSlot(slots: number): number | undefined {
     const row = this.changes.db
       .prepare<[], { slot: number }>(
@@ -205,7 +205,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** What a transaction that is not over wrote is not kept: one that fails gives its revisions back. */
+  /** Does not cache a record read inside an open transaction, whose revision may be rolled back and given again. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept
@@ -267,7 +267,7 @@ export class GuestStore {
   }
 }
 
-/** Columns of an update; the others stay. Equal values are equal texts: JSON keeps the order of keys. */
+/** Columns that the update changes. Equal values are equal texts, since JSON keeps the order of keys. */
 function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> {
   const { status, statusReason, wanted, login, limits, templateId } = update
   const document = {
@@ -285,7 +285,7 @@ function columnsOf(update: GuestUpdate, row: GuestRow): Partial<MutableColumns> 
   }
 }
 
-/** With all in it. */
+/** Freezes deeply. */
 function freeze<T extends object>(value: T): T {
   for (const part of Object.values(value))
     if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) freeze(part as object)

@@ -1,8 +1,8 @@
 import { driverOf, type GuestContext } from './context.js'
 
 /**
- * Lets guests go on that an agent froze and was killed before it thawed them. At a start, before operations do; a
- * guest that its driver cannot thaw is logged, and its operations try again.
+ * Thaws guests that a killed agent left frozen. Runs at the agent's start, before operations. If a driver cannot thaw
+ * one, that is logged, and the guest's operations try again.
  */
 export async function thawGuests(context: GuestContext): Promise<void> {
   const live = context.store.list().filter(({ status }) => status !== 'stopped' && status !== 'creating')

@@ -1,6 +1,6 @@
 /**
- * Work on one guest's settings runs one after another, in the order asked for; that on others is not waited
- * for. What reads the journal and acts on it takes a turn where a setting in between would be lost.
+ * Runs work on one guest one after another, in the order asked for; different guests do not wait for each other.
+ * Whoever reads the journal and acts on it takes a turn, so that no setting in between is lost.
  */
 export class Turns {
   readonly #last = new Map<string, Promise<unknown>>()
@@ -16,7 +16,7 @@ export class Turns {
     return turn
   }
 
-  /** Something runs, or waits for its turn. */
+  /** Whether work for the guest runs or waits. */
   isTaken(uuid: string): boolean {
     return this.#last.has(uuid)
   }

@@ -4,7 +4,7 @@ import { isVirtual } from './interfaces.js'
 import { findIpv6Addresses } from './ipv6-addresses.js'
 import { readKernelFile } from './proc.js'
 
-/** Addresses clients reach the host at; empty strings where there is none. */
+/** Addresses that clients reach the host at; empty strings where there is none. */
 export interface PublicAddresses {
   readonly ipv4: string
   readonly ipv4Interface: string
@@ -13,9 +13,8 @@ export interface PublicAddresses {
 }
 
 /**
- * The first address of the interface with the default route, for each protocol: of one that is of the host's hardware,
- * where there is any. Spawns nothing.
- * Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
+ * The first address of the interface with the default route, for each protocol; interfaces with hardware are preferred.
+ * Spawns nothing. Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
  */
 export function readPublicAddresses(): PublicAddresses {
   const [own, all] = [readDefaultRoutes((device) => !isVirtual(device)), readDefaultRoutes()]
@@ -38,7 +37,7 @@ export interface InterfaceIpv4 {
   readonly prefixLength: number
 }
 
-/** All of the host, loopback included; an interface's first address is the one it was set up with. */
+/** Lists all of the host, loopback included; an interface's first address is the one it was set up with. */
 export function listIpv4Addresses(): InterfaceIpv4[] {
   return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
     addresses.flatMap(({ family, address, cidr }) =>
@@ -65,21 +64,21 @@ const routeUp = 0x1
 const routeGateway = 0x2
 const routeReject = 0x200
 
-/** A way out of the host. */
+/** A default route of the host. */
 export interface DefaultRoute {
   readonly interface: string
-  /** Empty: everything is reached on the link itself. */
+  /** Empty: a link without a gateway. */
   readonly gateway: string
 }
 
-/** Ways out of the host for each protocol; undefined: there is none. */
+/** The host's default route for each protocol; undefined: none. */
 export interface DefaultRoutes {
   readonly ipv4: DefaultRoute | undefined
   readonly ipv6: DefaultRoute | undefined
 }
 
 /**
- * The ways out for each protocol. Spawns nothing.
+ * Reads the default routes. Spawns nothing.
  * @param isMeant which interfaces count; default: all
  */
 export function readDefaultRoutes(isMeant: (device: string) => boolean = () => true): DefaultRoutes {
@@ -92,7 +91,7 @@ export function readDefaultRoutes(isMeant: (device: string) => boolean = () => t
   }
 }
 
-/** IPv4 default routes, that with the lowest metric first, from the text of /proc/net/route. */
+/** Parses /proc/net/route: IPv4 default routes, lowest metric first. */
 export function parseDefaultRoutes(text: string): DefaultRoute[] {
   const routes = text
     .split('\n')
@@ -110,7 +109,7 @@ export function parseDefaultRoutes(text: string): DefaultRoute[] {
     })
 }
 
-/** The same from /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
+/** Parses /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
 export function parseDefaultRoutes6(text: string): DefaultRoute[] {
   const routes = text.split('\n').map((line) => line.trim().split(/\s+/))
   return routes
@@ -126,7 +125,7 @@ export function parseDefaultRoutes6(text: string): DefaultRoute[] {
     }))
 }
 
-/** The kernel prints IPv4 addresses in the byte order of the machine: little-endian. */
+/** Bytes of an address as the kernel prints it; IPv4 is in the machine's byte order, little-endian. */
 function bytesOf(hex: string): number[] {
   return hex.match(/../g)!.map((byte) => parseInt(byte, 16))
 }

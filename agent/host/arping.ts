@@ -1,10 +1,10 @@
 import { run } from './process.js'
 
 /**
- * Tells the segment that an address is here now: a gratuitous ARP request, so that routers forget whose it was
- * (RFC 5944, 4.6). arping takes a second for each.
- * @param count of requests; Linux takes none for an entry that it made less than a second ago
- * @throws {CommandError} as on an interface without ARP
+ * Announces an address to the segment by gratuitous ARP requests, so that routers forget its former owner (RFC 5944,
+ * 4.6). Takes a second for each.
+ * @param count of requests; Linux ignores one for an entry that it made less than a second ago
+ * @throws {CommandError} for example on an interface without ARP
  */
 export async function announceIpv4(
   device: string,
@@ -16,9 +16,10 @@ export async function announceIpv4(
 }
 
 /**
- * Who else has an address that may be the host's own already (RFC 5227, 2.1.1). A second or two where nobody has it.
+ * Finds out who else has an address that may also be the host's own (RFC 5227, 2.1.1). Takes a second or two when
+ * nobody has it.
  * @returns the MAC that answered first; '' for none
- * @throws {CommandError} as on an interface without ARP
+ * @throws {CommandError} for example on an interface without ARP
  */
 export async function findIpv4Owner(device: string, address: string, signal: AbortSignal): Promise<string> {
   const ask = ['-D', '-c', '2', '-w', '2', '-I', device, address]

@@ -2,19 +2,19 @@ import { existsSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { listDirectory, readKernelFile } from './proc.js'
 
-/** A whole disk, and how it orders the requests of those who use it. */
+/** A whole disk and its I/O scheduler. */
 export interface Disk {
-  /** In sysfs. */
+  /** Path in sysfs. */
   readonly path: string
   /** `major:minor` */
   readonly numbers: string
-  /** Undefined for what has no queue. */
+  /** Undefined for a device without a queue. */
   readonly scheduler?: string
-  /** Of a loop device that is attached. */
+  /** File behind an attached loop device. */
   readonly backingFile?: string
 }
 
-/** The disk of a device, or those below one that is put together of others (LVM, LUKS, RAID). */
+/** The disk of a device, or the disks below one made of others (LVM, LUKS, RAID). */
 export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
   const path = `${devices}/${numbers}`
   return existsSync(path) ? listBelow(realpathSync(path)).map(readDisk) : []
@@ -37,20 +37,20 @@ export function readDisk(path: string): Disk {
   }
 }
 
-/** Of `none [mq-deadline] kyber bfq` the one in use. */
+/** The scheduler in use: `mq-deadline` in `none [mq-deadline] kyber bfq`. */
 export function parseScheduler(text: string): string | undefined {
   return /\[(.+)\]/.exec(text)?.[1] ?? text.trim().split(/\s+/).find(Boolean)
 }
 
 /**
- * The kernel loads the scheduler's module for it, which is not among those it names before.
+ * Sets the scheduler. The kernel loads its module if needed, although it did not list the scheduler before.
  * @returns whether the disk has it now
  */
 export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): boolean {
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // Not there, or not to be written in a container: what can be read decides.
+    // The scheduler is missing, or sysfs read-only in a container: the value read below decides.
   }
   return readDisk(path).scheduler === scheduler
 }

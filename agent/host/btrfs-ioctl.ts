@@ -3,9 +3,7 @@ import { basename, dirname } from 'node:path'
 import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
-/*
- * Requests of linux/btrfs.h that Debian 12's btrfs-progs cannot make, or make at ten times the cost.
- */
+/* Requests of linux/btrfs.h that Debian 12's btrfs-progs cannot make, or only at ten times the cost. */
 
 const enableSimpleQuota = readPerlProgram('enable-simple-quota')
 const volumesProgram = readPerlProgram('btrfs-volumes')
@@ -16,14 +14,15 @@ async function request(name: string, ...args: (string | bigint | number)[]): Pro
 }
 
 /**
- * Gone from the tree at once; the commit comes later (after a power loss it may be back), the space too.
- * @throws {CommandError} "Directory not empty" where others are inside
+ * Removes a subvolume from the tree at once. Commit and freeing of space follow later; after a power loss it may be
+ * back.
+ * @throws {CommandError} "Directory not empty" when it contains other subvolumes
  */
 export async function deleteSubvolume(path: string): Promise<void> {
   await request('destroy', dirname(path), basename(path))
 }
 
-/** As `deleteSubvolume`, those of one directory in order, up to the first that fails. */
+/** Like `deleteSubvolume` for several in one directory, in order, up to the first that fails. */
 export async function deleteSubvolumes(directory: string, names: readonly string[]): Promise<void> {
   await request('destroy', directory, ...names)
 }
@@ -32,16 +31,17 @@ export async function enableSimpleQuotas(path: string): Promise<void> {
   await runPerl(enableSimpleQuota, [path])
 }
 
-/** A quota group above those of subvolumes, with the bound of all of them together; simple quotas only. */
+/** A quota group that bounds several subvolumes together; simple quotas only. */
 export interface BoundedGroup {
-  /** As the kernel has it: the level in the upper 16 bits. */
+  /** The kernel's number: the level in the upper 16 bits. */
   readonly id: bigint
-  /** 0: not bounded; undefined: stays as it is. */
+  /** 0: unlimited; undefined: unchanged. */
   readonly limitBytes?: number
 }
 
 /**
- * A snapshot that is on the disk when this returns; from its first moment in the group, which is made.
+ * Makes a snapshot that is on the disk when this returns, and a member of the group, which is made, from its first
+ * moment.
  * @throws {CommandError} also when `directory` has that name already
  */
 export async function snapshotSubvolume(
@@ -54,7 +54,7 @@ export async function snapshotSubvolume(
   await request('snapshot', source, directory, name, flag, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/** Makes the group, with its bound, and the subvolume a member, with what it has used. Safe to repeat. */
+/** Makes the group with its limit, and the subvolume, with what it has used, a member. Safe to repeat. */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }
@@ -69,15 +69,15 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: `next` is the older one, as after an exchange; `nothing`: there is no `next`. */
+/** `done`: `next` is already the older one, as after an exchange; `nothing`: there is no `next`. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
-/** Numbers of the system call (asm/unistd.h), which differ, unlike those of later ones. */
+/** Numbers of the system call (asm/unistd.h), which differ by processor. */
 const renameat2: Readonly<Record<string, number>> = { x64: 316, arm64: 276, riscv64: 276, ppc64: 357 }
 
 /**
- * Gives `current` the newer of two subvolumes of one directory, and `next` the older, in one step; it is on the disk
- * when this returns. Without a `current` it is a plain rename.
+ * Exchanges the names of two subvolumes of one directory atomically if `next` is the newer one; it is on the disk when
+ * this returns. Without a `current` it renames `next`.
  */
 export async function exchangeSubvolumes(
   directory: string,

@@ -4,8 +4,8 @@ import { exists } from './mount.js'
 import { run } from './process.js'
 
 /*
- * btrfs(8) and its sysfs tree. Figures are read from /sys/fs/btrfs without a process
- * (kernel: Documentation/ABI/testing/sysfs-fs-btrfs; qgroups since 5.9).
+ * btrfs(8) and its sysfs tree, from which figures are read without a process (kernel:
+ * Documentation/ABI/testing/sysfs-fs-btrfs; qgroups since 5.9).
  */
 
 const sysfs = '/sys/fs/btrfs'
@@ -18,7 +18,7 @@ export interface Subvolume {
   readonly path: string
 }
 
-/** Never forced: mkfs.btrfs refuses what it recognises as used. */
+/** Formats without force: mkfs.btrfs refuses a device that seems to be in use. */
 export async function format(path: string, label: string): Promise<void> {
   await run('mkfs.btrfs', ['--quiet', '--label', label, path], { timeoutMs: 600_000 })
 }
@@ -27,17 +27,17 @@ export async function createSubvolume(path: string): Promise<void> {
   await run('btrfs', ['--quiet', 'subvolume', 'create', path])
 }
 
-/** Forced: a guest may have marked its subvolume as received, which btrfs(8) would not change back. */
+/** Forced, since btrfs(8) refuses otherwise when a guest has marked its subvolume as received. */
 export async function setReadOnly(path: string, readOnly: boolean): Promise<void> {
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
 }
 
-/** Everything written so far is on the disk afterwards. */
+/** Returns when everything written before is on the disk. */
 export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
 }
 
-/** Subvolumes directly inside the subvolume that `path` is in, none from deeper (guests name those). */
+/** Lists the subvolumes directly inside the subvolume of `path`, none from deeper, whose names guests choose. */
 export async function listSubvolumes(path: string): Promise<Subvolume[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
     maxOutputBytes: 64 * 1024 * 1024,
@@ -52,24 +52,24 @@ export function parseSubvolumes(text: string): Subvolume[] {
   }))
 }
 
-/** Bounds what the subvolume references (classic quotas) or owns (simple quotas); 0: not any more. */
+/** Limits what the subvolume references (classic quotas) or owns (simple quotas); 0: unlimited. */
 export async function setLimit(path: string, bytes: number): Promise<void> {
   await run('btrfs', ['qgroup', 'limit', bytes > 0 ? String(bytes) : 'none', path])
 }
 
 export interface StaleQgroups {
-  /** The kernel is still taking deleted subvolumes apart; their qgroups cannot go before. */
+  /** The kernel is still cleaning up deleted subvolumes; their qgroups cannot go before. */
   readonly unfinished: boolean
-  /** What is said of those that do not go; empty: none is left. */
+  /** Messages about qgroups that could not be removed; empty: none is left. */
   readonly errors: string
 }
 
-/** Removes the qgroups of subvolumes that are no more: kernels before 6.11 leave them, later ones some. */
+/** Removes qgroups of deleted subvolumes: kernels before 6.11 leave all of them, later ones some. */
 export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
   const maxOutputBytes = 64 * 1024 * 1024
   const deleted = await run('btrfs', ['subvolume', 'list', '-d', path], { maxOutputBytes })
   const clear = ['--quiet', 'qgroup', 'clear-stale', path]
-  const { stderr } = await run('btrfs', clear, { maxOutputBytes, okCodes: [0, 1] }) // of the last one alone
+  const { stderr } = await run('btrfs', clear, { maxOutputBytes, okCodes: [0, 1] }) // about the last one only
   return { unfinished: deleted.stdout !== '', errors: stderr }
 }
 
@@ -85,7 +85,7 @@ export async function kernelHasSimpleQuota(): Promise<boolean> {
   return exists(`${sysfs}/features/simple_quota`)
 }
 
-/** A mounted btrfs as sysfs shows it. */
+/** A mounted btrfs as shown in sysfs. */
 export class BtrfsView {
   private constructor(readonly fsid: string) {}
 
@@ -105,7 +105,7 @@ export class BtrfsView {
     return exists(`${sysfs}/${this.fsid}/devices/${basename(device)}`)
   }
 
-  /** Kernels before 6.7 have no `mode` and know classic quotas only. */
+  /** Kernels before 6.7 have only classic quotas and no `mode`. */
   async quotaMode(): Promise<QuotaMode> {
     if (!(await exists(`${sysfs}/${this.fsid}/qgroups/0_5`))) return 'off'
     return (await this.#read('qgroups/mode')) === 'squota' ? 'simple' : 'classic'
@@ -116,7 +116,7 @@ export class BtrfsView {
   }
 
   /**
-   * Without it a kernel drops large subtrees unaccounted, and quotas bind nobody until a rescan (linux 6.2,
+   * Otherwise a kernel drops large subtrees without accounting, and quotas are not enforced until a rescan (linux 6.2,
    * commit "btrfs: qgroup: introduce BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING").
    */
   async accountEverySubtree(): Promise<void> {
@@ -124,14 +124,14 @@ export class BtrfsView {
     if (await exists(file)) await writeFile(file, '8')
   }
 
-  /** Quota groups of that level, by what follows it: `190/5` is `5` of level 190. */
+  /** Quota groups of a level, without it: `190/5` is listed as `5`. */
   async listGroups(level: number): Promise<bigint[]> {
     const names = await readdir(`${sysfs}/${this.fsid}/qgroups`)
     return names.flatMap((name) => (name.startsWith(`${level}_`) ? BigInt(name.split('_')[1]!) : []))
   }
 
   /**
-   * Bytes that count for the group's bound; undefined when there is no such group (any more).
+   * Bytes that count towards the group's limit; undefined when the group does not exist (any more).
    * @param group `0/ID` of a subvolume
    */
   async referencedBytes(group: string): Promise<number | undefined> {
@@ -139,7 +139,7 @@ export class BtrfsView {
     return text === undefined ? undefined : Number(text)
   }
 
-  /** 0: not bounded; undefined when there is no such group (any more). */
+  /** 0: unlimited; undefined when the group does not exist (any more). */
   async limitBytes(group: string): Promise<number | undefined> {
     const [flags, limit] = await Promise.all(
       ['limit_flags', 'max_referenced'].map((name) =>
@@ -154,7 +154,7 @@ export class BtrfsView {
     try {
       return (await readFile(`${sysfs}/${this.fsid}/${name}`, 'utf8')).trimEnd()
     } catch {
-      return undefined // not known to this kernel, or just removed
+      return undefined // unknown to this kernel, or just removed
     }
   }
 }

@@ -61,7 +61,7 @@ describe('a tree of groups deeper than a path is long', function () {
   const layout = readCgroupLayout()
   const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
   const levels = 2000
-  // Names of 200 characters, so that twenty are too long for a path; relative descent, as a guest would.
+  // Names of 200 characters, so that a path of twenty is too long; descends relatively, as a guest would.
   const nest = `
 import os, sys
 os.makedirs(sys.argv[1], exist_ok=True)

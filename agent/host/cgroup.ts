@@ -3,23 +3,23 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parsePids, readKernelFile } from './proc.js'
 
 /**
- * Where this host's cgroup controllers are. A hybrid host (v1 controllers, an empty v2 tree at
- * `unified`) counts as v1: its limits are set there.
+ * Where this host's cgroup controllers are. A hybrid host (v1 controllers, an empty v2 tree at `unified`) counts as v1,
+ * because limits are set there.
  */
 export interface CgroupLayout {
-  /** Where memory is limited: v2 may have hierarchies of v1 beside it. */
+  /** The version of the memory controller; a v2 host may have v1 hierarchies as well. */
   readonly version: 1 | 2
-  /** Mount points of all hierarchies, of v1 and v2; each holds every guest's group. */
+  /** Mount points of all hierarchies, v1 and v2; each contains every guest's group. */
   readonly hierarchies: readonly string[]
   /** Mount point of the v2 tree; a v1 host may have none. */
   readonly unified?: string
-  /** Mount point by controller; on v2 all the same. */
+  /** Mount point by controller; on v2 the same for all. */
   readonly controllers: ReadonlyMap<string, string>
 }
 
 const v2Controllers = ['cpu', 'cpuset', 'io', 'memory', 'pids']
 
-/** From the text of /proc/self/mountinfo. */
+/** Parses /proc/self/mountinfo. */
 export function parseCgroupLayout(mountinfo: string): CgroupLayout {
   const hierarchies: string[] = []
   const v1 = new Map<string, string>()
@@ -41,7 +41,7 @@ export function parseCgroupLayout(mountinfo: string): CgroupLayout {
 }
 
 function parseCgroupMount(line: string): { path: string; v2: boolean; options: string[] } | undefined {
-  // Fields of proc_pid_mountinfo(5); the file system type follows the "-".
+  // Fields of proc_pid_mountinfo(5); the file system type is after the "-".
   const [before, after] = line.split(' - ')
   const [, , , root, path] = (before ?? '').split(' ')
   const [type, , options] = (after ?? '').split(' ')
@@ -55,18 +55,18 @@ export function readCgroupLayout(): CgroupLayout {
   return parseCgroupLayout(readKernelFile('/proc/self/mountinfo') ?? '')
 }
 
-/** Processes directly in the group; none when it is gone. */
+/** Processes directly in the group; empty when it is gone. */
 export function readGroupPids(group: string): number[] {
   return parsePids(readKernelFile(`${group}/cgroup.procs`) ?? '')
 }
 
-/** What is enough to know of a tree that a guest may have made as large as it likes. */
+/** Bounds for reading a tree that a guest may have made as large as it likes. */
 export interface TreeBounds {
   readonly groups: number
   readonly pids: number
 }
 
-/** Processes of the group and all below it, or the first found within the bounds. */
+/** Processes of the group and all groups below it, within the bounds. */
 export function readTreePids(
   group: string,
   { groups, pids: most }: TreeBounds = { groups: Infinity, pids: Infinity },
@@ -82,13 +82,12 @@ export function readTreePids(
   return pids.slice(0, most)
 }
 
-/** Leaves room in PATH_MAX (4096) for a name (255) and a file. */
+/** Leaves room below PATH_MAX (4096) for a name (255) and a file. */
 const longPath = 2048
 
 /**
- * Groups of a tree, each before and again after those below it. A guest may nest deeper than a path can be
- * long, or than calls can: from a descriptor every so often, paths begin anew. Each path holds until the next
- * is asked for.
+ * Walks a tree, visiting each group before and after those below it. A guest may nest deeper than a path, or the call
+ * stack, can be: so paths begin again at a descriptor every so often. A path is valid until the next one is taken.
  */
 function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'leave' }> {
   const above: { path: string; at: string; fd: number | undefined; names: string[] }[] = []
@@ -115,7 +114,7 @@ function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'l
   }
 }
 
-/** Undefined when it is gone. */
+/** Undefined when the group is gone. */
 function openGroup(path: string): number | undefined {
   try {
     return openSync(path, 'r')
@@ -136,10 +135,12 @@ export function listSubgroups(group: string): string[] {
   }
 }
 
-/** So many groups are removed, at some 20 µs each, before others get their turn. */
+/** Groups removed, at some 20 µs each, before the event loop gets a turn. */
 const removedInTurn = 100
 
-/** Removes an empty tree of groups, deepest first. Gone already: does nothing. Processes inside: EBUSY. */
+/**
+ * Removes an empty tree of groups, deepest first. Does nothing when it is gone. Fails with EBUSY when it has processes.
+ */
 export async function removeGroupTree(group: string): Promise<void> {
   let visits = 0
   for (const { path, visit } of walkGroups(group)) {
@@ -161,13 +162,13 @@ export function writeGroupFile(group: string, file: string, value: string): void
   writeFileSync(`${group}/${file}`, value)
 }
 
-/** A number from a group's file; `max` and absent files are `undefined`. */
+/** A number in a group's file; undefined for `max` and a missing file. */
 export function readGroupNumber(group: string, file: string): number | undefined {
   const text = readKernelFile(`${group}/${file}`)?.trim()
   return text === undefined || !/^\d+$/.test(text) ? undefined : Number(text)
 }
 
-/** One key of a flat keyed file (memory.stat, cpu.stat). */
+/** One value of a flat keyed file (memory.stat, cpu.stat). */
 export function readGroupKey(group: string, file: string, key: string): number | undefined {
   const match = new RegExp(`^${key} (\\d+)$`, 'm').exec(readKernelFile(`${group}/${file}`) ?? '')
   return match ? Number(match[1]) : undefined

@@ -12,24 +12,24 @@ import {
 import { CommandError } from './process.js'
 
 /*
- * The kernel's table of flows. Flows outlive the rules they were made by: what is left of an address or a port would
- * be delivered to its next owner. conntrack(8) walks the whole table for each address and direction; here all that is
- * to go is found in one walk.
+ * The kernel's connection tracking table. Flows outlive the rules that made them: packets of old ones would reach the
+ * next owner of an address or port. conntrack(8) walks the whole table for each address and direction; this finds all
+ * flows in one walk.
  */
 
-/** Flows that are to go; all that is given must be so. */
+/** Matches flows to forget; all given conditions must hold. */
 export interface FlowFilter {
-  /** An address, where in a flow it stands. */
+  /** An address, and its place in the flow. */
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
-  /** Address that was asked. */
+  /** Address that the opener asked for. */
   readonly asked?: string
-  /** Of the port that was asked: first and last. */
+  /** First and last of the ports that the opener asked for. */
   readonly ports?: readonly [first: number, last: number]
 }
 
-/** Who opened it, whom that asked, who answers, and to whom. */
+/** Who opened the flow, the address it asked for, who answers, and whom the answers go to. */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* linux/netfilter/nfnetlink_conntrack.h */
@@ -41,7 +41,7 @@ const [newFlow, getFlows, deleteFlow] = [0, 1, 2].map((message) => (1 << 8) | me
 const [tupleOriginal, tupleReply, idOf, zoneOf] = [1, 2, 12, 18]
 const [tupleIp, tupleProtocol] = [1, 2]
 const [protocolNumber, destinationPort] = [1, 3]
-/** Attributes of source and destination, by the address family. */
+/** Attributes of source and destination, by address family. */
 const ends = { 2: [1, 2], 10: [3, 4] } as const
 type Family = keyof typeof ends
 const noSuchFlow = 2
@@ -49,16 +49,16 @@ const protocolNumbers = { tcp: 6, udp: 17 } as const
 
 interface Flow {
   readonly family: Family
-  /** Addresses as bytes in latin1. */
+  /** Addresses as bytes, in latin1. */
   readonly places: Readonly<Record<FlowPlace, string>>
   readonly protocol: number
   readonly askedPort: number
-  /** What names it to the kernel. */
+  /** The attributes by which the kernel identifies it. */
   readonly name: Buffer
 }
 
 /**
- * Forgets flows. A packet of one that comes later opens it anew.
+ * Forgets flows; later packets open new ones.
  * @throws {CommandError} when one could not be forgotten
  */
 export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void> {
@@ -79,14 +79,14 @@ export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void>
   await deleteFlows(stale)
 }
 
-/** A flow, with its addresses in their canonical text. */
+/** A flow with canonical addresses. */
 export interface TrackedFlow extends Readonly<Record<FlowPlace, string>> {
-  /** Undefined: another. */
+  /** Undefined: another protocol. */
   readonly protocol: 'tcp' | 'udp' | undefined
   readonly askedPort: number
 }
 
-/** All that have an address of an IPv4 network somewhere, or one of the others. */
+/** Flows with an address in the IPv4 range, or with one of the others. */
 export async function readTrackedFlows(
   { first, last }: { readonly first: string; readonly last: string },
   others: readonly string[],
@@ -125,7 +125,7 @@ async function deleteFlows(flows: readonly Flow[]): Promise<void> {
     family,
     attributes: name,
   }))
-  // One that ended by itself meanwhile is as good.
+  // A flow that ended by itself meanwhile is no failure.
   failOn(await askNetfilter(requests), noSuchFlow)
 }
 
@@ -173,7 +173,7 @@ function matches({ protocol, places, askedPort }: Flow, filter: FlowFilter): boo
   )
 }
 
-/** In network order, 4 or 16. */
+/** 4 or 16 bytes in network order. */
 function bytesOf(address: string): Buffer {
   const { first, family } = parseAddress(address)!
   return Buffer.from(first.toString(16).padStart(family === 'ipv4' ? 8 : 32, '0'), 'hex')

@@ -15,17 +15,17 @@ const [listTable, listSet, listElements] = [1, 2, 3]
 const [elementKey, elementExpression, dataValue, expressionData] = [1, 7, 1, 2]
 const counterBytes = 1
 
-/** A list that somebody changed meanwhile may lack some. */
+/** A dump during which the set changed may be incomplete: it is repeated this often. */
 const attempts = 3
 
 export interface CountedElement<Name extends string> {
   readonly set: Name
-  /** As the kernel compares it. */
+  /** The key in the kernel's binary form. */
   readonly key: Buffer
   readonly bytes: number
 }
 
-/** What the elements of some sets of an inet table have counted; nothing of sets that are not there. */
+/** Reads the counters of elements in sets of an inet table; missing sets give nothing. */
 export async function readCountedElements<Name extends string>(
   table: string,
   sets: readonly Name[],

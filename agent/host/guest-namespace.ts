@@ -2,24 +2,24 @@ import { createHash } from 'node:crypto'
 import { readKernelFile } from './proc.js'
 import { confinement } from './seccomp.js'
 
-/** Bounds of what all users of a guest have together. */
+/** Bounds for all users of a guest together. */
 export interface NamespaceBounds {
-  /** Files of /proc/sys/user and their values; those that the kernel has not are left out. */
+  /** Files of /proc/sys/user and their values; files that the kernel lacks are skipped. */
   readonly counts: Readonly<Record<string, number>>
-  /** Numbers of resources (linux/resource.h) that are counted by namespace, and their values. */
+  /** Values by number of the resource (linux/resource.h), for resources that are counted by namespace. */
   readonly resources: Readonly<Record<number, number>>
 }
 
 /*
  * The kernel counts namespaces, inotify and fanotify objects, queued signals and message queues by user and user
- * namespace, and again for the creator in each namespace above (ucounts). A limit in the guest's own namespace holds for
- * each of its 65,536 users alone, and its root may raise it. So the guest's has a parent of its own, in which nobody
- * is: there all that its users create counts as the creator's, and nobody can change the limit. Above it, at the host's
- * root, resources are without bound, for that is one count for all guests.
+ * namespace, and again for the creator in each namespace above (ucounts). A limit in the guest's own namespace would
+ * hold for each of its 65,536 users separately, and its root could raise it. So the guest's namespace has an otherwise
+ * empty parent: there everything that its users create counts as the creator's, and nobody can change the limit. At the
+ * host's root above, resources are unlimited, since that is one count for all guests.
  *
- * Only who is in the parent may write the map of a namespace, hence two processes: the first goes to the parent and ends
- * once the second, that the guest's namespace is made by, has its map. That one waits until lxc-start ends, which by
- * then has the namespace open. Processes that die take the start with them: a pipe ends.
+ * Only a process in the parent may write the map of a namespace, hence two processes. The first enters the parent and
+ * ends once the second one, which makes the guest's namespace, has its map. The second waits until lxc-start, which has
+ * the namespace open by then, ends. If a process dies, a pipe closes and the start fails.
  */
 const program = String.raw`
 use strict;
@@ -94,9 +94,9 @@ die "lxc-start: $!\n";
 `
 
 /**
- * Perl code that becomes lxc-start, for a container whose user namespace has these bounds. Arguments: lxc's path,
- * the container's name, a log file. A start by a process that has this very filter from an earlier one stacks no other:
- * filters are for ever, and of a guest that reboots again and again the kernel would refuse the hundredth.
+ * Perl code that executes lxc-start for a container whose user namespace has these bounds. Arguments: lxc's path, the
+ * container's name, a log file. If the process has this very filter from an earlier start, it adds no second one:
+ * filters cannot be removed, and the kernel would refuse the hundredth of a guest that keeps rebooting.
  * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
  */
 export function guestStarter(bounds: NamespaceBounds, filter: Buffer): string {
@@ -105,12 +105,15 @@ export function guestStarter(bounds: NamespaceBounds, filter: Buffer): string {
   return `${mark}${hash('counts', counts)}${hash('resources', resources)}${confinement(filter)}${program}`
 }
 
-/** Tells filters and bounds apart. A guest's monitor has that of its start in its environment, which only root changes. */
+/**
+ * Identifies filter and bounds. A guest's monitor has the value of its start in its environment, which only root can
+ * change.
+ */
 export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
   return createHash('sha256').update(JSON.stringify(bounds)).update(filter).digest('hex').slice(0, 16)
 }
 
-/** @returns what the monitor was started with; undefined: before there were such, or it is gone */
+/** @returns the value the monitor was started with; undefined: it is gone, or from a version without it */
 export function readConfinement(monitorPid: number): string | undefined {
   const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')
   return variables.find((variable) => variable.startsWith('BERTH_CONFINEMENT='))?.split('=')[1]

@@ -1,20 +1,20 @@
 import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
-/** What to make in a guest's root; paths are relative to it, without links. */
+/** A change in a guest's root; paths are relative to it, without links. */
 export type RootChange =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly content: string }
-  /** Root's, as a crypt(5) hash. */
+  /** Root's password as a crypt(5) hash. */
   | { readonly kind: 'password'; readonly hash: string }
 
 const changeRootProgram = readPerlProgram('change-root')
 
 /**
- * Makes the changes in order; their contents are on the disk when this returns. Not for a guest's mount namespace:
- * what is mounted there is not seen.
+ * Makes the changes in order; they are on the disk when this returns. It cannot be used in a guest's mount namespace,
+ * as it ignores what is mounted there.
  * @param root the directory of a guest's root filesystem
- * @throws {CommandError} at the first that its files do not allow
+ * @throws {CommandError} at the first change that the guest's files prevent
  */
 export async function changeRoot(root: string, changes: readonly RootChange[]): Promise<void> {
   await runPerl(changeRootProgram, [root, ...changes.flatMap(argumentsOf)])

@@ -7,7 +7,7 @@ describe('interfaces that any program makes', () => {
   const directory = mkdtempSync('/tmp/btest-net-')
   after(() => rmSync(directory, { recursive: true }))
 
-  /** As below /sys/class/net. */
+  /** Makes an interface as it looks below /sys/class/net. */
   function make(name: string, type: string, entries: readonly string[]): void {
     for (const entry of ['', ...entries]) mkdirSync(join(directory, name, entry), { recursive: true })
     writeFileSync(

@@ -1,36 +1,36 @@
 import { existsSync } from 'node:fs'
 import { listDirectory, readKernelFile } from './proc.js'
 
-/* Interfaces of the network namespace, as the kernel shows them, without a process. */
+/* Interfaces of the network namespace, read from the kernel without a process. */
 
 const interfaceUp = 1
 
-/** Names of all. */
+/** Names of all interfaces. */
 export function readInterfaces(): ReadonlySet<string> {
   const names = new Set(listDirectory('/sys/class/net'))
   names.delete('bonding_masters') // a file of the bonding module
   return names
 }
 
-/** Names of a bridge's ports; empty: it has none, or is not there. */
+/** Names of a bridge's ports; empty when it has none or is missing. */
 export function readPorts(bridge: string): ReadonlySet<string> {
   return new Set(listDirectory(`/sys/class/net/${bridge}/brif`))
 }
 
-/** Of one interface; undefined: it is not there. */
+/** Flags of an interface; undefined: it is missing. */
 export function readFlags(name: string): string | undefined {
   return readAttribute(name, 'flags')
 }
 
-/** Its number in this network namespace; undefined: it is not there. */
+/** Index of an interface in this network namespace; undefined: it is missing. */
 export function readIndex(name: string): number | undefined {
   const text = readAttribute(name, 'ifindex')
   return text === undefined ? undefined : Number(text)
 }
 
 /**
- * Whether an interface is of no hardware, the host's or its hypervisor's: a veth, a bridge, a tunnel, which any program
- * makes. A bond and a VLAN are what is below them.
+ * Whether no hardware, of the host or its hypervisor, is behind an interface: any program can make a veth, a bridge or
+ * a tunnel. For a bond or a VLAN, the interfaces below it count.
  * @param directory default: the kernel's
  */
 export function isVirtual(name: string, directory = '/sys/class/net'): boolean {
@@ -45,7 +45,7 @@ function readAttribute(name: string, attribute: string): string | undefined {
   try {
     return readKernelFile(`/sys/class/net/${name}/${attribute}`)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EINVAL') return undefined // it is being deleted
+    if ((error as NodeJS.ErrnoException).code === 'EINVAL') return undefined // the interface is being deleted
     throw error
   }
 }

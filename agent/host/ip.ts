@@ -1,21 +1,21 @@
 import { CommandError } from './process.js'
 import { ToolPipe } from './pipe.js'
 
-/** Loopback has index 1 in every network namespace; the agent reads other interfaces only. */
+/** The loopback interface has index 1 in every network namespace; the agent never reads it otherwise. */
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
-/** Of an address, a route or neighbour, an interface. */
+/** For an address, a route or neighbour, an interface. */
 const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
-/** ip remembers the index a name had: another interface by that name is seen by a new process only. */
+/** ip caches the index of a name: only a new process sees another interface of that name. */
 const staleIndex = /No such device/
 
-/** ip(8) in batch mode, JSON output. */
+/** Runs ip(8) in batch mode with JSON output. */
 export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // Not `link show`: it leaves ip in a mode without addresses for the rest of the batch.
+    // Not `link show`, after which ip shows no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)
@@ -25,8 +25,8 @@ export class Ip {
   })
 
   /**
-   * Runs commands one after another (ip has no transactions).
-   * @throws {CommandError} at the first that fails, with ip's own words
+   * Runs commands one after another; ip has no transactions.
+   * @throws {CommandError} at the first failure, with ip's message
    */
   async run(commands: readonly string[]): Promise<void> {
     for (const command of commands) {
@@ -43,7 +43,7 @@ export class Ip {
     }
   }
 
-  /** The interface with its addresses, as `ip -json -details address show` gives it; undefined: there is none. */
+  /** The interface with its addresses, as `ip -json -details address show` prints it; undefined: it is missing. */
   async findInterface(name: string): Promise<unknown> {
     let { stdout, stderr } = await this.#send(`address show dev ${name}`)
     if (staleIndex.test(stderr)) {
@@ -56,8 +56,8 @@ export class Ip {
   }
 
   /**
-   * Rows of a `show` command; those of an interface that is not there are none.
-   * @throws {CommandError} with ip's own words
+   * Rows of a `show` command; empty for a missing interface.
+   * @throws {CommandError} with ip's message
    */
   async list(command: string): Promise<unknown[]> {
     const { stdout, stderr } = await this.#send(command)
@@ -70,7 +70,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /** ip neighbour ends the whole batch where the kernel refuses (ipneigh.c): what it says then is its answer. */
+  /** `ip neighbour` ends the whole batch when the kernel refuses (ipneigh.c): its last output is the answer. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'a character outside of planned text')
     try {

@@ -1,32 +1,30 @@
 import { parseAddress } from '../../shared/addresses.js'
 import { readKernelFile } from './proc.js'
 
-/** One IPv6 address of one interface. */
+/** An IPv6 address of an interface. */
 export interface InterfaceIpv6 {
   readonly interface: string
   /** Eight groups of four digits, not shortened. */
   readonly address: string
   readonly prefixLength: number
   readonly scope: 'global' | 'link' | 'host' | 'other'
-  /** A privacy address, which changes (RFC 8981). */
+  /** A privacy address, which changes over time (RFC 8981). */
   readonly temporary: boolean
   readonly deprecated: boolean
-  /** Its uniqueness is not yet known, or it is a duplicate. */
+  /** Duplicate detection has not finished, or has failed. */
   readonly tentative: boolean
 }
 
-/** All of the agent's network namespace; `undefined` where the kernel has no IPv6. Spawns nothing. */
+/** All addresses of the agent's network namespace; `undefined` where the kernel has no IPv6. Spawns nothing. */
 export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
   const text = readKernelFile('/proc/net/if_inet6')
   return text === undefined ? undefined : parseIfInet6(text)
 }
 
-/**
- * Does any interface in the network namespace of a process have each of them? Spawns nothing.
- */
+/** Whether each of them is on some interface of a process's network namespace. Spawns nothing. */
 export function hasIpv6Addresses(pid: number, addresses: readonly string[]): boolean {
   if (addresses.length === 0) return true
-  // A guest may have as many of its own as it likes: none of them is parsed.
+  // The text is searched, not parsed: a guest may have any number of addresses.
   const text = `\n${readKernelFile(`/proc/${pid}/net/if_inet6`) ?? ''}`
   return addresses.every((address) => text.includes(`\n${digitsOf(address)} `))
 }
@@ -35,12 +33,12 @@ function digitsOf(address: string): string {
   return (parseAddress(address)?.first ?? 0n).toString(16).padStart(32, '0')
 }
 
-/** Source: linux/ipv6.h and net/addrconf.h; the file has scopes as IPV6_ADDR_* masks. */
+/** IPV6_ADDR_* masks as the file has them (linux/ipv6.h, net/addrconf.h). */
 const scopes: Readonly<Record<number, InterfaceIpv6['scope']>> = { 0: 'global', 0x10: 'host', 0x20: 'link' }
 /** linux/if_addr.h */
 const flag = { temporary: 0x01, dadFailed: 0x08, deprecated: 0x20, tentative: 0x40 } as const
 
-/** From the text of /proc/net/if_inet6: address, index, prefix length, scope, flags, all in hex, and the name. */
+/** Parses /proc/net/if_inet6: address, index, prefix length, scope, flags, all in hex, and the name. */
 export function parseIfInet6(text: string): InterfaceIpv6[] {
   return text.split('\n').flatMap((line) => {
     const [address = '', , length = '', scope = '', flags = '', device] = line.trim().split(/\s+/)

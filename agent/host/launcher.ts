@@ -3,20 +3,20 @@ import type { Socket } from 'node:net'
 import { readPerlProgram } from './perl-program.js'
 import { findLiveProcess } from './proc.js'
 
-/** Program and arguments, or perl code and its arguments. */
+/** Starts a program with arguments, or perl code with its arguments. */
 interface ProcessOrder {
   readonly kind: 'program' | 'perl'
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly stdin: string | Buffer
-  /** Not killed with the agent. */
+  /** The process is not killed with the agent. */
   readonly survives: boolean
-  /** With the umask of services (022) rather than the agent's. */
+  /** It gets the umask of services (022) rather than the agent's. */
   readonly ownUmask: boolean
 }
 
-/** Perl code that the launcher evaluates itself; it does nothing else meanwhile. */
+/** Perl code that the launcher evaluates in its own process, blocking it meanwhile. */
 interface BriefOrder {
   readonly kind: 'brief'
   readonly program: string
@@ -27,12 +27,12 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Once: ended, and both outputs closed unless it was killed by `kill`. */
+  /** Called once, when the process has ended and both outputs are closed; after `kill` they may still be open. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 
 export interface LaunchEnd {
-  /** Null: killed by a signal, or unknown, as the launcher ended first. */
+  /** Null: killed by a signal, or unknown because the launcher ended first. */
   readonly code: number | null
   readonly signal: number
 }
@@ -52,9 +52,9 @@ const surviving = 1
 const ownUmask = 2
 
 /**
- * A small process that starts the agent's commands: forking the agent itself would copy the page tables of all
- * its memory, some 5 ms in which nothing else happens (see launcher-program.ts). It ends with the agent, and is
- * started when it is first needed.
+ * A small process that starts the agent's commands. Forking the agent itself would copy the page tables of all its
+ * memory, which blocks it for some 5 ms (see launcher-program.ts). The launcher is started when it is first needed and
+ * ends with the agent.
  */
 export class Launcher {
   #process: ChildProcess | undefined
@@ -62,7 +62,7 @@ export class Launcher {
   #received: Buffer = Buffer.alloc(0)
   readonly #launched = new Map<number, Launched>()
 
-  /** @returns how to kill it: the command alone, not what it started */
+  /** @returns a function that kills the command, but not what the command started */
   launch(order: LaunchOrder, listener: LaunchListener): () => void {
     const id = this.#nextId++ % 0xffffffff
     const survives = order.kind !== 'brief' && order.survives
@@ -90,7 +90,7 @@ export class Launcher {
     const child = spawn('/usr/bin/setpriv', args, { cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
     this.#received = Buffer.alloc(0)
     child.stdout.on('data', (chunk: Buffer) => this.#receive(chunk))
-    child.stdin.on('error', () => undefined) // EPIPE: it ended, which 'close' tells
+    child.stdin.on('error', () => undefined) // EPIPE: the launcher ended, which 'close' reports
     const gone = (): void => {
       if (this.#process === child) this.#lost()
     }
@@ -98,7 +98,10 @@ export class Launcher {
     return child
   }
 
-  /** With it the outcome of all it had started: the kernel kills them, those that survive are waited for. */
+  /**
+   * The launcher is gone: the kernel kills what it had started, and their outcome is unknown. Surviving ones are waited
+   * for.
+   */
   #lost(): void {
     this.#process = undefined
     const lost = { code: null, signal: 9 }
@@ -142,7 +145,7 @@ export class Launcher {
     launched?.listener.onEnd(end)
   }
 
-  /** The agent's own process waits for what was launched, not for the launcher. */
+  /** Keeps the agent's process alive for launched commands, not for the idle launcher. */
   #hold(child: ChildProcess): void {
     const parts = [child, child.stdin as Socket | null, child.stdout as Socket | null]
     for (const part of parts)

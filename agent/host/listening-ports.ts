@@ -5,9 +5,9 @@ import { CommandError, runBriefPerl } from './process.js'
 type Protocol = 'tcp' | 'udp'
 
 /**
- * Ports the host's own programs wait at, on any address: `tcp:22`, `udp:53`. A mapping of the same port
- * would take their traffic away.
- * @param protocols only these are looked at
+ * Ports that the host's own programs listen on, at any address: `tcp:22`, `udp:53`. A mapping of such a port would take
+ * their traffic away.
+ * @param protocols the protocols to read
  */
 export async function readListeningPorts(
   protocols: readonly Protocol[] = ['tcp', 'udp'],
@@ -23,14 +23,14 @@ export async function readListeningPorts(
 
 const listeningSockets = readPerlProgram('listening-sockets')
 
-/** Source: sock_diag(7); messages are `inet_diag_req_v2` and `inet_diag_msg`. */
+/** Source: sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
 async function readTcpPorts(): Promise<number[]> {
   try {
     const { stdout } = await runBriefPerl(listeningSockets)
     return stdout.split('\n').filter(Boolean).map(Number)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
-    return readProcPorts('tcp') // a kernel without its module for it
+    return readProcPorts('tcp') // the kernel lacks the module
   }
 }
 
@@ -46,12 +46,12 @@ function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
   throw cause
 }
 
-/** States of a socket that waits for others; a bound datagram socket is in state "close". */
+/** States of a listening socket; a bound datagram socket is in state "close". */
 const waiting = { tcp: '0A', udp: '07' } as const
 
 /**
- * Local ports from the text of /proc/net/{tcp,udp}{,6}.
- * Source: proc_net(5); columns: slot, local address:port in hex, remote, state
+ * Parses local ports from /proc/net/{tcp,udp}{,6}. Source: proc_net(5); columns: slot, local address:port in hex,
+ * remote, state
  */
 export function parseListeningPorts(text: string, protocol: Protocol): number[] {
   const rows = text

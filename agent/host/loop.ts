@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { CommandError, run } from './process.js'
 
-/** Loop devices backed by `file`, found by the file's inode; also ones that other programs made. */
+/** Loop devices backed by `file`, found by its inode, including those that other programs made. */
 export async function findLoops(file: string): Promise<string[]> {
   const { stdout } = await run('losetup', ['--noheadings', '--output', 'NAME', '--associated', file])
   return stdout.split('\n').filter((line) => line.startsWith('/dev/loop'))
@@ -17,18 +17,18 @@ export async function readBackingFile(device: string): Promise<string | undefine
   }
 }
 
-/** Keeps the guests' data out of the page cache of the backing filesystem, where it would lie a second time. */
+/** Avoids caching guests' data a second time, in the page cache of the backing filesystem. */
 export async function useDirectIo(device: string): Promise<boolean> {
   try {
     await run('losetup', ['--direct-io=on', device])
     return true
   } catch (error) {
-    if (error instanceof CommandError) return false // the backing filesystem cannot (tmpfs): slower, no more
+    if (error instanceof CommandError) return false // the backing filesystem cannot (tmpfs): only slower
     throw error
   }
 }
 
-/** Already detached: does nothing; one that a mount had is detached by the kernel at any moment. */
+/** Detaches a loop device. Does nothing when it is detached: the kernel may have done that at the unmount. */
 export async function detachLoop(device: string): Promise<void> {
   if ((await readBackingFile(device)) === undefined) return
   try {

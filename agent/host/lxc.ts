@@ -3,7 +3,7 @@ import { confinement } from './seccomp.js'
 import { listDirectory, readKernelFile } from './proc.js'
 import { hostEnvironment, runPerl, start, type RunOptions, type RunResult } from './process.js'
 
-/** Where lxc keeps a container: its directory's parent and its name. */
+/** A container's name and the parent of its directory. */
 export interface LxcContainer {
   readonly lxcPath: string
   readonly name: string
@@ -12,15 +12,15 @@ export interface LxcContainer {
 export const lxcStartProgram = '/usr/bin/lxc-start'
 
 /**
- * newuidmap(1) is hidden from lxc: where it finds it, it insists on ranges in /etc/subuid even for root,
- * and spends two processes on every start (lxc_map_ids() in conf.c).
+ * PATH without newuidmap(1): where lxc finds it, it requires ranges in /etc/subuid even for root, and uses two
+ * processes at every start (lxc_map_ids() in conf.c).
  */
 const startEnvironment = { ...hostEnvironment, PATH: '/usr/sbin:/sbin' }
 
 const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-n', name]
 
 /**
- * Returns once the container's first process runs; the monitor is a daemon of its own.
+ * Returns once the container's first process runs; its monitor is a daemon.
  * @param starter see guest-namespace.ts
  * @throws {CommandError} lxc's reasons are in `logFile`
  */
@@ -30,34 +30,34 @@ export async function lxcStart(
 ): Promise<void> {
   await runPerl(starter, [lxcPath, name, logFile], {
     survives: true,
-    // The umask of the guest's first process: an init that sets none of its own (BusyBox's, OpenRC's) would start
-    // services whose files nobody else reads.
+    // The guest's first process inherits the umask: an init that sets none (BusyBox's, OpenRC's) would start services
+    // whose files nobody else can read.
     ownUmask: true,
     env: startEnvironment,
   })
 }
 
 /**
- * Is there an lxc process that holds the container's command socket? It takes it before it makes anything
- * else, so this also tells of one that an orphaned lxc-start is only about to start.
+ * Whether an lxc process holds the container's command socket. lxc takes it before anything else, so this also detects
+ * an orphaned lxc-start that has not made any process yet.
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
 }
 
-/** lxc makes a file for each container that it ever started, and removes none. */
+/** lxc makes a lock file for each container that it ever started, and removes none. */
 const lockDirectoryOf = (lxcPath: string): string => `/run/lxc/lock${lxcPath}`
 
 export function listLocks(lxcPath: string): string[] {
   return listDirectory(lockDirectoryOf(lxcPath)).flatMap((file) => /^\.(.+)$/.exec(file)?.[1] ?? [])
 }
 
-/** Of a container that is gone. */
+/** Removes the lock of a deleted container. */
 export function removeLock({ lxcPath, name }: LxcContainer): void {
   rmSync(`${lockDirectoryOf(lxcPath)}/.${name}`, { force: true })
 }
 
-/** All locks of containers that are kept there, and the directories of no others. */
+/** Removes all locks of containers in this path, and the directories that are empty then. */
 export function removeLocks(lxcPath: string): void {
   rmSync(lockDirectoryOf(lxcPath), { recursive: true, force: true })
   const parts = lxcPath.split('/').filter(Boolean)
@@ -70,14 +70,14 @@ function removeEmpty(directory: string): boolean {
     rmdirSync(directory)
     return true
   } catch {
-    return false // filled meanwhile, or not there
+    return false // filled meanwhile, or missing
   }
 }
 
 /**
- * Runs a program of the container's own in its namespaces, groups and confinement, without a terminal. The filter is
- * that of its starter: root in there can take over whatever runs there.
- * @throws {CommandError} also where it cannot be attached to
+ * Runs a program of the container in its namespaces, groups and confinement, without a terminal. It gets the starter's
+ * filter too, as root in the container can take over whatever runs there.
+ * @throws {CommandError} also when lxc cannot attach
  */
 export function lxcAttach(
   container: LxcContainer,
@@ -88,12 +88,12 @@ export function lxcAttach(
   return runPerl(code, [...target(container), '--clear-env', '--', ...command], options)
 }
 
-/** The container's console on pipes: no terminal, so no window size; its own is 80 by 24. */
+/** The container's console on pipes: without a terminal it has no window size; the container's own is 80 by 24. */
 export function lxcConsole(container: LxcContainer): ReturnType<typeof start> {
   return start('lxc-console', [...target(container), '-t', '0', '-e', '-1'])
 }
 
-/** The last lines lxc logged, without time stamps and repeated causes. */
+/** The last lines that lxc logged, without time stamps and repeated causes. */
 export function parseLxcLog(text: string): string {
   const lines = text.split('\n').flatMap((line) => {
     const match = /^\S+ \S+ \S+ ERROR +(\S+) - [^ ]+:(\w+):\d+ - (.*)$/.exec(line)

@@ -8,13 +8,13 @@ export interface Mount {
   readonly source: string
   readonly target: string
   readonly fsType: string
-  /** Of the mount and of its filesystem (`rw`, `ro`, `noatime` …). */
+  /** Options of the mount and of its filesystem (`rw`, `ro`, `noatime` …). */
   readonly options: readonly string[]
 }
 
 /**
- * The text of /proc/pid/mountinfo; later entries lie over earlier ones of the same target.
- * Source: proc_pid_mountinfo(5): optional fields end with a lone `-`, blanks in names are octal escapes
+ * Parses /proc/pid/mountinfo; of entries with the same target the last one is on top. Source: proc_pid_mountinfo(5):
+ * optional fields end with a lone `-`, blanks in names are octal escapes
  */
 export function parseMountInfo(text: string): Mount[] {
   return text
@@ -42,12 +42,12 @@ export async function readMounts(): Promise<Mount[]> {
   return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'))
 }
 
-/** The mount that is visible at `target` itself. */
+/** The mount that is visible at exactly `target`. */
 export async function findMount(target: string): Promise<Mount | undefined> {
   return (await readMounts()).findLast((mount) => mount.target === target)
 }
 
-/** `mount -o loop` of a file makes a loop device that the kernel detaches at the unmount (mount(8), autoclear). */
+/** Mounts; with `-o loop` on a file the kernel detaches the loop device at the unmount (mount(8), autoclear). */
 export async function mount(
   source: string,
   target: string,
@@ -56,7 +56,7 @@ export async function mount(
   await run('mount', ['-t', options.type, '-o', options.options.join(','), '--', source, target])
 }
 
-/** What ended guests and killed commands held of it goes some time after them: busy for that long is no failure. */
+/** Unmounts; retries while busy, as ended guests and killed commands release it only some time later. */
 export async function unmount(target: string): Promise<void> {
   for (const endMs = performance.now() + busyMs; ; await delay(50)) {
     try {
@@ -69,13 +69,13 @@ export async function unmount(target: string): Promise<void> {
   }
 }
 
-/** What filesystems, partition tables or others are recognised on a device or file; `[]`: nothing. */
+/** Names of filesystems, partition tables etc. recognised on a device or file; `[]`: none. */
 export async function readSignatures(path: string): Promise<string[]> {
   const { stdout } = await run('wipefs', ['--noheadings', '--output', 'TYPE', '--', path])
   return [...new Set(stdout.split('\n').map((line) => line.trim()))].filter((type) => type !== '')
 }
 
-/** Also for a link that leads nowhere. */
+/** Also true for a dangling link. */
 export async function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,

@@ -5,25 +5,25 @@ import { start } from './process.js'
 
 const watchProgram = readPerlProgram('netlink-watch')
 
-/** From the end of one process to the next; each that did not get to listen doubles it. */
+/** Pause before the process is started again; each failure to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
 
 /**
- * What was changed: `tables` the nft table, `others` another's, `rates` what tc sets, `links` the bridge, interfaces of guests and
- * addresses.
+ * What changed: `tables` the agent's nft table, `others` another program's, `rates` what tc sets, `links` the bridge,
+ * guests' interfaces and addresses.
  */
 export type NetlinkTopic = 'tables' | 'others' | 'rates' | 'links'
 
 export interface NetlinkNames {
   readonly table: string
   readonly bridge: string
-  /** Of guests' interfaces, a number follows. */
+  /** Prefix of guests' interfaces; a number follows. */
   readonly interface_prefix: string
 }
 
 /**
- * Tells when another program than this agent's tools changed the network, at once and without asking. Every topic
- * is told when the watch begins, when notices were lost, and when it had to be started again.
+ * Reports changes of the network that were not made by this agent's tools. All topics are reported when the watch
+ * begins, when notices were lost, and when it was started again.
  */
 export class NetlinkWatch {
   readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {
@@ -34,7 +34,7 @@ export class NetlinkWatch {
   #restartMs = restartMs.first
   #closed = false
 
-  /** @param onEnd the watch ended, for what reason, and is started again after a while */
+  /** @param onEnd called with the reason when the watch ended; it is started again after a while */
   constructor(
     private readonly names: NetlinkNames,
     private readonly onEnd: (reason: string) => void = () => undefined,

@@ -2,15 +2,15 @@ import { readPerlProgram } from './perl-program.js'
 import { runPerl } from './process.js'
 
 /*
- * Requests to the kernel's packet filter by netlink(7), through a fork of the launcher: a dump of counters costs a
- * third of what nft takes to list them.
+ * Sends requests to the kernel's packet filter by netlink(7), through a fork of the launcher: dumping counters costs a
+ * third of listing them with nft.
  */
 
 export interface NetlinkMessage {
   /** NFNL_SUBSYS_x << 8 | message. */
   readonly type: number
   readonly flags: number
-  /** What follows the header: an nfgenmsg and attributes; of an error its number, negative, and the request. */
+  /** The bytes after the header: an nfgenmsg and attributes; for an error its negative number and the request. */
   readonly body: Buffer
 }
 
@@ -27,8 +27,8 @@ export const netlink = { error: 2, done: 3, ack: 4, interrupted: 0x10, dump: 0x3
 const askProgram = readPerlProgram('ask-netfilter')
 
 /**
- * @param containing of a dump only what contains one of these is returned; empty: all
- * @returns all answers, errors and ends of dumps among them
+ * @param containing of a dump, only messages that contain one of these are returned; empty: all
+ * @returns all answers, including errors and ends of dumps
  * @throws {CommandError}
  */
 export async function askNetfilter(
@@ -43,7 +43,7 @@ export async function askNetfilter(
   return [...messagesIn(Buffer.from(stdout, 'latin1'))]
 }
 
-/** Of an error: the number, 0 for none. */
+/** The error number of an error message, 0 for success; undefined for other messages. */
 export function errorIn({ type, body }: NetlinkMessage): number | undefined {
   return type === netlink.error ? -body.readInt32LE(0) : undefined
 }
@@ -72,7 +72,7 @@ export function attribute(type: number, value: Buffer | string): Buffer {
   return encoded
 }
 
-/** Of the header of a message, and of the nfgenmsg after it. */
+/** Length of a message's header, and of the nfgenmsg after it. */
 const headerBytes = 16
 export const familyBytes = 4
 

@@ -1,22 +1,22 @@
 import { statSync } from 'node:fs'
 import { CommandError, run } from './process.js'
 
-/** Inode number of this process' own: no two have the same at a time (namespaces(7)). */
+/** Inode number of this process's network namespace: unique at any one time (namespaces(7)). */
 export function readNetworkNamespace(): number {
   return statSync('/proc/self/ns/net').ino
 }
 
 export interface NetworkCommands {
-  /** For ip's batch mode. */
+  /** Commands for ip's batch mode. */
   readonly lines: readonly string[]
-  /** What it may say and still have done its work. */
+  /** Messages that are no failure. */
   readonly harmless: RegExp
 }
 
 /**
- * The host's ip(8) in the network namespace of a process, and in that alone: files are the host's.
+ * Runs the host's ip(8) in the network namespace of a process, and in no other of its namespaces: files are the host's.
  * @returns what it printed
- * @throws {CommandError} with ip's own words
+ * @throws {CommandError} with ip's message
  */
 export async function runInNetwork(
   pid: number,

@@ -4,15 +4,14 @@ import { CommandError, run } from './process.js'
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
- * nft(8) in interactive mode. One line is one atomic transaction: all of it takes effect or none of it. It reads
- * every byte and writes every word by a system call of its own: what is long goes to and comes from a process that
- * ends with it. No user text ever gets here; the pattern is the last guard against a command or a line smuggled in
- * (`include`, `;` in a name, a line break).
+ * Runs nft(8) in interactive mode, where one line is one atomic transaction. nft reads and writes it with a system call
+ * per byte or word: so long input and output use a process of their own. User text never gets here; the pattern is the
+ * last guard against an injected command or line (`include`, `;` in a name, a line break).
  */
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
 
-/** Characters; more than that takes longer to read than a process to start. */
+/** In characters; reading more takes longer than starting a process. */
 const maxPiped = 8192
 const maxOutputBytes = 256 * 1024 * 1024
 
@@ -24,8 +23,8 @@ export class Nft {
   readonly #lasting: boolean
 
   /**
-   * @param options `lasting`: the process stays; tables that it owns (`flags owner`) last as long. `onLost`: it ended
-   * without having been told to
+   * @param options `lasting`: keeps the process, since tables that it owns (`flags owner`) end with it. `onLost`:
+   * called when it ended by itself
    */
   constructor({ lasting = false, onLost }: { lasting?: boolean; onLost?: () => void } = {}) {
     this.#lasting = lasting
@@ -43,8 +42,8 @@ export class Nft {
   }
 
   /**
-   * Applies commands as one transaction; none: does nothing.
-   * @throws {CommandError} with nft's own words; code null when it died and the outcome is unknown
+   * Applies commands as one transaction; does nothing for none.
+   * @throws {CommandError} with nft's message; code null when it died and the outcome is unknown
    */
   async apply(commands: readonly string[]): Promise<void> {
     if (commands.length === 0) return
@@ -59,20 +58,20 @@ export class Nft {
   }
 
   /**
-   * A table as nft prints it, numeric, with what its elements have counted.
+   * A table as nft prints it, numeric, with its elements' counters.
    * @returns undefined when there is no such table
    */
   async readTable(family: NftFamily, table: string): Promise<string | undefined> {
     return listed(await once(['list', 'table', family, table]))
   }
 
-  /** A set or a chain, as `set inet TABLE NAME`; undefined when it is not there. */
+  /** A set or a chain, given as `set inet TABLE NAME`; undefined when it is missing. */
   async readPart(part: string): Promise<string | undefined> {
     check(part)
     return listed(await this.#pipe.send(`list ${part}`))
   }
 
-  /** All chains of all tables, without their rules. */
+  /** All chains of all tables, without rules. */
   async readChains(): Promise<string> {
     return listed(await once(['list', 'chains'])) ?? ''
   }
@@ -83,7 +82,7 @@ export class Nft {
   }
 }
 
-/** In a process that ends with it. */
+/** Runs nft in a process of its own. */
 function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
   return run('nft', ['-n', ...args], { stdin, okCodes: [0, 1], maxOutputBytes, onStart: noteToolPid })
 }
@@ -93,7 +92,7 @@ function check(text: string): void {
     throw new CommandError('nft', 1, '', 'a character outside of the rules of planned text')
 }
 
-/** Undefined: what was to be listed is not there. */
+/** Undefined: the listed object is missing. */
 function listed({ stdout, stderr }: PipeOutput): string | undefined {
   const problems = withoutWarnings(stderr)
   if (problems.includes('No such file or directory')) return undefined
@@ -101,12 +100,12 @@ function listed({ stdout, stderr }: PipeOutput): string | undefined {
   return stdout
 }
 
-/** nft warns of a table that iptables-nft made, whenever it is listed. */
+/** nft prints a warning whenever it lists a table that iptables-nft made. */
 function withoutWarnings(stderr: string): string {
   return stderr.replace(/^# Warning: .*\n?/gm, '')
 }
 
-/** nft repeats the whole line below each message: keep the messages alone. */
+/** Keeps nft's messages without the line that nft repeats below each. */
 function failure(stderr: string): CommandError {
   const messages = stderr.split('\n').filter((line) => /error:/i.test(line))
   return new CommandError('nft', 1, messages.slice(0, 3).join('; ') || stderr.slice(0, 500), 'refused')

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { runPerl } from './process.js'
 
 /**
- * A password's SHA-512 crypt(5) hash with a salt of its own, for an /etc/shadow.
+ * SHA-512 crypt(5) hash of a password, with a random salt, for /etc/shadow.
  * @param password without NUL
  */
 export async function hashPassword(password: string): Promise<string> {

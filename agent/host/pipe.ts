@@ -1,22 +1,24 @@
 import { CommandError, start } from './process.js'
 
 /*
- * A long-lived tool that reads commands from its standard input: a command costs a tenth of a spawn, and
- * nothing in the agent's own process blocks for it. After each command a marker is sent, one without effect
- * whose output tells that all before it is done.
+ * A long-lived tool that reads commands from its standard input: a command costs a tenth of a spawn and does not block
+ * the agent. After each command a marker without effect is sent, whose output shows that everything before it is done.
  */
 
 export interface PipeTool {
   readonly program: string
   readonly args: readonly string[]
   readonly marker: string
-  /** Where the marker's output comes; default stdout. */
+  /** Stream of the marker's output; default stdout. */
   readonly markerOn?: 'stdout' | 'stderr'
-  /** What precedes the marker's output there; undefined while it has not come. */
+  /** @returns the output before the marker's; undefined while the marker's has not come */
   readonly beforeMarker: (output: string) => string | undefined
-  /** Commands after which the process is replaced: these tools leak a little. Infinity: never, nor when unused. */
+  /**
+   * Number of commands after which the process is replaced, since these tools leak memory; Infinity: keep it, also
+   * while unused.
+   */
   readonly recycleAfter: number
-  /** The tool ended without having been told to. */
+  /** Called when the tool ended by itself. */
   readonly onLost?: () => void
 }
 
@@ -26,19 +28,19 @@ export interface PipeOutput {
 }
 
 const timeoutMs = 60_000
-/** An unused tool is ended: it holds 20 MiB, starting it again costs a few milliseconds. */
+/** An unused tool is ended after this: it holds 20 MiB, and starting it again costs a few milliseconds. */
 const idleMs = 10_000
-/** nft repeats the failed line on stderr, which may be megabytes; what was asked for is kept whole. */
+/** Output kept, by stream: nft repeats a failed line, which may be megabytes, on stderr. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
- * ip and tc say so where interfaces came or went while they listed them, the marker's listing included: nothing has
- * failed, and what a list lacks is found by the next one.
+ * ip and tc print this when interfaces came or went during a listing, including the marker's. It is no failure: the
+ * next listing finds what this one lacks.
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** When tools were used last, by their pids: what a tool did may be seen after it ended. */
+/** By pid, when a tool was last used: its effects may be noticed after it ended. */
 const toolPids = new Map<number, number>()
-/** As long as a tool may take, and a little. Its pid is another program's some day. */
+/** A little longer than a tool may take; later its pid may belong to another program. */
 const pidKeptMs = timeoutMs + 5_000
 
 export function noteToolPid(pid: number): void {
@@ -47,7 +49,7 @@ export function noteToolPid(pid: number): void {
   for (const [old, usedAtMs] of toolPids) if (now - usedAtMs > pidKeptMs) toolPids.delete(old)
 }
 
-/** Whether a process is or was a tool of this agent a moment ago. */
+/** Whether a process is, or was a moment ago, a tool of this agent. */
 export function isToolPid(pid: number): boolean {
   return performance.now() - (toolPids.get(pid) ?? -Infinity) <= pidKeptMs
 }
@@ -72,7 +74,7 @@ export class ToolPipe {
     return result
   }
 
-  /** Ends the tool after what was sent. A later `send` starts it again. */
+  /** Ends the tool after pending lines. A later `send` starts it again. */
   async close(): Promise<void> {
     await this.#queue
     await this.#retire()
@@ -90,7 +92,7 @@ export class ToolPipe {
     this.#used = 1
     child.stdout.setEncoding('utf8')
     child.stderr.setEncoding('utf8')
-    child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects what waits
+    child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects pending lines
     const gone = (): void => {
       if (this.#child !== child) return
       this.#child = undefined
@@ -129,7 +131,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // What was written to the other stream before the marker is read within this turn of the event loop.
+      // Output on the other stream from before the marker is read within this turn of the event loop.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

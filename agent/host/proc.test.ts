@@ -45,7 +45,7 @@ describe('parseHandledSignals', () => {
 
 describe('findProgram', () => {
   it('tells programs apart; a process that has ended runs none, though it is still there', async () => {
-    // What the shell leaves to sleep(1) is taken note of by nobody.
+    // sleep(1) does not reap the child that the shell leaves to it.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
     try {
       const ended = (): number | undefined => readChildren(parent.pid ?? 0)[0]

@@ -1,17 +1,17 @@
 import { readFileSync, readlinkSync, readdirSync, statSync } from 'node:fs'
 
 /*
- * /proc of the host. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, a trip
- * through the thread pool costs several times that. A process that is gone reads as `undefined` or empty.
+ * Reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, and the thread
+ * pool costs several times that. A process that is gone reads as `undefined` or empty.
  */
 
 export interface ProcessStat {
   readonly pid: number
   readonly command: string
-  /** One letter, proc_pid_stat(5): R running, D uninterruptible, Z zombie … */
+  /** A letter of proc_pid_stat(5): R running, D uninterruptible, Z zombie … */
   readonly state: string
   readonly parentPid: number
-  /** Clock ticks after boot (field 22): tells a reused pid apart. */
+  /** Clock ticks after boot (field 22); differs for a reused pid. */
   readonly startTime: number
 }
 
@@ -21,7 +21,7 @@ function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Text of a small kernel file, `undefined` when it, or the process it is about, is gone. */
+/** Content of a small kernel file; `undefined` when it or its process is gone. */
 export function readKernelFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1')
@@ -31,7 +31,7 @@ export function readKernelFile(path: string): string | undefined {
   }
 }
 
-/** The command may hold spaces and parentheses, so fields are counted after the last `)`. */
+/** The command may contain spaces and parentheses, so fields are counted after the last `)`. */
 export function parseProcessStat(text: string): ProcessStat {
   const open = text.indexOf('(')
   const close = text.lastIndexOf(')')
@@ -50,13 +50,13 @@ export function findProcess(pid: number): ProcessStat | undefined {
   return text === undefined ? undefined : parseProcessStat(text)
 }
 
-/** A live process; zombies are dead (PID 1 may take its time to reap them). */
+/** A live process; zombies count as dead, as PID 1 may reap them late. */
 export function findLiveProcess(pid: number): ProcessStat | undefined {
   const stat = findProcess(pid)
   return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined
 }
 
-/** Whether there is a process of that number, dead or alive: a system call, a fraction of reading its state. */
+/** Whether a process of that number exists, dead or alive: one system call, much cheaper than reading its state. */
 export function isThere(pid: number): boolean {
   try {
     return process.kill(pid, 0)
@@ -65,17 +65,17 @@ export function isThere(pid: number): boolean {
   }
 }
 
-/** Is it still this very process? */
+/** Whether this very process still lives. */
 export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime
 }
 
-/** Names the time since the host's start: another one after each. */
+/** Identifies the host's current boot. */
 export function readBootId(): string {
   return (readKernelFile('/proc/sys/kernel/random/boot_id') ?? '').trim()
 }
 
-/** Children of all threads (CONFIG_PROC_CHILDREN). */
+/** Children of all the process's threads (CONFIG_PROC_CHILDREN). */
 export function readChildren(pid: number): number[] {
   return listDirectory(`/proc/${pid}/task`).flatMap((thread) =>
     parsePids(readKernelFile(`/proc/${pid}/task/${thread}/children`) ?? ''),
@@ -89,8 +89,8 @@ export function parsePids(text: string): number[] {
 const sigSegvBit = 1n << 10n
 
 /**
- * Signals the process catches, or blocks to take them by signalfd or sigwait; bit 0 is signal 1. libc blocks
- * everything around a fork: that, told by SIGSEGV, says nothing.
+ * Signals that the process catches, or blocks in order to take them by signalfd or sigwait; bit 0 is signal 1. libc
+ * blocks all signals around a fork: while SIGSEGV is blocked, blocked signals do not count.
  */
 export function parseHandledSignals(status: string): bigint {
   const mask = (name: string): bigint =>
@@ -107,23 +107,23 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   try {
     return readlinkSync(`/proc/${pid}/ns/${kind}`)
   } catch {
-    return undefined // gone, or a zombie, which has none
+    return undefined // gone, or a zombie, which has no such file
   }
 }
 
-/** The file it runs, by inode: the path would be told as seen from different roots. */
+/** The program's file, by inode, since its path depends on the root it is seen from. */
 export function findProgram(pid: number): string | undefined {
   try {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)
     return `${dev}:${ino}`
   } catch {
-    return undefined // gone, or ending; EACCES when it goes just then
+    return undefined // gone, or ending: EACCES when it goes just then
   }
 }
 
 /**
- * SIGKILL to exactly this process. The check and the signal are two calls: for a pid to be reused between
- * them, the kernel would have to wrap through the whole pid range in microseconds.
+ * Sends SIGKILL to exactly this process. Check and signal are two calls, but reusing the pid in between would need the
+ * kernel to wrap through the whole pid range within microseconds.
  */
 export function killExactly(pid: number, startTime: number): void {
   signalExactly(pid, startTime, 9)
@@ -143,7 +143,7 @@ export interface InterfaceBytes {
   readonly txBytes: number
 }
 
-/** Counters of every interface from the text of /proc/net/dev. */
+/** Counters of every interface, parsed from /proc/net/dev. */
 export function parseNetDev(text: string): Map<string, InterfaceBytes> {
   const interfaces = new Map<string, InterfaceBytes>()
   for (const line of text.split('\n').slice(2)) {

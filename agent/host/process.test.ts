@@ -82,7 +82,7 @@ describe('the launcher', () => {
     Number(spawnSync('pgrep', ['-f', `^sleep ${mark}`], { encoding: 'utf8' }).stdout)
   const endSleep = (mark: string): void => {
     const pid = findSleep(mark)
-    expect(pid, 'it runs').to.be.above(0) // 0 is this process' own group
+    expect(pid, 'it runs').to.be.above(0) // 0 would be this process's own group
     process.kill(pid)
   }
   const bothBegin = (...marks: string[]): Promise<unknown> =>
@@ -125,7 +125,7 @@ describe('the launcher', () => {
     const limit = (...of: string[]): string =>
       execFileSync('prlimit', ['--pid', String(findLauncher()), ...of], { encoding: 'utf8' }).trim()
     const before = limit('--nofile', '--noheadings', '--output', 'SOFT')
-    limit('--nofile=5:') // it always has that many
+    limit('--nofile=5:') // it always has that many open
     const refused = await failureOf(run('true', []))
     limit(`--nofile=${before}:`)
     expect(refused.message).to.match(/pipe: Too many open files/)

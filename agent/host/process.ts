@@ -2,31 +2,31 @@ import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { Launcher, type LaunchEnd, type LaunchOrder } from './launcher.js'
 
 /*
- * With launcher.ts the only module of the agent that starts processes. Arguments are arrays; no shell. A child dies with the
- * agent (PR_SET_PDEATHSIG) so that a killed agent's successor never races a command of its
- * predecessor; only what must outlive the agent is started with `survives`.
+ * Starts processes; with launcher.ts the only module of the agent that does. Arguments are arrays, without a shell. A
+ * child dies with the agent (PR_SET_PDEATHSIG), so that a command of a killed agent never races one of its successor;
+ * only what must outlive the agent is started with `survives`.
  */
 
 export interface RunOptions {
   stdin?: string | Buffer
-  /** Default 60 s; then SIGKILL. */
+  /** Default 60 s; afterwards SIGKILL. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** Not killed with the agent: it hands over to a daemon of its own (lxc-start). */
+  /** Not killed with the agent: for a command that leaves a daemon behind (lxc-start). */
   survives?: boolean
-  /** Exit codes that are no failure; default [0]. */
+  /** Exit codes that are not failures; default [0]. */
   okCodes?: readonly number[]
-  /** A service's umask, 022, rather than the agent's, which keeps secrets. */
+  /** Uses the umask of services, 022, rather than the agent's, which protects secrets. */
   ownUmask?: boolean
   /** Complete environment; default a PATH and the C locale. */
   env?: Record<string, string>
-  /** Called with its pid once it has been started. */
+  /** Called with the pid once the command has started. */
   onStart?: (pid: number) => void
   /** Called with each complete line of standard error, for progress. */
   onStderrLine?: (line: string) => void
-  /** Output kept, each stream; default 1 MiB. More: the command is killed and fails. */
+  /** Bytes of output kept per stream; default 1 MiB. With more the command is killed and fails. */
   maxOutputBytes?: number
-  /** Of the output; `latin1`: bytes as they are. */
+  /** Encoding of the output; `latin1` keeps bytes as they are. */
   encoding?: 'utf8' | 'latin1'
 }
 
@@ -55,15 +55,15 @@ export const hostEnvironment: Readonly<Record<string, string>> = {
 
 /**
  * Runs a program to its end.
- * @throws {CommandError} on another exit code than `okCodes`, a signal, a timeout or too much output
+ * @throws {CommandError} on an exit code not in `okCodes`, a signal, a timeout or too much output
  */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
   return launch({ kind: 'program', program, args, ...settingsOf(options) }, options)
 }
 
 /**
- * Perl code in a process of its own: for requests to the kernel that neither Node nor a tool can make. Arguments
- * are in `@ARGV`; what dies fails.
+ * Runs perl code in a process of its own, for kernel requests that neither Node nor a tool can make. Arguments are in
+ * `@ARGV`; `die` fails the command.
  * @throws {CommandError} as `run`
  */
 export function runPerl(code: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
@@ -71,8 +71,8 @@ export function runPerl(code: string, args: readonly string[], options: RunOptio
 }
 
 /**
- * Perl code that asks the kernel and never waits, without a process of its own: a tenth of the time. It has no
- * arguments, no standard input and no output but what it prints.
+ * Runs perl code that makes kernel requests without waiting, in the launcher's own process: a tenth of the time. It has
+ * no arguments and no standard input, and may only print.
  * @throws {CommandError} when it dies
  */
 export function runBriefPerl(code: string): Promise<RunResult> {
@@ -120,7 +120,7 @@ async function launch(order: LaunchOrder, options: RunOptions): Promise<RunResul
   throw new CommandError(order.kind === 'program' ? order.program : 'perl', code, stderr, reason)
 }
 
-/** What a command says, bounded. */
+/** A command's output, bounded. */
 class Output {
   readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   readonly #sizes = { stdout: 0, stderr: 0 }
@@ -128,14 +128,14 @@ class Output {
 
   constructor(private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine'>) {}
 
-  /** @returns false: it is more than is kept, which is a failure unless its lines are followed */
+  /** @returns false when more came than is kept, which is a failure unless its lines are followed */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine } = this.options
     this.#sizes[stream] += chunk.length
     const follows = stream === 'stderr' && onStderrLine
     if (follows) this.#follow(chunk, onStderrLine)
     if (this.#sizes[stream] > maxOutputBytes) return Boolean(follows)
-    this.#chunks[stream].push(Buffer.from(chunk)) // a copy: the chunk is part of a larger one
+    this.#chunks[stream].push(Buffer.from(chunk)) // copies, since the chunk is part of a larger buffer
     return true
   }
 
@@ -154,10 +154,10 @@ class Output {
   }
 }
 
-/** nft keeps what it was told in `.nft.history` there, and reads it again at each start: nowhere. */
+/** A HOME that does not exist: nft would write its commands to `.nft.history` there and read it at each start. */
 const noHome = '/dev/null'
 
-/** A long-lived child with pipes, for the modules that feed nft, ip and tc line by line. It dies with the agent. */
+/** Starts a long-lived child with pipes, for modules that feed nft, ip and tc line by line. It dies with the agent. */
 export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
     env: { ...hostEnvironment, HOME: noHome },

@@ -1,5 +1,6 @@
 /**
- * Perl code: `confine()` gives the process, and what it executes and starts, a seccomp filter that cannot be removed.
+ * Perl code that defines `confine()`: it gives the process and all its children a seccomp filter that cannot be
+ * removed.
  * @param filter bytes of struct sock_filter
  */
 export function confinement(filter: Buffer): string {

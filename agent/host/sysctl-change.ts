@@ -1,6 +1,6 @@
 import { writeSysctl } from './sysctl.js'
 
-/** A setting of the kernel that is about to be another. */
+/** A change of a kernel setting. */
 export interface SysctlChange {
   /** Below /proc/sys. */
   readonly path: string
@@ -8,31 +8,31 @@ export interface SysctlChange {
   readonly value: number
 }
 
-/** Keeps what the host's settings were before. */
+/** Keeps the host's original settings. */
 export interface SysctlKeeper {
-  /** Is told every change before it is made. */
+  /** Called before each change. */
   readonly note: (change: SysctlChange) => Promise<void>
-  /** Puts noted settings back that are needed no more; returns their paths. */
+  /** Restores noted settings that are not needed any more; returns their paths. */
   readonly putBack: (isUnused: (path: string) => boolean) => Promise<string[]>
 }
 
 let keeper: SysctlKeeper = { note: () => Promise.resolve(), putBack: () => Promise.resolve([]) }
 
-/** From now on this one keeps all: one kernel, one keeper in a process. */
+/** Sets the keeper for the whole process. */
 export function keepSysctls(by: SysctlKeeper): void {
   keeper = by
 }
 
-/** Writes what was found to be something else, once that is noted. */
+/** Writes a setting, after its former value was noted. */
 export async function changeSysctl(path: string, before: number | undefined, value: number): Promise<void> {
   if (before !== undefined) await keeper.note({ path, before, value })
   await writeSysctl(path, value)
 }
 
 /**
- * Settings that were changed for something that is there no more become what they were, unless somebody else changed
- * them since or another agent of this network may need them.
- * @returns paths of those that did
+ * Restores settings that nothing needs any more, unless somebody else changed them since, or another agent in this
+ * network namespace may need them.
+ * @returns paths of the restored settings
  */
 export function releaseSysctls(isUnused: (path: string) => boolean): Promise<string[]> {
   return keeper.putBack(isUnused)

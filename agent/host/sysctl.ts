@@ -3,7 +3,7 @@ import { readKernelFile } from './proc.js'
 
 const at = (path: string): string => `/proc/sys/${path}`
 
-/** A kernel setting as a number, in the agent's own network namespace; undefined when there is none. */
+/** A numeric kernel setting in the agent's network namespace; undefined when it is missing. */
 export function findSysctl(path: string): number | undefined {
   const text = readKernelFile(at(path))
   return text === undefined ? undefined : Number(text.trim())

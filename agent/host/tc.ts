@@ -1,30 +1,30 @@
 import { CommandError } from './process.js'
 import { ToolPipe, type PipeOutput } from './pipe.js'
 
-/** Last guard: what is planned needs no other characters. */
+/** Last guard: planned commands need no other characters. */
 const allowed = /^[A-Za-z0-9 :._-]+$/
-/** tc remembers the index a name had: another interface by that name is seen by a new process only. */
+/** tc caches the index of a name: only a new process sees another interface of that name. */
 const staleIndex = /No such device|Cannot find device/
 
-/** The part of `tc -json qdisc show` that matters here. */
+/** The part of `tc -json qdisc show` that is used. */
 export interface Qdisc {
   readonly kind: string
   readonly handle: string
   readonly dev: string
   readonly root?: boolean
-  /** Class or hook it hangs on; absent at the root. */
+  /** Class or hook that it is attached to; absent at the root. */
   readonly parent?: string
 }
 
-/** A batch that was asked for the qdiscs of one device lists that device alone ever after (iproute2 6.1). */
+/** After asking for one device's qdiscs a batch lists only that device's (iproute2 6.1): hence another marker. */
 const markerOutput = /Usage: tc chain [^\n]*\n[^\n]*BLOCK_INDEX[^\n]*\n$/
 
-/** tc(8) in batch mode, JSON output but for classes, which it prints as text. */
+/** Runs tc(8) in batch mode with JSON output, except for classes, which it prints as text. */
 export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // Asks the kernel nothing: `qdisc show` of whatever device walks those of all.
+    // It asks the kernel nothing, whereas `qdisc show` of any device walks those of all.
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {
@@ -35,25 +35,25 @@ export class Tc {
   })
 
   /**
-   * Runs commands one after another (tc has no transactions); one that fails does not keep the next from running.
-   * @throws {CommandError} with tc's own words
+   * Runs commands one after another; tc has no transactions, and a failure does not stop the next command.
+   * @throws {CommandError} with tc's message
    */
   async run(commands: readonly string[]): Promise<void> {
     if (commands.length > 0) await this.#send(commands)
   }
 
-  /** Classes and ingress filters of devices that exist, one after another as tc prints them. */
+  /** Classes and ingress filters of existing devices, in the order in which tc prints them. */
   async readClasses(devices: readonly string[], filtersOf: string): Promise<string> {
     const queries = devices.map((device) => `class show dev ${device}`)
     return (await this.#send([...queries, `filter show dev ${filtersOf} ingress`])).stdout
   }
 
-  /** Of every device. */
+  /** Qdiscs of all devices. */
   async listQdiscs(): Promise<Qdisc[]> {
     return JSON.parse((await this.#send(['qdisc show'])).stdout) as Qdisc[]
   }
 
-  /** Ends the process; what it set stays in force. */
+  /** Ends the process; settings stay in force. */
   close(): Promise<void> {
     return this.#pipe.close()
   }

@@ -6,15 +6,14 @@ import { formatIpv4, parseIpv4, parseSubnet } from './subnet.js'
 export { macOf } from './subnet.js'
 
 /*
- * Choices made inside the journal's transaction: synchronous, and what is taken is what the journal says.
- * A few random tries find a free value at once in a pool that is not nearly full; then all that is taken is
- * read and the choice is exact.
+ * Chooses values inside the journal's transaction: synchronous; the journal alone says what is taken. A few random
+ * tries find a free value unless the pool is nearly full; then all taken values are read and the choice is exact.
  */
 
 const tries = 32
 
 /**
- * A random address no guest has; random, so that an address comes back late.
+ * Chooses an address that no guest has; at random, so that a freed address is not soon given again.
  * @throws {BerthError} `resource_exhausted`
  */
 export function allocateIpv4(db: Database, cidr: string): string {
@@ -32,7 +31,7 @@ export function allocateIpv4(db: Database, cidr: string): string {
   return formatIpv4(free[randomInt(free.length)]!)
 }
 
-/** Host-side interface of a guest; the kernel takes names of up to 15 characters. */
+/** Name of a guest's host-side interface; the kernel allows 15 characters. */
 export function deviceName(prefix: string, id: number): string {
   const name = `${prefix}${id}`
   if (!Number.isSafeInteger(id) || id < 1 || name.length > 15)

@@ -9,17 +9,17 @@ export interface GuestNetwork {
   readonly mac: string
   readonly ipv4: string
   readonly portMappings: readonly NatMapping[]
-  /** One-to-one; the guest's own traffic leaves with the first. */
+  /** Mapped one-to-one; the guest's own traffic leaves with the first. */
   readonly publicIpv4s: readonly string[]
-  /** In canonical form (RFC 5952). */
+  /** Canonical (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
 }
 
-/** One port or a range; the guest's range is as long as the host's. */
+/** A mapped port or range; the guest's range is as long as the host's. */
 export interface NatMapping {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address it answers on; empty: every local one. */
+  /** Host address it answers on; empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
   /** Last of the range; `hostPort` for a single one. */
@@ -33,122 +33,121 @@ export interface ByteCounters {
   readonly txBytes: number
 }
 
-/** A guest's bounds and its interface: Mbit/s; 0 = unlimited. */
+/** A guest's interface and its rates in Mbit/s; 0 = unlimited. */
 export interface GuestRates {
   readonly device: string
   readonly downMbps: number
   readonly upMbps: number
-  /** Nothing passes, in either direction. */
+  /** All traffic is blocked, in both directions. */
   readonly cut?: boolean
 }
 
-/** All that the host's network is to do for a guest. */
+/** Everything the host's network should do for a guest. */
 export interface WantedNetwork extends GuestNetwork, GuestRates {}
 
-/** What the network does for a guest. Rates are those of its interface: without one nothing is done. */
+/** Parts of a guest's network. `rates` belong to its interface: nothing is done while that is missing. */
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
- * The host's network for guests. It is told what should be, and knows in which order that becomes true: rules stand
- * before what brings packets, and go after it. Every call is safe to repeat; what names no parts is of all.
+ * The host's network for guests. Callers say what should be; the network orders the steps: rules are in place before
+ * anything that lets packets flow, and removed after it. Every call is safe to repeat; `parts` defaults to all.
  */
 export interface Network {
   /**
-   * Addresses of the pools, inside the journal's transaction: all that is ordered, or nothing. The caller stores
-   * what is returned.
+   * Chooses addresses of the pools inside the journal's transaction: all that is ordered, or none. The caller stores
+   * them.
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** What the host does for one guest; what the guest has no more is taken away. @param parts that changed */
+  /** Converges one guest; takes away what the guest no longer has. @param parts the parts that changed */
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * What the host does for all guests, the bridge with it; what belongs to no guest is removed. The same list again
-   * costs less than another that is equal.
+   * Converges the bridge and all guests; removes what belongs to no guest. Passing the same array again is cheaper than
+   * passing an equal one.
    * @returns what it repaired since an `ensure` last returned
-   * @throws {BerthError} what the host refused first; without rules nothing else is brought
+   * @throws {BerthError} the host's first refusal; when rules fail the other parts are not tried
    */
   ensure(guests: readonly WantedNetwork[], parts?: readonly NetworkPart[]): Promise<string[]>
-  /** By guest's uuid: see `Rules`. */
+  /** By the guest's uuid: see `Rules`. */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
-  /** What of the host and of other programs' settings harms guests or their addresses. */
+  /** Warnings: what on the host and in other programs' settings harms guests or their addresses. */
   readonly warnings: readonly string[]
   /**
-   * Calls back when something may no longer be as it should, so that `ensure` need not wait for its turn: another
-   * program changed the rules, or interfaces came or went, as when a guest reboots by itself and its new one has
-   * no rates yet.
+   * Calls back when something may have changed, so that `ensure` runs early: another program changed the rules, or
+   * interfaces came or went, as when a guest reboots by itself and its new interface has no rates yet.
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
-   * How guests get IPv6 now, or why they cannot.
-   * @param configured prefixes that are set; default: the journal's
-   * @param held prefixes that were found and given of (addresses/held-prefixes.ts); default: the journal's
+   * Plans how guests get IPv6 now, or tells why they cannot.
+   * @param configured the set prefixes; default: the journal's
+   * @param held found prefixes in use (addresses/held-prefixes.ts); default: the journal's
    */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
-  /** Ends what runs; the host keeps what it has. */
+  /** Ends processes and background work; the host keeps its configuration. */
   close(): Promise<void>
 }
 
 /**
  * The part of the network that lets packets pass: one bridge, one nft table per family. Each call is one atomic nft
- * transaction and safe to repeat; nothing scales with the number of guests but `ensure`.
+ * transaction and safe to repeat; only the cost of `ensure` grows with the number of guests.
  */
 export interface Rules {
-  /** Bridge, forwarding and tables with all guests' elements; repairs what differs. Returns what it repaired. */
+  /** Converges the bridge, forwarding and the tables with all guests' elements. Returns what it repaired. */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * By guest's uuid. Packets dropped are not counted; traffic between guests as configured. Counters survive an
-   * agent's restart, a repair and a change of addresses; a value below an earlier one began anew. A guest that is not counted at the
-   * moment is missing.
+   * By the guest's uuid. Dropped packets are not counted; traffic between guests only if configured. Counters survive a
+   * restart of the agent, repairs and changes of addresses; a value below an earlier one means that counting began
+   * anew. Guests without counters at the moment are missing.
    */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
-  /** What of other programs' settings harms guests, as last looked at by `ensure`. */
+  /** Warnings: other programs' settings that harm guests, as of the last `ensure`. */
   readonly warnings: readonly string[]
-  /** Calls back after another program changed the tables, so that `ensure` need not wait for its turn. */
+  /** Calls back after another program changed the tables, so that `ensure` runs early. */
   onForeignChange(listener: () => void): void
-  /** Removes tables, bridge and pipes' processes; for `down --purge`. */
+  /** Removes tables and bridge, and ends the nft and ip processes; for `down --purge`. */
   remove(): Promise<void>
-  /** Ends the pipes; the host keeps its rules. */
+  /** Ends the nft and ip processes; the host keeps its rules. */
   close(): Promise<void>
 }
 
-/** What a guest is to have of the host's pools. */
+/** What a guest orders of the host's pools. */
 export interface AddressOrder {
-  /** As many as asked for, beside the explicit ones. */
+  /** How many to choose in addition to the explicit ones. */
   readonly ipv4Count: number
   readonly publicIpv4s: readonly string[]
   readonly ipv6Count: number
   readonly ipv6Addresses: readonly string[]
 }
 
-/** Addresses of guests beyond the private one: the pools, and what the host does for each address. */
+/** Guests' public IPv4 and IPv6 addresses: chooses them from the pools and converges the host with them. */
 export interface AddressBook {
-  /** As the network's. */
+  /** See `Network.choose`. */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** The host's interfaces, routes and neighbours for all guests; returns what it repaired. */
+  /** Converges the host's addresses, routes and neighbours for all guests; returns what it repaired. */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /** The same for one guest, and inside it where it runs; takes away what it has no more. Safe to repeat. */
+  /** Converges one guest, also inside it while it runs; takes away what it no longer has. Safe to repeat. */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
-  /** What the host lacks of what its pools name. */
+  /** Warnings: what pools name and the host lacks. */
   readonly warnings: readonly string[]
-  /** As the network's. Spawns nothing. */
+  /** See `Network.readIpv6`. Spawns nothing. */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
-  /** Ends what runs; the host keeps its addresses. */
+  /** Ends the ip process and background work; the host keeps its addresses. */
   close(): Promise<void>
 }
 
-/** Rates of guests' interfaces. */
+/** Limits the rates of guests' interfaces. */
 export interface Shaper {
-  /** Of devices that are there; returns what it repaired. What belongs to no guest is removed. */
+  /** Converges the interfaces that exist; returns what it repaired. Removes rates that belong to no guest. */
   ensure(guests: readonly GuestRates[]): Promise<string[]>
-  /** No such device: the guest does not run, nothing is done. */
+  /** Does nothing while the device is missing, as the guest does not run. */
   apply(rates: GuestRates): Promise<void>
   remove(device: string): Promise<void>
-  /** Interfaces came or went. */
+  /** Calls back when interfaces came or went. */
   onLinks(listener: () => void): void
-  /** Ends the pipes; rates stay in force. */
+  /** Ends the ip and tc processes; rates stay in force. */
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** What several ask for within a moment is done once, that long after the first asked. */
+/** Runs the work once for all requests within `delayMs` of the first. */
 export class Gathered {
   #timer: NodeJS.Timeout | undefined
 
@@ -14,7 +14,7 @@ export class Gathered {
     }, this.delayMs).unref()
   }
 
-  /** What was asked for and is not done yet is not done. */
+  /** Drops a pending request. */
   cancel(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined

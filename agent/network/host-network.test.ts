@@ -11,7 +11,7 @@ describe('the network as one', () => {
   let failing: string
   let network: HostNetwork
 
-  /** Each part tells what it is asked, and what it repaired. */
+  /** A part of the network that records its calls and reports a repair. */
   function part(name: string): never {
     const answer = (method: string) => (): Promise<string[]> => {
       calls.push(`${name} ${method}`)

@@ -15,9 +15,9 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 
 const everything: readonly NetworkPart[] = ['rules', 'addresses', 'rates']
 
-/** The network made of its parts, each of which does one thing at a time: see contract.ts. */
+/** The network composed of its parts: see contract.ts. Each part runs one call at a time. */
 export class HostNetwork implements Network {
-  /** Repaired, but not told yet, since another part failed. */
+  /** Repairs not reported yet because another part failed. */
   readonly #repaired: string[] = []
 
   constructor(
@@ -42,7 +42,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Addresses have nothing to do with what is wrong with rates. */
+  /** Addresses and rates are converged independently: either may fail alone. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([
@@ -72,7 +72,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Rates before rules, so that nothing is asked of what has ended. */
+  /** Closes rates before rules, so that nothing calls a part that has ended. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

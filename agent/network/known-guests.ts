@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** Guests as told last. One that was detached is still in the journal until it is deleted, and is none of them. */
+/** The guests as last told, without detached ones, which stay in the journal until they are deleted. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()
@@ -23,13 +23,13 @@ export class KnownGuests {
     this.#guests.delete(uuid)
   }
 
-  /** After an attachment that was refused: the guest as it was before. */
+  /** Restores a guest as it was before a refused attach. */
   putBack(uuid: string, before: GuestNetwork | undefined): void {
     if (before) this.#guests.set(uuid, before)
     else this.#guests.delete(uuid)
   }
 
-  /** @param journaled all guests of the journal. @returns those that are not being deleted */
+  /** @param journaled all guests of the journal. @returns those that were not detached */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

@@ -13,7 +13,7 @@ export interface PortRange {
 /** Host ports of one mapping, both ends inclusive. */
 export interface PortSpan {
   readonly protocol: 'tcp' | 'udp'
-  /** Empty: every local address, which overlaps each of them. */
+  /** Empty: every local address, so it overlaps each address. */
   readonly hostIp: string
   readonly first: number
   readonly last: number
@@ -23,15 +23,15 @@ export interface PortRequest {
   readonly protocol: 'tcp' | 'udp'
   readonly hostIp: string
   readonly count: number
-  /** Ports in a row; default 1. */
+  /** Number of adjacent ports; default 1. */
   readonly length?: number
 }
 
 const tries = 32
 
 /*
- * Mappings of one protocol and address never overlap, so only the one that begins last at or before a span's
- * end can reach into it: one look into the index for each address, however many mappings there are.
+ * Mappings of one protocol and address never overlap, so only the last one that begins at or before a span's end can
+ * reach into the span: one index lookup per address, however many mappings there are.
  */
 const findOverlap = `
   WITH RECURSIVE addresses (ip) AS (
@@ -49,8 +49,8 @@ const findOverlap = `
   LIMIT 1`
 
 /**
- * Host ports chosen for one request inside the journal's transaction: what is taken is what the journal says,
- * what the host's own programs wait at, and what was chosen before.
+ * Host ports chosen for one request inside the journal's transaction. Taken are those in the journal, those the host's
+ * own programs listen on, and those chosen before.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []
@@ -75,13 +75,13 @@ export class PortChoice {
     this.#chosen.push(span)
   }
 
-  /** Keeps ports from being chosen, free or not. */
+  /** Excludes ports from being chosen. */
   exclude(spans: Iterable<PortSpan>): this {
     this.#chosen.push(...spans)
     return this
   }
 
-  /** @returns whether it could be had; nothing is taken otherwise */
+  /** @returns whether the ports were free; if not, nothing is taken */
   tryTake(span: PortSpan): boolean {
     const free = span.first >= this.range.start && span.last <= this.range.end && this.#isFree(span)
     if (free) this.#chosen.push(span)
@@ -89,7 +89,7 @@ export class PortChoice {
   }
 
   /**
-   * Random free ports; where a row of them is asked for, the first of each.
+   * Picks random free ports; of adjacent ones it returns the first.
    * @throws {BerthError} `resource_exhausted` when fewer are free
    */
   pick(request: PortRequest): number[] {
@@ -98,7 +98,7 @@ export class PortChoice {
     return missing === 0 ? picked : [...picked, ...this.#pickExactly({ ...request, count: missing })]
   }
 
-  /** A few random tries find one at once in a range that is not nearly full. */
+  /** A few random tries find free ports unless the range is nearly full. */
   #pickSome({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const picked: number[] = []
     const { start, end } = this.range
@@ -112,7 +112,10 @@ export class PortChoice {
     return picked
   }
 
-  /** From all that is taken. Rows that are asked for one at a time are found wherever one fits. */
+  /**
+   * Chooses from a list of all free ports. A single run is found wherever one fits; of several that were chosen at
+   * random, one may block another.
+   */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })
     const picked: number[] = []
@@ -151,14 +154,14 @@ export class PortChoice {
 }
 
 /**
- * Ports of the range that are mapped to guests. One that several mappings share, over tcp and udp or two addresses,
- * counts once: what is left over is free for any of them.
+ * Counts the mapped ports of the range. A port in several mappings (tcp and udp, or two addresses) counts once: the
+ * remaining ports are free for all of them.
  */
 export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
 
-/** Each span beyond what the spans that begin before it reach. */
+/** Sums for each span only what the spans that begin before it do not reach. */
 const countCovered = `
   SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
     SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (
@@ -166,7 +169,7 @@ const countCovered = `
     ), 0) AS reached FROM port_mappings
   )`
 
-/** First ports of all rows of `length` free ports. */
+/** First ports of all runs of `length` free ports. */
 function findRows({ start, end }: PortRange, taken: ReadonlySet<number>, length: number): number[] {
   const rows: number[] = []
   let free = 0
@@ -177,7 +180,7 @@ function findRows({ start, end }: PortRange, taken: ReadonlySet<number>, length:
   return rows
 }
 
-/** In random order (Fisher-Yates). */
+/** Shuffles in place (Fisher-Yates). */
 function shuffle(values: number[]): number[] {
   for (let i = values.length - 1; i > 0; i--) {
     const j = randomInt(i + 1)

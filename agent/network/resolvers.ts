@@ -4,9 +4,9 @@ const fallback = ['9.9.9.9', '1.1.1.1']
 const most = 3
 
 /**
- * Name servers for guests: those of the first of these texts that names any which a guest can reach: not loopback, and
- * not link-local in IPv6.
- * @param resolvConfs as resolv.conf(5)
+ * Chooses name servers for guests: those of the first text that names any a guest can reach (not loopback, and not
+ * link-local in IPv6).
+ * @param resolvConfs texts of resolv.conf(5)
  */
 export function chooseResolvers(resolvConfs: readonly string[]): string[] {
   const found = resolvConfs.map(parseResolvers).find((servers) => servers.length > 0)

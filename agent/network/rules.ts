@@ -21,10 +21,10 @@ import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from './subnet.js'
 import { Tables } from './tables/tables.js'
 
-/** Whoever changes tables changes several: they are looked at once that long after the first. */
+/** Programs change tables several times in a row: `onForeignChange` is called this long after the first change. */
 const settleMs = 500
 const lullMs = 100
-/** Where changes are watched, `ensure` reads tables that often; in between it costs next to nothing. */
+/** How often `ensure` reads the tables although a watch reports changes. */
 const fullReadMs = 60_000
 
 const nothingDone = {
@@ -35,15 +35,15 @@ const nothingDone = {
 export interface RulesOptions {
   /** Traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
-  /** Tells what others change; without it everything is read each time. */
+  /** Reports others' changes; without it each `ensure` reads everything. */
   readonly watch?: NetlinkWatch
-  /** Name servers of guests, reached also where they are among `closed_destinations`. */
+  /** Guests' name servers; their port 53 stays open even in `closed_destinations`. */
   readonly resolvers?: readonly string[]
 }
 
 /**
- * The bridge, and the tables of nft.
- * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is none
+ * Makes the rules: the bridge and the nft tables.
+ * @throws {BerthError} `invalid_field` when the configured subnet or a closed destination is invalid
  */
 export function createRules(config: AgentConfig['network'], options: RulesOptions = {}): Rules {
   return new HostRules(config, parseSubnet(config.subnet), options)
@@ -56,19 +56,18 @@ class HostRules implements Rules {
   readonly #guard: Guard
   readonly #known = new KnownGuests()
   readonly #stale = new StaleFlowQueue(readHostAddresses)
-  /** Of the tables from what was read of them last. */
+  /** Of the tables, from what was last read of them. */
   readonly #drift: Drift
-  /** Of what other programs filter nothing is known, or they changed it since. */
+  /** Other programs' filters changed, or were not read yet. */
   #othersChanged = true
-  /** What the tables were made of, nothing having changed them since. */
+  /** The array that the tables were made from, if nothing has changed them since. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Gathered(settleMs, () => this.#onForeignChange?.())
   #warnings: readonly string[] = []
   /**
-   * Nobody waits for it but the next attach, which may be of a new owner; and it need not compete with what those
-   * wait for who asked for the change.
+   * Waits for a lull, so as not to slow down callers of changes; only the next attach of a reused address waits for it.
    */
   readonly #purging = new Gathered(lullMs, () => void this.#purge().catch(() => undefined))
   readonly #turns = new InTurn()
@@ -133,7 +132,7 @@ class HostRules implements Rules {
           isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         )
       } catch (cause) {
-        // What was refused is not what a later repair should bring.
+        // A refused guest must not come back with a later repair.
         this.#known.putBack(guest.uuid, before)
         throw cause
       }
@@ -189,7 +188,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** The tables come before the bridge: no guest is ever on it without them. */
+  /** The tables come before the bridge, so that no guest is on it without them. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -199,7 +198,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Once: an earlier agent may have ended between a guest's elements and its flows. */
+  /** Runs once: an earlier agent may have ended between removing a guest's elements and its flows. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
@@ -209,12 +208,14 @@ class HostRules implements Rules {
     this.#flowsChecked = true
   }
 
-  /** In its turn, at once, so that nobody comes between; what fails is made up for when the tables are read. */
+  /**
+   * Asks for its turn at once, so that nothing comes between; a failure is made up for when the tables are next read.
+   */
   #noteSoon(): void {
     this.#turns.run('note firewalls', () => this.#tables.noteFirewalls()).catch(() => undefined)
   }
 
-  /** What would not go stays noted for the next time. */
+  /** Flows that could not be forgotten stay queued for the next time. */
   async #purge(): Promise<void> {
     try {
       await this.#stale.purge()
@@ -223,7 +224,7 @@ class HostRules implements Rules {
     }
   }
 
-  /** Tables that nobody else touched are not read each time; a monitor may miss something, so at times they are. */
+  /** Tables that nobody else touched are not read each time, only now and then, since a watch may miss a change. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     if (!this.#drift.isDue) return this.#tables.adapt(guests)
     return this.#drift.look(async () => {
@@ -246,22 +247,22 @@ class HostRules implements Rules {
     this.#purging.cancel()
     this.#settling.cancel()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // none is left for a later turn
+    await this.#tables.noteFirewalls().catch(() => undefined) // leaves none for a later turn
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
 }
 
 /**
- * Flows that would go on to another than they should: they are forgotten before the change is answered. What
- * is left of a mapping that went ends with its guest, moments later. Nor are datagrams waited for that came to a port
- * before it was mapped: a client that goes on from its port reaches nobody for those moments, every other the guest.
+ * Whether flows could reach the wrong guest: those are forgotten before the change is answered. Flows of a removed
+ * mapping still go to its guest for a moment, and datagrams that came to a port before it was mapped still reach
+ * nobody: neither is waited for.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** Another owner of an address may have left flows that wait to be forgotten. */
+/** Whether the guest keeps its addresses; an address from another owner may have flows waiting to be forgotten. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

@@ -6,14 +6,12 @@ export interface Subnet {
   readonly cidr: string
   readonly prefixLength: number
   readonly gateway: string
-  /** First and last address a guest may have. */
+  /** First and last address that a guest may have. */
   readonly first: number
   readonly last: number
 }
 
-/**
- * @throws {BerthError} `invalid_field` when it is no subnet, host bits are set, or fewer than two guests fit
- */
+/** @throws {BerthError} `invalid_field` unless it is a subnet without host bits and with room for two guests */
 export function parseSubnet(cidr: string): Subnet {
   const [, address = '', length = ''] = /^([\d.]+)\/(\d{1,2})$/.exec(cidr) ?? []
   const base = parseIpv4(address)
@@ -31,7 +29,7 @@ export function parseSubnet(cidr: string): Subnet {
   }
 }
 
-/** @returns undefined for anything but four decimal octets without leading zeros */
+/** @returns undefined unless the text is four decimal octets without leading zeros */
 export function parseIpv4(text: string): number | undefined {
   const octets = text.split('.')
   if (
@@ -47,8 +45,8 @@ export function formatIpv4(value: number): string {
 }
 
 /**
- * The MAC address of whoever has this address on the bridge: 02:be and the address. Locally administered,
- * unicast, and unique because addresses are.
+ * The MAC address for an IPv4 address on the bridge: 02:be and the address. Locally administered, unicast, and unique
+ * because addresses are.
  */
 export function macOf(ipv4: string): string {
   const value = parseIpv4(ipv4)

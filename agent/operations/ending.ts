@@ -3,15 +3,16 @@ import { isStorageFault, recordedError } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore } from './store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
+/** An operation's end, to be journaled. */
 export interface Ending {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation
   readonly outcome: OperationOutcome
-  /** Recorded with what did not fail. */
+  /** Recorded when the operation did not fail, as why it was canceled. */
   readonly reason?: OperationError
 }
 
-/** For what this version cannot run: it ends, so that its subject can be ordered something else. */
+/** Outcome of an operation that this version does not know: it ends, so that its subject is free for other orders. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent knows no operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
@@ -22,14 +23,14 @@ export function unreadableInput({ record }: JournaledOperation, why: string): Op
   return { status: 'failed', code: 'journal_damaged', message, undone: record.status === 'pending' }
 }
 
-/** Of the engine or the journal, not of a step. */
+/** Outcome of an error in the engine or the journal rather than in a step. */
 export function brokenOperation(error: unknown): OperationOutcome {
   return { status: 'failed', ...recordedError(error), undone: false }
 }
 
 const none: OperationError = { code: '', message: '' }
 
-/** The definition's own writes and the operation's end, in one transaction. */
+/** Writes what the definition settles and the operation's end in one transaction. */
 export function commitEnd(store: OperationStore, clock: Clock, ending: Ending): void {
   const { definition, operation, outcome } = ending
   const { id, subject } = operation.record
@@ -41,9 +42,9 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Ending): 
 }
 
 /**
- * Ends also where `settle` throws, which is a bug of the definition: first as a failure that it may settle,
- * then without it. Nobody waits for ever behind such an operation.
- * @throws where the journal cannot be written now
+ * Ends the operation even if `settle` throws, which is a bug of the definition: first as a failure, which it may
+ * settle, then without settling. So nobody waits for ever behind such an operation.
+ * @throws when the journal cannot be written now
  */
 export function commitEndAnyway(
   store: OperationStore,

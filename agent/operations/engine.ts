@@ -29,7 +29,7 @@ import { Waiters } from './waiters.js'
 const dayMs = 86_400_000
 const prunedAtOnce = 200
 
-/** Runs journaled operations: each once, its steps in order, undone on failure, resumed after a crash. */
+/** Runs each journaled operation once: its steps in order, undone on failure, resumed after a crash. */
 export class OperationEngine {
   readonly store: OperationStore
   readonly #definitions: ReadonlyMap<string, OperationDefinition<unknown>>
@@ -37,7 +37,7 @@ export class OperationEngine {
   readonly #clock: Clock
   readonly #retry: RetryPolicy
   readonly #shutdown = new AbortController()
-  /** Pending and running ones. */
+  /** Pending and running operations. */
   readonly #open = new Map<string, Task>()
   readonly #executions = new Map<string, Execution>()
   readonly #waiters = new Waiters()
@@ -54,8 +54,8 @@ export class OperationEngine {
   }
 
   /**
-   * Continues what the journal has: begun operations at their step or undo, then pending ones in order.
-   * Called once, before anything is submitted.
+   * Continues the journal's open operations: begun ones at their step or undo, then pending ones in order. Call it
+   * once, before anything is submitted.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() twice')
@@ -69,9 +69,9 @@ export class OperationEngine {
   }
 
   /**
-   * Journals an operation and queues it; durable when this returns. The same id with the same request returns
-   * the operation recorded, whatever became of it; also where it was removed since (`forgetRemoved`).
-   * @throws {BerthError} `operation_conflict` for the id of another request; `host_offline` before recover()
+   * Journals an operation and queues it; durable when this returns. A repeated id with the same request returns the
+   * recorded operation, whatever its outcome, also after it was removed (`forgetRemoved`).
+   * @throws {BerthError} `operation_conflict` when the id belongs to another request; `host_offline` before recover()
    * and after close(); what `reserve` throws
    */
   submit(order: Submission): OperationRecord {
@@ -150,7 +150,7 @@ export class OperationEngine {
   }
 
   /**
-   * The operation when it has ended.
+   * Waits until the operation has ended.
    * @throws {BerthError} `not_found`; `host_offline` when the engine closes first
    */
   async wait(id: string): Promise<OperationRecord> {
@@ -158,7 +158,7 @@ export class OperationEngine {
     return this.#open.has(id) ? this.#waiters.wait(id) : record
   }
 
-  /** An operation of the subject is pending or running. */
+  /** Whether an operation of the subject is pending or running. */
   busy(subject: SubjectRef): boolean {
     return this.#scheduler.busy(subject)
   }
@@ -178,8 +178,8 @@ export class OperationEngine {
   }
 
   /**
-   * Tells running steps to stop and waits for them. Neither failed nor undone: the journal keeps them as
-   * running and the next start goes on.
+   * Aborts running steps and waits for them. Their operations neither fail nor are undone: they stay running in the
+   * journal, and the next start continues them.
    * @returns whether all stopped in time
    */
   async close(timeoutMs = 10_000): Promise<boolean> {
@@ -199,7 +199,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`no operation ${order.action}`)
-    // Queued after the commit: joined to an outer transaction it could run what is then rolled back.
+    // Queued after the commit: inside an outer transaction a task could run that is then rolled back.
     if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
     return changes.transaction(() => {
       order.reserve?.()
@@ -209,7 +209,7 @@ export class OperationEngine {
     })
   }
 
-  /** What is to go needs nothing else done first. */
+  /** Cancels pending operations of a subject that is about to be deleted. */
   #supersede(subject: SubjectRef): Task[] {
     const tasks = this.#scheduler.tasks(subject).filter((task) => !task.begun && !task.forwardOnly)
     for (const { id } of tasks)
@@ -251,7 +251,9 @@ export class OperationEngine {
     }
   }
 
-  /** Its end cannot be written, whatever is tried: the journal keeps it for the next start, nobody waits for it. */
+  /**
+   * Gives up an operation whose end cannot be written: the journal keeps it for the next start, and waiters are told.
+   */
   #abandon(task: Task, err: unknown): void {
     this.options.log.error({ err, operation: task.id }, 'operation cannot be ended')
     this.#open.delete(task.id)
@@ -287,7 +289,7 @@ export class OperationEngine {
     }
   }
 
-  /** A full disk stops operations where they are until there is room again; nothing else is worth a wait. */
+  /** Retries a write while the disk is full or failing, which pauses the operation; any other error is thrown. */
   async #persist<T>(task: Task, write: () => T): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -303,7 +305,7 @@ export class OperationEngine {
 
   async #pause(task: Task, ms: number): Promise<void> {
     const { signal } = this.#shutdown
-    // Rejects only when aborted, which is looked at next.
+    // Rejects only when aborted, which the next line checks.
     await this.#scheduler.pause(task, () => this.#clock.sleep(ms, signal).catch(() => undefined))
     if (signal.aborted) throw new Interrupted()
   }

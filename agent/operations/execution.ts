@@ -20,11 +20,11 @@ export interface ExecutionParts {
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
-  /** Waits without keeping others from running. @throws {Interrupted} */
+  /** Waits without occupying a place in which another operation could run. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
-  /** Waits for `work` without keeping others from running. */
+  /** Waits for `work` in the same way. */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
-  /** Writes to the journal, again until it succeeds. @throws {Interrupted} */
+  /** Retries a journal write until it succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
@@ -37,12 +37,12 @@ interface Attempt {
   repeated: boolean
 }
 
-/** One operation from where the journal has it to its outcome. */
+/** Runs one operation from its journaled position to its outcome. */
 export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** The journal's index means this version's step of that index. */
+  /** Whether the journaled step index has the same meaning in this version. */
   readonly #known: boolean
   readonly #stop = new AbortController()
   readonly #signal: AbortSignal
@@ -85,7 +85,7 @@ export class Execution {
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // Each step may be repeated, so a journal of another version is resumed at the first.
+    // Steps may be repeated, so an operation journaled by a version with other steps begins at the first.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
       this.#index = index
@@ -97,7 +97,7 @@ export class Execution {
     return { status: 'done' }
   }
 
-  /** @returns why it failed; never for what is only tried forward */
+  /** @returns why it failed; never for a forward-only operation */
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)
@@ -120,7 +120,7 @@ export class Execution {
     })
   }
 
-  /** The failed step first: it may have got half-way. */
+  /** Begins with the failed step, which may be half done. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
     this.#undoing = true
     for (let index = from; index >= 0; index--) {
@@ -129,7 +129,7 @@ export class Execution {
       const written = this.#written(index, `undo ${step.name}`)
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
-      // What was made before may be in use by what could not be undone: leave it.
+      // A step that could not be undone may use what earlier steps made: leave that.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
     return error.code === canceled.code ? { status: 'canceled' } : failed(error, true)
@@ -184,7 +184,7 @@ export class Execution {
     }
   }
 
-  /** Progress is for people: that it cannot be written now fails nothing. */
+  /** Progress is only informative: failing to write it fails nothing. */
   #report(progress: number, stage: string): void {
     try {
       this.parts.store.report(this.#id, progress, stage)
@@ -193,7 +193,7 @@ export class Execution {
     }
   }
 
-  /** Nothing new begins once the agent shuts down. */
+  /** Writes, unless the agent is shutting down: then no step begins. */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -4,49 +4,49 @@ import type { OperationEngine } from './engine.js'
 import type { OperationDefinition, OperationRecord, Subject, SubjectRef } from './types.js'
 
 type WireOrder = NonNullable<SubmitOperationRequest['order']>
-/** Kinds of operations that can be ordered: the cases of `SubmitOperationRequest.order`. */
+/** Names of the orders: the cases of `SubmitOperationRequest.order`. */
 export type OrderName = WireOrder['$case']
 export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }>['value']
 
 /**
- * One kind of operation, from its order to its end: what it takes and reserves (`accept`), its steps, how it
- * settles, and what its submission answers beside the task.
+ * One kind of operation, from order to end: what it takes and reserves (`accept`), its steps, how it settles, and what
+ * its submission answers besides the task.
  */
 export interface OperationKind<Name extends OrderName, Input> extends OperationDefinition<Input> {
-  /** Checks what was sent. A promise where the host has to be read before anything is reserved. */
+  /** Checks the order. Returns a promise when the host must be read before anything is reserved. */
   accept(order: OrderOf<Name>, asked: Asked): Accepted<Input> | Promise<Accepted<Input>>
   /**
-   * The same for a repeated order, whatever became of the operation.
+   * Answers an order, a repeated one in the same way, whatever became of its operation.
    * @param input undefined: the operation was removed since
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer
 }
 
-/** A kind for each order there is. */
+/** The kind for each order. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each kind knows its input alone
 export type OperationKinds = { readonly [Name in OrderName]: OperationKind<Name, any> }
 
-/** Around an order. */
+/** Circumstances of an order. */
 export interface Asked {
   readonly operationId: string
   readonly requestedBy: string
-  /** By the agent itself, for what should run. */
+  /** Ordered by the agent itself, for a guest that should run. */
   readonly isSystem: boolean
-  /** What is only tried forward, as a deletion, is pending or running for the subject. */
+  /** Whether a forward-only operation of the subject, such as a deletion, is pending or running. */
   leaving(subject: SubjectRef): boolean
 }
 
 /** An order that passed every check that needs no transaction. */
 export interface Accepted<Input> {
-  /** What the operation locks. */
+  /** The subject that the operation locks. */
   readonly subject: Subject
   /** Journaled: plain JSON without secrets. */
   readonly input: Input
-  /** What tells a repetition from another order; default `input`. */
+  /** Value that differs between different orders and is equal for a repetition; default `input`. */
   readonly hashOf?: unknown
   /**
-   * Writes and checks in the transaction that journals the operation; what it throws refuses the order. Not called
-   * for a repeated one.
+   * Writes and checks in the transaction that journals the operation; an error refuses the order. Not called for a
+   * repeated order.
    */
   reserve(): void
 }
@@ -67,7 +67,7 @@ export interface Submitted extends OrderAnswer {
   readonly operation: OperationRecord
 }
 
-/** The one door through which operations are ordered. */
+/** The only way in which operations are ordered. */
 export class Orders {
   constructor(
     private readonly engine: OperationEngine,
@@ -75,7 +75,7 @@ export class Orders {
   ) {}
 
   /**
-   * Journals what is ordered with all that it reserves and queues it; durable when this resolves.
+   * Journals the order with all that it reserves and queues it; durable when this resolves.
    * @throws {BerthError} what the kind refuses; `operation_conflict`, `host_offline`
    */
   async submit(order: Order): Promise<Submitted> {
@@ -86,7 +86,7 @@ export class Orders {
   }
 
   /**
-   * By the agent itself, before anything else happens.
+   * Submits an order of the agent itself synchronously.
    * @throws {BerthError} as `submit`
    */
   submitNow(order: Order): OperationRecord {

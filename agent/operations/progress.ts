@@ -1,7 +1,7 @@
 import { Paced } from './paced.js'
 
 /**
- * Progress of an operation, 0 to 99; 100 is for its end.
+ * Progress of an operation, 0 to 99; 100 means that it has ended.
  * @param weights of all steps
  * @param fraction of the step at `index`, clipped to 0…1; NaN is 0
  */
@@ -22,8 +22,8 @@ interface Reported {
 }
 
 /**
- * Writes a step's reports to the journal, at most one each `intervalMs`: each is a synced commit and an event
- * to every watcher. The last one is never lost while the step goes on.
+ * Writes a step's reports to the journal, at most one per `intervalMs`, since each is a synced commit and an event to
+ * every watcher. The latest report is always written while the step lasts.
  */
 export class ProgressReporter {
   readonly #paced: Paced<Reported>
@@ -44,7 +44,7 @@ export class ProgressReporter {
     this.#paced.push(this.#newest)
   }
 
-  /** What is not written by now is outdated. */
+  /** Drops reports that are not written yet: they are outdated. */
   close(): void {
     this.#paced.close()
   }

@@ -1,4 +1,4 @@
-/** First in, first out; both ends O(1) over time (an array's shift() moves all that follow). */
+/** A FIFO queue, amortized O(1) at both ends (an array's shift() moves all that follow). */
 export class Queue<Item> {
   #items: Item[] = []
   #head = 0

@@ -2,15 +2,15 @@ import type { Statement } from 'better-sqlite3'
 import type { Database } from '../state/database.js'
 import type { OperationRecord } from './types.js'
 
-/** What tells a repeated submission from another request, and what answers to it. */
+/** What is needed to recognize and answer a repeated submission. */
 export interface SubmittedOperation {
   record: OperationRecord
   requestHash: string
 }
 
 /**
- * What operations were that are no longer in the journal's list. Their order may come again, since its answer was
- * lost: it must not run a second time.
+ * Keeps operations that were removed from the journal's list. Their order may be repeated when its answer was lost, and
+ * must not run twice.
  */
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>
@@ -32,7 +32,7 @@ export class RemovedOperations {
     )
   }
 
-  /** From now it is known as long again: whoever repeats it may do so once more. */
+  /** Finds a removed operation and renews its time, as it may be repeated once more. */
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { SubjectRef } from './types.js'
 
-/** JSON with the keys of every object in one order, so that equal values give equal text. */
+/** JSON with sorted keys, so that equal values give equal text. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) => (isObject(part) ? ordered(part) : part)) ?? 'null'
 }
 
-/** What tells a repeated request from another one under the same id; hex SHA-256. */
+/** Hash of a request, which tells its repetition from another request under the same id; hex SHA-256. */
 export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
-  // A guest's text is that of earlier versions, so that their hashes still mean something.
+  // For guests the text of earlier versions is kept, so that their hashes still match.
   const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }
   const text = canonicalJson({ action, ...about, request: request ?? null })
   return createHash('sha256').update(text).digest('hex')

@@ -3,7 +3,7 @@ import { BerthError, describeError } from '../../shared/errors.js'
 import type { OperationError } from './store.js'
 import type { Clock, RetryPolicy } from './types.js'
 
-/** The agent shuts down: the journal stays as it is and the next start goes on from there. */
+/** Thrown when the agent shuts down: the journal stays as it is, and the next start continues from there. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
 }
@@ -15,14 +15,14 @@ export const systemClock: Clock = {
 
 export const defaultRetry: RetryPolicy = { firstMs: 1000, maxMs: 60_000, undoAttempts: 4 }
 
-/** @param attempt failed so far, from 1 */
+/** @param attempt number of failed attempts, from 1 */
 export function planBackoffMs({ firstMs, maxMs }: RetryPolicy, attempt: number): number {
   return Math.min(maxMs, firstMs * 2 ** (attempt - 1))
 }
 
 const errorLength = 2000
 
-/** What is recorded of anything thrown. */
+/** Converts anything thrown to what is recorded. */
 export function recordedError(error: unknown): OperationError {
   return {
     code: error instanceof BerthError ? error.code : 'internal_error',
@@ -30,7 +30,7 @@ export function recordedError(error: unknown): OperationError {
   }
 }
 
-/** Both texts have room. */
+/** Shortens both messages so that both fit. */
 export function recordedUndoFailure(first: OperationError, undo: OperationError, step: string): string {
   const half = errorLength / 2 - 100
   return `${shorten(first.message, half)}; undo of ${shorten(step, 80)} failed: ${shorten(undo.message, half)}`
@@ -40,7 +40,7 @@ function textOf(error: unknown): string {
   try {
     return describeError(error) || 'failed without a message'
   } catch {
-    return String(error) // not even JSON: a thrown object that refers to itself
+    return String(error) // not even JSON, as for an object that refers to itself
   }
 }
 
@@ -54,10 +54,10 @@ const passingFaults = [
   'SQLITE_BUSY',
   'SQLITE_NOMEM',
   'SQLITE_READONLY',
-  'SQLITE_CANTOPEN', // of its log, for want of descriptors
+  'SQLITE_CANTOPEN', // of its log, when file descriptors run out
 ]
 
-/** The journal could not be written for now (disk full, I/O error), whatever was to be written. */
+/** Whether the journal cannot be written for now (disk full, I/O error), independent of what is written. */
 export function isStorageFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''

@@ -1,7 +1,7 @@
 import { Queue } from './queue.js'
 import type { SubjectRef } from './types.js'
 
-/** An operation in memory: what ordering needs; the rest is read from the journal when its turn comes. */
+/** An operation in memory: what scheduling needs; the rest is read from the journal when its turn comes. */
 export interface Task {
   readonly id: string
   /** Tasks of one subject run one after another. */
@@ -22,8 +22,8 @@ interface Turn {
 }
 
 /**
- * Who runs next: per subject in order, over all first come first served, at most `parallel` at once. The cost of
- * each event does not depend on how many tasks wait.
+ * Decides which task runs next: in order per subject, first come first served over all, at most `parallel` at once. The
+ * cost of each call does not depend on how many tasks wait.
  */
 export class Scheduler {
   readonly #lanes = new Map<string, Lane>()
@@ -42,7 +42,7 @@ export class Scheduler {
     private readonly run: (task: Task) => Promise<void>,
   ) {}
 
-  /** Begun and not ended, those that pause between attempts too. */
+  /** Number of tasks that have begun and not ended, including paused ones. */
   get running(): number {
     return this.#active.size
   }
@@ -64,13 +64,13 @@ export class Scheduler {
     this.#enqueue({ task, go: () => this.#start(task) })
   }
 
-  /** Those of a subject, in order: at most the first was begun. */
+  /** Tasks of a subject, in order; only the first may have begun. */
   tasks(subject: SubjectRef): Task[] {
     const lane = this.#lanes.get(keyOf(subject))
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
   }
 
-  /** Takes out one that was not begun. */
+  /** Takes out a task that has not begun. */
   drop(task: Task): void {
     this.#dropped.add(task) // the queues skip it when its turn comes
     this.#waiting -= 1
@@ -88,7 +88,9 @@ export class Scheduler {
     }
   }
 
-  /** Begins nothing more; who pauses goes on at once, to end. @returns when all that runs has ended */
+  /**
+   * Begins no more tasks; paused ones get their place at once, so that they can end. Resolves when none runs any more.
+   */
   async close(): Promise<void> {
     this.#closed = true
     for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()
@@ -124,7 +126,7 @@ export class Scheduler {
     this.#pump()
   }
 
-  /** In a turn of its own: whoever submitted is answered before the first effect. */
+  /** Begins tasks in a later turn of the event loop, so that submitters are answered before the first effect. */
   #pump(): void {
     if (this.#pumping) return
     this.#pumping = true

@@ -41,13 +41,13 @@ export interface OperationInsert {
   createdAtMs: number
 }
 
-/** What running it needs beyond what is shown. */
+/** An operation with what running it needs besides its record. */
 export interface JournaledOperation extends SubmittedOperation {
   /** `{}` where it cannot be read. */
   input: unknown
   /** Why the input cannot be read; such an operation can only be ended. */
   unreadable?: string
-  /** Index and name of the step begun last, or of the undo begun last. */
+  /** Index and name of the step, or undo, that began last. */
   step: number
   stepName: string
   undoing: boolean
@@ -75,7 +75,7 @@ export interface OpenOperation {
 
 const none: OperationError = { code: '', message: '' }
 
-/** The journal of operations. Every write is durable when it returns and seen by watchers. */
+/** The journal of operations. Writes are durable when they return, and watchers see them. */
 export class OperationStore {
   readonly removed: RemovedOperations
   readonly #byId: Statement<[string], OperationRow>
@@ -156,17 +156,17 @@ export class OperationStore {
     )
   }
 
-  /** Also one that was removed, while its id is known. */
+  /** Also finds a removed operation while its id is known. */
   findSubmitted(id: string, nowMs: number): SubmittedOperation | undefined {
     return this.findJournaled(id) ?? this.removed.find(id, nowMs)
   }
 
-  /** Newest first; those that changed after a revision. */
+  /** Operations that changed after a revision, newest first. */
   list(sinceRevision = -1): OperationRecord[] {
     return this.#since.all(sinceRevision).map(toRecord)
   }
 
-  /** Not ended: first those that were begun, each in the order of submission. */
+  /** Operations that have not ended: begun ones first, each group in order of submission. */
   listOpen(): OpenOperation[] {
     return this.#open.all().map((row) => ({
       id: row.id,
@@ -186,7 +186,7 @@ export class OperationStore {
     return this.get(operation.id)
   }
 
-  /** @param error of the attempt before, while a step is tried again */
+  /** @param error of the previous attempt, when a step is retried */
   beginStep(id: string, step: StepWrite, error: OperationError = none): void {
     this.#write(id, this.#step, { ...step, ...error, undoing: 0 })
   }
@@ -203,7 +203,7 @@ export class OperationStore {
     this.#write(id, this.#end, { status, nowMs, ...error })
   }
 
-  /** Its id stays known, see `RemovedOperations`. */
+  /** Removes it from the list; its id stays known, see `RemovedOperations`. */
   remove(id: string, nowMs: number): void {
     this.changes.transaction(() => {
       const row = this.#byId.get(id)
@@ -214,7 +214,7 @@ export class OperationStore {
     })
   }
 
-  /** Removes at most `limit` that ended before. @returns how many */
+  /** Removes at most `limit` operations that ended before a time. @returns how many */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {
     return this.changes.transaction(() => {
       const rows = this.#ended.all(endedBeforeMs, limit)

@@ -14,7 +14,7 @@ import type {
 export interface EngineOptions {
   changes: Changes
   definitions: readonly OperationDefinition<unknown>[]
-  /** Operations that run at once. */
+  /** How many operations run at once. */
   parallel: number
   log: Logger
   clock?: Clock
@@ -23,29 +23,29 @@ export interface EngineOptions {
 }
 
 export interface Submission {
-  /** Chosen by who asks: the same id again is the same operation. */
+  /** Chosen by the caller: the same id means the same operation. */
   id: string
   action: string
   subject: Subject
-  /** Plain JSON; what the steps see. */
+  /** Plain JSON; passed to the steps. */
   input: unknown
-  /** What tells a repetition from another request; default `input`. */
+  /** Value that differs between different requests and is equal for a repetition; default `input`. */
   hashOf?: unknown
   requestedBy: string
-  /** Writes of the domain in the same transaction; what it throws refuses the operation. */
+  /** Writes of the domain in the same transaction; an error refuses the operation. */
   reserve?: () => void
 }
 
 export interface EngineStats {
   running: number
   pending: number
-  /** Since the engine was made. */
+  /** Counted since the engine was made. */
   done: number
   failed: number
   canceled: number
 }
 
-/** @throws {BerthError} `operation_conflict` */
+/** Returns the record of a repeated request. @throws {BerthError} `operation_conflict` for another request */
 export function repeated(known: SubmittedOperation, requestHash: string): OperationRecord {
   if (known.requestHash === requestHash) return known.record
   throw conflict('operation_conflict', 'this operation id belongs to another request')

@@ -1,17 +1,17 @@
 import type { Logger } from 'pino'
 
-/** What operations are about; those of one run one after another. */
+/** What an operation is about; operations on one subject run one after another. */
 export interface SubjectRef {
   /** `guest`, `image`, … */
   readonly kind: string
-  /** Unique among those of its kind: a guest's uuid, a template's id. */
+  /** Unique within its kind: a guest's uuid, a template's id. */
   readonly id: string
 }
 
-/** With what people know it by; that may be empty. */
+/** A subject with the names that people know it by; they may be empty. */
 export interface Subject extends SubjectRef {
   readonly name: string
-  /** Of a guest: its id in the fleet; else 0. */
+  /** A guest's id in the fleet; 0 for other subjects. */
   readonly number: number
 }
 
@@ -19,9 +19,9 @@ export interface Subject extends SubjectRef {
 export interface StepContext<Input> {
   readonly operationId: string
   readonly subject: SubjectRef
-  /** As journaled: plain JSON, survives a restart. */
+  /** As journaled: plain JSON that survives a restart. */
   readonly input: Input
-  /** True when this step may have run before: after a crash, or again after a failure. */
+  /** Whether this step may have run before: after a crash, or again after a failure. */
   readonly repeated: boolean
   /**
    * Aborted when the agent shuts down; the step may stop anywhere, it will run again. Of what is `cancelable` also when
@@ -29,19 +29,19 @@ export interface StepContext<Input> {
    */
   readonly signal: AbortSignal
   readonly log: Logger
-  /** Progress within the step, 0 to 1, and what is being done, for people. */
+  /** Reports progress within the step, 0 to 1, and a text for people. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for what others do (a download that many share) without occupying one of the operations that may run
-   * at once; the subject stays busy. `work` should end when `signal` is aborted.
+   * Waits for shared work (a download that many wait for) without occupying one of the places for running operations;
+   * the subject stays busy. `work` should end when `signal` is aborted.
    * @returns or throws what `work` does, once this operation has a place again
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
 }
 
 /**
- * One effect. `run` must be safe to repeat from any point it may have been interrupted at. `undo` must be
- * safe when `run` never began, stopped anywhere or finished, and safe to repeat.
+ * One effect. `run` must be safe to repeat from any point at which it was interrupted. `undo` must be safe to repeat,
+ * and safe whether `run` never began, stopped anywhere or finished.
  */
 export interface Step<Input> {
   readonly name: string
@@ -57,26 +57,27 @@ export type OperationOutcome =
   /** `undone` is false when an undo failed too. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
-/** As its definition sees it. */
+/** An operation as its definition sees it. */
 export interface DefinedOperation<Input> {
   readonly id: string
   readonly subject: SubjectRef
   readonly input: Input
 }
 
+/** What the engine needs to run operations of one action. */
 export interface OperationDefinition<Input> {
   readonly action: string
   readonly steps: readonly Step<Input>[]
-  /** Never undone: a failing step is retried with backoff, after restarts too (delete). */
+  /** Never undone: a failing step is retried with backoff, also after restarts (used by delete). */
   readonly forwardOnly?: boolean
   /** May be canceled while it runs: each step ends soon once its signal is aborted, and what ran is undone. */
   readonly cancelable?: boolean
   /**
-   * Database writes in the transaction that begins the operation, with its first step. Synchronous, no other
-   * effects; run again where the first step is.
+   * Writes to the database in the transaction that begins the operation with its first step. Synchronous, without other
+   * effects; runs again when the first step does.
    */
   begin?(operation: DefinedOperation<Input>): void
-  /** Database writes in the transaction that ends the operation. Synchronous, no other effects. */
+  /** Writes to the database in the transaction that ends the operation. Synchronous, without other effects. */
   settle?(operation: DefinedOperation<Input>, outcome: OperationOutcome): void
 }
 
@@ -100,7 +101,7 @@ export interface OperationRecord {
   revision: number
 }
 
-/** Where an operation is; `after-…` only when it did not throw. */
+/** A point in an operation's run; `after-…` occurs only when the step did not throw. */
 export interface StepEvent {
   operationId: string
   action: string
@@ -109,7 +110,7 @@ export interface StepEvent {
   phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
 }
 
-/** Awaited at each point; what it throws counts as the step's (or its undo's) own failure. For tests. */
+/** Awaited at each point; an error counts as the failure of the step or its undo. For tests. */
 export type StepObserver = (event: StepEvent) => void | Promise<void>
 
 /** Time, replaceable in tests. */
@@ -120,10 +121,10 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
-/** Waits between attempts double from `firstMs` to `maxMs`. */
+/** Pauses between attempts double from `firstMs` to `maxMs`. */
 export interface RetryPolicy {
   firstMs: number
   maxMs: number
-  /** How often an undo is tried before the operation ends as failed and not undone. */
+  /** Attempts of an undo before the operation ends as failed and not undone. */
   undoAttempts: number
 }

@@ -5,7 +5,7 @@ interface Waiter {
   reject: (error: Error) => void
 }
 
-/** Who waits for the end of which operation. */
+/** Promises of callers that wait for an operation to end. */
 export class Waiters {
   readonly #byId = new Map<string, Waiter[]>()
 

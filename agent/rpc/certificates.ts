@@ -4,7 +4,7 @@ import { toServiceError } from '../../shared/grpc-errors.js'
 import { createSigningRequest, installCertificate } from '../enrollment/renewal.js'
 import type { AgentTls } from './tls.js'
 
-/** CertificateService: renewal steps one at a time, and the server's TLS follows without a restart. */
+/** CertificateService: runs renewal steps one at a time; the server's TLS uses a new certificate without a restart. */
 export function certificateService(identityDir: string, tls: AgentTls): CertificateServiceServer {
   let last: Promise<unknown> = Promise.resolve()
   const inTurn = <T>(work: () => Promise<T>, callback: sendUnaryData<T>): void => {

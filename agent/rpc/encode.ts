@@ -13,7 +13,7 @@ export function encodeGuest(record: GuestRecord): Guest {
   const { spec, portMappings } = record
   const policyReason = policyReasonOf(record)
   return {
-    ...shownOf(record), // what has the same name and shape on the wire
+    ...shownOf(record), // fields with the same name and shape on the wire
     virtualization: spec.virtualization,
     templateId: spec.templateId,
     limits: spec.limits,
@@ -28,7 +28,7 @@ export function encodeGuest(record: GuestRecord): Guest {
   }
 }
 
-/** Without what stays on the host: secrets first. */
+/** The record without secrets and other fields that stay on the host. */
 function shownOf({ login: _login, firewall: _firewall, ...shown }: GuestRecord) {
   return shown
 }

@@ -36,7 +36,7 @@ const limits = {
   'grpc.keepalive_timeout_ms': 5_000,
 }
 
-/** What calls in progress get to finish. */
+/** How long calls in progress may take to finish. */
 const graceMs = 1000
 
 export interface ServeOptions {
@@ -45,7 +45,7 @@ export interface ServeOptions {
   readonly tls: AgentTls
 }
 
-/** @returns how to end it; calls in progress get a second to finish */
+/** @returns a function that ends it; calls in progress get `graceMs` to finish */
 export async function serve(
   { listen, identityDir, tls }: ServeOptions,
   services: AgentServices,
@@ -69,13 +69,13 @@ export async function serve(
 
 export interface Bound {
   readonly port: number
-  /** Takes no more connections, and ends those that proved nothing yet. */
+  /** Accepts no more connections, and ends those without a proven identity. */
   close(): void
 }
 
 /**
- * Serves on an own listener, since gRPC's shows nobody a connection before its TLS is done.
- * Connections end when the host has moved: whoever is the gateway now makes new ones.
+ * Serves on a listener of its own, since gRPC shows a connection only after its TLS handshake. Connections end when the
+ * host joined another gateway, which then makes new ones.
  * @param listen host:port; port 0 picks one
  */
 export async function bind(server: Server, listen: string, tls: AgentTls): Promise<Bound> {

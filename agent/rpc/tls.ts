@@ -8,16 +8,16 @@ import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { createPeerCheck } from '../../shared/identity.js'
 import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
 
-/** How long a revocation file is trusted unread. */
+/** How long the content of the revocation file is cached. */
 const revokedFreshMs = 1000
-/** A new `join` of a running agent is noticed within this. */
+/** A `join` beside a running agent is noticed within this time. */
 const rejoinNoticedMs = 2000
-/** Only a gateway's own few connections ever get further. */
+/** Bounds on connections without a proven identity; a gateway only needs a few. */
 const strangers = { unproven: 128, unprovenPerSource: 32, proveWithinMs: 5000 }
 
 /**
- * TLS of the agent's gRPC server: TLS 1.3, client certificates demanded and checked against the private CA,
- * and on every call the gateway's role. The check is part of the credentials: no handler can forget it.
+ * TLS of the agent's gRPC server: TLS 1.3, client certificates checked against the private CA, and the gateway's role
+ * checked on every call. Being part of the credentials, the check cannot be forgotten by a handler.
  */
 class AgentServerCredentials extends ServerCredentials {
   readonly #interceptors: ServerInterceptor[]
@@ -27,7 +27,7 @@ class AgentServerCredentials extends ServerCredentials {
     this.#interceptors = interceptors
   }
 
-  /** New connections use `context`. */
+  /** Uses `context` for new connections. */
   replace(context: SecureContextOptions): void {
     this.updateSecureContextOptions({ ...context, ...tlsRules })
   }
@@ -46,13 +46,13 @@ const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as con
 
 export interface AgentTls {
   readonly credentials: ServerCredentials
-  /** Of the connections on which no call was the gateway's yet. */
+  /** Watches connections on which no call has come from the gateway yet. */
   readonly guard: ConnectionGuard
   /** The identity in use. */
   identity(): AgentIdentity
-  /** Reads the identity again; connections made from then on use it. Call after a certificate was installed. */
+  /** Reads the identity again, for new connections. Call it after a certificate was installed. */
   reload(): AgentIdentity
-  /** Called when the host has joined as another, or another gateway: who is connected belongs to the former. */
+  /** Called when the host joined as another host, or another gateway: existing connections belong to the former one. */
   onMoved(listener: (identity: AgentIdentity) => void): void
 }
 
@@ -86,7 +86,7 @@ function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || before.caPem !== after.caPem
 }
 
-/** `berth-agent join` beside a running agent: the new identity is taken over without a restart. */
+/** Takes over the identity of `berth-agent join` beside a running agent, without a restart. */
 function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): void {
   const { identity } = identityPaths(identityDir)
   watchFile(identity, { interval: rejoinNoticedMs, persistent: false }, (now) => {
@@ -94,7 +94,7 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
     try {
       reload()
     } catch (error) {
-      // Nobody to answer to: the present identity stays in use until a good one is there.
+      // The present identity stays in use until a valid one is there.
       if (!(error instanceof BerthError)) throw error
     }
   })
@@ -103,8 +103,8 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
 type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
- * Server interceptor: a peer that is not the gateway gets UNAUTHENTICATED, also one that no longer is while a stream
- * goes on. Part of the credentials already.
+ * Server interceptor, used by the credentials: a peer that is not the gateway gets UNAUTHENTICATED, also during a
+ * stream once it is the gateway no longer.
  */
 function gatewayOnly(check: PeerCheck, guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

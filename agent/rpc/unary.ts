@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { BerthError, toBerthError } from '../../shared/errors.js'
 import { toServiceError } from '../../shared/grpc-errors.js'
 
-/** A handler that returns or throws; what it throws becomes a status, what is our fault is logged too. */
+/** Makes a gRPC handler of a function: its errors become a status, and internal ones are logged too. */
 export function unary<Request, Response>(
   log: Logger,
   name: string,

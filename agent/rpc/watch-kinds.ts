@@ -8,20 +8,21 @@ import { encodeGuest } from './encode.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
+/** An entity as sent to watchers, and its revision. */
 export interface Seen {
   readonly revision: number
   readonly event: WatchEvent
 }
 
-/** Where the entities of one kind are read, and how they are sent. */
+/** How the entities of one kind are read and sent. */
 export interface WatchKind {
-  /** Everything that changed after a revision; -1: everything. */
+  /** Entities that changed after a revision; -1: all. */
   list(sinceRevision: number): Seen[]
-  /** As it is now; undefined when it is gone. */
+  /** The entity as it is now; undefined when it is gone. */
   find(key: string): Seen | undefined
 }
 
-/** In the order in which a watcher that starts over gets those of one revision. */
+/** In the order in which a watcher that starts over gets entities of one revision. */
 export type WatchKinds = { readonly [Kind in ChangeKind]: WatchKind }
 
 export interface WatchStores {
@@ -30,7 +31,7 @@ export interface WatchStores {
   readonly images: ImageStore
 }
 
-/** All that watchers are told of: a kind is declared here, and in the gateway's table. */
+/** Every kind that watchers are told of. A kind is declared here and in the gateway's table. */
 export function watchKinds({ guests, operations, images }: WatchStores): WatchKinds {
   return {
     template: kind({

@@ -7,21 +7,21 @@ import type { WatchEvent, WatchKinds } from './watch-kinds.js'
 
 type Call = ServerWritableStream<WatchRequest, WatchResponse>
 
-/** Where the watch reads what it sends. */
+/** What the watch reads and sends. */
 export interface WatchSource {
   readonly changes: Changes
   readonly kinds: WatchKinds
   describe(): HostDescription
-  /** Told of what ended a watch from this side. */
+  /** Called with an error that ended a watch on this side. */
   failed(error: unknown): void
   readonly metrics: {
     readonly latest: HostMetrics | undefined
-    /** Calls back with each new sample. @returns how to stop */
+    /** Calls back with each new sample. @returns a function that stops it */
     listen(listener: (metrics: HostMetrics) => void): () => void
   }
 }
 
-/** @returns the service, and how to end all watches: without it a server waits for them at shutdown */
+/** @returns the service, and a function that ends all watches, for which a server waits at shutdown */
 export function createWatchService(source: WatchSource): { service: WatchServiceServer; close: () => void } {
   const open = new Set<WatchStream>()
   const service: WatchServiceServer = {
@@ -35,8 +35,8 @@ export function createWatchService(source: WatchSource): { service: WatchService
 }
 
 /**
- * One watcher. While it is slow, changes to one entity collapse into the last: memory is bounded by the
- * number of entities, and what is sent is always current.
+ * One watcher. While it is slow, changes of one entity collapse into the last one: memory is bounded by the number of
+ * entities, and what is sent is current.
  */
 class WatchStream {
   readonly #pending = new Map<string, Change>()
@@ -64,7 +64,7 @@ class WatchStream {
     this.#guarded(() => this.#catchUp())
   }
 
-  /** A watcher that cannot be told of a change is told so: it comes back and starts over. */
+  /** Ends the watch when a change cannot be sent: the watcher reconnects and starts over. */
   #guarded(work: () => void): void {
     try {
       work()
@@ -86,7 +86,7 @@ class WatchStream {
     this.#pending.clear()
   }
 
-  /** Synchronous, so no change falls between reading the journal and listening. */
+  /** Synchronous, so that no change is missed between reading the journal and listening. */
   #catchUp(): void {
     const { changes } = this.source
     const { epoch, revision } = this.call.request

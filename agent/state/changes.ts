@@ -5,9 +5,10 @@ import type { Database } from './database.js'
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** What watchers are told of: the events that have a revision of their own. */
+/** Kinds of entities that watchers are told of: events with their own revision. */
 export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
+/** A committed change of one entity. */
 export interface Change {
   readonly revision: number
   readonly kind: ChangeKind
@@ -18,21 +19,21 @@ export interface Change {
 export interface ChangesOptions {
   /** How many removals are remembered, at least, for watchers that resume; default 20,000. */
   keptRemovals?: number
-  /** A listener threw, after the commit; default: a process warning. */
+  /** Called when a listener threw after the commit; default: emits a process warning. */
   onListenerError?: (error: unknown) => void
 }
 
 /**
- * Numbers every visible change and tells watchers after the commit. All writes to the journal's visible
- * tables go through `transaction` and call `record` once per changed row, storing the revision in it.
+ * Numbers every visible change and tells watchers after the commit. All writes to the journal's visible tables go
+ * through `transaction` and call `record` once per changed row, whose revision they store in the row.
  */
 export class Changes {
-  /** Identity of this journal: revisions of another one mean nothing here. */
+  /** Identifies this journal: revisions of another one mean nothing here. */
   readonly epoch: string
   #revision: number
   #open = false
   #pending: Change[] = []
-  /** Committed, not yet told. */
+  /** Committed changes that listeners have not been told of. */
   #told: Change[] = []
   #telling = false
   readonly #listeners = new Set<(change: Change) => void>()
@@ -66,8 +67,8 @@ export class Changes {
   }
 
   /**
-   * Runs `work` in one transaction (nested calls join it: an error must end the outermost too); listeners
-   * hear of it after the commit.
+   * Runs `work` in one transaction and tells listeners after the commit. Nested calls join it: an error must end the
+   * outermost one too.
    */
   transaction<T>(work: () => T): T {
     if (this.#open) return work()
@@ -93,7 +94,7 @@ export class Changes {
     return () => void this.#listeners.delete(own)
   }
 
-  /** Removals after `revision`; undefined when some are forgotten and a watcher must start over. */
+  /** Removals after `revision`; undefined when some are forgotten, so that a watcher must start over. */
   removedSince(revision: number): Change[] | undefined {
     const forgotten = Number(this.#meta('removals_forgotten') ?? 0)
     if (revision < forgotten || revision > this.#revision) return undefined
@@ -105,7 +106,7 @@ export class Changes {
     return rows.map((row) => ({ ...row, removed: true }))
   }
 
-  /** Among the removals that are remembered. */
+  /** Whether the removal is remembered. */
   wasRemoved(kind: ChangeKind, key: string): boolean {
     return this.#findRemoved.get(kind, key) !== undefined
   }
@@ -132,7 +133,7 @@ export class Changes {
     }
   }
 
-  /** In order for every listener, also where one writes while it is told. */
+  /** Tells every listener in order, even if one writes meanwhile. */
   #tell(): void {
     if (this.#telling) return
     this.#telling = true
@@ -144,7 +145,7 @@ export class Changes {
     }
   }
 
-  /** The change is committed: its writer must not take a listener's fault for its own. */
+  /** The change is committed: an error of a listener must not reach its writer. */
   #tellOne(listener: (change: Change) => void, change: Change): void {
     try {
       listener(change)
@@ -156,7 +157,7 @@ export class Changes {
   #remember(change: Change): void {
     this.#insertRemoved.run(change.revision, change.kind, change.key)
     this.#removals += 1
-    // Forgets in bulk, so that a removal costs the same however many are kept.
+    // Forgets in bulk, so that the cost of a removal does not depend on how many are kept.
     if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
   }
 

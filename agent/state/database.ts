@@ -1,9 +1,9 @@
 import Database from 'better-sqlite3'
 
 /*
- * One connection, synchronous: a transaction is a plain function and nothing interleaves with it.
- * WAL with synchronous=FULL: what was committed survives power loss (sqlite.org/pragma.html#pragma_synchronous;
- * better-sqlite3 builds default to NORMAL in WAL).
+ * One synchronous connection: a transaction is a plain function that nothing interleaves with. WAL with
+ * synchronous=FULL: committed data survives power loss (sqlite.org/pragma.html#pragma_synchronous; better-sqlite3
+ * builds default to NORMAL in WAL).
  */
 
 const migrations: readonly string[] = [
@@ -68,13 +68,14 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
-  // A later version may order its steps otherwise: an index alone would resume the wrong one.
+  // A later version may have other steps: the index alone could resume the wrong one.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
-  // A guest is set up on its disk when it is created. One that an unreleased version left for its first start stays without.
+  // Guests are initialized when they are created. Those that an unreleased version left for their first start stay
+  // without.
   `ALTER TABLE guests DROP COLUMN initialized;`,
-  // Mappings overlap by range and by address: no UNIQUE says that, network/allocation.ts does.
+  // Mappings overlap by range and by address, which no UNIQUE can express: network/ports.ts checks it.
   `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off
    ALTER TABLE guests ADD COLUMN traffic TEXT;           -- JSON; null: unlimited
    ALTER TABLE guests ADD COLUMN expires_at_ms INTEGER NOT NULL DEFAULT 0;
@@ -142,7 +143,7 @@ const migrations: readonly string[] = [
      removed_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX removed_operations_age ON removed_operations (removed_at_ms);`,
-  // What an operation is about is not always a guest. Those of no guest were builds of images.
+  // Not every operation is about a guest. Those without one were builds of images.
   `ALTER TABLE operations ADD COLUMN subject_kind TEXT NOT NULL DEFAULT 'guest';
    ALTER TABLE operations RENAME COLUMN guest_uuid TO subject_id;
    ALTER TABLE operations RENAME COLUMN guest_id TO subject_number;
@@ -157,7 +158,7 @@ const migrations: readonly string[] = [
        'name', json_extract(record, '$.guestName'),
        'number', json_extract(record, '$.guestId')
      )), '$.guestUuid', '$.guestName', '$.guestId');`,
-  // What no SQL asks for is one document. What is not in it has its default, see guests/record.ts.
+  // Fields that no SQL asks for become one document. Missing ones have their default, see guests/record.ts.
   `UPDATE guests SET spec = json_set(spec,
      '$.hasPassword', json(iif(has_password = 1, 'true', 'false')),
      '$.expiresAtMs', expires_at_ms,
@@ -185,7 +186,7 @@ export type { Database } from 'better-sqlite3'
 
 /**
  * Opens the journal, creating or migrating it.
- * @param options.version that it has afterwards, unless it has a later one; for tests of migrations
+ * @param options.version to migrate to, unless the file has a later one; for tests of migrations
  * @throws when the file is of a newer version than this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {

@@ -2,9 +2,9 @@ import Database from 'better-sqlite3'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * One agent per state directory. SQLite's exclusive lock is the kernel's: it ends with the process, however
- * that ends.
- * @returns how to let go
+ * Locks the state directory for one agent, by SQLite's exclusive lock, which the kernel releases however the process
+ * ends.
+ * @returns a function that releases it
  * @throws {BerthError} `already_running`
  */
 export function lockState(path: string): () => void {

@@ -2,54 +2,54 @@ import { listSubvolumes } from '../host/btrfs.js'
 import { joinGroup, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
-/** No other program uses it: groups of level 1 and above are for whoever makes them. */
+/** Level of the agent's quota groups; unused by other programs. Levels from 1 on are free for anybody. */
 const groupLevel = 190
 const levelShift = 48n
 const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
 
 /**
- * What counts for a guest's bound (docs/decisions/0130). With simple quotas a group of the guest's own, in which
- * everything is that its volume ever wrote and that anything still holds: the volume, its snapshots, one it was
- * restored from. With classic ones what the volume references.
+ * Limits what guests use of the pool (docs/decisions/0130). With simple quotas each guest has a group for everything
+ * its volume ever wrote and that still exists: in the volume, its snapshots, or one it was restored from. With classic
+ * quotas the limit is on what the volume references.
  */
 export class Bounds {
   readonly #pool: Pool
-  /** Classic quotas: of the subvolume that now is the guest's volume. */
+  /** Classic quotas: id of the guest's present volume. */
   readonly #subvolumeIds = new Map<string, number>()
 
   constructor(pool: Pool) {
     this.#pool = pool
   }
 
-  /** What a new subvolume of the guest becomes a member of; undefined with classic quotas. */
+  /** The group for a new subvolume of the guest; undefined with classic quotas. */
   findGroup(guest: string, limitBytes?: number): BoundedGroup | undefined {
     if (this.#pool.quota === 'classic') return undefined
     const id = groupIdOf(guest)
     return limitBytes === undefined ? { id } : { id, limitBytes }
   }
 
-  /** @param path of the guest's volume @param limitBytes 0: not bounded */
+  /** @param path of the guest's volume @param limitBytes 0: unlimited */
   async set(guest: string, path: string, limitBytes: number): Promise<void> {
     const group = this.findGroup(guest, limitBytes)
     await (group ? joinGroup(path, group) : setLimit(path, limitBytes))
   }
 
-  /** Bytes that count for each guest's bound, of those that have one. */
+  /** Bytes that count towards each guest's limit; guests without a group are missing. */
   async usage(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.referencedBytes(group))
   }
 
-  /** 0: not bounded. */
+  /** Limits in bytes; 0: unlimited. */
   async limits(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.limitBytes(group))
   }
 
-  /** The guest's volume is another one now, or none. */
+  /** Call it when the guest's volume was replaced or removed. */
   forget(guest: string): void {
     this.#subvolumeIds.delete(guest)
   }
 
-  /** Removes the groups of guests that are gone; those of which subvolumes are still being deleted, later. */
+  /** Removes groups of deleted guests; while their subvolumes are still being deleted, a later call does. */
   async sweep(guests: readonly string[]): Promise<void> {
     if (this.#pool.quota === 'classic') return
     const kept = new Set(guests.map((guest) => groupIdOf(guest)))
@@ -70,13 +70,13 @@ export class Bounds {
         const name = this.#nameOf(guest)
         const figure = name === undefined ? undefined : await read(name)
         if (figure !== undefined) figures.set(guest, figure)
-        else this.forget(guest) // removed or made anew meanwhile: the next call looks again
+        else this.forget(guest) // removed or replaced meanwhile: the next call reads again
       }),
     )
     return figures
   }
 
-  /** As sysfs and btrfs(8) have it, `LEVEL/ID`. */
+  /** Name of the group in sysfs and btrfs(8), `LEVEL/ID`. */
   #nameOf(guest: string): string | undefined {
     if (this.#pool.quota === 'simple') return `${groupLevel}/${lowBitsOf(guest)}`
     const id = this.#subvolumeIds.get(guest)
@@ -93,7 +93,7 @@ export class Bounds {
   }
 }
 
-/** The first 48 bits of a uuid, all random: nothing has to be kept to find a guest's group again. */
+/** The first 48 bits of a uuid, all random, are the group's id, so that it need not be stored. */
 function lowBitsOf(guest: string): bigint {
   return BigInt(`0x${guest.replaceAll('-', '').slice(0, 12)}`)
 }

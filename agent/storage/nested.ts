@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { lstat, readdir, rename } from 'node:fs/promises'
 
-/** The root directory of every subvolume, and nothing else, has this inode number (btrfs: BTRFS_FIRST_FREE_OBJECTID). */
+/** Inode number of every subvolume's root directory, and of nothing else (btrfs: BTRFS_FIRST_FREE_OBJECTID). */
 const subvolumeInode = 256
-/** Room below PATH_MAX for one more name. */
+/** Leaves room below PATH_MAX for one more name. */
 const maxPathBytes = 3000
 
 /**
- * Topmost subvolumes inside the subvolume at `root`, which nothing may be writing to. Found by walking: the
- * lists of btrfs(8) are text, in which a name with a line break could pass for another subvolume. Trees
+ * Finds the topmost subvolumes inside the subvolume at `root`, which nothing may be writing to. It walks the tree,
+ * since the lists of btrfs(8) are text, in which a name with a line break could pass for another subvolume. Trees
  * deeper than a path can be are moved up to the root on the way.
  */
 export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {

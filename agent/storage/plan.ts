@@ -1,25 +1,25 @@
 import type { Mount } from '../host/mount.js'
 
-/** What the configuration wants, paths resolved. */
+/** The configured pool, with resolved paths. */
 export interface PoolWant {
   readonly pool: string
-  /** Empty: the pool is mounted by somebody or lies on `loopFile`. */
+  /** Empty: the pool is mounted by somebody else, or is on `loopFile`. */
   readonly device: string
   readonly loopFile: string
 }
 
-/** What is on the host. */
+/** What the host has. */
 export interface PoolHave {
-  /** What is mounted at the pool's path. */
+  /** The mount at the pool's path. */
   readonly mount: Mount | undefined
-  /** File behind the mount's source, when that is a loop device. */
+  /** File behind the mount's source, if that is a loop device. */
   readonly mountBackingFile: string | undefined
-  /** The configured device belongs to the mounted filesystem. */
+  /** Whether the configured device belongs to the mounted filesystem. */
   readonly mountHasDevice: boolean
-  /** Something lies in the directory at the pool's path while nothing is mounted there. */
+  /** Whether the directory at the pool's path has content while nothing is mounted there. */
   readonly directoryUsed: boolean
   readonly loopFileExists: boolean
-  /** Signatures on the device or, without one, in the loop file. */
+  /** Signatures on the device, or without one in the loop file. */
   readonly signatures: readonly string[]
 }
 
@@ -30,7 +30,7 @@ export type PoolStep =
 
 export type PoolPlan = { readonly steps: PoolStep[] } | { readonly refuse: string }
 
-/** The way from what is there to a mounted pool. Nothing that may hold data is ever formatted or covered. */
+/** Plans the way to a mounted pool. It never formats or hides anything that may be data. */
 export function planPool(want: PoolWant, have: PoolHave): PoolPlan {
   if (have.mount) return planMounted(want, have, have.mount)
   if (have.directoryUsed)

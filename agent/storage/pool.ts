@@ -10,14 +10,14 @@ import { ensureQuota, poolLabel, type Quota } from './quota.js'
 
 export type StorageConfig = AgentConfig['storage']
 
-/** The storage pool, mounted, with quotas and its folders. */
+/** The mounted storage pool, with quotas and folders. */
 export interface Pool {
   readonly path: string
-  /** Read-only subvolumes by template id; a name with a leading dot is a build that runs or died. */
+  /** Read-only subvolumes by template id; a leading dot marks an unfinished build. */
   readonly images: string
-  /** Subvolumes by guest uuid, each a guest's volume; `UUID.next` is about to take its place, or was it until now. */
+  /** Guests' volumes: subvolumes by uuid. `UUID.next` is about to replace one, or was replaced. */
   readonly guests: string
-  /** A directory by guest uuid of read-only subvolumes by snapshot id. */
+  /** By guest uuid a directory of read-only subvolumes by snapshot id. */
   readonly snapshots: string
   /** Files of images that are being downloaded. */
   readonly downloads: string
@@ -32,14 +32,13 @@ export interface PoolCapacity {
   readonly usedBytes: number
 }
 
-/** btrfs cannot be made smaller than 109 MiB; below 1 GiB no guest fits. */
+/** btrfs cannot shrink below 109 MiB, and no guest fits into less than 1 GiB. */
 const minLoopBytes = 1024 ** 3
-const mountOptions = ['noatime', 'discard=async'] // discard: space freed in the pool is freed in the loop file
+const mountOptions = ['noatime', 'discard=async'] // discard: freed space is freed in the loop file, too
 
 /**
- * Makes the pool if it is not there yet and mounts it if it is not mounted; safe to repeat from any point
- * an earlier call stopped at.
- * @throws {BerthError} `storage_unusable` when something else is mounted, stored or lies where the pool should
+ * Makes the pool unless it exists, and mounts it unless it is mounted. Safe to repeat after stopping at any point.
+ * @throws {BerthError} `storage_unusable` when something else is mounted or stored where the pool should be
  */
 export async function openPool(config: StorageConfig): Promise<Pool> {
   const want = await resolveWant(config)
@@ -50,7 +49,7 @@ export async function openPool(config: StorageConfig): Promise<Pool> {
   return preparePool(want.pool)
 }
 
-/** Without a process: statfs. What the loop file's own filesystem lacks counts as used. */
+/** Reads capacity by statfs, without a process. Space that the loop file's filesystem lacks counts as used. */
 export async function readCapacity(pool: Pool, config: StorageConfig): Promise<PoolCapacity> {
   const inner = await statfs(pool.path)
   const totalBytes = inner.blocks * inner.bsize
@@ -58,7 +57,7 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/** How much a sparse file may still grow by; no limit when it is not there. */
+/** How much a sparse file may still grow; unlimited when it does not exist. */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])
@@ -70,6 +69,7 @@ async function growableBytes(file: string): Promise<number> {
   }
 }
 
+/** Resolves links in the configured device's path. @throws {BerthError} `storage_unusable` when it is missing */
 export async function resolveWant(config: StorageConfig): Promise<PoolWant> {
   const device = config.device && (await realpath(config.device).catch(() => ''))
   if (config.device && !device) throw unusable(`storage.device ${config.device} does not exist`)
@@ -102,7 +102,7 @@ async function applyStep(step: PoolStep, loopSizeGb: number): Promise<void> {
   }
 }
 
-/** Made under another name, so that a loop file that exists is whole. */
+/** Makes the file under a temporary name, so that an existing loop file is always complete. */
 async function createLoopFile(file: string, sizeGb: number): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o711 })
   const temporary = unfinished(file)
@@ -153,7 +153,7 @@ async function preparePool(path: string): Promise<Pool> {
   return pool
 }
 
-/** Closed to everybody but root: guests' setuid files are real ones on the host. */
+/** Only root may enter: guests' setuid files are real ones on the host. */
 async function ensureFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   await chmod(path, 0o700)
@@ -168,6 +168,6 @@ async function isUsed(directory: string): Promise<boolean> {
   }
 }
 
-/** A loop file before it is whole. */
+/** Temporary name of an incomplete loop file. */
 export const unfinished = (file: string): string => `${file}.new`
 const unusable = (why: string): BerthError => new BerthError('unavailable', 'storage_unusable', why)

@@ -1,16 +1,16 @@
 import { enableClassicQuotas, kernelHasSimpleQuota, startRescan, type BtrfsView } from '../host/btrfs.js'
 import { enableSimpleQuotas } from '../host/btrfs-ioctl.js'
 
-/** Simple: counts what a subvolume wrote itself. Classic: all that it references, its image as well. */
+/** Simple: counts what a subvolume wrote itself. Classic: counts all it references, also what its image wrote. */
 export type Quota = 'simple' | 'classic'
 
-/** Label of filesystems made by us: only these get features that older kernels cannot mount. */
+/** Label of filesystems made by the agent: only these get features that older kernels cannot mount. */
 export const poolLabel = 'berth-pool'
 
 /**
- * Turns quotas on. Simple quotas (linux 6.7) where the filesystem is our own: classic ones make the kernel walk
- * all references of every shared extent when a clone is dropped (100 clones: 112 s of one core, against 0.6 s).
- * A mode that is on already stays.
+ * Turns quotas on; a mode that is on already stays. Uses simple quotas (linux 6.7) on the agent's own filesystems: with
+ * classic ones, dropping a clone makes the kernel walk all references of every shared extent (100 clones: 112 s of one
+ * core, against 0.6 s).
  */
 export async function ensureQuota(path: string, view: BtrfsView): Promise<Quota> {
   if ((await view.quotaMode()) === 'off') {

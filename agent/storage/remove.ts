@@ -10,8 +10,8 @@ import { Trash } from './trash.js'
 import { Volumes } from './volumes.js'
 
 /**
- * Removes the pool with everything in it, for a purge: no guest may run any more. A loop-backed pool goes with
- * its file; of one on a device or on somebody's mount only our folders go. Safe to repeat and on half-made pools.
+ * Removes the pool with its content, for a purge; no guest may run. A loop-backed pool goes with its file; on a device
+ * or somebody else's mount only our folders go. Safe to repeat, also on a half-made pool.
  */
 export async function removePool(config: StorageConfig, log: Logger): Promise<void> {
   const { pool, device, loopFile } = await resolveWant(config)
@@ -45,7 +45,7 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   await rmdirIfEmpty(pool.path)
 }
 
-/** A loop device keeps its scheduler when it is detached, for whoever has it next. */
+/** Resets the scheduler, which a detached loop device would keep for its next user. */
 function unsetScheduler(device: string): void {
   setScheduler({ path: `/sys/block/${basename(device)}` }, 'none')
 }

@@ -4,8 +4,8 @@ import type { PoolCapacity } from './pool.js'
 const gib = 1024 ** 3
 
 /**
- * Whether a new disk of that bound may be promised. Bounds may add up to more than the pool has, but none alone,
- * and nothing new comes when the pool is all but full: who is there already needs the rest.
+ * Checks whether there is room for a new disk of this size. Sizes may add up to more than the pool, but none may exceed
+ * it alone, and a nearly full pool takes no new disk, as existing guests need the rest.
  * @throws {BerthError} `resource_exhausted` of `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
@@ -51,7 +51,7 @@ function describeFree({ totalBytes, usedBytes }: PoolCapacity): string {
   return `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
 }
 
-/** 1 GiB or 2 %, whichever is more, but never more than a tenth of a small pool. */
+/** 1 GiB or 2 %, whichever is more, but at most a tenth of a small pool. */
 export function planReserveBytes(totalBytes: number): number {
   return Math.max(totalBytes * 0.02, Math.min(gib, totalBytes * 0.1))
 }

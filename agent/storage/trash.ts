@@ -13,22 +13,22 @@ import type { Pool } from './pool.js'
 const lullMs = 100
 
 /**
- * Where subvolumes go to be deleted. The rename is what removes them: atomic and immediate. What a crash leaves here
- * is deleted by the next sweep. After a power loss one may be where it was: nothing waits for the disk, the journal
- * remembers who was removed (Reconciler).
+ * The directory of subvolumes to be deleted. The rename into it removes them: atomic and immediate. Leftovers of a
+ * crash are deleted by the next sweep. After a power loss a subvolume may be back at its old place, since the rename is
+ * not synced: the journal remembers removed guests (Reconciler).
  */
 export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
-  /** Moved here and not deleted yet. */
+  /** Moved here, and deletion has not begun. */
   readonly #waiting: string[] = []
   #emptying: Promise<void> | undefined
   #deletions = 1
-  /** Deletions of which all qgroups are gone that can go. */
+  /** The value of `#deletions` at the last complete clearing of qgroups. */
   #cleared = 0
   #clearing: Promise<void> | undefined
-  /** Of the last attempt since the last deletion. */
+  /** Message of the last attempt since the last deletion. */
   #qgroupErrors = ''
 
   constructor(pool: Pool, log: Logger) {
@@ -36,10 +36,10 @@ export class Trash {
     this.#log = log
   }
 
-  /** Takes the subvolume away and deletes it afterwards; a deletion that fails is logged and left to the sweep. */
+  /** Moves the subvolume here and deletes it later; a failed deletion is logged and left to the sweep. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // before it is there: a sweep leaves it alone
+    this.#inWork.add(name) // before it is there, so that a sweep leaves it alone
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {
@@ -50,7 +50,7 @@ export class Trash {
     this.#emptying ??= this.#emptyAll().finally(() => (this.#emptying = undefined))
   }
 
-  /** Deletes subvolumes of one directory where they are; for those that cannot have others inside. */
+  /** Deletes subvolumes of one directory in place; only for those that cannot contain others. */
   async destroy(directory: string, names: readonly string[]): Promise<void> {
     try {
       await deleteSubvolumes(directory, names)
@@ -59,12 +59,12 @@ export class Trash {
     }
   }
 
-  /** Once nothing is being deleted any more. */
+  /** Resolves when nothing is being deleted any more. */
   async settled(): Promise<void> {
     await this.#emptying
   }
 
-  /** One at a time, and not beside what whoever deletes is waiting for. */
+  /** Deletes one at a time, after a pause in which the caller's own work ends. */
   async #emptyAll(): Promise<void> {
     do {
       await delay(lullMs)
@@ -72,12 +72,12 @@ export class Trash {
     } while (this.#waiting.length > 0)
   }
 
-  /** Deletes what is left here, and the qgroups of subvolumes that are gone; for starts and now and then. */
+  /** Deletes leftovers and the qgroups of deleted subvolumes; runs at starts and now and then. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // may go while the directory is read
+    const before = new Set(this.#inWork) // an entry may go while the directory is read
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // At once, before anything is awaited: another sweep meanwhile leaves them to this one.
+    // Claims them before the first await, so that another sweep leaves them alone.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return
@@ -85,7 +85,7 @@ export class Trash {
     await this.#clearing
   }
 
-  /** Those that go on failing are an image's, which others share until the last guest made of it is deleted. */
+  /** Qgroups that keep failing belong to an image whose data guests share until the last of them is deleted. */
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
     const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
@@ -97,7 +97,7 @@ export class Trash {
     if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'quota groups stay')
   }
 
-  /** @param name in work; no longer when this returns */
+  /** @param name marked as in work, until this returns */
   async #empty(name: string): Promise<void> {
     try {
       await this.#deleteTree(join(this.#pool.trash, name))
@@ -109,7 +109,7 @@ export class Trash {
     }
   }
 
-  /** Quota groups are looked at anew. */
+  /** Lets qgroups be cleared again. */
   #noteDeletion(): void {
     this.#deletions++
     this.#qgroupErrors = ''
@@ -119,14 +119,14 @@ export class Trash {
     try {
       await deleteSubvolume(path)
     } catch (error) {
-      // Root in a guest can make subvolumes inside its own; one with others inside cannot be deleted.
+      // Root in a guest can make subvolumes inside its own, and one with others inside cannot be deleted.
       if (!(error instanceof CommandError) || !error.stderr.includes('Directory not empty')) throw error
       await this.#hoistNested(path)
       await deleteSubvolume(path)
     }
   }
 
-  /** Out of the reach of the names that the guest gave them, each to be deleted by itself. */
+  /** Moves nested subvolumes to the trash under names of our own, to be deleted one by one. */
   async #hoistNested(path: string): Promise<void> {
     await setReadOnly(path, false)
     for (const nested of await findNestedSubvolumes(path)) {
@@ -137,19 +137,19 @@ export class Trash {
   }
 }
 
-/** @param path as bytes where a guest chose it */
+/** @param path bytes, where a guest chose it */
 async function moveSubvolume(path: string | Buffer, target: string): Promise<void> {
   try {
     await rename(path, target)
   } catch (error) {
-    // The owner of a subvolume may make it read-only, and then its `..` cannot change.
+    // A guest may have made its subvolume read-only; then its `..` cannot change.
     if ((error as NodeJS.ErrnoException).code !== 'EROFS') throw error
     await makeWritable(path)
     await rename(path, target)
   }
 }
 
-/** Arguments cannot carry every name a guest can give: the directory is named by a descriptor. */
+/** Names the directory by a descriptor, since an argument cannot carry every name that a guest can give. */
 async function makeWritable(path: string | Buffer): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
   const directory: FileHandle = await open(path, flags)

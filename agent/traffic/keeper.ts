@@ -9,28 +9,28 @@ import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './store.js'
 
-/** A guest that would not stop is told again after this time. */
+/** A guest that did not stop is ordered to stop again after this time. */
 const stopAgainMs = 60_000
 
-/** Where no guest has a quota, counters are read at every third look of the clock only. */
+/** Ticks without reading counters while no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
   readonly context: Pick<GuestContext, 'config' | 'store' | 'turns' | 'deviceOf' | 'log' | 'now'> & {
     readonly network: Pick<Network, 'attach' | 'readCounters'>
   }
-  /** An operation of the guest is pending or running. */
+  /** Whether an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
-  /** Orders the guest to be stopped. */
+  /** Orders a stop of the guest. */
   readonly stop: (uuid: string) => void
-  /** Names the host's present life: its counters begin at 0 with each. */
+  /** Identifies the host's current boot, at which counters began at 0. */
   readonly bootId: string
 }
 
 /**
- * Counts the traffic of guests and holds them to their quota and their expiry. The host's counters go on while no
- * agent runs; what they grew by since the last look is added, in one transaction with what they were. So a killed
- * agent loses nothing and a host that loses power at most what came since the last look.
+ * Counts guests' traffic and enforces quota and expiry. The host's counters go on while no agent runs; their growth
+ * since the last look is added in one transaction with their values. So a killed agent loses nothing, and a power loss
+ * at most the traffic since the last look.
  */
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore
@@ -38,7 +38,7 @@ export class TrafficKeeper implements PolicyKeeper {
   readonly #stopped = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   #counting: Promise<string[]> | undefined
-  /** Since the counters were read. */
+  /** Ticks since the counters were read. */
   #ticks = 0
   readonly #judging = new Map<string, Promise<void>>()
   /** Guests that were on at the last look, or when an earlier agent ended. */
@@ -54,7 +54,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.#timer = setInterval(() => void this.#tick(), intervalMs)
   }
 
-  /** Counts a last time. */
+  /** Stops the timer and counts a last time. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#counting
@@ -62,14 +62,14 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts what came and judges whom that, or the clock, concerns. Failures are logged; the next look is soon. A
-   * guest whose turn is long does not keep others from being counted by the next.
+   * Counts traffic and judges guests whose state changed by it or by the clock. Failures are logged; the next look
+   * comes soon. A guest in a long turn does not keep others from being counted by the next look.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
   }
 
-  /** Nobody waits for the count of a guest without a quota; the clock may end anybody's time. */
+  /** Skips reading counters while no guest has a quota; expiry is checked all the same. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++
@@ -80,7 +80,10 @@ export class TrafficKeeper implements PolicyKeeper {
     await Promise.all((await this.#countOnce(count)).map((uuid) => this.#judgeOnce(uuid)))
   }
 
-  /** A count that is under way may have read the counters before. Whom it concerns is judged after the next look. */
+  /**
+   * Counts once more, since a count in progress may have read older counters. Affected guests are judged after the next
+   * look.
+   */
   async count(): Promise<void> {
     await this.#counting
     await this.#countOnce(() => this.#countAll())
@@ -98,7 +101,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }
 
-  /** In the present period, also where a clock that was wrong left the next one. */
+  /** Restarts in the current period, also where a wrong clock left a later one. */
   resetUse(uuid: string): void {
     const { store } = this.parts.context
     store.changes.transaction(() => {
@@ -122,14 +125,14 @@ export class TrafficKeeper implements PolicyKeeper {
         store.update(uuid, { policy: policyOf(before, count, look.nowMs) })
       })
       const record = store.get(uuid)
-      // Cut off before it is stopped, for that takes time. What the host refuses, its next comparison tries again.
+      // Cuts the guest off before stopping it, which takes time. If the host refuses, its next comparison tries again.
       const wanted = networkOf(record, context)
       await this.#guard(`rates of guest ${uuid}`, () => context.network.attach(wanted, ['rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
     })
   }
 
-  /** @returns whom to judge */
+  /** @returns guests to judge */
   async #countAll(): Promise<string[]> {
     this.#ticks = 0
     return this.#countIn(await this.#readCounters())
@@ -162,7 +165,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** Expiry and months do not wait for counters that cannot be read. */
+  /** @returns undefined when counters cannot be read: expiry and periods do not wait for them */
   async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
     const { network, log } = this.parts.context
     try {
@@ -173,7 +176,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns guests of whom something else is true now, or who run although they may not */
+  /** @returns guests whose policy changed, or who run although they may not */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()
@@ -199,7 +202,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return traffic.resetDay || this.parts.context.config.traffic.reset_day
   }
 
-  /** The clock is read once, and a period worked out once for each reset day. */
+  /** Reads the clock once, and computes the period once per reset day. */
   #lookAt(counters: ReadonlyMap<string, ByteCounters> | undefined): Look {
     const nowMs = this.parts.context.now()
     const starts = new Map<number, string>()
@@ -213,7 +216,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
-  /** Its owner's wish becomes that it is stopped: what unblocks it later does not start it. */
+  /** Orders a stop, which the journal treats as the owner's wish: a guest that is unblocked later is not started. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
@@ -221,7 +224,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid)
   }
 
-  /** It runs although it may not, and nobody is about to change that. */
+  /** Whether the guest runs although it may not, and no operation will change that. */
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
     const runs = wanted === 'running' || status === 'running'
@@ -238,12 +241,12 @@ interface Look {
   readonly of: (uuid: string) => CountLook
 }
 
-/** What is sent to a guest that is off comes to the host, passes its rules and reaches nobody. */
+/** Guests that are not stopped. Packets sent to a stopped guest pass the host's rules but reach nobody. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** One that is broken or about to go is left alone. */
+/** Broken guests and those being deleted are left alone. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

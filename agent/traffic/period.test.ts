@@ -12,17 +12,17 @@ describe('period of traffic', () => {
     ['2026-10-31 23:59:59', 1, 'UTC', '2026-10-01', '2026-11-01 00:00:00'],
     ['2026-11-14 23:59:59', 15, 'UTC', '2026-10-15', '2026-11-15 00:00:00'],
     ['2026-11-15 00:00:00', 15, 'UTC', '2026-11-15', '2026-12-15 00:00:00'],
-    // Over the year, both ways.
+    // Across the year's end, both ways.
     ['2026-01-05 00:00:00', 6, 'UTC', '2025-12-06', '2026-01-06 00:00:00'],
     ['2026-12-28 10:00:00', 28, 'UTC', '2026-12-28', '2027-01-28 00:00:00'],
-    // February, with and without its 29th day.
+    // February with 28 and 29 days.
     ['2028-02-29 23:59:59', 1, 'UTC', '2028-02-01', '2028-03-01 00:00:00'],
     ['2028-02-29 23:59:59', 28, 'UTC', '2028-02-28', '2028-03-28 00:00:00'],
     ['2027-02-28 00:00:00', 28, 'UTC', '2027-02-28', '2027-03-28 00:00:00'],
-    // Clocks go forward and back within the month: its ends are local midnights all the same.
+    // Daylight saving begins or ends within the month: periods still end at local midnight.
     ['2026-03-29 03:30:00', 1, 'Europe/Berlin', '2026-03-01', '2026-04-01 00:00:00'],
     ['2026-10-25 02:30:00', 25, 'Europe/Berlin', '2026-10-25', '2026-11-25 00:00:00'],
-    // West and east of UTC the month turns at other instants.
+    // West and east of UTC the month begins at other instants.
     ['2026-11-30 23:59:59', 1, 'America/New_York', '2026-11-01', '2026-12-01 00:00:00'],
     ['2026-12-01 00:00:00', 1, 'Pacific/Kiritimati', '2026-12-01', '2027-01-01 00:00:00'],
   ] as const)
@@ -85,11 +85,11 @@ describe('advance a period', () => {
     ['its turn comes, too', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
     ['another day after a month away', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
     ['another day before its first turn', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
-    // A clock that goes back by a month, and forward again.
+    // The clock goes back by a month, and forward again.
     ['back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
     ['and forward', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],
     ['another reset day waits for it', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
-    // A clock that was years ahead is right again: months turn as ever, also when the one comes that it was in.
+    // A clock that was years ahead is corrected: months turn as usual, also when the wrong one comes.
     ['years back', ['2031-01-01'], '2026-11-21', 1, '2026-11-01', '2031-01-01', false],
     ['two months back', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
     ['over a year’s end', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],
@@ -104,7 +104,7 @@ describe('advance a period', () => {
       false,
     ],
     ['its next month', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
-    // A clock that lost its time and found it: nothing begins anew by that.
+    // A clock that was reset and corrected restarts no count.
     ['at 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
     ['from 1999 to 1971', ['1999-01-01', '2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
     ['from 1971 back', ['1971-01-01', '2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],

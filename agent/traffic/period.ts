@@ -1,51 +1,51 @@
 import type { TimeFormat } from '../../shared/time.js'
 
 /*
- * Months of traffic. A period is named by its first day, YYYY-MM-DD in the host's time zone; its day of the
- * month is the reset day, 1 to 28, so that every month has it.
+ * Periods of traffic. A period is named by its first day, YYYY-MM-DD in the host's time zone; the day of the month is
+ * the reset day, 1 to 28, which every month has.
  */
 
-/** The period that a count is of. */
+/** The period that a count belongs to. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** The period that a clock which went far back has left; empty: none. */
+  /** The period that was left when the clock went far back; empty: none. */
   readonly periodLeft: string
 }
 
-/** What a count's period becomes, and whether counting begins anew with it. */
+/** A count's next period, and whether counting restarts with it. */
 export interface Advance extends CountedPeriod {
   readonly reset: boolean
 }
 
-/** First day of the period that `nowMs` lies in. */
+/** First day of the period that contains `nowMs`. */
 export function periodStart(nowMs: number, resetDay: number, time: TimeFormat): string {
   const [year, month, day] = dateOf(nowMs, time)
   return day >= resetDay ? dateText(year, month, resetDay) : dateText(year, month - 1, resetDay)
 }
 
-/** First day of the period after it. */
+/** First day of the following period. */
 export function nextPeriodStart(start: string): string {
   const [year, month, day] = parseDate(start)
   return dateText(year, month + 1, day)
 }
 
-/** The period's end: the first instant of the next one's first day. */
+/** End of the period: the first instant of the next one's first day. */
 export function periodEndMs(start: string, time: TimeFormat): number {
   const end = time.parse(`${nextPeriodStart(start)} 00:00:00`)
   if (end === undefined) throw new Error(`no such day: ${start}`)
   return end
 }
 
-/** Of the zone's clocks at that time, east of UTC. */
+/** Offset of the zone at that time, east of UTC. */
 export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
   return Math.round((Date.parse(`${time.format(ms).replace(' ', 'T')}Z`) - ms) / 60_000)
 }
 
 /**
- * The period of a count, as clock and reset day are now. A month resets once: a clock that goes back by a month leaves the
- * period as it is, and counting begins anew only beyond it. One that goes back further was wrong before or is wrong
- * now: its period is taken without a reset, so that its months turn, and there is none when it comes back to the one
- * it left. Another reset day moves the period and resets nothing by itself.
+ * Advances a count's period to the present clock and reset day. A period restarts counting once: when the clock goes
+ * back by a month, the period stays, and counting restarts only after it. When it goes back further, it was wrong
+ * before or is wrong now: the new period is taken without a restart, so that its months turn, and returning to the
+ * period that was left does not restart either. Another reset day moves the period without restarting.
  * @param counted as stored; undefined: nothing was counted yet
  * @param startOf first day of the present period by reset day
  */
@@ -81,7 +81,7 @@ function parseDate(text: string): DateParts {
   return [year, month, day]
 }
 
-/** Months may be 0 or 13. */
+/** Formats a date; month may be 0 or 13. */
 function dateText(year: number, month: number, day: number): string {
   return new Date(Date.UTC(year, month - 1, day)).toISOString().slice(0, 10)
 }

@@ -2,28 +2,32 @@ import type { TrafficLimit } from '../guests/record.js'
 import type { ByteCounters } from '../network/contract.js'
 import { advancePeriod, type CountedPeriod } from './period.js'
 
-/** What is journaled of a guest's traffic. */
+/** A guest's traffic as journaled. */
 export interface TrafficCount extends CountedPeriod {
-  /** In this period. */
+  /** Bytes of this period. */
   readonly rxBytes: number
   readonly txBytes: number
-  /** The host's counters as read last, and of which life of the host they are: another one began at 0. */
+  /** Last read values of the host's counters, and the boot that they belong to: each boot begins at 0. */
   readonly counterEpoch: string
   readonly counterRx: number
   readonly counterTx: number
 }
 
+/** One guest's counters at a look, and the periods at that time. */
 export interface CountLook {
   readonly epoch: string
-  /** Undefined: not counted at the moment. */
+  /** Undefined: the counters could not be read. */
   readonly counters: ByteCounters | undefined
-  /** It did not run, as far as is known: what came was for nobody, unless it sent something. */
+  /**
+   * The guest did not run, as far as is known: received bytes reached nobody and do not count, unless it sent
+   * something.
+   */
   readonly off?: boolean
   /** First day of the present period by reset day. */
   readonly startOf: (resetDay: number) => string
 }
 
-/** The count after a look at the host's counters. What came since the last look belongs to the present period. */
+/** Updates the count from the host's counters. Traffic since the last look belongs to the present period. */
 export function planCount(have: TrafficCount | undefined, resetDay: number, look: CountLook): TrafficCount {
   const { reset, ...period } = advancePeriod(have, resetDay, look.startOf)
   const { rxBytes, txBytes } = have && !reset ? have : noBytes
@@ -42,7 +46,7 @@ type Counters = Pick<TrafficCount, 'counterEpoch' | 'counterRx' | 'counterTx'>
 
 const noCounters = { counterRx: 0, counterTx: 0 }
 
-/** As looked at; where they were not, as they were. */
+/** The counters as read, or unchanged when they were not. */
 function planCounters(have: TrafficCount | undefined, { epoch, counters }: CountLook): Counters {
   if (counters) return { counterEpoch: epoch, counterRx: counters.rxBytes, counterTx: counters.txBytes }
   return have ?? { counterEpoch: epoch, ...noCounters }
@@ -50,14 +54,14 @@ function planCounters(have: TrafficCount | undefined, { epoch, counters }: Count
 
 export const noBytes: ByteCounters = { rxBytes: 0, txBytes: 0 }
 
-/** A value below the last one began anew. */
+/** A value below the last one means that the counter began anew. */
 function since(now: number, last: number): number {
   return now >= last ? now - last : now
 }
 
 const gigabyte = 1e9
 
-/** The period's quota, or one direction's, is reached. */
+/** Whether the period's quota, or that of one direction, is reached. */
 export function isUsedUp({ mode, monthlyGb, inGb, outGb }: TrafficLimit, use: ByteCounters): boolean {
   const reached = (bytes: number, gb: number): boolean => gb > 0 && bytes >= gb * gigabyte
   if (mode === 'total') return reached(use.rxBytes + use.txBytes, monthlyGb)

@@ -7,7 +7,7 @@ type OfGuest<Count> = Count & { readonly uuid: string }
 const columns = `period_start AS periodStart, period_left AS periodLeft, rx_bytes AS rxBytes, tx_bytes AS txBytes,
    counter_epoch AS counterEpoch, counter_rx AS counterRx, counter_tx AS counterTx`
 
-/** Counts of guests. Not watched: they change all the time, and are asked for when wanted. */
+/** Guests' traffic counts. Watchers are not told of them, since they change all the time and are read when needed. */
 export class TrafficStore {
   readonly #find: Statement<[string], TrafficCount>
   readonly #list: Statement<[], OfGuest<TrafficCount>>
@@ -32,7 +32,7 @@ export class TrafficStore {
     return new Map(this.#list.all().map(({ uuid, ...count }) => [uuid, count]))
   }
 
-  /** Count and counters in one: a crash loses both or none. The guest must be in the journal. */
+  /** Stores count and counters together, so that a crash loses both or none. The guest must be in the journal. */
   put(uuid: string, count: TrafficCount): void {
     this.#put.run({ ...count, uuid })
   }

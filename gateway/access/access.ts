@@ -17,13 +17,13 @@ import { authorize } from './scopes.js'
 
 export interface LimitOptions {
   readonly caller: RequestLimit
-  /** By source address, before anything is known of who calls. */
+  /** Limits by source address, applied before the caller is known. */
   readonly address: RequestLimit
-  /** By source address. */
+  /** Limit by source address. */
   readonly authFailuresPerMinute: number
 }
 
-/** For tests and figures. */
+/** Disables limits, for tests and benchmarks. */
 export const noLimits: LimitOptions = {
   caller: { perSecond: 0, atOnce: 0 },
   address: { perSecond: 0, atOnce: 0 },
@@ -31,29 +31,29 @@ export const noLimits: LimitOptions = {
 }
 
 export interface AccessOptions {
-  /** Not started yet: the cache must hear of every change. */
+  /** A store that has not started yet, since the cache must learn of every change. */
   store: Store
-  /** 32 bytes, of `readOrCreateKey`; the same in every gateway on one store. */
+  /** 32 bytes from `readOrCreateKey`; the same in all gateways on one store. */
   secret: Buffer
-  /** Where `createAdminKey` left the first key's digest. */
+  /** Directory in which `createAdminKey` left the first key's digest. */
   stateDir: string
-  /** Audit entries kept. */
+  /** How many audit entries to keep. */
   auditKeep: number
   readonly retention?: Retention
   log: Logger
   readonly limits: LimitOptions
 }
 
-/** Access control as the gateway runs it. */
+/** Access control of a running gateway. */
 export interface Access extends AccessControl {
   readonly audit: AuditStore
   readonly keys: ApiKeys
   readonly health: StoreHealth
-  /** Keys held in memory. */
+  /** Number of keys in memory. */
   cachedKeys(): number
-  /** After `store.start()`. */
+  /** Call it after `store.start()`. */
   start(): void
-  /** Before `store.close()`. */
+  /** Call it before `store.close()`. */
   close(): Promise<void>
 }
 
@@ -67,7 +67,7 @@ export function createAccess(options: AccessOptions): Access {
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
   keys.onRemoved(importKey)
-  // Of a store that was emptied while it ran, too.
+  // Also imports it again after the store was emptied while running.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)

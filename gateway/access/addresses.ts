@@ -6,9 +6,9 @@ import { invalidField } from '../../shared/errors.js'
 const maxEntries = 256
 
 /**
- * A list of addresses and CIDRs as a user writes it: separated by commas or new lines, empty parts ignored.
+ * Parses a list of addresses and CIDRs, separated by commas or new lines; empty parts are ignored.
  * @returns canonical forms without duplicates; IPv4-mapped IPv6 as IPv4; host bits of a CIDR cleared
- * @throws {BerthError} `invalid_field` naming the part that is none
+ * @throws {BerthError} `invalid_field` naming the invalid part
  */
 export function parseAddressList(field: string, text: string): string[] {
   const parts = text
@@ -26,7 +26,7 @@ function parseEntry(field: string, part: string): string {
   return unmap(range.text)
 }
 
-/** ::ffff:10.0.0.1 → 10.0.0.1, and its CIDRs of /96 and longer likewise (RFC 4291, 2.5.5.2). */
+/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and likewise CIDRs of /96 and longer (RFC 4291, 2.5.5.2). */
 function unmap(entry: string): string {
   const [address = '', prefix] = entry.split('/')
   const mapped = address.replace(/^::ffff:/, '')
@@ -38,13 +38,14 @@ function unmap(entry: string): string {
   return prefix === undefined ? text : `${text}/${Number(prefix) - 96}`
 }
 
-/** True when every address of `inner` is one of `outer`; both as `parseAddressList` gives them. */
+/** Whether every address of `inner` is in `outer`; both as returned by `parseAddressList`. */
 export function containsAddresses(outer: readonly string[], inner: readonly string[]): boolean {
   return containsCidr(mergeCidr([...outer]), [...inner])
 }
 
 /**
- * A list made ready for many look-ups. It is one of each family: in one of both `::/0` would hold every IPv4 address.
+ * A list prepared for many look-ups. Families have separate lists: in a shared one `::/0` would contain every IPv4
+ * address.
  */
 export class AddressSet {
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
@@ -58,7 +59,7 @@ export class AddressSet {
     }
   }
 
-  /** @param text an IPv4-mapped one, as a socket of both families tells an IPv4 client, is that of IPv4 */
+  /** @param text an IPv4-mapped address, as a dual-stack socket reports IPv4 clients, counts as IPv4 */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

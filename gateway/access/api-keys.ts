@@ -26,7 +26,7 @@ export interface ListedKey {
 
 export interface CreatedKey {
   readonly record: KeyRecord
-  /** The key itself, which nobody else is told. */
+  /** The key itself, shown only to its maker. */
   readonly key: string
 }
 
@@ -38,7 +38,7 @@ export interface ApiKeysOptions {
   readonly secret: Buffer
 }
 
-/** The API keys, on behalf of a calling key. Every method throws BerthError `store_unavailable`. */
+/** Manages API keys on behalf of a calling key. Every method may throw BerthError `store_unavailable`. */
 export class ApiKeys {
   readonly #names: KeyNames
   readonly #made: MadeKeys
@@ -49,12 +49,12 @@ export class ApiKeys {
     this.#made = new MadeKeys(this.#names, options.secret)
   }
 
-  /** Runs after keys were removed. */
+  /** Registers a listener that runs after keys were removed. */
   onRemoved(listener: () => Promise<void>): void {
     this.#removedListeners.add(listener)
   }
 
-  /** In the order they were made. A caller bound to containers sees the keys it may manage. */
+  /** Keys in the order they were made. A caller bound to containers only sees keys that it may manage. */
   async list(callerId: number): Promise<ListedKey[]> {
     const [keys, uses] = await Promise.all([this.#readAll(), this.options.usage.readAll()])
     return [...keys.values()]
@@ -63,7 +63,7 @@ export class ApiKeys {
   }
 
   /**
-   * @param operationId of a request that may be repeated: the same operation again gets the same key
+   * @param operationId of a request that may be repeated: a repeat gets the same key
    * @throws {BerthError} `insufficient_scope`, `invalid_state`
    */
   async create(
@@ -72,7 +72,7 @@ export class ApiKeys {
     operationId?: string,
   ): Promise<CreatedKey> {
     return this.options.store.transact('make an API key', async (client) => {
-      // Its maker may be deleted, or lose rights, and another attempt may make it, meanwhile.
+      // Meanwhile its maker may be deleted or lose rights, and another attempt may make it.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)
@@ -98,7 +98,7 @@ export class ApiKeys {
     return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }
   }
 
-  /** A deleted key does not come back: it was deleted because somebody else may hold it. */
+  /** A deleted key is not made again: it may have been deleted because somebody else has it. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))
@@ -119,7 +119,7 @@ export class ApiKeys {
   }
 
   /**
-   * @returns the keys that are gone: it, and those made with it
+   * @returns the removed keys: it, and those made with it
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {

@@ -1,30 +1,30 @@
-/** One audit entry as readers see it. */
+/** An audit entry as readers see it. */
 export interface AuditRecord {
   /** ms since 1970. */
   readonly timeMs: number
   readonly action: string
   readonly target: string
   readonly detail: string
-  /** `api:` and the name of the key, which others may have too. */
+  /** `api:` and the key's name, which need not be unique. */
   readonly user: string
-  /** 0: not known. */
+  /** 0: unknown. */
   readonly keyId: number
   readonly success: boolean
   readonly address: string
   readonly requestId: string
-  /** "" where it was not about a container. */
+  /** "" when the entry is not about a container. */
   readonly containerUuid: string
 }
 
-/** Nobody knows, or not yet, whether it was done. */
+/** It is not known, at least not yet, whether the action was carried out. */
 export const outcomeUnknown = 'outcome unknown'
 
 type Fields = Readonly<Record<string, string>>
 
 /**
- * An entry from what was written before the action and after it.
+ * Joins what was written before an action and after it.
  * @param id of the stream entry: its time, a dash, a number
- * @param outcome absent while it runs, and for ever when the gateway died meanwhile
+ * @param outcome absent while the action runs, and for ever if the gateway died meanwhile
  */
 export function parseEntry(id: string, start: Fields, outcome: Fields | undefined): AuditRecord {
   const { action = '', user = '', address = '', request_id: requestId = '' } = start
@@ -39,7 +39,7 @@ export function parseEntry(id: string, start: Fields, outcome: Fields | undefine
   }
 }
 
-/** Of a reference as `Principal` has it; 0: no key. */
+/** Key id in a reference like `Principal.ref`; 0: no key. */
 function keyIdOf({ by = '' }: Fields): number {
   return Number(/^key:(\d+)$/.exec(by)?.[1] ?? 0)
 }

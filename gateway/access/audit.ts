@@ -5,7 +5,7 @@ import type { AuditEntry, AuditLog, AuditOutcome, AuditStart } from './contract.
 import { LateOutcomes } from './late-outcomes.js'
 import type { Guests } from './principal.js'
 
-/** Which entries are wanted; what is absent is not asked for. */
+/** Which entries to read; absent fields do not filter. */
 export interface AuditFilter {
   readonly action?: string | undefined
   readonly user?: string | undefined
@@ -14,25 +14,25 @@ export interface AuditFilter {
   /** ms since 1970, both inclusive. */
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
-  /** Only entries about these. */
+  /** Only entries about these guests. */
   readonly guests: Guests
 }
 
 export interface AuditPage {
   /** Newest first. */
   readonly records: AuditRecord[]
-  /** Of all that match, not only those of the page. */
+  /** Number of all matching entries, not only those of the page. */
   readonly total: number
 }
 
-/** Entries asked for at once. */
+/** Entries per read of the store. */
 const maxChunk = 1000
-/** Late outcomes of entries that are gone must not push out those of entries that are kept. */
+/** Kept in addition: late outcomes of deleted entries must not push out those of kept ones. */
 const spareOutcomes = 1000
-/** An outcome is written this long after its entry at most, or is a late one; no handler runs longer. */
+/** An outcome follows its entry within this time, or is a late one; no handler runs longer. */
 const outcomeDelayMs = 3_600_000
 
-/** Characters of what comes from requests: an entry does not grow with them. */
+/** Most characters of what comes from requests, so that it does not inflate entries. */
 const longest = { target: 200, detail: 1000 } as const
 
 const dayMs = 86_400_000
@@ -46,9 +46,9 @@ interface Message {
 }
 
 /**
- * Two streams: what was begun, and how it ended. Both only grow at the end and are cut to `keep`, so that an
- * entry costs one durable command before the action and one after it. A third, nearly always empty, holds
- * the outcomes that the store could take only later.
+ * Keeps two streams: what was begun, and how it ended. Both only grow at the end and are cut to `keep`, so that an
+ * entry costs one durable command before the action and one after it. A third stream, nearly always empty, has outcomes
+ * that the store could take only later.
  */
 export class AuditStore implements AuditLog {
   readonly #late: LateOutcomes<Fields>
@@ -84,7 +84,7 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * @param page from 1; `undefined`: all of them
+   * @param page from 1; `undefined`: all entries
    * @throws {BerthError} `store_unavailable`
    */
   async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
@@ -105,7 +105,7 @@ export class AuditStore implements AuditLog {
     return { records, total: countFrom ?? total }
   }
 
-  /** The number of all entries, where that is the answer's total. */
+  /** The number of all entries, if the filter matches all. */
   async #countUnfiltered(filter: AuditFilter): Promise<number | undefined> {
     const { guests, ...fields } = filter
     if (guests !== 'all' || Object.values(fields).some((value) => value !== undefined)) return undefined
@@ -134,7 +134,7 @@ export class AuditStore implements AuditLog {
     }
   }
 
-  /** By entry id. They may be any time younger than their entries. */
+  /** Outcomes by entry id; they may be much younger than their entries. */
   async #readLateOutcomes(fromMs?: number): Promise<Map<string, Fields>> {
     const outcomes = new Map<string, Fields>()
     for await (const messages of this.#pages('audit-late', maxChunk, fromMs))
@@ -171,7 +171,7 @@ export class AuditStore implements AuditLog {
   }
 }
 
-/** One field holds the whole entry: reading a hundred thousand of them is mostly parsing. */
+/** One field holds the whole entry, since parsing dominates the reading of a hundred thousand entries. */
 function decode(messages: { id: string; message: Fields }[] | null): Message[] {
   return (messages ?? []).map(({ id, message }) => ({
     id,
@@ -187,7 +187,7 @@ function timeOf(id: string | undefined): number {
   return Number(id?.split('-')[0] ?? 0)
 }
 
-/** What a failure says may be of others' guests: who sees only some is told its code. */
+/** Cuts a failure's text to its code for readers bound to some guests, as it may name other guests. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

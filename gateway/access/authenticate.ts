@@ -12,9 +12,9 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** A cached key counts this long after the store last proved that nothing was missed. */
+/** How long a cached key is trusted after the store last proved that no invalidation was missed. */
 const leaseMs = 2000
-/** Longer text is not worth a digest. */
+/** Longer text is refused without a digest. */
 const maxKeyLength = 128
 
 export interface AuthenticatorParts {
@@ -22,7 +22,7 @@ export interface AuthenticatorParts {
   readonly cache: KeyCache
   readonly usage: KeyUsage
   readonly failures: FailureLog
-  /** Of failures, by `sourceOf` the address. */
+  /** Counts failures, by `sourceOf` the address. */
   readonly limit: RateLimit
 }
 
@@ -45,8 +45,8 @@ export class KeyAuthenticator implements Authenticator {
   }
 
   /**
-   * Only failures count, and only they are refused: whoever shares an address with a broken client, as behind
-   * one proxy, is let in as ever.
+   * Only failed attempts are counted and refused, so that a broken client does not lock out others at the same address,
+   * such as a proxy's.
    */
   #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
@@ -57,7 +57,7 @@ export class KeyAuthenticator implements Authenticator {
   async #find(key: string): Promise<ResolvedKey> {
     const { store, cache } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate')
-    // A stalled process may hold a cache whose invalidations still wait in its socket.
+    // A process that stalled may have a stale cache, with invalidations still unread in its socket.
     if (performance.now() - store.confirmedAtMs() > leaseMs) await store.ping()
     const digest = digestKey(key)
     const cached = cache.get(digest)
@@ -71,7 +71,7 @@ function checkComplete(key: ResolvedKey | undefined): ResolvedKey {
   return key
 }
 
-/** @throws {BerthError} `unauthorized` for no key, one too long to be one, or two that differ */
+/** @throws {BerthError} `unauthorized` for no key, one that is too long, or two that differ */
 function readKeyHeader(headers: IncomingHttpHeaders): string {
   const plain = headers['x-api-key']
   const { authorization } = headers
@@ -81,7 +81,7 @@ function readKeyHeader(headers: IncomingHttpHeaders): string {
   return key
 }
 
-/** The same words for every reason: nobody learns which keys exist. */
+/** The same text for every reason, so that nobody learns which keys exist. */
 function unauthorized(): BerthError {
   return new BerthError('unauthenticated', 'unauthorized', 'a valid API key is required')
 }

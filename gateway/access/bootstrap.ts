@@ -9,13 +9,13 @@ import { insertKey, keyNames } from './key-store.js'
 import { everything } from './scopes.js'
 
 /*
- * The first administrator's key. `init` writes the key where the administrator reads it and its digest into
- * state_dir; the gateway takes the digest over once, and notes in the store that it did. The file stays, so
- * that the same key works again should the store ever be lost; it goes when an administrator deletes the key.
+ * The first administrator's key. `init` writes the key to a file for the administrator and its digest to state_dir; the
+ * gateway imports the digest once and records that in the store. The digest's file stays, so that the key works again
+ * if the store is lost; it is removed when an administrator deletes the key.
  */
 
 interface AdminKeyFile {
-  /** Of this key file; the store remembers it. */
+  /** Id of this key file, recorded in the store. */
   readonly id: string
   readonly digest: string
   readonly prefix: string
@@ -27,8 +27,8 @@ export function adminKeyFile(stateDir: string): string {
 }
 
 /**
- * Makes an administrator's key, for the gateway to take over when it starts. Run again, it makes another one
- * beside those there are: that is how somebody who has lost the last key gets in.
+ * Makes an administrator's key, imported by the gateway at its start. Another run makes an additional key, which is the
+ * way in for an administrator who lost the last one.
  * @param keyFile gets the key, mode 0600
  */
 export async function createAdminKey(stateDir: string, keyFile: string): Promise<void> {
@@ -39,14 +39,14 @@ export async function createAdminKey(stateDir: string, keyFile: string): Promise
     prefix: shownPrefix(key),
     createdAtMs: Date.now(),
   }
-  // In this order: a key file that is there is a key that works.
+  // In this order, so that a key file that exists has a working key.
   await writeFileAtomic(adminKeyFile(stateDir), `${JSON.stringify(file)}\n`)
   await writeFileAtomic(keyFile, `${key}\n`)
 }
 
 /**
- * Takes the administrator's key over if the store has never seen it; forgets its file if it was deleted.
- * @throws {BerthError} `store_unavailable`; {Error} for a file that is not what `createAdminKey` writes
+ * Imports the administrator's key if the store has never seen it; removes its file if the key was deleted.
+ * @throws {BerthError} `store_unavailable`; {Error} for a file that `createAdminKey` did not write
  */
 export async function importAdminKey(store: Store, stateDir: string): Promise<void> {
   const path = adminKeyFile(stateDir)

@@ -4,7 +4,7 @@ import { BerthError } from '../../shared/errors.js'
 const windowMs = 10_000
 const linesPerWindow = 10
 
-/** Refused callers in the log: a few lines each window, then one that counts the rest. */
+/** Logs refused callers: a few lines in each window, then one line with the number of the others. */
 export class FailureLog {
   #windowEndMs = 0
   #lines = 0

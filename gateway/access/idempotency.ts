@@ -9,16 +9,16 @@ const hourMs = 3_600_000
 /** A process that took a request over and died before it said so blocks the next one this long at most. */
 const takeoverMs = 30_000
 
-/** One Idempotency-Key as it is stored. */
+/** A stored Idempotency-Key. */
 interface IdempotencyRecord {
   readonly operationId: string
-  /** Of method, path, query and body; keyed, since a body may hold a password somebody could guess. */
+  /** Keyed digest of method, path, query and body, since a body may contain a guessable password. */
   readonly fingerprint: string
   readonly attempt: number
   readonly state: 'running' | 'open' | 'done'
   /** The process that runs it. */
   readonly owner: string
-  /** A sealed StoredAnswer; it may hold a password or a key. */
+  /** Encrypted StoredAnswer, which may contain a password or a key. */
   readonly answer?: string
 }
 
@@ -32,7 +32,7 @@ type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: 
  */
 export class IdempotencyStore implements Idempotency {
   readonly #running = new Map<string, IdempotencyRecord>()
-  /** Those who ask for the same key at once ask one after another. */
+  /** Concurrent requests with the same key take turns. */
   readonly #turns = new Map<string, Promise<unknown>>()
   readonly #sealingKey: Buffer
   readonly #digestKey: Buffer
@@ -89,7 +89,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** What ended here is no longer running here, even when the store cannot be told. */
+  /** Removes the request from those running here even if the store cannot be told. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -102,7 +102,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** An attempt that ended without an answer, or whose process is gone, is followed by exactly one other. */
+  /** Lets exactly one other attempt follow one that ended without an answer, or whose process is gone. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<Begun> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
@@ -126,7 +126,7 @@ export class IdempotencyStore implements Idempotency {
     return { operationId, fingerprint, attempt, state: 'running', owner: this.instance.id }
   }
 
-  /** @returns the record that was there before, which stays */
+  /** @returns the existing record, if there is one; it stays */
   async #insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const

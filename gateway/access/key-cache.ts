@@ -6,10 +6,10 @@ import { keyNames, readChain, type KeyNames } from './key-store.js'
 import type { Principal } from './principal.js'
 import type { Rights } from './rights.js'
 
-/** A key with what it may do, ready for checking requests. */
+/** A key with its rights, prepared for checking requests. */
 export interface ResolvedKey {
   readonly record: KeyRecord
-  /** False when a key that made it is gone. */
+  /** False when a key in its chain of makers is gone. */
   readonly complete: boolean
   readonly rights: Rights
   readonly principal: Principal
@@ -25,8 +25,8 @@ interface Load {
 }
 
 /**
- * Keys that were used lately, by digest. The store tells of every change of a record, whoever made it; while
- * it cannot, nothing is kept. Unknown digests are not remembered: garbage takes no memory.
+ * Recently used keys, by digest. The store reports every change of a record, by any gateway; while it cannot, nothing
+ * is cached. Unknown digests are not cached, so that garbage takes no memory.
  */
 export class KeyCache {
   readonly #byDigest = new Map<string, ResolvedKey>()
@@ -47,12 +47,12 @@ export class KeyCache {
     return this.#byDigest.size
   }
 
-  /** From memory. */
+  /** Reads from memory. */
   get(digest: string): ResolvedKey | undefined {
     return this.#byDigest.get(digest)
   }
 
-  /** From the store; asked once however many want it. @throws {BerthError} `store_unavailable` */
+  /** Reads from the store, once for concurrent callers. @throws {BerthError} `store_unavailable` */
   async load(digest: string): Promise<ResolvedKey | undefined> {
     const running = this.#pending.get(digest)
     if (running) return running
@@ -63,7 +63,7 @@ export class KeyCache {
     return loading
   }
 
-  /** Drops what depends on a key; also what is being read at this moment. */
+  /** Drops what depends on a key, also what is being read at the moment. */
   forget(id: number): void {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
@@ -84,7 +84,7 @@ export class KeyCache {
         load.stale = false
         load.ids.clear()
         const resolved = await this.#read(client, digest, load)
-        if (load.stale && this.store.ready()) continue // it changed while it was read
+        if (load.stale && this.store.ready()) continue // the record changed while it was read
         if (resolved && !load.stale) this.#keep(digest, resolved, load.ids)
         return resolved
       }
@@ -109,7 +109,7 @@ export class KeyCache {
   }
 }
 
-/** The store is trusted to find the right record, but not blindly. */
+/** Compares digests in constant time, rather than trusting the store's look-up. */
 function sameDigest(a: string | undefined, b: string): boolean {
   return a?.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
 }
@@ -134,7 +134,7 @@ function principalOf({ id, name }: KeyRecord, { scopes, containers }: Rights): P
 
 const maxVerdicts = 100
 
-/** Callers come from few addresses; a look-up in a block list costs some 1.5 µs for each of its entries. */
+/** Caches results by address: callers use few addresses, and a look-up costs some 1.5 µs per entry of a block list. */
 function rememberVerdicts(sets: readonly AddressSet[]): (address: string) => boolean {
   if (sets.length === 0) return () => true
   const verdicts = new Map<string, boolean>()

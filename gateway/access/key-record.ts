@@ -1,12 +1,12 @@
 import { intersectRights, type Rights } from './rights.js'
 
-/** An API key as it is stored. The key itself is not: only its digest. */
+/** An API key as stored, with its digest instead of the key itself. */
 export interface KeyRecord {
   readonly id: number
   readonly name: string
   /** SHA-256 of the whole key, hex. */
   readonly digest: string
-  /** The key's beginning, for people. */
+  /** Beginning of the key, shown to people. */
   readonly prefix: string
   /** Canonical addresses and CIDRs; empty: any. */
   readonly addresses: readonly string[]
@@ -17,11 +17,11 @@ export interface KeyRecord {
   /** Empty: all containers. */
   readonly containerUuids: readonly string[]
   readonly createdAtMs: number
-  /** The key that made it and bounds it for ever; 0: made by the set-up. */
+  /** The key that made it and bounds it for ever; 0: made at set-up. */
   readonly parentId: number
 }
 
-/** What the key's own record allows, its maker aside. */
+/** Rights by the key's own record, without its makers' bounds. */
 export function ownRights(record: KeyRecord): Rights {
   return {
     scopes: record.scopes,
@@ -32,20 +32,21 @@ export function ownRights(record: KeyRecord): Rights {
   }
 }
 
-/** A key, then the one that made it, and so on. `complete` is false where a maker is gone. */
+/** A key, its maker, its maker's maker, and so on. `complete` is false when a maker is gone. */
 export interface KeyChain {
   readonly records: readonly KeyRecord[]
   readonly complete: boolean
 }
 
-/** Longest line of keys that made keys. */
+/** Longest chain of keys that made keys. */
 export const maxChain = 8
 
+/** Follows makers from a key up to the first one. */
 export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | undefined): KeyChain {
   const records = [record]
   for (let id = record.parentId; id !== 0;) {
     const parent = find(id)
-    // A maker is always older; anything else is a damaged record and must not loop.
+    // A maker is always older; otherwise the record is damaged and could loop.
     if (!parent || parent.id >= (records.at(-1)?.id ?? 0)) return { records, complete: false }
     records.push(parent)
     id = parent.parentId
@@ -54,8 +55,8 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * What the first key of a chain may do: what its record and every maker's allow. A maker narrowed, disabled
- * or expired narrows, disables or ends all that was made with it; one that is gone ends it too.
+ * Rights of the first key of a chain: what its record and every maker's record allow. Narrowing, disabling or expiry of
+ * a maker applies to all keys made with it; if one is gone, they are disabled.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)

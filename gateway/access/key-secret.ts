@@ -2,8 +2,8 @@ import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /*
- * A key is `berth_sk_`, 43 random base62 digits (256 bits) and 6 that check them. The check lets garbage be
- * refused without asking the store, and lets scanners tell a leaked key from a random word.
+ * A key is `berth_sk_`, 43 random base62 digits (256 bits) and 6 check digits, by which garbage is refused without
+ * asking the store, and scanners recognize leaked keys.
  */
 
 const prefix = 'berth_sk_'
@@ -22,12 +22,12 @@ export function isKeySecret(text: string): boolean {
   return form.test(text) && checkOf(text.slice(0, -checkDigits)) === text.slice(-checkDigits)
 }
 
-/** SHA-256, hex. A fast digest is right here: there is nothing to guess in 256 random bits. */
+/** SHA-256, hex. A fast digest is fine, since 256 random bits cannot be guessed. */
 export function digestKey(key: string): string {
   return hash('sha256', key, 'hex')
 }
 
-/** What lists show of a key. */
+/** The part of a key that lists show. */
 export function shownPrefix(key: string): string {
   return `${key.slice(0, prefix.length + shownDigits)}...`
 }
@@ -42,7 +42,7 @@ function checkOf(body: string): string {
   return digits
 }
 
-/** Bytes past the last multiple of 62 are thrown away, so that every digit is equally likely. */
+/** Skips bytes past the last multiple of 62, so that every digit is equally likely. */
 function randomBase62(length: number): string {
   let text = ''
   while (text.length < length)

@@ -1,28 +1,28 @@
 import type { Store, StoreClient } from '../store/store.js'
 import { chainOf, decodeRecord, encodeRecord, maxChain, type KeyChain, type KeyRecord } from './key-record.js'
 
-/** Where keys are in the store. Only the records are watched for changes; their digests never change. */
+/** Names of keys' data in the store. Only records are watched for changes; their digests never change. */
 export function keyNames(store: Store) {
   return {
     recordPrefix: store.key('apikey', ''),
     record: (id: number) => store.key('apikey', id),
-    /** String: digest → id. */
+    /** String: id by digest. */
     digest: (digest: string) => store.key('apikey-digest', digest),
-    /** String: what an operation made, see MadeKeys. */
+    /** String: the key that an operation made, see MadeKeys. */
     operation: (operationId: string) => store.key('apikey-operation', operationId),
     /** Set of ids. */
     ids: store.key('apikey-ids'),
     nextId: store.key('apikey-next'),
-    /** Counts keys made, changed and removed; watched by those who must see all keys as they are. */
+    /** Counts keys made, changed and removed; watched by transactions that need all keys unchanged. */
     version: store.key('apikey-version'),
-    /** Hash: id → when and from where it was last used. */
+    /** Hash by id: when and from where it was last used. */
     used: store.key('apikey-used'),
   }
 }
 
 export type KeyNames = ReturnType<typeof keyNames>
 
-/** Says that something happened that must happen once. */
+/** Records that something which must happen only once has happened. */
 export interface KeyMarker {
   readonly key: string
   readonly value: string
@@ -40,8 +40,8 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
 }
 
 /**
- * A key and those that made it; `undefined` where there is no such key.
- * @param onRead told of every id before it is read
+ * A key and its makers; `undefined` when there is no such key.
+ * @param onRead called with every id before it is read
  */
 export async function readChain(
   client: StoreClient,
@@ -63,7 +63,7 @@ export async function readChain(
 }
 
 /**
- * Makes a key durable: record, digest and index together or not at all. Who watches `version` hears of it.
+ * Stores a key: record, digest and index together or not at all. Transactions that watch `version` notice it.
  * @param marker set in the same transaction
  */
 export async function insertKey(

@@ -9,7 +9,7 @@ export interface KeyUse {
 
 const flushEveryMs = 5000
 
-/** Remembers uses and writes them together, at most once per key every few seconds. */
+/** Collects uses and writes them together, at most once per key every few seconds. */
 export class KeyUsage {
   #pending = new Map<number, { atMs: number; address: string }>()
   #timer: NodeJS.Timeout | undefined
@@ -32,7 +32,7 @@ export class KeyUsage {
     this.#arm()
   }
 
-  /** Writes what is pending, for the last time. */
+  /** Writes pending uses a last time. */
   async close(): Promise<void> {
     this.#closed = true
     await this.flush()
@@ -42,7 +42,7 @@ export class KeyUsage {
     if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), this.everyMs).unref()
   }
 
-  /** Writes what is pending; while the store is down it stays pending. */
+  /** Writes pending uses; while the store is down they stay pending. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -55,7 +55,7 @@ export class KeyUsage {
     try {
       await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
-      // A newer use of the same key wins.
+      // Keeps a newer use of the same key.
       for (const [id, use] of writing) if (!this.#pending.has(id)) this.#pending.set(id, use)
       this.#arm()
     }

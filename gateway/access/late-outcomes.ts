@@ -2,12 +2,9 @@ import type { Logger } from 'pino'
 
 const defaultLimit = 10_000
 
-/**
- * Outcomes of audit entries that the store could not take, until it can. They are in memory only, and end
- * with the process.
- */
+/** Holds outcomes of audit entries until the store can take them. They are in memory only and end with the process. */
 export class LateOutcomes<T> {
-  /** In the order they came. */
+  /** In the order of arrival. */
   readonly #waiting = new Set<T>()
   #flushing = false
 
@@ -17,7 +14,7 @@ export class LateOutcomes<T> {
     private readonly limit = defaultLimit,
   ) {}
 
-  /** Beyond the limit the oldest is dropped. */
+  /** Drops the oldest beyond the limit. */
   add(outcome: T): void {
     this.#waiting.add(outcome)
     const [oldest] = this.#waiting
@@ -26,7 +23,7 @@ export class LateOutcomes<T> {
     this.log.error({ outcome: oldest }, 'audit: too many outcomes wait for the store; the oldest is dropped')
   }
 
-  /** Appends what waits, one after another, up to the first that fails. Never throws. */
+  /** Appends waiting outcomes in order, until one fails. Never throws. */
   async flush(): Promise<void> {
     if (this.#flushing) return
     this.#flushing = true

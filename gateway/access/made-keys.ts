@@ -6,14 +6,14 @@ import type { KeyNames, KeyMarker } from './key-store.js'
 /** Twice as long as a request is remembered after its last attempt, see IdempotencyStore. */
 const keepMs = 48 * 3_600_000
 
-/** What an operation made, as it is stored. */
+/** What an operation made, as stored. */
 interface MadeKey {
   readonly id: number
-  /** Sealed. */
+  /** Encrypted. */
   readonly key: string
 }
 
-/** Which operation made which API key, the key itself included: a repeat has to answer with it. */
+/** Remembers which operation made which API key, including the key itself, with which a repeat is answered. */
 export class MadeKeys {
   readonly #sealingKey: Buffer
 
@@ -31,7 +31,7 @@ export class MadeKeys {
     return { key: name, value: JSON.stringify(made), keepMs }
   }
 
-  /** What an earlier attempt made; from now it is kept as long again. */
+  /** Finds what an earlier attempt made, and renews the time for which it is kept. */
   async find(client: StoreClient, operationId: string): Promise<{ id: number; key: string } | undefined> {
     const name = this.names.operation(operationId)
     const text = await client.getEx(name, { type: 'PX', value: keepMs })

@@ -168,7 +168,7 @@ describe('removing a key', () => {
   })
 })
 
-/* What follows judges by an oracle of its own: single requests, allowed or not. */
+/* The oracle judges single requests: allowed or not. */
 
 interface Request {
   scope: string
@@ -198,7 +198,7 @@ function allows(keys: Keys, key: KeyRecord, request: Request): boolean {
   return parent !== undefined && allows(keys, parent, request)
 }
 
-/** The lists below hold /24 networks and whole addresses only. */
+/** The lists below contain only /24 networks and single addresses. */
 function inList(entry: string, address: string): boolean {
   return entry.endsWith('/24') ? address.startsWith(entry.replace('0/24', '')) : entry === address
 }
@@ -226,7 +226,7 @@ const stepArbitrary = fc.record({
 })
 type Step = { by: number; on: number; act: string; fields: KeyFields }
 
-/** What a caller's request does, or nothing where it is refused. */
+/** Performs a caller's request, or nothing if it is refused. */
 function perform(keys: Map<number, KeyRecord>, step: Step, callerId: number, newId: number): void {
   const caller = keys.get(callerId)
   const target = keys.get(step.on + 1)
@@ -304,7 +304,7 @@ describe('any sequence of requests', () => {
   })
 })
 
-/** The administrator takes something from one of the first members. */
+/** The administrator narrows or removes one of the first members. */
 function administer(keys: Map<number, KeyRecord>, step: Step, members: number): void {
   const target = keys.get(2 + (step.on % members))
   if (!target) return

@@ -4,14 +4,14 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Who may make and change which keys. A key that another made is bounded by it for ever (see
- * effectiveRights), so nothing decided here can widen what its maker holds.
+ * Decides who may make and change which keys. A key is bounded by its maker for ever (see effectiveRights), so no
+ * decision here can give it more than the maker has.
  */
 
 /** All keys, by id. */
 export type Keys = ReadonlyMap<number, KeyRecord>
 
-/** Fields of a key as a request names them; what is absent is not asked for. */
+/** Fields of a key in a request; absent ones are not requested. */
 export interface KeyFields {
   readonly name?: string | undefined
   readonly addresses?: readonly string[] | undefined
@@ -36,9 +36,9 @@ export function rightsOf(keys: Keys, record: KeyRecord): Rights {
 }
 
 /**
- * What a new key holds. Bounds that the request leaves out are the maker's own; default scopes are those of
- * the default set that the maker holds.
- * @throws {BerthError} `insufficient_scope` where the request names more than the maker holds
+ * Plans a new key. Bounds missing in the request are the maker's; missing scopes are those default scopes that the
+ * maker has.
+ * @throws {BerthError} `insufficient_scope` when the request names more than the maker has
  */
 export function planNewKey(fields: KeyFields, maker: Rights): Grant {
   const grant = {
@@ -48,7 +48,7 @@ export function planNewKey(fields: KeyFields, maker: Rights): Grant {
     expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
     disabled: fields.disabled ?? false,
   }
-  // The chain bounds addresses anyway; only a list the request itself names is refused.
+  // The chain bounds addresses anyway; only a list named in the request is refused.
   const want = ownRights({ ...blank, ...grant })
   const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
   refuseExcess(findExcess(want, limit))
@@ -69,15 +69,15 @@ const blank: KeyRecord = {
   parentId: 0,
 }
 
-/** @throws {BerthError} `invalid_state` where the line of makers is as long as it may be */
+/** @throws {BerthError} `invalid_state` when the chain of makers has its greatest length */
 export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
     throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
 }
 
 /**
- * True when `callerId` may know and change a key: one within its own rights, not itself, and not one that
- * bounds it; but nothing bounds an unlimited key, which so can remove the one that made it.
+ * Whether the caller may see and change a key: one within its rights that is neither itself nor one of its makers. An
+ * unlimited caller is bounded by nothing, so it may even remove its maker.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   const caller = keys.get(callerId)
@@ -89,9 +89,9 @@ export function mayManage(keys: Keys, callerId: number, target: KeyRecord): bool
 }
 
 /**
- * The record after a change.
- * @throws {BerthError} `insufficient_scope` for a key the caller may not change or not change like this,
- * `invalid_state` where it would exceed the key that made it, or leave no administrator
+ * Plans the record after a change.
+ * @throws {BerthError} `insufficient_scope` for a key that the caller may not change, or not in this way,
+ * `invalid_state` when it would exceed its maker, or leave no administrator
  */
 export function planChange(situation: Situation, fields: KeyFields): KeyRecord {
   const { keys, callerId, target, nowMs } = situation
@@ -119,7 +119,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = caller ? rightsOf(keys, caller) : { ...unlimited, disabled: true }
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // What a bounded key gives must end with it; only keys it made do.
+  // What a bounded key grants must end with it, which is true only of keys it made.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a key that is limited itself can give more rights only to keys it made')
   const maker = keys.get(target.parentId)
@@ -129,8 +129,8 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 }
 
 /**
- * The keys that go when one is removed: it, and all that were made with it, so that nobody escapes revocation
- * by making more keys. Keys made by an unlimited key stay and pass to its own maker: they were held to nothing.
+ * Plans which keys go when one is removed: it and all made with it, so that making more keys is no way to escape
+ * revocation. Keys made by an unlimited key stay and get its maker as theirs: it did not bound them.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {
@@ -156,7 +156,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Before anything is said about the key. */
+/** Checked before an error could reveal anything about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('this key reaches beyond the one that asks')
@@ -166,7 +166,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** Lasting administrators first: one that expires is none tomorrow. */
+/** Counts administrators without expiry separately: one that expires will be none. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -1,26 +1,26 @@
 import type { GuestView } from '../fleet/contract.js'
 
-/** Guests by uuid; an empty set is none at all. */
+/** Guests by uuid; an empty set means none. */
 export type Guests = 'all' | ReadonlySet<string>
 
 /**
- * Who calls, whatever proved it. A credential (a key, later a session) is turned into one of these, and nothing
- * behind the authenticator asks for more.
+ * The caller, however it authenticated. A credential (a key, later a session) becomes one of these, and nothing behind
+ * the authenticator sees more.
  */
 export interface Principal {
   readonly kind: 'key'
-  /** Unique over all kinds: `key:12`. What is kept per caller (limits, Idempotency-Keys) is kept under it. */
+  /** Unique over all kinds, as `key:12`. Data per caller (limits, Idempotency-Keys) is stored under it. */
   readonly ref: string
-  /** Of the API key it calls with; what it makes with it is bounded by that key. */
+  /** Id of its API key, which bounds what it makes. */
   readonly keyId: number
-  /** As shown in logs, and as who ordered a task: `api:<key name>`. */
+  /** Name in logs, and of a task's requester: `api:<key name>`. */
   readonly user: string
   /** Scopes and wildcards. */
   readonly scopes: readonly string[]
   readonly guests: Guests
 }
 
-/** True for a caller for whom only some guests exist. */
+/** Whether the caller is bound to some guests. */
 export function isBound(caller: Principal): boolean {
   return caller.guests !== 'all'
 }
@@ -29,7 +29,7 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
-/** The guests a caller may see, in no order; one that is bound pays for its own alone. */
+/** The guests that a caller may see, unordered; for a bound caller the cost depends on its own guests only. */
 export function guestsOf(
   caller: Principal,
   view: { guests(): Iterable<GuestView>; findGuest(uuid: string): GuestView | undefined },

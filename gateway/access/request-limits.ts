@@ -2,28 +2,28 @@ import type { Logger } from 'pino'
 import { perMinute, perSecond, RateLimit, rateLimited } from '../rate-limit.js'
 
 export interface RequestLimit {
-  /** Average, and as many at once after a pause; 0: no limit. */
+  /** Average rate, and burst after a pause; 0: no limit. */
   readonly perSecond: number
-  /** In progress at the same time; 0: no limit. */
+  /** Requests in progress at the same time; 0: no limit. */
   readonly atOnce: number
 }
 
-/** What the RateLimit headers of an answer tell (draft-ietf-httpapi-ratelimit-headers-06). */
+/** Content of an answer's RateLimit headers (draft-ietf-httpapi-ratelimit-headers-06). */
 export interface RateState {
   readonly limit: number
   readonly remaining: number
-  /** Until everything is there again. */
+  /** Seconds until all of the limit is available again. */
   readonly resetSeconds: number
 }
 
-/** What is counted of a request on its way. */
+/** What is counted of a request in progress. */
 interface Counted {
   rate: RateState | undefined
-  /** Called once its answer has gone, or its connection. */
+  /** Called once its answer has been sent, or its connection closed. */
   readonly onGone: (() => void)[]
 }
 
-/** Requests of every caller, or of every source address: how many a second, and how many at once. */
+/** Limits requests of every caller, or every source address: per second, and at once. */
 export class RequestLimits {
   readonly #rate: RateLimit | undefined
   readonly #running = new Map<string, number>()
@@ -39,8 +39,8 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request, which is in progress until its answer has gone.
-   * @throws {BerthError} `rate_limited`; what the caller has left is in the exchange then
+   * Counts a request, which is in progress until its answer has been sent.
+   * @throws {BerthError} `rate_limited`; then the exchange has the caller's rate, too
    */
   enter(caller: string, exchange: Counted): void {
     try {
@@ -67,7 +67,7 @@ export class RequestLimits {
     else this.#running.delete(caller)
   }
 
-  /** `undefined` where there is no rate to tell of. */
+  /** `undefined` without a rate limit. */
   state(caller: string): RateState | undefined {
     if (this.#rate === undefined) return undefined
     const { attempts, fullInMs } = this.#rate.left(caller)
@@ -76,7 +76,7 @@ export class RequestLimits {
 
   #refuse(caller: string, which: 'at once' | 'per second', waitMs: number) {
     const most = which === 'at once' ? this.limit.atOnce : this.limit.perSecond
-    // A flood of requests must not become a flood of lines.
+    // One line per caller and minute, so that a flood of requests does not flood the log.
     if (this.#lines.take(caller) === 0) this.log.warn({ caller, most }, `more requests ${which} than allowed`)
     return rateLimited(`more than ${most} requests ${which} from ${this.whose}; try again later`, waitMs)
   }

@@ -1,13 +1,13 @@
 import { containsAddresses } from './addresses.js'
 import { coversScope, everything, intersectScopes } from './scopes.js'
 
-/** What a key may do. All that bounds it is here; nothing else counts. */
+/** What a key may do, including everything that bounds it. */
 export interface Rights {
   /** Scopes and wildcards. */
   readonly scopes: readonly string[]
-  /** `all`, or uuids; an empty list is no container at all. */
+  /** `all`, or uuids; an empty list means no container. */
   readonly containers: 'all' | readonly string[]
-  /** Lists of addresses and CIDRs; the caller's address must be in every one. */
+  /** Lists of addresses and CIDRs; the caller's address must be in each list. */
   readonly addresses: readonly (readonly string[])[]
   /** ms since 1970; 0: never. */
   readonly expiresAtMs: number
@@ -47,8 +47,8 @@ function earlier(a: number, b: number): number {
 export type Dimension = 'scopes' | 'container_uuids' | 'ip_whitelist' | 'expires_at'
 
 /**
- * Where `want` goes beyond `limit`, by the name of the API's field; `undefined`: nowhere. `disabled` does not
- * count: a key that is off still stands for what it is when on.
+ * The API's name of the field in which `want` exceeds `limit`; `undefined`: none. Ignores `disabled`, as a disabled key
+ * may be enabled again.
  */
 export function findExcess(want: Rights, limit: Rights): Dimension | undefined {
   if (!want.scopes.every((scope) => coversScope(limit.scopes, scope))) return 'scopes'
@@ -67,12 +67,12 @@ function containsContainers(outer: Rights['containers'], inner: Rights['containe
   return inner.every((uuid) => all.has(uuid))
 }
 
-/** True for rights that bound nothing. */
+/** Whether the rights are enabled and bounded by nothing. */
 export function isUnlimited(rights: Rights): boolean {
   return !rights.disabled && findExcess(unlimited, rights) === undefined
 }
 
-/** True for an administrator: everything, on all containers, and in force at `nowMs`. */
+/** Whether these are an administrator's rights: everything, on all containers, in force at `nowMs`. */
 export function isAdministrator(rights: Rights, nowMs: number): boolean {
   const full = rights.scopes.includes(everything) && rights.containers === 'all'
   return full && !rights.disabled && !isExpired(rights, nowMs)

@@ -1,7 +1,7 @@
 import { BerthError } from '../../shared/errors.js'
 import type { Authorize } from './contract.js'
 
-/** Every permission there is, by area. */
+/** All permissions, by area. */
 const verbs = {
   dashboard: ['read'],
   host: ['read', 'manage'],
@@ -25,15 +25,15 @@ const verbs = {
 
 export const everything = '*'
 
-/** What a route may ask for, sorted by area as above. */
+/** Scopes that routes may require, in the order of areas above. */
 export const scopeCatalogue: readonly string[] = Object.entries(verbs).flatMap(([area, list]) =>
   list.map((verb) => `${area}:${verb}`),
 )
 
-/** What a key may hold: a scope, all of an area, everything. */
+/** What a key may have: a scope, all of an area, everything. */
 const grantable = new Set([everything, ...Object.keys(verbs).map((area) => `${area}:*`), ...scopeCatalogue])
 
-/** Of a key that is made without naming any. */
+/** Scopes of a key made without naming any. */
 export const defaultScopes: readonly string[] = [
   'dashboard:read',
   'host:read',
@@ -49,19 +49,19 @@ export function isGrantable(scope: string): boolean {
   return grantable.has(scope)
 }
 
-/** True when a holder of `granted` may do what needs `scope`, which may itself be a wildcard. */
+/** Whether `granted` includes `scope`, which may itself be a wildcard. */
 export function coversScope(granted: readonly string[], scope: string): boolean {
   const areaWildcard = `${scope.slice(0, scope.indexOf(':'))}:*`
   return granted.some((grant) => grant === scope || grant === everything || grant === areaWildcard)
 }
 
-/** What both lists allow, in the fewest words of either. */
+/** What both lists allow, in the terms of either. */
 export function intersectScopes(a: readonly string[], b: readonly string[]): string[] {
   const both = [...a.filter((scope) => coversScope(b, scope)), ...b.filter((scope) => coversScope(a, scope))]
   return [...new Set(both)]
 }
 
-/** `any` asks for nothing but a valid caller. */
+/** The scope `any` only requires a valid caller. */
 export const authorize: Authorize = (caller, scope) => {
   if (scope === 'any' || coversScope(caller.scopes, scope)) return
   throw new BerthError('forbidden', 'insufficient_scope', `this needs the scope ${scope}`)

@@ -48,7 +48,7 @@ export interface ApiOptions {
   readonly metricsFor: MetricsReaders
   readonly version: string
   readonly log: Logger
-  /** True once shutdown has begun. */
+  /** Whether shutdown has begun. */
   isClosing(): boolean
 }
 
@@ -59,7 +59,7 @@ export interface Api {
   readonly document: object
 }
 
-/** The whole HTTP interface over its parts. */
+/** Makes the whole HTTP interface from its parts. */
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log } = options
   const routes = allRoutes(options)
@@ -82,7 +82,7 @@ export function createApi(options: ApiOptions): Api {
   return { app, routes, document }
 }
 
-/** The table. */
+/** The table of routes. */
 function allRoutes({ fleet, access, time, policies, settings }: ApiOptions): Route[] {
   const { view } = fleet
   const pages = createGuestPages(view, time)

@@ -1,4 +1,4 @@
-/** What the endpoints under each tag of the document are for. */
+/** What the endpoints of each tag are for, for the document. */
 export const tagTexts: Readonly<Record<string, string>> = {
   'API keys': 'Keys of programs. A key gives only what it holds itself.',
   Accounts: 'Sub-users, who see and use the containers they were given.',

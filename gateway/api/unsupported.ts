@@ -2,8 +2,8 @@ import { BerthError } from '../../shared/errors.js'
 import { route, type Route } from '../http/route.js'
 
 /*
- * What the interface has and this version does not. A client that asks for it learns so; a 404 would tell a billing
- * system that the container is gone.
+ * Endpoints in the contract that this version does not have. They answer 501, as a billing system would take a 404 for
+ * a missing container.
  */
 
 type Endpoint = readonly [method: Route['method'], path: string, scope: string, name: string]

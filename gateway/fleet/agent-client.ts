@@ -16,16 +16,20 @@ type UnaryMethod<Request, Response> = (
   callback: (error: ServiceError | null, response: Response) => void,
 ) => ClientUnaryCall
 
-/** Calls waiting for one host; what a stalled agent can pile up here. */
+/** Most calls that wait for one host, should its agent stall. */
 const maxWaiting = 2000
 
-/** By call. An operation may be on any host, so that a caller waits for the slowest. */
+/** In ms, by call. An operation may be on any host, so its caller waits for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 
-/** How grpc-js (1.14.7, subchannel-call.ts) says REFUSED_STREAM: the peer did nothing with it (RFC 9113, 8.7). */
+/**
+ * grpc-js' text (1.14.7, subchannel-call.ts) for REFUSED_STREAM: the peer did nothing with the call (RFC 9113, 8.7).
+ */
 const refusedStream = 'Stream refused by server'
 
-/** One call with a deadline. @throws {BerthError} see `fromServiceError`; `host_offline` on a connection that is closed */
+/**
+ * Makes one call with a deadline. @throws {BerthError} see `fromServiceError`; `host_offline` on a closed connection
+ */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
   request: Request,
@@ -35,18 +39,18 @@ export function callAgent<Request, Response>(
     const deadline = Date.now() + options.timeoutMs
     const call = method(request, new Metadata(), { deadline }, (error, response) => {
       if (!error) return resolve(response)
-      // A call has a peer once there is a connection for it.
+      // A call that has a peer was sent on a connection.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
   }).catch((cause: unknown) => {
     if (cause instanceof BerthError) throw cause
-    // grpc-js throws at once where its channel was closed meanwhile.
+    // grpc-js throws synchronously when its channel was closed meanwhile.
     throw new BerthError('unavailable', 'host_offline', 'the host is not reachable', { cause })
   })
 }
 
-/** The contract's calls on one connection. */
+/** An agent's calls on one connection. */
 export class GrpcAgentClient implements AgentClient {
   #waiting = 0
 
@@ -66,7 +70,7 @@ export class GrpcAgentClient implements AgentClient {
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 
-  /** Every call of a service; the step is its name in words. */
+  /** Makes every call of a service; the step in errors is the call's name in words. */
   #calls<Service extends object>(
     service: Service,
     clientOf: (connection: AgentConnection) => object,

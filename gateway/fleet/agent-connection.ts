@@ -10,11 +10,11 @@ import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
 import type { KeyedCertificate } from '../pki/authority.js'
 
-/** One guest with a thousand port mappings is well below; an agent cannot make the gateway hold more. */
+/** Well above a guest with a thousand port mappings; keeps an agent from filling the gateway's memory. */
 const maxMessageBytes = 1024 * 1024
-/** All pools and assignments of a host in one answer; few ask for it at a time. */
+/** An answer has all pools and assignments of a host; few are asked for at a time. */
 const maxRoutingBytes = 16 * maxMessageBytes
-/** How long the routing calls' own connection stays after the last of them. */
+/** How long the separate connection for routing calls stays after the last one. */
 const routingIdleMs = 60_000
 
 export interface AgentTarget {
@@ -24,12 +24,12 @@ export interface AgentTarget {
   readonly caPem: string
   /** The gateway's certificate. */
   readonly leaf: KeyedCertificate
-  /** Whether an agent certificate is no longer this host's. */
+  /** Whether an agent's certificate is no longer valid for this host. */
   isRevoked(serial: string): boolean
   readonly silenceMs: number
 }
 
-/** Clients of one agent; they are replaced, not changed, when a certificate is. */
+/** Clients of one agent; replaced as a whole when a certificate changes. */
 export interface AgentConnection {
   readonly target: AgentTarget
   readonly guests: InstanceType<typeof GuestServiceClient>
@@ -46,8 +46,8 @@ export interface AgentConnection {
 }
 
 /**
- * Dials lazily. TLS 1.3; the server must show a certificate of the private CA for exactly this host, so a
- * connection that exists is to the right agent.
+ * Connects lazily, with TLS 1.3. The server must show a certificate of the private CA for exactly this host, so an
+ * existing connection is to the right agent.
  */
 export function connectAgent(target: AgentTarget): AgentConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
@@ -55,8 +55,8 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   let peer: CertificateIdentity | undefined
   let closed = false
   const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
-    // A channel closed in the pause after a failure dials once more when the pause ends (grpc-js 1.14.7): what came of
-    // it would stay as long as the agent does, with nobody to close it.
+    // A channel that is closed while it waits after a failure connects once more (grpc-js 1.14.7): nobody would close
+    // that connection.
     if (closed) return new Error('the connection was closed')
     try {
       peer = check(certificate)
@@ -76,7 +76,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const base = new Client(`dns:${target.address}`, channelCredentials, options)
   const shared: ClientOptions = { channelOverride: base.getChannel() }
-  // grpc-js has the bound per connection: these calls have one of their own while they are made.
+  // grpc-js has one size limit per connection, so these calls use a connection of their own.
   const routing = new RoutingServiceClient(`dns:${target.address}`, channelCredentials, {
     ...options,
     'grpc.max_receive_message_length': maxRoutingBytes,
@@ -105,7 +105,7 @@ function channelOptions(serverName: string, silenceMs: number): ChannelOptions {
   return {
     'grpc.ssl_target_name_override': serverName,
     'grpc.default_authority': serverName,
-    // A peer that answers no ping is given up within two thirds of the allowed silence.
+    // A peer that answers no ping is given up after two thirds of the allowed silence.
     'grpc.keepalive_time_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_timeout_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_permit_without_calls': 1,
@@ -114,7 +114,7 @@ function channelOptions(serverName: string, silenceMs: number): ChannelOptions {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
     'grpc.use_local_subchannel_pool': 1,
-    // The administrator's address is dialled, whatever proxy the environment names or DNS suggests.
+    // Connects to the administrator's address only, ignoring proxies of the environment and hints of DNS.
     'grpc.enable_http_proxy': 0,
     'grpc.service_config_disable_resolution': 1,
     'grpc.enable_retries': 0,

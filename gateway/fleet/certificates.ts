@@ -17,12 +17,12 @@ export interface CertificateOptions {
   readonly updateRecord: (hostId: string, change: (record: HostRecord) => HostRecord) => Promise<void>
 }
 
-/** Serial numbers that are good while connections move to a new certificate. */
+/** How many certificates of a host are accepted at a time, while connections move to a new one. */
 const keptSerials = 16
 
 /**
- * Keeps the gateway's and the agents' certificates from expiring. New ones are used by new connections; the
- * present connection serves until its successor is in step.
+ * Renews the gateway's and the agents' certificates. New connections use them; the present connection serves until its
+ * successor is in sync.
  */
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
@@ -84,7 +84,7 @@ export class CertificateKeeper {
     const { certificates } = connection
     const options = { step: 'renew certificate', timeoutMs: callTimeoutMs }
     const { csrPem } = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
-    // Host and role are of the connection's own certificate: an agent renews for itself only.
+    // Host and role are the connection's own: an agent can renew only its own certificate.
     const issued = await authority.signRequest(csrPem, { role: 'agent', hostId }, leafLifetimeMs)
     const inUse = connection.peer()?.serial
     await updateRecord(hostId, (record) => ({
@@ -96,7 +96,7 @@ export class CertificateKeeper {
     await updateRecord(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
   }
 
-  /** Once every gateway had time to move to the newest certificate the earlier ones are worth nothing. */
+  /** Revokes earlier certificates once every gateway had time to move to the newest. */
   async #forgetEarlier(host: HostState, serial: string): Promise<void> {
     const { leafLifetimeMs, log, updateRecord } = this.options
     const issuedAtMs = host.record.certificateNotAfterMs - leafLifetimeMs
@@ -111,14 +111,14 @@ export class CertificateKeeper {
   }
 }
 
-/** The one in use stays, however many were issued that the agent could not install. */
+/** Keeps the serial in use, however many certificates the agent failed to install. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)
   return [...kept, ...others.slice(kept.length + 1 - keptSerials), issued]
 }
 
-/** Whether a connection's certificate still speaks for the host: checked for every call. */
+/** Whether a connection's certificate is still valid for the host; checked for every call. */
 export function isConnectionGood(host: HostState, connection: AgentConnection, nowMs = Date.now()): boolean {
   const peer = connection.peer()
   return Boolean(peer && peer.notAfterMs > nowMs && host.record.serials.includes(peer.serial))

@@ -25,11 +25,11 @@ export interface TemplateView {
 
 export type HostState = 'pending' | 'online' | 'offline'
 
-/** A host of the fleet: its record in the store and what its agent reports. */
+/** A host: its record in the store and what its agent reports. */
 export interface HostView {
   readonly id: string
   readonly name: string
-  /** host:port the gateway dials; set by the administrator. */
+  /** host:port that the gateway connects to; set by the administrator. */
   readonly address: string
   /** `pending`: no agent has joined yet. */
   readonly state: HostState
@@ -37,9 +37,9 @@ export interface HostView {
   readonly createdAtMs: number
   /** 0: never. */
   readonly lastSeenMs: number
-  /** End of the agent's certificate; 0: not joined. */
+  /** End of the agent's certificate, ms since 1970; 0: not joined. */
   readonly certificateNotAfterMs: number
-  /** What the operator should know: the agent's own warnings, conflicting guests, refused data. */
+  /** Warnings for the operator: the agent's own, conflicting guests, refused data. */
   readonly warnings: readonly string[]
   readonly description: HostDescription | undefined
   readonly metrics: HostMetrics | undefined
@@ -47,24 +47,24 @@ export interface HostView {
 
 /** Everything the gateway knows of the fleet, in memory; no method does I/O. */
 export interface FleetView {
-  /** Changes whenever anything a guest list shows has changed; for caches and ETags. */
+  /** Differs after any change of what a guest list shows; for caches and ETags. */
   readonly guestsVersion: number
-  /** In the order of their ids. */
+  /** Ordered by id. */
   guests(): Iterable<GuestView>
   guestsOf(hostId: string): Iterable<GuestView>
-  /** Sorted and filtered, by page. */
+  /** For pages of sorted and filtered guests. */
   readonly guestTable: Selectable<GuestView, GuestField>
   readonly guestBlocks: readonly GuestBlock[]
-  /** Of one host; default: of all. */
+  /** Guests of one host; default: of all. */
   countGuests(hostId?: string): GuestCounts
   /** By numeric id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
   findGuestByName(name: string): GuestView | undefined
-  /** Newest first; of one host at most `listedOperations`. */
+  /** Newest first; at most `listedOperations` per host. */
   operations(): OperationView[]
-  /** Sorted and filtered, by page. */
+  /** For pages of sorted and filtered operations. */
   readonly operationTable: Selectable<OperationView, OperationField>
-  /** About these guests, newest first. */
+  /** Operations on these guests, newest first. */
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
@@ -73,7 +73,7 @@ export interface FleetView {
   findHost(id: string): HostView | undefined
 }
 
-/** The calls of a service, as promises. */
+/** A service's calls, as promises. */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {
     requestSerialize: (request: infer Request) => Buffer
@@ -99,67 +99,72 @@ export interface AgentClient {
   readonly operations: OperationCalls
 }
 
-/** What the gateway itself decides on creating a guest, and what the agent answered. */
+/** The chosen host, and the agent's answer. */
 export interface GuestCreation {
   readonly hostId: string
   readonly response: SubmitOperationResponse
 }
 
 export interface GuestCreationRequest {
-  /** Repeated with the same one: the same host, id and uuid, and the agent's first answer. */
+  /** A repeat with the same id gets the same host, id and uuid, and the agent's first answer. */
   readonly operationId: string
   readonly name: string
   readonly spec: GuestSpec
   readonly requestedBy: string
-  /** Default: the host with most room. */
+  /** Default: the host with the most room. */
   readonly hostId?: string
 }
 
 export interface JoinToken {
   readonly token: string
   readonly expiresAtMs: number
-  /** To be run on the host. */
+  /** Command to run on the host. */
   readonly command: string
 }
 
-/** Changes to the fleet's hosts; each throws `not_found` for an unknown host, `store_unavailable` without Redis. */
+/** Changes the fleet's hosts; each method throws `not_found` for an unknown host, `store_unavailable` without Redis. */
 export interface HostAdmin {
   /**
-   * @param operationId a uuid; the same operation again: the same host. Default: one of its own
-   * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host was removed
+   * @param operationId a uuid; a repeat with it gets the same host. Default: a new one
+   * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host
+   * was removed
    */
   createHost(host: { name: string; address: string }, operationId?: string): Promise<HostView>
-  /** One-time; an earlier unused token of the host is void. */
+  /** Makes a one-time token; voids an earlier unused one of the host. */
   createJoinToken(hostId: string): Promise<JoinToken>
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
   updateHost(
     hostId: string,
     change: { name?: string; address?: string; draining?: boolean },
   ): Promise<HostView>
-  /** Its certificate is worth nothing from then on. @throws {BerthError} `invalid_state` while guests live there, unless `force` */
+  /**
+   * Removes the host and revokes its certificate. @throws {BerthError} `invalid_state` while guests live there, unless
+   * `force`
+   */
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }
 
+/** The gateway's access to all hosts: what they report, and calls to their agents. */
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
-  /** The list of hosts has been read: before, guests may exist that the view has never heard of. */
+  /** Whether the list of hosts has been read: before, there may be guests that the view does not know. */
   readonly isComplete: boolean
   /** @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
-   * Chooses a host, reserves id, uuid and name across the fleet and has the agent journal the guest; what the
-   * agent refuses is released again. Use `reached` before answering.
+   * Chooses a host, reserves id, uuid and name across the fleet, and has the agent journal the guest; a refusal of the
+   * agent releases the reservation. Await `reached` before answering.
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
-  /** True where the operation is a creation that holds a reservation: an earlier attempt of a request made it. */
+  /** Whether the operation is a creation with a reservation, made by an earlier attempt of the request. */
   isCreation(operationId: string): Promise<boolean>
-  /** Of the view, or of an agent's journal where it is too old for the view. */
+  /** Finds an operation in the view, or in an agent's journal if it is too old for the view. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**
    * Resolves when the view shows the operation's end, or after `timeoutMs`.
-   * @returns as it is then; undefined: the view has it not
+   * @returns the operation as it is then; undefined: the view does not have it
    */
   ended(operationId: string, timeoutMs: number): Promise<OperationView | undefined>
   /** Read your own writes: resolves when the view has reached the host's revision, or after the call timeout. */

@@ -23,9 +23,9 @@ interface Promised {
   readonly limits: GuestLimits | undefined
 }
 
-/** Creation across the fleet: choose, reserve, hand to the agent. */
+/** Creates guests across the fleet: chooses a host, reserves, calls the agent. */
 export class GuestCreator {
-  /** Guests on their way to a host, which the view does not show yet: many at once spread too. */
+  /** Guests being created that the view does not show yet; they count, so that many at once are spread as well. */
   readonly #promised = new Set<Promised>()
 
   constructor(private readonly options: CreationOptions) {}
@@ -73,11 +73,11 @@ export class GuestCreator {
       const response = await this.options
         .agent(hostId)
         .operations.submitOperation({ operationId, requestedBy, order })
-      // Until the view shows the guest its room stays promised.
+      // Its room stays promised until the view shows the guest.
       await this.options.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
-      // Anything but a clear refusal may have been carried out: the sweep decides later.
+      // After anything but a clear refusal the guest may exist: a later sweep decides.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
       throw error
     }
@@ -113,7 +113,7 @@ function addLimits(sum: Allocation, { limits }: Promised): Allocation {
   }
 }
 
-/** Pools are the hosts' own: what one has not got, the next may have. */
+/** Whether the refusal is about addresses: pools belong to hosts, so the next host may have them. */
 function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
   const named = { public_ipv4s: spec.publicIpv4s, ipv6_addresses: spec.ipv6Addresses }
   const asksFor = spec.ipv4Count + spec.ipv6Count > 0 || Object.values(named).some(({ length }) => length > 0)
@@ -121,7 +121,7 @@ function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error i
   return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
 }
 
-/** Of one or more: that addresses are used up before that they are of no pool. */
+/** Prefers the refusal that addresses are used up to one that they are in no pool. */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }

@@ -27,12 +27,12 @@ import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
 
 const hourMs = 3_600_000
-/** Another gateway's changes to hosts are noticed within this. */
+/** How soon another gateway's changes of hosts are noticed. */
 const pollHostsMs = 2000
-/** How long a start waits for the hosts. */
+/** How long a start waits for hosts. */
 const settleMs = 2000
 const sweepEveryMs = 30_000
-/** A reservation younger than this may belong to a creation that is under way. */
+/** A younger reservation may belong to a creation in progress. */
 const reservationGraceMs = 120_000
 
 export interface FleetOptions {
@@ -41,7 +41,7 @@ export interface FleetOptions {
   readonly log: Logger
 }
 
-/** The gateway's side of all hosts: their records, connections and what they report. */
+/** The gateway's side of all hosts: records, connections and what they report. */
 export class GatewayFleet implements Fleet {
   readonly view: FleetState
   readonly hosts: StoredHostAdmin
@@ -103,9 +103,8 @@ export class GatewayFleet implements Fleet {
   }
 
   /**
-   * Makes the CA if there is none, opens the join endpoint and begins watching all hosts. Resolves when each
-   * host has been heard of or could not be reached, or after 2 s; a store that is down is waited for in the
-   * background.
+   * Makes the CA if there is none, opens the join endpoint and begins to watch all hosts. Resolves when each host has
+   * reported or is unreachable, or after 2 s; waits in the background for a store that is down.
    */
   static async start(options: FleetOptions): Promise<GatewayFleet> {
     const { config, log } = options
@@ -141,7 +140,7 @@ export class GatewayFleet implements Fleet {
     await this.#joinServer?.close()
   }
 
-  /** Where agents reach the join endpoint. */
+  /** host:port at which agents reach the join endpoint. */
   get joinAddress(): string {
     const { join_address, join_listen } = this.options.config
     if (join_address) return join_address
@@ -175,7 +174,7 @@ export class GatewayFleet implements Fleet {
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
     await this.#showCreated(creation, request.operationId)
-    // Once it is acknowledged it must not be gone, should this gateway and then the host go away.
+    // Stored before it is acknowledged, in case this gateway and then the host go away.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
   }
@@ -184,7 +183,7 @@ export class GatewayFleet implements Fleet {
     return (await this.#registry.findByOperation(operationId)) !== undefined
   }
 
-  /** Where the host went away before its watch told of it. */
+  /** Shows a created guest when the host went away before its watch reported it. */
   async #showCreated({ hostId, response }: GuestCreation, operationId: string): Promise<void> {
     const { guest, operation, revision } = response
     const host = this.view.findState(hostId)
@@ -256,14 +255,14 @@ export class GatewayFleet implements Fleet {
       )
   }
 
-  /** Ids, names and last known states of a host's guests, into a store that lost them. */
+  /** Writes ids, names and last known states of a host's guests to a store that lost them. */
   async #restoreGuests(host: HostState): Promise<void> {
     const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
     for (const { uuid } of known) this.#cache.note(host.record.id, uuid)
     await this.#checkOwners(host, known)
   }
 
-  /** The store follows what a host says of its guests; what fails here the next sync or sweep does. */
+  /** Updates the store after a host's report on its guests; after a failure the next sync or sweep does. */
   async #guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
     try {
       if (event?.$case === 'guest') await this.#checkOwners(host, [event.value])
@@ -273,7 +272,7 @@ export class GatewayFleet implements Fleet {
     }
   }
 
-  /** Their names are free at once; reservations never seen on a host are left to the sweep and its grace. */
+  /** Frees names of deleted guests at once; a sweep frees reservations never seen on a host, after their grace. */
   async #releaseGone(host: HostState, uuids: readonly string[]): Promise<void> {
     try {
       for (const uuid of uuids) await this.#registry.release(host.record.id, uuid)
@@ -292,7 +291,7 @@ export class GatewayFleet implements Fleet {
       const madeBeforeMs = Date.now() - reservationGraceMs - config.agents.call_timeout_ms
       const freed = await this.#registry.sweep(({ hostId, uuid }) => {
         const host = this.view.findState(hostId)
-        // A host that is away may have it.
+        // A host that is away may have the guest.
         return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
       }, madeBeforeMs)
       if (freed.length > 0)

@@ -3,13 +3,12 @@ import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Store } from '../store/store.js'
 
 const flushEveryMs = 1000
-/** Written at once: encoding more would hold up whoever asks meanwhile. */
+/** Guests per write: encoding more at once would block other requests. */
 const batch = 100
 
 /**
- * What was last known of each host's guests, in the store, so that a gateway that starts while a host is away
- * shows its guests as unknown rather than not at all. Written behind, at most once a second; that there is a
- * new guest, at once.
+ * Last known state of each host's guests, in the store, so that a gateway that starts while a host is away shows its
+ * guests as unknown instead of not at all. Changes are written at most once a second, a new guest at once.
  *
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
  */
@@ -38,7 +37,7 @@ export class GuestCache {
     else this.#changed.set(hostId, new Set([uuid]))
   }
 
-  /** Durable when it returns; what fails is written behind, as is what became of the guest meanwhile. */
+  /** Writes a new guest; durable when it returns. After a failure it is written later, like changes. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
       await this.store.run('keep a new guest', (client) =>
@@ -71,7 +70,7 @@ export class GuestCache {
     }
   }
 
-  /** In one transaction, whichever hosts they are of: each is waited for by the store's disk. */
+  /** One transaction for all hosts, as each one waits for the store's disk. */
   async #write(changed: readonly { hostId: string; uuid: string }[]): Promise<void> {
     const known = changed.map(({ hostId, uuid }) => ({ hostId, uuid, guest: this.findGuest(hostId, uuid) }))
     await this.store.run('keep known guests', async (client) => {

@@ -5,19 +5,19 @@ import { GuestTable } from './lists/guest-table.js'
 import type { Slot } from './lists/table.js'
 
 /**
- * Guests of all hosts by uuid, id and name. Each of the three is unique in the fleet: of two that clash the
- * first stays and the other waits among its host's conflicts.
+ * Guests of all hosts by uuid, id and name, each unique in the fleet: of two that clash the first stays, and the other
+ * one waits among its host's conflicts.
  */
 export class GuestIndex {
   readonly table = new GuestTable<GuestEntry>()
   readonly blocks = new GuestBlocks()
   readonly #byId = new Map<number, Slot<GuestEntry>>()
   readonly #byName = new Map<string, Slot<GuestEntry>>()
-  /** Hosts with conflicts. */
+  /** Hosts that have conflicts. */
   readonly #waiting = new Set<HostState>()
 
   find(ref: string): GuestEntry | undefined {
-    // Only as ids are written: 02 is no id, and no name either.
+    // Only ids in their usual form: 02 is neither an id nor a name.
     if (/^[1-9]\d{0,14}$/.test(ref)) return this.#byId.get(Number(ref))?.item
     return this.table.find(ref.toLowerCase()) ?? this.findByName(ref)
   }
@@ -50,7 +50,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** What the store says of an owner overrules who came first. `undefined`: it is this host's. */
+  /** Applies what the store says of an owner, whoever came first. `undefined`: the guest is this host's. */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
     if (reason === undefined) host.disowned.delete(uuid)
@@ -60,7 +60,7 @@ export class GuestIndex {
     this.set(host, guest)
   }
 
-  /** Its guests' status is another now, and nothing else of them. */
+  /** Changes nothing but the status of the host's guests. */
   setOnline(host: HostState, online: boolean): void {
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
@@ -81,7 +81,7 @@ export class GuestIndex {
     this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
-  /** Where it is new, and where its keys are those of before. */
+  /** Adds the guest, or replaces it when its keys are the same as before. */
   #put(host: HostState, entry: GuestEntry): Slot<GuestEntry> {
     const { uuid } = entry.guest
     const before = host.guests.get(uuid)
@@ -101,7 +101,7 @@ export class GuestIndex {
     this.#byName.delete(guest.name.toLowerCase())
   }
 
-  /** Gives those that waited for one of a guest's keys another try. */
+  /** Retries conflicting guests that waited for one of a guest's keys. */
   #promote(gone: Guest): void {
     for (const host of this.#waiting) {
       if (host.conflicts.size === 0) this.#waiting.delete(host)

@@ -3,11 +3,11 @@ import { conflict } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import { planClaims, type Claim, type Held, type Reservation } from './plan-claims.js'
 
-/** Claims settled in one transaction, reservations read in one answer. */
+/** Claims per transaction, and reservations per read. */
 const claimBatch = 200
 
 /**
- * Ids, uuids and names of guests, unique in the fleet whatever gateways work on the store.
+ * Ids, uuids and names of guests, unique in the fleet for all gateways on the store.
  *
  * | key | holds |
  * |---|---|
@@ -20,14 +20,14 @@ const claimBatch = 200
 export class GuestRegistry {
   constructor(private readonly store: Store) {}
 
-  /** The reservation an earlier attempt of the operation made. */
+  /** The reservation made by an earlier attempt of the operation. */
   async findByOperation(operationId: string): Promise<Reservation | undefined> {
     return this.store.run('read reservation', (client) => this.#findByOperation(client, operationId))
   }
 
   /**
-   * Reserves a name and gives an id and uuid to it. The same operation again: the same answer.
-   * @param isShown whether a guest the store may not know (yet, or any more) has the name or id
+   * Reserves a name, and assigns an id and a uuid. A repeat of the operation gets the same answer.
+   * @param isShown whether the view has a guest of this name or id, which the store may lack
    * @throws {BerthError} `name_conflict`, `store_unavailable`
    */
   async reserve(
@@ -51,7 +51,7 @@ export class GuestRegistry {
     })
   }
 
-  /** Frees what a guest of this host held; nothing when it is another host's or unknown. */
+  /** Frees what a guest of this host held; does nothing when the guest is another host's or unknown. */
   async release(hostId: string, uuid: string): Promise<void> {
     await this.store.transact('release guest', async (client) => {
       const held = parseReservation(await client.hGet(this.#guests, uuid))
@@ -66,8 +66,8 @@ export class GuestRegistry {
   }
 
   /**
-   * Registers what a host reports and the store does not know, and raises the id counter above it.
-   * @returns guests that are not this host's: why, by uuid
+   * Registers reported guests that the store does not know, and raises the id counter above them.
+   * @returns by uuid, why guests are not this host's
    */
   async claim(hostId: string, claims: readonly Claim[]): Promise<Map<string, string>> {
     const refused = new Map<string, string>()
@@ -80,7 +80,7 @@ export class GuestRegistry {
   }
 
   /**
-   * Frees reservations made before `madeBeforeMs` that nothing stands for any more.
+   * Frees reservations made before `madeBeforeMs` that `isKept` does not keep.
    * @returns what was freed
    */
   async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
@@ -92,7 +92,7 @@ export class GuestRegistry {
     return [...stale.values()]
   }
 
-  /** All reservations, few at a time: parsing all at once would hold up whoever asks meanwhile. Some may come twice. */
+  /** Reads all reservations in small parts: parsing all at once would block other requests. Some may come twice. */
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {
@@ -104,7 +104,7 @@ export class GuestRegistry {
     } while (cursor !== '0')
   }
 
-  /** Frees everything of a host that is removed. */
+  /** Frees everything of a removed host. */
   async releaseHost(hostId: string): Promise<void> {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
@@ -164,7 +164,7 @@ export class GuestRegistry {
     return steps
   }
 
-  /** Ids that guests brought along are skipped, should the counter be behind them. */
+  /** Skips ids that reported guests have, in case the counter is behind them. */
   async #nextId(client: StoreClient, isShown: (ref: string) => boolean): Promise<number> {
     for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
       if (!isShown(String(id)) && !(await client.hExists(this.#ids, String(id)))) return id

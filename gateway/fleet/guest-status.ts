@@ -16,17 +16,17 @@ export type GuestStatusName = (typeof guestStatuses)[number]
 
 const known: ReadonlySet<string> = new Set(guestStatuses)
 
-/** A host that is away leaves its guests' state unknown, whatever it was last. */
+/** The guest's status; `unknown` while its host is away. */
 export function statusOf(view: GuestView): GuestStatusName {
   return view.online ? reportedStatus(view.guest.status) : 'unknown'
 }
 
-/** A word of an agent that is none counts as unknown. */
+/** An unknown word from an agent counts as `unknown`. */
 export function reportedStatus(word: string): GuestStatusName {
   return known.has(word) ? (word as GuestStatusName) : 'unknown'
 }
 
-/** Guests by the status they are shown with; those that nobody has are left out. */
+/** Number of guests by shown status; statuses without guests are missing. */
 export interface GuestCounts {
   readonly total: number
   readonly byStatus: ReadonlyMap<GuestStatusName, number>

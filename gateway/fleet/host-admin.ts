@@ -17,19 +17,19 @@ export interface HostAdminOptions {
   readonly authority: Authority
   readonly leafLifetimeMs: number
   readonly tokenLifetimeMs: number
-  /** host:port agents reach the join endpoint at. */
+  /** host:port at which agents reach the join endpoint. */
   readonly joinAddress: () => string
-  /** Takes over a record this gateway has written. */
+  /** Called with a record that this gateway has written. */
   readonly adopt: (record: HostRecord) => void
   readonly forget: (hostId: string) => void
 }
 
-/** As `scripts/up` installs the agent (scripts/lib/instance.sh); a named instance has its name in both paths. */
+/** Paths as in `scripts/up` (scripts/lib/instance.sh); a named instance has its name in both. */
 const joinCommand = 'node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml'
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
-/** Hosts as the administrator changes them, and the first certificate of each. */
+/** Stores the administrator's changes of hosts, and issues each host's first certificate. */
 export class StoredHostAdmin implements HostAdmin {
   constructor(private readonly options: HostAdminOptions) {}
 
@@ -78,15 +78,15 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   /**
-   * A joining agent's certificate: for the token's host, whatever the request asks for. Certificates given to
-   * the host before are worth nothing from then on.
+   * Issues a joining agent's certificate, for the token's host whatever the request says; revokes the host's earlier
+   * ones.
    * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`
    */
   async join({ token, csr }: JoinRequest): Promise<JoinAnswer> {
     const { tokens, authority, leafLifetimeMs, store } = this.options
     const verified = tokens.verify(token)
     const { hostId } = verified
-    // Signed before the token is used up: a bad request does not cost the token.
+    // Signed before the token is used up, so that a bad request does not cost the token.
     const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)
     await tokens.burn(verified)
     const { serial, notAfterMs } = issued
@@ -95,7 +95,10 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
   }
 
-  /** What is at the address of a host that is away may be set up anew, as another host. */
+  /**
+   * Refuses an address in use, except that of a host that is away: the machine may have been set up anew as another
+   * host.
+   */
   readonly #checkAddress: HostCheck = ({ address }, others) => {
     const holds = (host: HostRecord): boolean =>
       host.address.toLowerCase() === address.toLowerCase() &&
@@ -116,7 +119,7 @@ export class StoredHostAdmin implements HostAdmin {
   }
 }
 
-/** A repeat finds its host by this; all ten digits are random (RFC 9562, version 4). */
+/** Derived from the operation, so that a repeat finds its host; all ten digits are random (RFC 9562, version 4). */
 function hostIdOf(operationId: string): string {
   return `h-${operationId.replaceAll('-', '').slice(0, 10)}`
 }

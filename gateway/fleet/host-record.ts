@@ -1,15 +1,15 @@
-/** A host as the store keeps it: what the administrator said, and which certificates were given to it. */
+/** A host as stored: the administrator's settings, and the certificates issued to it. */
 export interface HostRecord {
   readonly id: string
-  /** Grows with every change: of two readings the higher is the later. */
+  /** Grows with every change: of two readings the higher one is newer. */
   readonly version: number
   readonly name: string
   /** host:port. */
   readonly address: string
   readonly draining: boolean
   readonly createdAtMs: number
-  /** Serial numbers of the certificates in force, newest last; none: not joined. */
+  /** Serial numbers of valid certificates, newest last; empty: not joined. */
   readonly serials: readonly string[]
-  /** End of the newest certificate; 0: not joined. */
+  /** End of the newest certificate, ms since 1970; 0: not joined. */
   readonly certificateNotAfterMs: number
 }

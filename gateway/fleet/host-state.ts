@@ -4,25 +4,25 @@ import type { GuestView, HostView, OperationView, TemplateView } from './contrac
 import type { HostRecord } from './host-record.js'
 import { HostTotals } from './host-totals.js'
 
-/** One host in the view. Maps are keyed by uuid and id; insertion order is age. */
+/** One host in the view. Maps are keyed by uuid and id, in order of age. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
-  /** Guests it reported that clash with another guest: why, by uuid. They show up once the other is gone. */
+  /** By uuid, reported guests that clash with another guest, and why. They are shown once the other one is gone. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** Guests that the store says are not this host's: why, by uuid. */
+  /** By uuid, why the store says that guests are not this host's. */
   readonly disowned = new Map<string, string>()
-  /** Port mappings of all its guests. */
+  /** Number of port mappings of all its guests. */
   mappings = 0
-  /** Data that was refused, newest reason. */
+  /** Newest reason why data was refused. */
   refused = ''
   online = false
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
-  /** Identity of the agent's journal, and up to where it is known; what a new stream resumes from. */
+  /** Identity of the agent's journal and the last known revision, from which a new stream resumes. */
   epoch = ''
   revision = 0
 
@@ -52,9 +52,9 @@ export class HostState {
   }
 }
 
-/** `online` follows the host, so that a host coming or going touches no guest. */
+/** Reads `online` from the host, so that a host that comes or goes changes no guest. */
 export class GuestEntry implements GuestView {
-  /** What was made of it for readers; a map of all entries would cost more than the entries. */
+  /** What readers derived from the guest; a map of all entries would cost more memory than the entries. */
   shown: unknown = undefined
 
   constructor(

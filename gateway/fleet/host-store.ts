@@ -2,18 +2,18 @@ import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { HostRecord } from './host-record.js'
 
-/** What the store says of hosts at one moment. */
+/** The store's hosts at one moment. */
 export interface HostList {
   readonly records: readonly HostRecord[]
-  /** Ids of hosts that an administrator removed. */
+  /** Ids of hosts removed by an administrator. */
   readonly removed: ReadonlySet<string>
 }
 
-/** Refuses, by throwing, a record that cannot stand beside the others. */
+/** Throws to refuse a record that conflicts with the others. */
 export type HostCheck = (record: HostRecord, others: readonly HostRecord[]) => void
 
 /**
- * Host records; names are unique, case aside.
+ * Host records; names are unique, ignoring case.
  *
  * | key | holds |
  * |---|---|
@@ -32,9 +32,9 @@ export class HostStore {
   }
 
   /**
-   * Puts a record back that the store lost, or knows only in an older version. A name that was given away
-   * meanwhile does not count: a host lost costs more than a name twice.
-   * @returns false where the store has it after all, or where the host was removed
+   * Puts back a record that the store lost, or has in an older version. It ignores that another host may have taken the
+   * name: a duplicate name is better than a lost host.
+   * @returns false when the store has it after all, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
     return this.store.transact('restore host', async (client) => {
@@ -51,8 +51,8 @@ export class HostStore {
   }
 
   /**
-   * @returns the record that is in the store: an earlier one of the same id stays as it is
-   * @throws {BerthError} `name_conflict`; `invalid_state` where a host of this id was removed; what `check` throws
+   * @returns the stored record; an earlier one of the same id stays as it is
+   * @throws {BerthError} `name_conflict`; `invalid_state` when a host of this id was removed; what `check` throws
    */
   async create(record: HostRecord, check: HostCheck): Promise<HostRecord> {
     return this.store.transact('create host', async (client) => {
@@ -83,7 +83,7 @@ export class HostStore {
     })
   }
 
-  /** Leaves a tombstone: only by it do gateways tell a host that was removed from one that got lost. */
+  /** Leaves a tombstone, by which gateways distinguish a removed host from a lost record. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),
@@ -96,7 +96,7 @@ export class HostStore {
     return new Map(all.map((host) => [host.id, host]))
   }
 
-  /** Once it can stand beside the others. */
+  /** Writes the record after checking it against the others. */
   async #write(
     client: StoreClient,
     record: HostRecord,

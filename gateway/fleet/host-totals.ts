@@ -1,14 +1,14 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-status.js'
 
-/** What is promised to guests. */
+/** Resources promised to guests. */
 export interface Allocation {
   readonly vcpuMilli: number
   readonly ramMb: number
   readonly diskGb: number
 }
 
-/** Sums over the guests of one host, kept as they come and go. */
+/** Sums over the guests of one host, updated with every change. */
 export class HostTotals {
   readonly #byStatus = new Map<GuestStatusName, number>()
   #total = 0
@@ -18,7 +18,7 @@ export class HostTotals {
     return this.#allocated
   }
 
-  /** @param online false: what they are is not known */
+  /** @param online false: all are counted as `unknown` */
   counts(online: boolean): GuestCounts {
     if (online) return { total: this.#total, byStatus: this.#byStatus }
     return { total: this.#total, byStatus: new Map([['unknown', this.#total]]) }

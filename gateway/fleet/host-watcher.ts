@@ -12,27 +12,27 @@ export interface WatcherOptions {
   readonly view: FleetState
   readonly host: HostState
   readonly log: Logger
-  /** How long a broken stream may take to come back before its guests show as unknown. */
+  /** How long a broken stream may stay away before its guests show as unknown, in ms. */
   readonly reconnectMs: number
-  /** A new connection with the certificates and address of now. */
+  /** Makes a connection with the current certificates and address. */
   connect(): AgentConnection
-  /** Before a state becomes visible: who owns its guests. Failing changes nothing. */
+  /** Checks who owns a host's guests, before its state becomes visible. A failure changes nothing. */
   checkOwners(host: HostState, guests: readonly { uuid: string; id: number; name: string }[]): Promise<void>
-  /** Guests that were seen on the host and that a whole snapshot lacks, before it becomes visible. */
+  /** Called before a complete snapshot becomes visible, with guests that were on the host and are not in it. */
   guestsGone(host: HostState, uuids: readonly string[]): Promise<void>
-  /** A guest the view did not know, or one that is gone. */
+  /** Called for a guest that is new to the view, or gone. */
   guestChanged(host: HostState, message: WatchResponse): void
-  /** The view has moved on. */
+  /** Called after the view has changed. */
   advanced(host: HostState): void
 }
 
 /**
- * Keeps one host's part of the view up to date: one live stream, reconnected when it breaks and replaced
- * without a gap when its certificates are.
+ * Keeps one host's part of the view current: one live stream, reconnected when it breaks, and replaced without a gap
+ * when its certificates are.
  */
 export class HostWatcher {
   #live: WatchSession | undefined
-  /** Not synced yet; takes over from `#live` then. */
+  /** A session that replaces `#live` once it has synced. */
   #next: WatchSession | undefined
   #failures = 0
   #retryTimer: NodeJS.Timeout | undefined
@@ -44,12 +44,12 @@ export class HostWatcher {
 
   constructor(private readonly options: WatcherOptions) {}
 
-  /** The connection that calls should use; undefined while the host is away. */
+  /** The connection for calls; undefined while the host is away. */
   get connection(): AgentConnection | undefined {
     return this.#live?.connection
   }
 
-  /** It has been in step once, or failed to. */
+  /** Whether it has synced once, or failed to. */
   get settled(): boolean {
     return this.#settled
   }
@@ -58,12 +58,12 @@ export class HostWatcher {
     if (!this.#stopped && !this.#next) this.#open()
   }
 
-  /** Moves to a new connection; the present one serves until the new one is in step. */
+  /** Moves to a new connection; the present one serves until the new one has synced. */
   refresh(): void {
     this.start()
   }
 
-  /** Drops everything and dials again: the address is another, or the certificate is worth nothing. */
+  /** Closes everything and connects again, after the address changed or the certificate was revoked. */
   restart(): void {
     this.#closeSessions()
     this.#goOffline()
@@ -135,7 +135,7 @@ export class HostWatcher {
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('reset in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
-    // Another stream may have brought it already; what a row says is newest first come.
+    // Skips what another stream has delivered already: the newest state may come first.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
@@ -152,7 +152,7 @@ export class HostWatcher {
     this.#settled = true
     this.#note(reason)
     if (wasLive) this.#offlineTimer ??= setTimeout(() => this.#goOffline(), this.options.reconnectMs)
-    // A failed replacement is tried again by whoever wanted it.
+    // A failed replacement is retried by its caller.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 
@@ -184,7 +184,7 @@ export class HostWatcher {
     view.setOnline(host, false)
   }
 
-  /** The same problem again and again is said once. */
+  /** Logs a problem once until it changes. */
   #note(reason: unknown): void {
     const problem = describeError(reason)
     const { host, log } = this.options
@@ -193,7 +193,7 @@ export class HostWatcher {
     this.#lastProblem = problem
   }
 
-  /** The first is logged, until all that the host says is taken again; its warnings have the newest. */
+  /** Logs the first refusal until all of the host's data is accepted again; its warnings show the newest. */
   #noteRefusal(): void {
     const { record, refused } = this.options.host
     if (refused !== '' && !this.#refusalNoted)
@@ -210,7 +210,7 @@ export class HostWatcher {
   }
 }
 
-/** Deletions nobody watched. A snapshot older than what is shown says nothing of newer guests. */
+/** Guests deleted while nobody watched. A snapshot older than the view proves nothing about newer guests. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

@@ -13,7 +13,7 @@ import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
 const requestTimeoutMs = 10_000
-/** Until a whole request has come, everybody is a stranger. */
+/** Bounds on connections that have not sent a complete request. */
 const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: requestTimeoutMs }
 
 const statusOfKind: Partial<Record<ErrorKind, number>> = {
@@ -29,13 +29,13 @@ export interface JoinServerOptions {
   readonly authority: Authority
   readonly leafLifetimeMs: number
   readonly log: Logger
-  /** Checks and uses up the token, and gives a certificate for the request's key. */
+  /** Checks and uses up the token; returns a certificate for the request's key. */
   join(request: JoinRequest): Promise<JoinAnswer>
 }
 
 /**
- * Where agents get their first certificate: HTTPS with a certificate of the private CA, which clients check
- * against the fingerprint in their token. Nothing else is served.
+ * Serves agents their first certificate, and nothing else: HTTPS with a certificate of the private CA, which agents
+ * check against the fingerprint in their token.
  */
 export class JoinServer {
   readonly #guard = new ConnectionGuard(strangers)
@@ -87,7 +87,7 @@ export class JoinServer {
     const { authority, leafLifetimeMs, log } = this.options
     const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs)
     this.server.setSecureContext({
-      // The CA goes along: a joining agent knows its fingerprint only.
+      // Sends the CA as well: a joining agent only knows its fingerprint.
       cert: leaf.certificatePem + authority.caPem,
       key: leaf.privateKeyPem,
       minVersion: 'TLSv1.3',
@@ -146,7 +146,7 @@ function parseRequest(body: string): JoinRequest {
   try {
     parsed = JSON.parse(body) as Partial<Record<keyof JoinRequest, unknown>> | null
   } catch {
-    throw new BerthError('invalid', 'invalid_json', 'the request is no JSON') // the cause would quote the token
+    throw new BerthError('invalid', 'invalid_json', 'the request is no JSON') // without the cause, which would quote the token
   }
   const { token, csr } = parsed ?? {}
   if (typeof token !== 'string' || typeof csr !== 'string')

@@ -7,8 +7,8 @@ import type { Authority } from '../pki/authority.js'
 import type { Store } from '../store/store.js'
 
 /**
- * One-time tokens with which a host's agent gets its first certificate: an ES256 JWT signed by the CA's key,
- * good as long as the store holds its id. A new token of a host voids the earlier one.
+ * One-time tokens for a host's first certificate: an ES256 JWT signed by the CA's key, valid as long as the store has
+ * its id. A new token of a host voids the earlier one.
  */
 export class JoinTokens {
   constructor(
@@ -34,7 +34,7 @@ export class JoinTokens {
   }
 
   /**
-   * The host a token is for, if it is genuine and not expired. Not yet whether it was used.
+   * The host of a genuine token that has not expired; it may be used already.
    * @throws {BerthError} `join_token_invalid`
    */
   verify(token: string): { hostId: string; id: string } {
@@ -55,7 +55,7 @@ export class JoinTokens {
   }
 
   /**
-   * Uses a token up; of several at once one succeeds.
+   * Uses up a token; of several attempts at once one succeeds.
    * @throws {BerthError} `join_token_invalid` when it was used or voided
    */
   async burn(token: { hostId: string; id: string }): Promise<void> {

@@ -1,8 +1,8 @@
-/** Those who wait for what becomes of an operation. */
+/** Callers that wait for changes of an operation. */
 export class OperationWaiters {
   readonly #byId = new Map<string, Set<() => void>>()
 
-  /** Resolves when `isOver` says so, asked at once and after each change, or after `timeoutMs`. */
+  /** Resolves when `isOver`, checked at once and after each change, or after `timeoutMs`. */
   wait(id: string, timeoutMs: number, isOver: () => boolean): Promise<void> {
     if (isOver()) return Promise.resolve()
     const waiting = this.#byId.get(id) ?? new Set()

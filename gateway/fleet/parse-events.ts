@@ -6,9 +6,9 @@ import { guestNamePattern, templateIdPattern, uuidPattern } from '../../shared/g
 import { clampTime } from '../../shared/time.js'
 
 /*
- * What an agent says is data of another machine: it is brought within bounds before it enters the view, so
- * that a broken or hostile agent costs the gateway little. What has no valid identity is not taken at all.
- * Every field is bounded by what it is (a text, a list, a time), those below by less.
+ * Brings data of agents within bounds before it enters the view, so that a broken or hostile agent costs the gateway
+ * little. Data without a valid identity is refused. Every field is bounded by its type (text, list, time), those below
+ * more tightly.
  */
 
 const maxTextChars = 1000
@@ -24,7 +24,7 @@ const textChars: Readonly<Record<string, number>> = {
 }
 const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
 
-/** Words that every guest has are kept once, not once a guest. */
+/** Frequent words, kept in memory once instead of once per guest. */
 const words: ReadonlyMap<string, string> = new Map(
   ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map(
     (word) => [word, word],
@@ -36,7 +36,7 @@ const guestUuidPattern = new RegExp(uuidPattern)
 const templatePattern = new RegExp(templateIdPattern)
 const operationIdPattern = /^[\x21-\x7e]{1,128}$/
 
-/** The guest, or undefined when its uuid, id or name are none. */
+/** The bounded guest, or undefined when its uuid, id or name is invalid. */
 export function parseGuest(guest: Guest): Guest | undefined {
   const named = guestUuidPattern.test(guest.uuid) && namePattern.test(guest.name)
   if (!named || /^\d+$/.test(guest.name) || guest.id < 1) return undefined
@@ -60,7 +60,7 @@ export function parseTemplate(template: Template): Template | undefined {
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
 }
 
-/** The description, or undefined when it is of another host: an agent speaks for its own only. */
+/** The bounded description, or undefined when it names another host: an agent speaks only for its own. */
 export function parseDescription(host: HostDescription, hostId: string): HostDescription | undefined {
   return host.hostId === hostId ? bounded(host) : undefined
 }
@@ -69,7 +69,7 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
   return bounded(metrics)
 }
 
-/** A copy within bounds. */
+/** Copies a message with every field bounded. */
 function bounded<Message extends object>(message: Message): Message {
   const copy: Record<string, unknown> = {}
   for (const [field, value] of Object.entries(message)) copy[field] = boundedValue(field, value)
@@ -85,6 +85,6 @@ function boundedValue(field: string, value: unknown): unknown {
 }
 
 function shorten(text: string, max = maxTextChars): string {
-  // A slice keeps the whole text alive in V8; a copy does not.
+  // Copied, since a slice keeps the whole text alive in V8.
   return text.length > max ? Buffer.from(text.slice(0, max)).toString() : text
 }

@@ -1,10 +1,10 @@
-/** What the store keeps of a guest that exists or is being made: who may use its id, uuid and name. */
+/** A stored claim of a guest, existing or being made, to its id, uuid and name. */
 export interface Reservation {
   readonly uuid: string
   readonly id: number
   readonly name: string
   readonly hostId: string
-  /** Of the creation; empty for guests learned from their agent. */
+  /** The operation that creates it; empty for guests learned from their agent. */
   readonly operationId: string
   readonly reservedAtMs: number
 }
@@ -16,23 +16,23 @@ export interface Claim {
   readonly name: string
 }
 
-/** What the store holds under the keys of some claims. */
+/** What the store has under the keys of some claims. */
 export interface Held {
   readonly byUuid: ReadonlyMap<string, Reservation>
-  /** uuid that owns a name, in lower case. */
+  /** uuid by name in lower case. */
   readonly byName: ReadonlyMap<string, string>
-  /** uuid that owns an id. */
+  /** uuid by id. */
   readonly byId: ReadonlyMap<number, string>
 }
 
 export interface ClaimPlan {
-  /** To be reserved for the host: the store did not know them. */
+  /** Claims to reserve for the host, unknown to the store so far. */
   readonly add: readonly Claim[]
-  /** Not this host's: why, by uuid. */
+  /** By uuid, why guests are not this host's. */
   readonly refused: ReadonlyMap<string, string>
 }
 
-/** Who owns what a host reports: what is reserved counts, the rest is the first claimer's. */
+/** Decides who owns reported guests: reservations count, everything else belongs to the first claimer. */
 export function planClaims(hostId: string, claims: readonly Claim[], held: Held): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)

@@ -3,7 +3,7 @@ import { BerthError, notFound } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
 import type { Allocation } from './host-totals.js'
 
-/** A host that may be chosen, and what is promised to guests on it already. */
+/** A host that may be chosen, and the resources promised on it already. */
 export interface Candidate {
   readonly host: HostView
   readonly findTemplate: (id: string) => Usable | undefined
@@ -25,7 +25,7 @@ export interface Ratios {
 }
 
 /**
- * The hosts for a new guest: the one named, else all that have room, the one left with most first.
+ * Chooses hosts for a new guest: the named one, else all with room, the one with most left first.
  * @returns ids, at least one
  * @throws {BerthError} `not_found` (host, template), `host_offline`, `invalid_state` (draining),
  * `unsupported` (no host can run such guests), `image_disabled`, `resource_exhausted`
@@ -64,14 +64,14 @@ function emptiestFirst(candidates: readonly Candidate[], limits: Wanted, ratios:
 
 type Wanted = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
 
-/** Fullness of the scarcest limited resource with the guest on it; above 1 it does not fit. */
+/** Load of the scarcest limited resource with the new guest; above 1 it does not fit. */
 function load(candidate: Candidate, wanted: Wanted, ratios: Ratios): number {
   return Math.max(
     ...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)),
   )
 }
 
-/** What the choice goes by: all resources count, unlimited ones too. */
+/** Load that hosts are ordered by: it counts all resources, also unlimited ones. */
 function spread(candidate: Candidate, wanted: Wanted, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
 }

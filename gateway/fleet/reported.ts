@@ -1,13 +1,13 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
-/** A guest as an agent reported it, and where it lives. */
+/** A guest as its agent reported it, and its host. */
 export interface GuestView {
   readonly hostId: string
   readonly guest: Guest
   /** False while its host is away: its status is then shown as `unknown`. */
   readonly online: boolean
-  /** Room for what a reader makes of it and wants to find again; whoever uses it checks what it was made from. */
+  /** Cache for what a reader derived from it; the reader checks what that was made from. */
   shown?: unknown
 }
 

@@ -10,7 +10,7 @@ import {
   type WatchEvent,
 } from './watch-kinds.js'
 
-/** All that one agent said: the whole of it, before it becomes visible at once. */
+/** Collects an agent's complete state, to be made visible at once. */
 export class Snapshot {
   readonly #entities = new Map<EntityKind, Map<string, WatchEvent>>()
   readonly #singles = new Map<WatchEvent['$case'], WatchEvent>()
@@ -30,7 +30,7 @@ export class Snapshot {
     return [...this.#of(kind).values()].map(({ value }) => value as ValueOf<Kind>)
   }
 
-  /** What the view has of the host and the snapshot does not is gone; then all of the snapshot. */
+  /** Removes what the view has of the host and the snapshot lacks, then sets all of the snapshot. */
   apply(host: HostState, fleet: FleetIndexes): void {
     const kinds = Object.keys(entityKinds) as EntityKind[]
     for (const kind of kinds)

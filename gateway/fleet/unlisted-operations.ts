@@ -14,27 +14,27 @@ export interface ConnectedHost {
 interface UnlistedParts {
   readonly view: FleetState
   readonly log: Logger
-  /** Those that can be asked now. */
+  /** Hosts that can be asked now. */
   hosts(): readonly ConnectedHost[]
 }
 
 const operationId = new RegExp(uuidPattern)
-/** Looked for at the same time: each costs every agent a call. */
+/** Most searches at a time, as each calls every agent. */
 const maxAsked = 16
 
-/** Operations that journals have and the view has no room for: found by asking the agents. */
+/** Finds operations that are in journals but too old for the view, by asking the agents. */
 export class UnlistedOperations {
   readonly #asked = new Map<string, Promise<OperationView | undefined>>()
 
   constructor(private readonly parts: UnlistedParts) {}
 
   /**
-   * All hosts are asked at once. None that could answer has it: undefined, though a host that is away may. Asking
-   * tells every agent the id, so that one that lies can claim it: what two claim is neither's.
+   * Asks all hosts at once. Undefined: no connected host has it, though one that is away may. Every agent learns the
+   * id, and a lying one could claim it: so an operation claimed by two hosts is ignored.
    * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {
-    // Gateways and agents make no others, and an id is not worth asking all hosts for what cannot be.
+    // All ids have this form: any other is not worth asking hosts for.
     if (!operationId.test(id)) return undefined
     const asked = this.#asked.get(id)
     if (asked) return asked
@@ -49,7 +49,7 @@ export class UnlistedOperations {
     const answers = await Promise.all(this.parts.hosts().map((asked) => this.#ask(asked, id)))
     const found = answers.flatMap((answer) => answer ?? [])
     if (found.length > 1) this.#refuseAll(found, id)
-    // A change of it may have come meanwhile.
+    // It may have become visible meanwhile.
     return this.parts.view.findOperation(id) ?? (found.length === 1 ? found[0] : undefined)
   }
 

@@ -47,7 +47,7 @@ function record(id: string) {
   }
 }
 
-/** What each host said last, and nothing else. */
+/** The last report of each host. */
 class Model {
   readonly said = new Map<string, Map<string, Guest>>(hostIds.map((id) => [id, new Map()]))
   readonly online = new Map<string, boolean>(hostIds.map((id) => [id, false]))
@@ -86,7 +86,10 @@ function run(view: FleetState, model: Model, step: StepOf): void {
   }
 }
 
-/** Every index agrees with the list, everything shown was said, and what is not shown clashes with it. */
+/**
+ * Checks that every index agrees with the list, that all shown was reported, and that what is not shown clashes with
+ * it.
+ */
 function check(view: FleetState, model: Model): void {
   const shown = [...view.guests()]
   const keys = (guest: Guest): string[] => [guest.uuid, String(guest.id), guest.name.toLowerCase()]

@@ -12,10 +12,10 @@ import { parseGuest, parseOperation } from './parse-events.js'
 import { Snapshot } from './snapshot.js'
 import { applyEvent, type FleetIndexes, type WatchEvent } from './watch-kinds.js'
 
-/** What one host may fill the gateway's memory with. */
+/** How much one host may add to the gateway's memory. */
 const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 
-/** The fleet in memory. Agents' events go in, already in the order they were sent; reads come out. */
+/** The fleet in memory. Agents' events go in, in the order they were sent; reads come out. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
   readonly #guests = new GuestIndex()
@@ -28,7 +28,7 @@ export class FleetState implements FleetView {
     deleteOperation: (host, id) => this.#deleteOperation(host, id),
   }
 
-  /** Each is told of what changed or is gone. */
+  /** Each is called with what changed or is gone. */
   constructor(
     private readonly noteGuest: (hostId: string, uuid: string) => void = () => undefined,
     private readonly noteOperation: (id: string) => void = () => undefined,
@@ -101,7 +101,7 @@ export class FleetState implements FleetView {
     return this.#hosts.get(id)?.view
   }
 
-  /** The state behind a host's view; for the watch, not for readers. */
+  /** A host's mutable state; for the watch, not for readers. */
   findState(hostId: string): HostState | undefined {
     return this.#hosts.get(hostId)
   }
@@ -110,7 +110,7 @@ export class FleetState implements FleetView {
     return this.#hosts.values()
   }
 
-  /** Adds a host or takes over its changed record. */
+  /** Adds a host, or replaces its record. */
   setHost(record: HostRecord): HostState {
     const host = this.#hosts.get(record.id)
     if (!host) this.#hosts.set(record.id, new HostState(record))
@@ -137,17 +137,17 @@ export class FleetState implements FleetView {
     this.#guestsVersion++
   }
 
-  /** A guest as an earlier gateway knew it. */
+  /** Shows a guest as an earlier gateway knew it. */
   recall(host: HostState, guest: Guest): void {
     this.#setGuest(host, guest)
   }
 
-  /** One change of a host whose state is known. */
+  /** Applies one change of a host. */
   apply(host: HostState, event: WatchEvent): void {
     applyEvent(host, event, this.#indexes)
   }
 
-  /** What a host says of an operation, within bounds; undefined, and a warning of the host, when it is not its own. */
+  /** Bounds a reported operation; undefined, with a warning of the host, when it is another host's. */
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
@@ -157,7 +157,7 @@ export class FleetState implements FleetView {
     return { hostId: host.record.id, operation }
   }
 
-  /** Makes a whole snapshot visible at once; what it does not know is gone. */
+  /** Makes a complete snapshot visible at once; what it lacks is removed. */
   replace(host: HostState, snapshot: Snapshot): void {
     snapshot.apply(host, this.#indexes)
   }
@@ -166,7 +166,7 @@ export class FleetState implements FleetView {
     if (this.#setGuest(host, raw)) this.noteGuest(host.record.id, raw.uuid)
   }
 
-  /** @returns false: it was refused */
+  /** @returns false when it was refused */
   #setGuest(host: HostState, raw: Guest): boolean {
     const guest = parseGuest(raw)
     if (!guest) return this.#refuse(host, 'the agent reported a guest without valid uuid, id or name')
@@ -216,7 +216,7 @@ export class FleetState implements FleetView {
   }
 }
 
-/** A guest as the host reported it last, shown or not. */
+/** A guest as the host last reported it, shown or not. */
 function findReported(host: HostState, uuid: string): Guest | undefined {
   return host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
 }

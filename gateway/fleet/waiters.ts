@@ -3,7 +3,7 @@ interface Waiter {
   done(): void
 }
 
-/** Those who wait for a host's part of the view to reach a revision. */
+/** Callers that wait until a host's part of the view reaches a revision. */
 export class Waiters {
   readonly #byHost = new Map<string, Set<Waiter>>()
 

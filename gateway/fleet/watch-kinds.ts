@@ -5,13 +5,13 @@ import type { HostState } from './host-state.js'
 import { parseDescription, parseMetrics, parseTemplate } from './parse-events.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
-/** Kinds of which a host has many, each known by a key. */
+/** Kinds of which a host has many, by key. */
 export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 /** Kinds of which a host has one. */
 export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
 export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
 
-/** The indexes over all hosts that some kinds have. */
+/** The indexes over all hosts that some kinds use. */
 export interface FleetIndexes {
   setGuest(host: HostState, guest: Guest): void
   deleteGuest(host: HostState, uuid: string): void
@@ -21,16 +21,16 @@ export interface FleetIndexes {
 
 interface EntityPlace<Value> {
   readonly keyOf: (value: Value) => string
-  /** Those of a host that the view has. */
+  /** Keys of the host's entities in the view. */
   readonly keys: (host: HostState) => Iterable<string>
-  /** Untrusted: brought within bounds, or refused in `host.refused`. */
+  /** Takes untrusted data: bounds it, or refuses it with a reason in `host.refused`. */
   readonly set: (host: HostState, value: Value, fleet: FleetIndexes) => void
   readonly delete: (host: HostState, key: string, fleet: FleetIndexes) => void
 }
 
 const maxTemplates = 1000
 
-/** Where the view has the entities that agents tell of. */
+/** How the view keeps each kind of entity. */
 export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<Kind>> } = {
   guest: {
     keyOf: ({ uuid }) => uuid,
@@ -57,7 +57,7 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   },
 }
 
-/** Where a host has what is there once. */
+/** How the view keeps what a host has once. */
 export const singleKinds: { readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>) => void } =
   {
     host: (host, raw) => {
@@ -79,17 +79,17 @@ function isSingle(event: WatchEvent): event is SingleEvent {
   return Object.hasOwn(singleKinds, event.$case)
 }
 
-/** Of an event whose kind the types no longer tell apart. */
+/** The place of a kind that the types no longer distinguish. */
 export function placeOf(kind: EntityKind): EntityPlace<unknown> {
   return entityKinds[kind] as EntityPlace<unknown>
 }
 
-/** Undefined: of a kind that this gateway does not know. */
+/** Undefined for a kind that this gateway does not know. */
 export function findPlace(kind: string): EntityPlace<unknown> | undefined {
   return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
 }
 
-/** One change of a host whose state is known; `reset` and `synced` are the watch's own. */
+/** Applies one change of a host; `reset` and `synced` are handled by the watch. */
 export function applyEvent(host: HostState, event: WatchEvent, fleet: FleetIndexes): void {
   if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
   else if (isSingle(event))

@@ -5,7 +5,7 @@ import type { HostState } from './host-state.js'
 import { Snapshot } from './snapshot.js'
 import type { WatchEvent } from './watch-kinds.js'
 
-/** What a stream brought up to `synced`: everything, or what changed since the point it resumed from. */
+/** What a stream delivered up to `synced`: everything, or the changes since the point it resumed from. */
 export type SyncedState =
   | { kind: 'all'; snapshot: Snapshot; epoch: string; revision: number }
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
@@ -13,15 +13,17 @@ export type SyncedState =
 export interface WatchHandlers {
   /** Nothing more is delivered until it resolves. */
   synced(state: SyncedState): Promise<void>
-  /** Changes after `synced`, in order. */
+  /** Called with each change after `synced`, in order. */
   changed(message: WatchResponse): void
-  /** Once, for whatever reason. */
+  /** Called once, for any reason. */
   ended(reason: unknown): void
 }
 
-/** Beyond this rate a host's events wait: no agent takes the gateway's time from the others. In small portions. */
+/**
+ * Above this rate a host's events wait, so that no agent takes all of the gateway's time. Windows are short on purpose.
+ */
 const maxEvents = { count: 1500, windowMs: 100 } as const
-/** What a stream may send before `synced`. */
+/** Most events before `synced`. */
 const maxUnsynced = 200_000
 
 /** One Watch stream, from call to end. Delivers a consistent state first, then its changes. */
@@ -31,7 +33,7 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** The state is being made visible: changes wait. */
+  /** The state is being made visible, and changes wait. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
@@ -44,7 +46,7 @@ export class WatchSession {
   ) {
     this.#stream = connection.watch.watch({ epoch: from.epoch, revision: from.revision })
     this.#stream.on('data', (message: WatchResponse) => this.#receive(message))
-    // Without a listener a broken stream would end the process.
+    // Without a listener an error of the stream would end the process.
     this.#stream.on('error', (error) => this.#end(error))
     this.#stream.on('end', () => this.#end(new Error('the agent ended the stream')))
     this.#expectMore()
@@ -54,7 +56,7 @@ export class WatchSession {
     return this.#ended
   }
 
-  /** Ends it and its connection; `ended` is not called. */
+  /** Ends it and its connection, without calling `ended`. */
   close(): void {
     this.#ended = true
     this.#release()
@@ -101,7 +103,7 @@ export class WatchSession {
     )
   }
 
-  /** Until synced there is always more to come; afterwards the connection's keepalive watches the peer. */
+  /** Limits silence until synced; afterwards the connection's keepalive checks the peer. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

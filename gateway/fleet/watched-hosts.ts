@@ -15,25 +15,24 @@ export interface WatchedHostsOptions {
   readonly cache: GuestCache
   readonly log: Logger
   readonly createWatcher: (host: HostState) => HostWatcher
-  /** The store had lost this host's record: what else it holds of the host may be gone too. */
+  /** Called when the store had lost this host's record, and so perhaps other data of the host. */
   readonly restored: (host: HostState) => Promise<void>
 }
 
 /**
- * The hosts in the store, each with its watcher; follows what this and other gateways change there. A host
- * goes only by the tombstone of its removal: what a store that was emptied or put back no longer lists is
- * written to it again.
+ * The hosts in the store, each with its watcher; follows changes by this and other gateways. A host is removed only by
+ * its tombstone: records missing from a store that was emptied or restored are written to it again.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Hosts this gateway removed: a reading that began before does not bring them back. */
+  /** Hosts removed by this gateway, which a reading that began before must not bring back. */
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
 
   constructor(private readonly options: WatchedHostsOptions) {}
 
-  /** The store has been read. */
+  /** Whether the store has been read. */
   get isComplete(): boolean {
     return this.#complete
   }
@@ -53,7 +52,7 @@ export class WatchedHosts {
     for (const watcher of this.#watchers.values()) watcher.stop()
   }
 
-  /** Resolves when each joined host has been heard of or could not be reached, or after `timeoutMs`. */
+  /** Resolves when each joined host has reported or is unreachable, or after `timeoutMs`. */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = Date.now() + timeoutMs; Date.now() < until; await delay(20)) {
       if (!this.#complete) await this.poll()
@@ -78,8 +77,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Takes over a record as it is in the store.
-   * @param known guests an earlier gateway knew of, shown until the host is heard of
+   * Takes over a record from the store.
+   * @param known guests known to an earlier gateway, shown until the host reports
    */
   adopt(record: HostRecord, known: readonly Guest[] = []): void {
     const { view } = this.options
@@ -114,7 +113,7 @@ export class WatchedHosts {
     if (moved || !connection || !isConnectionGood(host, connection)) watcher.restart()
   }
 
-  /** Of hosts that are new to this gateway with what an earlier one knew of their guests; each is dialled meanwhile. */
+  /** Takes over hosts; new ones with the guests known to an earlier gateway, connecting to them meanwhile. */
   async #takeOver({ records, removed }: HostList): Promise<void> {
     const { view, cache } = this.options
     for (const id of removed) if (view.findState(id)) this.forget(id)
@@ -122,7 +121,7 @@ export class WatchedHosts {
       this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
-  /** A record this gateway wrote since the reading is there by now: the store decides once more. */
+  /** Restores missing records. One that this gateway wrote since the reading is there by now: the store decides. */
   async #restoreLost({ records }: HostList): Promise<void> {
     const { view, store, log, restored } = this.options
     const versions = new Map(records.map(({ id, version }) => [id, version]))

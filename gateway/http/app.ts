@@ -19,7 +19,7 @@ import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
 import { checkRoutes, orderRoutes } from './table.js'
 
-/** A page beside the table: health, metrics, documents. */
+/** A page outside the table of routes: health, metrics, documents. */
 export interface Page {
   readonly path: string
   handle(ctx: ExchangeContext): Promise<Reply> | Reply
@@ -38,7 +38,7 @@ export interface AppOptions {
 
 /**
  * The HTTP interface: the routes under `/api/v1` and `/api`, and the pages.
- * @throws {Error} for a route that breaks the table's rules: it must not start
+ * @throws {Error} for a route that breaks the table's rules: the gateway must not start
  */
 export function createApp(options: AppOptions): Koa {
   checkRoutes(options.routes)
@@ -66,10 +66,10 @@ export function createApp(options: AppOptions): Koa {
   return app
 }
 
-/** A client that takes nothing of its answer for so long is hung up on. */
+/** A client that takes nothing of its answer for this long is disconnected. */
 const stalledMs = 60_000
 
-/** An answer that its reader takes slowly is in progress, and in memory, until it is taken. */
+/** Calls `onGone` once the client has taken the answer, which until then is in progress and in memory. */
 function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const gone = (): void => onGone.forEach((run) => run())
   if (response.writableLength === 0 || response.destroyed) return gone()
@@ -117,7 +117,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
   }
 }
 
-/** What Node would answer itself, in a form of its own (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+/** Refuses what Node would answer itself, in another form than ours (RFC 9112, 3.2; RFC 9110, 10.1.1). */
 function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
   if (httpVersion === '1.1' && headers.host === undefined)
     throw new BerthError('invalid', 'invalid_request', 'the request has no Host header')
@@ -128,7 +128,7 @@ function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
 /** Whoever watches over the gateway is let in, from anywhere and when others flood it. */
 const openPages: readonly string[] = ['/healthz', '/readyz']
 
-/** Koa parses the target lazily and throws on one that is no URL. */
+/** Refuses targets that are no URL; Koa parses them lazily and throws. */
 function checkTarget(ctx: ExchangeContext): void {
   try {
     if (typeof ctx.path === 'string') return
@@ -138,7 +138,7 @@ function checkTarget(ctx: ExchangeContext): void {
   throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL')
 }
 
-/** No route took it: the path is unknown, or has other methods. */
+/** Answers where no route matched: the path is unknown, or has other methods. */
 function unmatched(ctx: ExchangeContext): Reply {
   const layers = (ctx as unknown as { matched?: { methods: string[] }[] }).matched ?? []
   const methods = [...new Set(layers.flatMap((layer) => layer.methods))]

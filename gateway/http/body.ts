@@ -3,13 +3,13 @@ import { BerthError } from '../../shared/errors.js'
 
 const maxDepth = 32
 /**
- * A refused body is read away within these bounds: many clients write all of it before they look at the answer, and
- * a connection that is closed before shows them a reset instead (RFC 9112, 9.6).
+ * Bounds for reading a refused body to its end: many clients write all of it before they read the answer, and would see
+ * a reset if the connection closed before (RFC 9112, 9.6).
  */
 const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 
 /**
- * The bytes of a request's body, or nothing where it has none.
+ * Reads a request's body; empty when it has none.
  * @throws {BerthError} `payload_too_large` as soon as more than `maxBytes` are announced or have come,
  * `unsupported_media_type` for an encoded body, `invalid_body` when the client breaks off
  */
@@ -23,7 +23,7 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 }
 
 /**
- * A JSON object from a body. No body and `[]` count as `{}`: some clients send their empty arrays so.
+ * Parses a body as a JSON object. No body and `[]` count as `{}`, since some clients send empty objects as arrays.
  * @throws {BerthError} `unsupported_media_type`, `invalid_json`
  */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
@@ -37,7 +37,7 @@ export function parseBody(bytes: Buffer, contentType: string | undefined): Recor
 }
 
 /**
- * The same where a body may be absent, whatever its type says: what is not an object counts as none.
+ * Parses a body that may be absent, ignoring its type; anything but an object counts as none.
  * @throws {BerthError} `invalid_json` for an object that is nested too deep
  */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
@@ -47,7 +47,7 @@ export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
 
 function parseObject(bytes: Buffer): Record<string, unknown> {
   const value = findJson(bytes)
-  // Without its cause, which quotes the body: secrets among it would be in the log.
+  // Without a cause, which would quote the body, with its secrets, in the log.
   if (value === undefined) throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
   if (Array.isArray(value) && value.length === 0) return {}
   if (!isObject(value)) throw refuse('invalid_json', 'the body must be a JSON object')
@@ -67,7 +67,7 @@ function refuse(code: string, message: string): BerthError {
   return new BerthError('invalid', code, message)
 }
 
-/** Any JSON or text type, or none. A form is not: a browser sends those wherever a page tells it to. */
+/** Accepts JSON and text types, and none. Forms are refused: any page can make a browser send them. */
 function maySayJson(contentType: string | undefined): boolean {
   const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
   const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))
@@ -77,7 +77,7 @@ function maySayJson(contentType: string | undefined): boolean {
   )
 }
 
-/** @returns undefined for what is no JSON in UTF-8 */
+/** @returns undefined unless the bytes are JSON in UTF-8 */
 function findJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
@@ -86,7 +86,7 @@ function findJson(bytes: Buffer): unknown {
   }
 }
 
-/** Bounds the depth, and drops `__proto__` members before any code could copy them onto an object. */
+/** Limits the depth, and removes `__proto__` members, which later code could copy onto an object. */
 function harden(value: object, depth: number): void {
   if (depth > maxDepth) throw refuse('invalid_json', `the body is nested deeper than ${maxDepth} levels`)
   if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
@@ -117,8 +117,8 @@ function tooLarge(maxBytes: number): BerthError {
 }
 
 /**
- * Reads what is left of a refused request, within bounds and without keeping it; hangs up beyond them.
- * @returns `undefined` where nothing is left; else resolves once nothing is
+ * Reads the rest of a refused request without keeping it; disconnects beyond the bounds.
+ * @returns `undefined` when nothing is left; else resolves once that is so
  */
 export function drainRest(request: IncomingMessage): Promise<void> | undefined {
   if (request.complete || request.destroyed || request.listenerCount('data') > 0) return undefined

@@ -4,12 +4,9 @@ import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 
-/*
- * The one place where a caller bound to some guests is held to them. Others' guests do not exist for it: same
- * answer, same bytes.
- */
+/* The one place that confines bound callers to their guests. Others' guests are answered exactly like missing ones. */
 
-/** @throws {BerthError} `insufficient_scope` where a route is not for bound callers */
+/** @throws {BerthError} `insufficient_scope` when the route is closed to bound callers */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
     throw new BerthError(
@@ -19,6 +16,7 @@ export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): voi
     )
 }
 
+/** The guest or task that a request's path names; neither on other routes. */
 export interface Subject {
   readonly guest?: GuestView
   readonly task?: OperationView
@@ -27,7 +25,7 @@ export interface Subject {
 const none: Subject = {}
 
 /**
- * What the path of a route names, as far as it exists for the caller.
+ * Finds the guest or task in a route's path, if the caller may see it.
  * @throws {BerthError} `not_found`
  */
 export function getSubject(
@@ -46,26 +44,26 @@ function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string)
   return found
 }
 
-/** Also one that is too old for the list. */
+/** Also finds a task that is too old for the list. */
 async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<Subject> {
   const task = await fleet.findOperation(id)
   if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }
 }
 
-/** Whose a port or address is, and how much others have left over, is nothing for who sees only some guests. */
+/** Messages for bound callers, who must not learn who has a port or address, or how much others have left. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'this choice of host ports is not available',
   address_in_use: 'this choice of addresses is not available',
   resource_exhausted: 'there is not enough left of what is asked for',
 }
 
-/** A handler's failure as its caller may hear of it; the code stays. */
+/** The error as a caller may see it; the code stays. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]
   if (message === undefined) return error
-  // Without its cause, which would be in the audit log.
+  // Without its cause, which a reader of the audit log would see.
   return new BerthError(
     error.kind,
     error.code,

@@ -29,8 +29,8 @@ interface ValidRequest {
 }
 
 /**
- * The request path of one route: authenticate, count, authorize, validate, find what the path names, handle; writes are
- * audited.
+ * Handles requests of one route: authenticate, count, authorize, validate, find what the path names, run the handler;
+ * writes are audited.
  * @returns middleware that leaves its reply in the exchange and throws BerthError
  */
 export function createDispatcher(
@@ -68,7 +68,7 @@ function isWrite(route: Route): boolean {
   return route.method !== 'GET'
 }
 
-/** Everything but the body. */
+/** Reads everything but the body. */
 function readTarget(checks: RouteChecks, ctx: ExchangeContext): ValidRequest {
   const params = checks.params(ctx.params as Record<string, string>)
   const query = checks.query(parseQuery(ctx.querystring))
@@ -143,7 +143,7 @@ async function handleWrite(
   }
   const audit: AnyContext['audit'] = (entry) => void Object.assign(audited, entry)
   try {
-    // Not before: what an Idempotency-Key repeats is answered also where its guest is gone by now.
+    // Not earlier: a repeat with an Idempotency-Key is answered even if its guest is gone.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, { operationId, subject, audit })
@@ -154,12 +154,12 @@ async function handleWrite(
   }
 }
 
-/** Waits only where something has to be asked for: most lookups are in memory. */
+/** Returns a promise only if hosts must be asked: most look-ups are in memory. */
 function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }: Ready) {
   return getSubject(fleet, route, { caller, params: request.params })
 }
 
-/** How the audit entry names what a request is about. */
+/** Names what a request is about, for its audit entry. */
 function auditedOf({ guest, task }: Subject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
   return task ? { containerUuid: guestUuidOf(task.operation) } : {}
@@ -171,7 +171,7 @@ interface Handling {
   readonly audit: AnyContext['audit']
 }
 
-/** A class, since it is made for every request: a literal with a getter costs ten times as much. */
+/** A class, since one is made for every request, and a literal with a getter takes ten times as long. */
 class HandlerContext implements AnyContext {
   readonly params: unknown
   readonly query: unknown
@@ -201,13 +201,13 @@ class HandlerContext implements AnyContext {
     this.#log = log
   }
 
-  /** Made when a handler asks for it: most requests log nothing of their own. */
+  /** Made on demand: most requests log nothing of their own. */
   get log(): Logger {
     return this.#log.child({ request_id: this.requestId })
   }
 }
 
-/** What a write acts on, as far as the request itself says. */
+/** What a write acts on, as named by the request. */
 function targetOf(request: ValidRequest): string {
   const named = Object.values(request.params).join('/') || request.body['name']
   return typeof named === 'string' || typeof named === 'number' ? String(named).slice(0, 128) : ''

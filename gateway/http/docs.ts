@@ -8,14 +8,14 @@ import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
 import { etagOf, jsonType, type Reply } from './reply.js'
 
-/** Nothing but what this server sends: no inline script, no other host. */
+/** Allows only what this server sends: no inline script, no other host. */
 const securityHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
     directives: {
       defaultSrc: ["'none'"],
       scriptSrc: ["'self'"],
-      // Swagger UI sets style attributes; it loads no style of others.
+      // Swagger UI sets style attributes, but loads no foreign styles.
       styleSrc: ["'self'", "'unsafe-inline'"],
       imgSrc: ["'self'", 'data:'],
       fontSrc: ["'self'"],
@@ -25,7 +25,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // Whether there is TLS in front is not for this page to say.
+  // Left to the TLS proxy in front, if there is one.
   strictTransportSecurity: false,
 })
 
@@ -53,7 +53,7 @@ const start = `window.ui = SwaggerUIBundle({
 })
 `
 
-/** Where to go from the addresses that people try first. */
+/** Links for the addresses that people try first. */
 const directions = {
   name: 'Berth',
   api: '/api/v1',
@@ -61,7 +61,7 @@ const directions = {
   openapi: '/api/v1/openapi.json',
 }
 
-/** The OpenAPI document and the page that shows it, and what leads to them; none needs a key. */
+/** The OpenAPI document, the page that shows it, and links to them; none needs a key. */
 export function documentPages(document: object): Page[] {
   const json = JSON.stringify(document)
   const openapi = fixed(() => json, jsonType)
@@ -94,7 +94,7 @@ function page(path: string, read: () => Buffer | string, type: string): Page {
   }
 }
 
-/** Made at the first request and kept; the client asks again whether it changed. Images are small already. */
+/** Serves a body made at the first request and kept; clients revalidate it. Images are not compressed. */
 function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Promise<Reply> {
   let plain: Prepared | undefined
   let zipped: Promise<Prepared> | undefined
@@ -120,7 +120,7 @@ function prepare(body: Buffer | string): Prepared {
   return { body, etag: etagOf(body) }
 }
 
-/** Another form of the same has a tag of its own (RFC 9110, 8.8.3.3). */
+/** The compressed form needs an ETag of its own (RFC 9110, 8.8.3.3). */
 async function compress({ body }: Prepared): Promise<Prepared> {
   return prepare(await promisify(gzip)(body))
 }

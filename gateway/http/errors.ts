@@ -14,7 +14,7 @@ const statusByKind: Record<ErrorKind, number> = {
   internal: 500,
 }
 
-/** Codes whose status says more than their kind. */
+/** Codes with a more specific status than their kind's. */
 const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,
@@ -28,7 +28,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   agent_error: 502,
 }
 
-/** Statuses of the other public codes; what is not among them is 400. */
+/** Statuses of other public codes; those not listed are 400. */
 const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(['unauthorized', 'key_disabled', 'key_expired'].map((code) => [code, 401])),
   ...Object.fromEntries(['insufficient_scope', 'ip_not_allowed'].map((code) => [code, 403])),
@@ -46,7 +46,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   agent_timeout: 504,
 }
 
-/** For the document. @param unsupported of an endpoint that does not exist yet, not of a field */
+/** Status of a code, for the document. @param unsupported the endpoint, not a field, is unsupported */
 export function statusOfCode(code: string, unsupported: boolean): number {
   if (code === 'unsupported' && unsupported) return 501
   return statusByCode[code] ?? statusOfOthers[code] ?? 400
@@ -61,7 +61,7 @@ export interface ErrorReply {
   readonly body: string
 }
 
-/** Any thrown value as the failure envelope. What went wrong inside stays inside: it belongs in the log. */
+/** Converts anything thrown to the failure envelope. Internal details only go to the log. */
 export function errorReply(thrown: unknown, requestId: string): ErrorReply {
   const { status, shown } = shownError(thrown)
   const body = {
@@ -79,16 +79,17 @@ export function errorReply(thrown: unknown, requestId: string): ErrorReply {
   }
 }
 
-/** What clients hear of any thrown value, and with which status. */
+/** What clients see of anything thrown, and its status. */
 export function shownError(thrown: unknown): { readonly status: number; readonly shown: BerthError } {
   const error = toBerthError(thrown, 'internal error')
   const status = statusByCode[error.code] ?? statusByKind[error.kind]
   return { status, shown: status === 500 ? hideInternal() : error }
 }
 
-/** Statuses below 500 after which another attempt may turn out better: once the obstacle is gone, or later. */
+/** Statuses below 500 after which a later attempt may succeed. */
 const unsettled: readonly number[] = [404, 409, 412, 429]
 
+/** Whether a later attempt may succeed after this status. */
 export function mayTurnOutBetter(status: number): boolean {
   return status >= 500 || unsettled.includes(status)
 }

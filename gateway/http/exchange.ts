@@ -4,23 +4,23 @@ import type { Context } from 'koa'
 import type { RateState } from '../access/request-limits.js'
 import type { Reply } from './reply.js'
 
-/** One request on its way; what the middlewares share. */
+/** A request in progress: what the middlewares share. */
 export interface Exchange {
   readonly requestId: string
   /** From performance.now(). */
   readonly startedAtMs: number
-  /** The client's, after trusted proxies. */
+  /** Client address, after trusted proxies. */
   readonly address: string
   /** Path template of the route, for metrics and logs. */
   route: string
-  /** Who called, once known, for the log. */
+  /** Name of the caller, once known; for the log. */
   user: string
   reply: Reply | undefined
-  /** What the caller has left, for the answer's headers. */
+  /** The caller's rate, for the answer's headers. */
   rate: RateState | undefined
   /** What was thrown, for the log. */
   error: unknown
-  /** Called once the answer has gone, or its connection. */
+  /** Called once the answer has been sent, or the connection closed. */
   readonly onGone: (() => void)[]
 }
 

@@ -10,7 +10,7 @@ const everywhere = [
 ]
 const ofAgents = ['host_offline', 'agent_timeout']
 
-/** What a route may refuse with: what its parts bring along, and what it names itself. */
+/** Codes that a route may fail with: those of its parts, and those it names itself. */
 export function failuresOf(route: Route): Failures {
   const codes = new Set([...everywhere, ...partCodes(route), ...(route.errors ?? [])])
   if (ofAgents.some((code) => codes.has(code)))

@@ -14,11 +14,14 @@ export interface HealthDeps {
   readonly fleet: Pick<Fleet, 'isComplete'>
   readonly access: Pick<AccessControl, 'authenticator' | 'authorize' | 'callers'>
   readonly metricsFor: MetricsReaders
-  /** True once shutdown has begun. */
+  /** Whether shutdown has begun. */
   isClosing(): boolean
 }
 
-/** Loopback: requests from this machine that no proxy forwarded; key: one with the scope `metrics:read`. */
+/**
+ * Who may read `/metrics`. Loopback: requests from this machine that no proxy forwarded; key: with scope
+ * `metrics:read`.
+ */
 export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
 
 const pingTimeoutMs = 2000
@@ -62,8 +65,7 @@ function text(status: number, body: string): Reply {
 }
 
 /**
- * A scraper on the same machine needs no key. A request that a proxy forwarded is not one: it only looks
- * local.
+ * Lets a scraper on the same machine in without a key. A request forwarded by a local proxy does not count as local.
  * @throws {BerthError}
  */
 async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {

@@ -4,18 +4,18 @@ import type { Fleet } from '../fleet/contract.js'
 import { etagOf } from './reply.js'
 
 /*
- * Entity tags of a container and of what belongs to it begin with its revision, so that the agent, which alone
- * knows the present one, decides on If-Match under its own lock.
+ * ETags of a container and its parts begin with its revision, so that the agent, which alone knows the current one,
+ * checks If-Match under its own lock.
  */
 
-/** Strong validator of a body that shows a container at a revision. */
+/** Strong ETag of a body that shows a container at a revision. */
 export function revisionEtag(revision: number, body: Buffer | string): string {
   return `"${revision}.${etagOf(body).slice(1)}`
 }
 
 /**
- * The revision that If-Match allows; 0: any. Of several the newest counts, for revisions only grow.
- * @throws {BerthError} `precondition_failed` for tags that were never ours; weak ones never match (RFC 9110, 13.1.1)
+ * The revision that If-Match allows; 0: any. Of several the newest counts, since revisions only grow.
+ * @throws {BerthError} `precondition_failed` for foreign tags; weak ones never match (RFC 9110, 13.1.1)
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
   const header = headers['if-match']?.trim() ?? '*'
@@ -27,8 +27,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * If-Match of what the agent only queues: compared with the view, once that is as new as the tag. An order that
- * is repeated has changed the container itself.
+ * Checks If-Match of an order that the agent only queues: compares it with the view, once that is as new as the tag.
+ * Skips a repeated order, which has changed the container itself.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -4,7 +4,7 @@ import { countHeader } from './list.js'
 import { envelopeAround, etagOf } from './reply.js'
 import type { Answer } from './route.js'
 
-/** So many rows are written at once, more in slices. */
+/** Lists of up to this many rows are written at once, longer ones in slices. */
 const fewRows = 100
 const rowsPerPiece = 64
 const longBody = 16_384
@@ -14,8 +14,8 @@ const [head, tail] = envelopeAround('\n')
   .map((part) => Buffer.from(part)) as [Buffer, Buffer]
 
 /**
- * A list of rows that are JSON already, or nearly.
- * @param total of the rows on all pages
+ * Answers with a list of rows that are, or quickly become, JSON.
+ * @param total number of rows on all pages
  */
 export async function jsonListAnswer<Item>(
   items: readonly Item[],
@@ -24,12 +24,12 @@ export async function jsonListAnswer<Item>(
 ): Promise<Answer<never>> {
   if (items.length > fewRows) return listOfPieces(await inSlices(writePieces(items, jsonOf)), total)
   const text = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
-  // A string of a packet's size leaves together with its headers in one write; a long one is encoded once.
+  // A short string leaves with its headers in one write; a long one is encoded once.
   const body = text.length > longBody ? Buffer.from(text) : text
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }
 
-/** Rows with a comma before the first, and a digest of them. */
+/** JSON of rows, each with a comma before it, and a digest of it. */
 export interface Piece {
   readonly bytes: Buffer
   readonly digest: string
@@ -40,10 +40,10 @@ export function makePiece(rows: readonly string[]): Piece {
   return { bytes, digest: etagOf(bytes) }
 }
 
-/** Below this a body is sent as one: fewer system calls, for a copy that takes less than a tenth of a millisecond. */
+/** Shorter bodies are sent as one: copying takes less than 0.1 ms and saves system calls. */
 const joinedBytes = 1_048_576
 
-/** The list as its pieces, none of them empty, whose digests make its ETag. */
+/** Answers with the list in non-empty pieces; the ETag is made of their digests. */
 export function listOfPieces(pieces: readonly Piece[], total: number): Answer<never> {
   const hash = createHash('sha1')
   for (const { digest } of pieces) hash.update(digest)

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/* What clients of the field do to targets and headers, undone before anything reads them. */
+/* Corrects common mistakes of clients in targets and headers before anything reads them. */
 
-/** `//api/v1` comes from a base address that ends in a slash; the query, and a target with a scheme, stay. */
+/** Corrects `//api/v1`, from a base address with a trailing slash; leaves queries and targets with a scheme alone. */
 export function collapseSlashes(target: string): string {
   if (!target.startsWith('/') || !target.includes('//')) return target
   const query = target.indexOf('?')
@@ -12,7 +12,7 @@ export function collapseSlashes(target: string): string {
 
 const single = ['x-api-key', 'authorization', 'idempotency-key', 'if-match'] as const
 
-/** Of these an empty one counts as none, and the same value twice, which Node joins, as once. */
+/** For some headers: an empty value counts as absent, and a repeated one, which Node joins, as one. */
 export function tidyHeaders(headers: IncomingHttpHeaders): void {
   for (const name of single) {
     const value = headers[name]

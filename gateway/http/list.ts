@@ -4,8 +4,8 @@ import { selectFrom, type Fields, type ListQuery } from '../fleet/lists/query.js
 import type { Answer } from './route.js'
 
 /*
- * What every list understands: `page`, `page_size`, `sort` and filters that compare a field for equality.
- * Without any of them the whole list comes.
+ * What every list understands: `page`, `page_size`, `sort`, and filters for equality of a field. Without any of them it
+ * returns the whole list.
  */
 
 const defaultPageSize = 50
@@ -27,7 +27,7 @@ type PageQuery = Static<TObject<typeof pageProperties>>
 
 /**
  * Query schema of a list.
- * @param filters by field name; each is made optional and compares that field of a row
+ * @param filters by field name; each becomes optional and compares that field of a row
  */
 export function listQuery<F extends TProperties>(
   filters: F,
@@ -67,7 +67,7 @@ function parseSort<Name extends string>(part: string, sortable: readonly Name[])
 }
 
 /**
- * The rows a list request asks for of few, with `X-Total-Count` (of the filtered rows, before paging).
+ * Answers a list request from few rows, with `X-Total-Count` (of the filtered rows, before paging).
  * @throws {BerthError} `invalid_field` for a `sort` by other fields
  */
 export function listAnswer<Row extends object>(
@@ -89,18 +89,18 @@ export function countHeader(total: number): { 'X-Total-Count': string } {
   return { 'X-Total-Count': String(total) }
 }
 
-/** True when the request asks for the plain, whole list. */
+/** Whether the request asks for the plain, whole list. */
 export function wantsWholeList(query: object): boolean {
   return Object.values(query).every((value) => value === undefined)
 }
 
-/** Ranks of the first row of the page that a request asks for and of the one after its last. */
+/** Ranks of the requested page's first row, and of the row after its last. */
 export function rangeOf(query: PageQuery): [number, number] {
   const page = readPage(query)
   return page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
 }
 
-/** The page a request asks for, from 1; `undefined`: the whole list. */
+/** The requested page, from 1; `undefined`: the whole list. */
 export function readPage(
   query: Pick<PageQuery, 'page' | 'page_size'>,
 ): { page: number; size: number } | undefined {

@@ -8,7 +8,7 @@ import { oneOf } from './schema.js'
 const optional = Type.Optional
 const field = (schema: TSchema) => Type.Object({ f: optional(schema) })
 
-/** What a field becomes; `undefined`: it counts as absent. */
+/** The normalized field; `undefined`: it counts as absent. */
 function read(schema: TSchema, value: unknown, creates = true): unknown {
   return compileNormalizer(field(schema), creates)({ f: structuredClone(value) })['f']
 }
@@ -309,7 +309,7 @@ describe('normalizing what clients send', () => {
       name: optional(Type.String(trimmed)),
     })
     const plain = fc.stringMatching(/^\S(.*\S)?$/)
-    const entry = plain.filter((text) => /[^\s,]/.test(text)) // one of commas alone names nothing
+    const entry = plain.filter((text) => /[^\s,]/.test(text)) // commas alone are no entry
     const right = fc.record(
       {
         ...{ integer: fc.integer(), number: fc.double({ noNaN: true }), flag: fc.boolean() },

@@ -2,31 +2,30 @@ import type { TSchema } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
 
 /*
- * What clients of the field mean by what they send. Older billing modules send every field they know, numbers as
- * text, empty text for nothing. Derived from the schemas, before they are checked: a value that has the right form
- * stays as it is, one that means a right value becomes it, anything else is left for the check to refuse.
+ * Interprets what clients send: older billing modules send every field they know, numbers as text, and empty text for
+ * nothing. Derived from the schemas and run before they are checked: a valid value stays, one that means a valid value
+ * becomes it, and anything else is left for the check to refuse.
  */
 
-/** Keywords of our own in request schemas; the published document leaves them out. */
+/** Our own keywords in request schemas, left out of the published document. */
 export const ownKeywords = ['trim', 'restricts', 'entries', 'numeric', 'zeroIsAbsent'] as const
 
-/** In a request schema: blanks around the text mean nothing. */
+/** Schema keyword: blanks around the text are removed. */
 export const trimmed = { trim: true } as const
 
 /**
- * In a request schema: the field bounds what somebody may do. `null`, blank text and lists of nothing but empty
- * entries are no word on it: in a change it stays as it is, in a creation they are refused. What the field's
- * description says of `""` and `[]` holds.
+ * Schema keyword: the field restricts what somebody may do. `null`, blank text and lists of only empty entries set
+ * nothing: a change leaves the field as it is, a creation is refused. For `""` and `[]` the field's description holds.
  */
 export const restricts = { restricts: true } as const
 
-/** In a request schema: text of entries that commas or new lines separate; a list of text is taken too. */
+/** Schema keyword: text of entries separated by commas or new lines, or a list of text. */
 export const entries = { entries: true } as const
 
-/** In a request schema: the text may be sent as a whole number. */
+/** Schema keyword: the text may be sent as a whole number. */
 export const numeric = { numeric: true } as const
 
-/** In a request schema: 0 is what clients send for "as it is". */
+/** Schema keyword: 0 means "as it is". */
 export const zeroIsAbsent = { zeroIsAbsent: true } as const
 
 interface Schema {
@@ -44,19 +43,19 @@ interface Schema {
   readonly zeroIsAbsent?: boolean
 }
 
-/** @throws {BerthError} `invalid_field` only where a restriction is left open in a creation */
+/** @throws {BerthError} `invalid_field` only when a creation leaves a restriction open */
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
-/** @param creates the request makes something new, so that there is nothing that could stay as it is */
+/** @param creates the request creates something, so that no field can stay as it is */
 export function compileNormalizer(schema: TSchema, creates: boolean): Normalize {
   const read = readerOf(schema, creates)
   return (value) => read(value, '') as Record<string, unknown>
 }
 
-/** @param at the name of the field, for messages */
+/** @param at name of the field, for messages */
 type Read = (value: unknown, at: string) => unknown
 
-/** What takes the place of a value that says nothing. */
+/** Replaces a value that sets nothing. */
 const absent = Symbol('absent')
 
 function readerOf(schema: Schema, creates: boolean): Read {
@@ -98,7 +97,7 @@ function objectReader({ properties = {}, required = [] }: Schema, creates: boole
   }
 }
 
-/** What stands in a field, or `absent`. */
+/** Reads a field's value, or `absent`. */
 function fieldReader(schema: Schema, required: boolean, creates: boolean): Read {
   const read = readerOf(schema, creates)
   if (schema.restricts) return restrictionReader(schema, read, { required, creates })
@@ -116,7 +115,7 @@ function saysNothing(schema: Schema, value: unknown): boolean {
   return value === '' || (schema.type === 'string' && value.trim() === '')
 }
 
-/** Text that is taken to the letter, blanks and emptiness included: a note, a password. */
+/** Whether text is taken literally, including blanks and emptiness: a note, a password. */
 function keepsBlanks({ type, trim, format, enum: words }: Schema): boolean {
   return type === 'string' && !trim && format === undefined && words === undefined
 }
@@ -137,11 +136,11 @@ function restrictionReader(
   }
 }
 
-/** True where nothing is said of a restriction, though something is sent. */
+/** Whether a value sent for a restriction sets nothing. */
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
-  // `""` alone is a word of the contract, where the field is text.
+  // Only for text fields `""` has a meaning, given by the contract.
   return typeof value === 'string' && value.trim() === '' && (value !== '' || schema.type !== 'string')
 }
 
@@ -153,7 +152,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** An entry may itself be text of entries, which is read as several later: `[","]` has none. */
+/** Whether the entry is empty: it may itself be text of several entries, so `[","]` has none. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
@@ -162,7 +161,8 @@ function listReader({ items = {} }: Schema, creates: boolean): Read {
   const read = readerOf(items, creates)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP's empty array, as an object. A change would replace a whole list by nothing: there it must be a list.
+    // `{}` is PHP's empty array sent as an object. In a change it would empty a whole list of objects: there it must be
+    // a list.
     if ((creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list
@@ -189,14 +189,14 @@ function readText(schema: Schema, value: unknown): unknown {
   return keepsBlanks(schema) ? value : value.trim()
 }
 
-/** Decimal text as people write a number: no sign but the minus, no leading zeros, no exponent, no hexadecimal. */
+/** Decimal text in usual form: at most a minus sign, no leading zeros, no exponent, no hexadecimal. */
 export function readInteger(value: unknown): unknown {
   if (typeof value !== 'string' || !/^(0|-?[1-9]\d{0,15})$/.test(value.trim())) return value
   const number = Number(value)
   return Number.isSafeInteger(number) ? number : value
 }
 
-/** Text with more digits than a number keeps is not one. */
+/** Text with more digits than a number can represent stays text. */
 function readNumber(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return /^-?(0|[1-9]\d{0,8})(\.\d{1,6})?$/.test(value.trim()) ? Number(value) : value

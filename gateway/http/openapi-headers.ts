@@ -3,14 +3,14 @@ import { isRepeatable, type Route } from './route.js'
 
 const text = { type: 'string' }
 
-/** Absent where nobody knows yet who asks. */
+/** Optional, since it is absent when the caller is not known yet. */
 function rate(description: string): Json {
   return { required: false, description, schema: { type: 'string', pattern: '^\\d+$' } }
 }
 
 const everywhere = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
 
-/** Headers of responses, once each. */
+/** Headers of responses, each defined once. */
 export const documentedHeaders: Readonly<Record<string, Json>> = {
   'X-Request-Id': {
     required: true,

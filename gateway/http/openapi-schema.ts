@@ -3,7 +3,7 @@ import { ownKeywords } from './normalize.js'
 
 export type Json = Record<string, unknown>
 
-/** Schemas of the document that have a title: each is there once, and referred to. */
+/** The document's schemas with a title, each defined once and referred to. */
 export class SharedSchemas {
   readonly #schemas = new Map<string, Json>()
 
@@ -13,7 +13,7 @@ export class SharedSchemas {
   }
 
   /**
-   * A schema as the document has it: without what TypeBox keeps beside the JSON Schema, and without our keywords.
+   * Converts a schema for the document: without TypeBox' own data and without our keywords.
    * @throws {Error} for two schemas with one title
    */
   refer(schema: TSchema): Json {
@@ -37,7 +37,7 @@ export class SharedSchemas {
   }
 }
 
-/** A keyword holds a flag; a property of the same name holds a schema. */
+/** Whether it is one of our keywords, whose value is a flag; a property of that name has a schema as its value. */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

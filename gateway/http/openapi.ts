@@ -8,13 +8,13 @@ import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
 
 export interface DocumentOptions {
-  /** Of the product. */
+  /** Version of the product. */
   readonly version: string
   /** What each tag's endpoints are for. */
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** The OpenAPI 3.1 document of the table. @throws {Error} for a tag without a text */
+/** Builds the OpenAPI 3.1 document of the table. @throws {Error} for a tag without a text */
 export function buildOpenApi(routes: readonly Route[], { version, tags }: DocumentOptions): Json {
   const schemas = new SharedSchemas()
   schemas.refer(ErrorSchema)
@@ -136,7 +136,7 @@ function successOf(route: Route, schemas: SharedSchemas): Json {
   }
 }
 
-/** `x-codes` has the codes for programs. */
+/** `x-codes` lists the codes for programs. */
 function failureOf(status: number, codes: readonly string[]): Json {
   const schema = { $ref: '#/components/schemas/Error' }
   return {

@@ -4,8 +4,8 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 export type RequestPart = 'path' | 'query' | 'body'
 
 /**
- * What a schema's refusal says to people: the field, the rule, an example.
- * @param example a request body that is right
+ * Explains a schema's refusal: the field, the rule, an example.
+ * @param example a valid request body
  */
 export function refusalOf(error: ErrorObject | undefined, part: RequestPart, example: unknown): BerthError {
   const steps = (error?.instancePath ?? '').split('/').slice(1)
@@ -15,13 +15,13 @@ export function refusalOf(error: ErrorObject | undefined, part: RequestPart, exa
     const message = `${field}: is required${exampleText(error, example, missing)}`
     return new BerthError('invalid', 'missing_field', message, { field })
   }
-  // A value that identifies nothing cannot be found.
+  // In a path an invalid value cannot name anything.
   if (part === 'path') return new BerthError('not_found', 'not_found', 'not found')
   const field = fieldName(steps.join('.') || part)
   return invalidField(field, `${field}: ${ruleOf(error)}${exampleText(error, example, steps)}`)
 }
 
-/** Names come from the client where objects have free keys: keep them short and printable. */
+/** Makes a field's name, which clients choose in objects with free keys, short and printable. */
 export function fieldName(name: string): string {
   return name.replace(/[^\x20-\x7e]/g, '?').slice(0, 100)
 }
@@ -52,7 +52,7 @@ type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => st
 
 const entriesText = (count: unknown): string => `${String(count)} ${count === 1 ? 'entry' : 'entries'}`
 
-/** By the keyword that was broken. */
+/** Descriptions by the violated keyword. */
 const rules: Readonly<Record<string, Describe>> = {
   enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
   type: ({ type }) => types[String(type)] ?? 'is of the wrong type',
@@ -82,7 +82,7 @@ function describedRule({ description }: Rules): string {
   return description === undefined ? 'has the wrong form' : `must be: ${description.replace(/\.$/, '')}`
 }
 
-/** Of the field's own schema, or else what stands at its place in a right body. */
+/** An example from the field's own schema, or else from its place in a valid body. */
 function exampleText(error: ErrorObject | undefined, body: unknown, steps: readonly string[]): string {
   const own =
     error?.keyword === 'required' ? undefined : (error?.parentSchema as Rules | undefined)?.examples?.[0]
@@ -92,7 +92,7 @@ function exampleText(error: ErrorObject | undefined, body: unknown, steps: reado
   return text.length > 200 ? '' : `, for example ${text}`
 }
 
-/** An example has one entry of each list. */
+/** Reads the first entry of a list, as examples have only one. */
 function valueAt(body: unknown, steps: readonly string[]): unknown {
   let value = body
   for (const step of steps) {

@@ -1,4 +1,4 @@
-/** What a response carries; in pieces where it is long and most of it was there before. */
+/** A response's body; in pieces when it is long and most of it existed before. */
 export type ReplyBody = Buffer | string | readonly Buffer[]
 
 export function bodyText(body: ReplyBody): string {

@@ -4,7 +4,7 @@ import type { RateState } from '../access/request-limits.js'
 import { bodyLength, bodyText, isPieces, type ReplyBody } from './reply-body.js'
 import type { Answer } from './route.js'
 
-/** What goes on the wire. */
+/** A response as sent. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -13,23 +13,23 @@ export interface Reply {
 
 export const jsonType = 'application/json; charset=utf-8'
 
-/** On everything that is not a page: a browser neither guesses its type nor runs or frames it. */
+/** Sent with everything but pages, so that a browser neither guesses the type nor runs or frames it. */
 const constantHeaders = [
   ...['X-Content-Type-Options', 'nosniff'],
   ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
 ]
 
-/** Strong validator of a body. */
+/** Strong ETag of a body. */
 export function etagOf(body: Buffer | string): string {
   return `"${hash('sha1', body, 'base64url')}"`
 }
 
-/** The success envelope around data that is JSON already. */
+/** Success envelope around data in JSON. */
 export function envelopeAround(json: string): string {
   return `{"success":true,"data":${json}}`
 }
 
-/** A handler's answer as a reply; reads get an ETag and become 304 when the client has it already. */
+/** Converts a handler's answer to a reply. Reads get an ETag, and become 304 when the client has it already. */
 export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
   const status = answer.status ?? 200
   const body = answer.prepared?.body ?? envelope(answer)
@@ -43,15 +43,16 @@ export function answerReply(answer: Answer<unknown>, request: IncomingMessage): 
   return known ? { status: 304, headers, body: '' } : { status, headers, body }
 }
 
-/** What the headers of every response tell. */
+/** What the headers of every response contain. */
 interface About {
   readonly requestId: string
   readonly rate: RateState | undefined
 }
 
 /**
- * Sends it, with the headers that every response carries.
- * @param drained of a request that is not read to its end: Node would close many a connection with the response
+ * Sends a reply with the headers of every response.
+ * @param drained promise for the rest of the request: without waiting for it, Node would often close the connection
+ * with the response
  */
 export function sendReply(
   response: ServerResponse,
@@ -62,13 +63,13 @@ export function sendReply(
   if (response.headersSent || response.destroyed) return
   const bodiless = reply.status === 304 || reply.status === 204
   const headers = headerList(reply, about, bodiless)
-  // What is still arriving may be more than is read away: no further request may follow it.
+  // More may arrive than is drained, so no further request may follow it.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
-  // Node leaves the body out where the method is HEAD.
+  // Node omits the body for HEAD.
   if (bodiless) return void response.end()
   if (drained === undefined && !isPieces(reply.body)) return void response.end(reply.body)
-  // In one system call, as far as the client takes them.
+  // One system call, as far as the client accepts.
   response.cork()
   for (const piece of isPieces(reply.body) ? reply.body : [reply.body]) response.write(piece)
   if (drained === undefined) return void response.end()
@@ -76,7 +77,7 @@ export function sendReply(
   void drained.then(() => response.end())
 }
 
-/** Names and values in turn: Node takes them as they are, which is half the cost of merged objects. */
+/** Names and values alternating, as Node takes them: half the cost of merging objects. */
 function headerList({ headers, body }: Reply, { requestId, rate }: About, bodiless: boolean): string[] {
   const list = constantHeaders.slice()
   if (headers['content-security-policy'] !== undefined) list.length = 0
@@ -87,7 +88,7 @@ function headerList({ headers, body }: Reply, { requestId, rate }: About, bodile
   return list
 }
 
-/** draft-ietf-httpapi-ratelimit-headers-06, whose three headers clients know best. */
+/** draft-ietf-httpapi-ratelimit-headers-06: the three headers that most clients know. */
 function addRate(list: string[], { limit, remaining, resetSeconds }: RateState): void {
   list.push('RateLimit-Limit', String(limit), 'RateLimit-Remaining', String(remaining))
   list.push('RateLimit-Reset', String(resetSeconds))

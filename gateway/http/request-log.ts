@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import type { Exchange } from './exchange.js'
 
-/** Writes and refusals at info, what may be better later at warn, our own failures at error, reads at debug. */
+/** Levels: writes and refusals info, temporary failures warn, our own failures error, reads debug. */
 export function logRequest(log: Logger, ctx: Context, status: number, seconds: number): void {
   const level = levelOf(ctx.method, status)
   if (!log.isLevelEnabled(level)) return
@@ -12,7 +12,7 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
     {
       request_id: exchange.requestId,
       method: ctx.method,
-      // The path only: a query may carry a ticket.
+      // Only the path: a query may contain a ticket.
       path: ctx.url.split('?', 1)[0]?.slice(0, 256),
       status,
       ms: Math.round(seconds * 100_000) / 100,
@@ -27,13 +27,13 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
-  // Of those the limits write one line a minute.
+  // The limits log one line a minute for these themselves.
   if (status === 429) return 'debug'
   if (status >= 500) return status === 503 ? 'warn' : 'error'
   return status >= 400 || !reads.has(method) ? 'info' : 'debug'
 }
 
-/** The whole chain where the fault is ours, the code where it is the caller's. */
+/** All causes when the fault is ours, only the code when it is the caller's. */
 function problemOf(error: unknown, status: number): object {
   if (error === undefined) return {}
   if (status >= 500 && status !== 503) return { err: error }

@@ -6,15 +6,15 @@ import type { GuestView, OperationView } from '../fleet/contract.js'
 import type { ReplyBody } from './reply-body.js'
 
 /**
- * What a caller that is bound to some guests may do on a route:
- * `guest`: `{id}` names a guest, `task`: `{task_id}` a task of one; others' are answered as what does not exist;
- * `own`: the answer is made of what the caller may see (`visible.ts`);
+ * What a caller bound to some guests may do on a route:
+ * `guest`: `{id}` names a guest, `task`: `{task_id}` a task of one; others' are answered like missing ones;
+ * `own`: the answer contains only what the caller may see (`visible.ts`);
  * `same`: the answer tells nothing of any guest and is the same for everybody;
  * `refused`: nothing, 403.
  */
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
-/** What the request path found for a route: only what the caller may see gets to a handler. */
+/** What the request path found for a route: handlers only get what the caller may see. */
 export interface Subjects {
   readonly guest: { readonly guest: GuestView }
   readonly task: { readonly task: OperationView }
@@ -32,13 +32,12 @@ export interface RequestContext<Params, Query, Body> {
   readonly headers: IncomingHttpHeaders
   /** Address of the other end of the connection: the client's, or a proxy's. */
   readonly peer: string
-  /** Stable for repeats of the same request with the same Idempotency-Key, random otherwise; a uuid. */
+  /** A uuid; the same for repeats of a request with its Idempotency-Key, otherwise random. */
   readonly operationId: string
   readonly log: Logger
   /**
-   * What the audit entry names as target and detail; never secrets. `containerUuid` where it is about a
-   * container: a caller bound to containers sees only entries of those. Of `guest` and `task` routes both are
-   * known already.
+   * Sets target and detail of the audit entry, without secrets. Set `containerUuid` when it is about a container, as a
+   * bound caller sees only entries of its containers. For `guest` and `task` routes these are set already.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -48,18 +47,18 @@ export interface Answer<Data> {
   status?: number
   message?: string
   data?: Data
-  /** Fields of the envelope beside `data`, where the shape of that is given. */
+  /** Fields of the envelope beside `data`, for a given response shape. */
   more?: Record<string, unknown>
   headers?: Record<string, string>
-  /** Done in part, and another attempt may do more: it is not kept for its Idempotency-Key. */
+  /** Done only in part: a repeat may do more, so the answer is not kept for its Idempotency-Key. */
   unsettled?: boolean
-  /** A whole response body prepared earlier, with its ETag; `data` is then ignored. */
+  /** A prepared response body with its ETag, used instead of `data`. */
   prepared?: { body: ReplyBody; etag: string }
 }
 
 /**
- * One endpoint. The router, authorization, validation, the OpenAPI document and the audit log are derived
- * from it. Paths are relative to `/api/v1`; parameters as `{id}`.
+ * One endpoint. Router, authorization, validation, OpenAPI document and audit log are derived from it. Paths are
+ * relative to `/api/v1`, with parameters like `{id}`.
  */
 export interface Route<
   P extends TSchema = TSchema,
@@ -70,43 +69,43 @@ export interface Route<
 > {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
-  /** `area:verb`; `any` = every valid caller. A route without one does not start. */
+  /** `area:verb`; `any`: every valid caller. Without a scope the gateway does not start. */
   readonly scope: string
-  /** What a caller bound to some guests may do. A route that does not say so does not start. */
+  /** What a bound caller may do. Without it the gateway does not start. */
   readonly bound: R
-  /** Audit action (`container.create`); required on everything but GET, except for reads by POST (`false`). */
+  /** Audit action (`container.create`); required except on GET; `false` for a read by POST. */
   readonly audit?: string | false
-  /** Operation id in the document, and so the name of a function in clients made from it: `createContainer`. */
+  /** Operation id in the document, so a function's name in generated clients: `createContainer`. */
   readonly name: string
   readonly summary: string
   readonly tag: string
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** A body as one is sent; required where there is a body. Refusals of its fields quote it. */
+  /** A valid body; required where there is a body. Refusals of its fields quote it. */
   readonly example?: Static<B>
-  /** Body may be absent, and may say any type. Default: required where `body` is given. */
+  /** The body may be absent, and of any type. Default: required when `body` is given. */
   readonly bodyOptional?: boolean
   /** Schema of `data`. */
   readonly data?: D
   /** Schemas of fields beside `data`. */
   readonly more?: Record<string, TSchema>
-  /** Takes `If-Match`, see `ifRevisionOf`. */
+  /** Accepts `If-Match`, see `ifRevisionOf`. */
   readonly conditional?: boolean
-  /** Success status codes it may answer; default [200]. */
+  /** Status codes of success; default [200]. */
   readonly statuses?: readonly number[]
   /** Fields that `sort` may name. */
   readonly sortable?: readonly string[]
-  /** The contract has it, this version does not: it answers 501 and does nothing. */
+  /** In the contract, but not in this version: it answers 501 and does nothing. */
   readonly unsupported?: boolean
-  /** Error codes beyond the common ones, see `failuresOf`, for the document. */
+  /** Error codes beyond the common ones (see `failuresOf`), for the document. */
   readonly errors?: readonly string[]
   handle(
     context: RequestContext<Static<P>, Static<Q>, Static<B>> & Subjects[R],
   ): Promise<Answer<Static<D>>> | Answer<Static<D>>
 }
 
-/** Keeps the types of one route's schemas for its handler, and forgets them for the table. */
+/** Checks a route's handler against its schemas; the result has the table's common type. */
 export function route<
   P extends TSchema,
   Q extends TSchema,
@@ -117,7 +116,7 @@ export function route<
   return definition
 }
 
-/** Whether it takes an `Idempotency-Key`. A read by POST ignores it: a repeat shows what is now. */
+/** Whether it accepts an `Idempotency-Key`. A read by POST ignores it: a repeat shows the current state. */
 export function isRepeatable({ method, audit }: Route): boolean {
   return method === 'POST' && audit !== false
 }

@@ -1,6 +1,6 @@
 import { Type, type TSchema, type TString, type TUnsafe } from 'typebox'
 
-/** One of a few words; shows as an enum in the document and in the error message. */
+/** One of a few words; an enum in the document and in error messages. */
 export function oneOf<const Word extends string>(
   words: readonly Word[],
   description?: string,
@@ -46,7 +46,7 @@ export const TimeSchema = Type.String({
   pattern: timePattern,
 })
 
-/** Time in a zone of its own, which the description names; "" for never. */
+/** Time in a zone that the description names; "" for never. */
 export function localTimeSchema(description: string): TString {
   return Type.String({ description, pattern: timePattern })
 }

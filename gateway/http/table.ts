@@ -6,8 +6,8 @@ const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 const namePattern = /^[a-z]+([A-Z][a-z0-9]*)*$/
 
 /**
- * The rules of the table. @throws {Error} naming the route: without a scope nobody would be kept out, without
- * its bound a caller might see others' guests, without an audit action a change would leave no trace
+ * Checks the rules of the table. @throws {Error} naming the route: without a scope it would be open to everybody,
+ * without `bound` a caller might see others' guests, without an audit action a change would leave no trace
  */
 export function checkRoutes(routes: readonly Route[]): void {
   const seen = new Set<string>()
@@ -28,7 +28,7 @@ export function checkRoutes(routes: readonly Route[]): void {
   }
 }
 
-/** Clients that are made from the document call their functions so, and show the example. */
+/** Generated clients use the name for their functions, and show the example. */
 function refuseNameless(
   { name, body, example }: Route,
   names: Set<string>,
@@ -42,16 +42,16 @@ function refuseNameless(
 
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
-/** A path that names a guest or a task is looked up for its caller, or closed to bound ones. */
+/** A path with a guest or a task must be looked up for its caller, or closed to bound callers. */
 function refuseUnbounded({ bound, path, unsupported }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not say what a bound caller may do')
-  if (unsupported) return // it looks at nothing
+  if (unsupported) return // it reads nothing
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
   if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
   if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)
 }
 
-/** Fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */
+/** Puts fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */
 export function orderRoutes(routes: readonly Route[]): Route[] {
   const rank = (route: Route): string => route.path.replaceAll(/\{\w+\}/g, '~')
   return routes.toSorted((a, b) => (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0))

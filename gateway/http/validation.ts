@@ -7,7 +7,7 @@ import { fieldName, refusalOf, type RequestPart } from './refusal.js'
 import type { Route } from './route.js'
 
 /**
- * One part of a request as the handler gets it: normalized, checked, with the schema's defaults.
+ * Checks one part of a request; returns it normalized, with the schema's defaults.
  * @throws {BerthError}
  */
 export type Check = (value: Record<string, unknown>) => Record<string, unknown>
@@ -25,6 +25,7 @@ schemas.addVocabulary([...ownKeywords])
 
 const accept: Check = (value) => value
 
+/** Compiles a route's schemas to checks of path, query and body. */
 export function compileChecks(route: Route): RouteChecks {
   const check = (schema: TSchema | undefined, part: RequestPart): Check =>
     schema ? compileCheck(schema, route, part) : accept
@@ -46,8 +47,8 @@ function compileCheck(schema: TSchema, { method, example }: Route, part: Request
 }
 
 /**
- * A URL's query. Empty values count as absent.
- * @throws {BerthError} `invalid_field` for a parameter that comes twice
+ * Parses a URL's query. Empty values count as absent.
+ * @throws {BerthError} `invalid_field` for a repeated parameter
  */
 export function parseQuery(text: string): Record<string, string> {
   const query = Object.create(null) as Record<string, string>

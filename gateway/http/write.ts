@@ -13,7 +13,7 @@ import type {
 import type { Reply } from './reply.js'
 import { bodyLength, bodyText } from './reply-body.js'
 
-/** A validated request that changes something, or a read by POST: that one is not audited. */
+/** A validated request that changes something, or a read by POST, which is not audited. */
 export interface Write {
   readonly method: string
   /** Without the version prefix. */
@@ -23,33 +23,33 @@ export interface Write {
   /** `undefined`: none was sent. */
   readonly idempotencyKey: string | undefined
   readonly caller: Principal
-  /** The client's. */
+  /** Address of the client. */
   readonly address: string
   readonly requestId: string
-  /** `undefined`: nothing to audit. */
+  /** `undefined`: not audited. */
   readonly action: string | undefined
   readonly target: string
 }
 
-/** What a handler made of it, and how its audit entry should read. */
+/** The outcome of a handler: its reply and its audit entry's texts. */
 export interface Handled {
   readonly reply: Reply
   readonly target: string
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
-  /** It was done in part, and another attempt may do more. */
+  /** Done only in part: another attempt may do more. */
   readonly unsettled?: boolean
 }
 
-/** @returns never throws: a failure is a `Handled` with its reply */
+/** Never throws: a failure is a `Handled` with its reply. */
 export type Handle = (operationId: string) => Promise<Handled>
 
 type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 
 /**
  * Runs a write once per Idempotency-Key, between the two halves of its audit entry.
- * @param report told of what fails after the effect and can no longer change the answer
+ * @param report called with failures after the effect, which cannot change the answer any more
  * @throws {BerthError} before anything was done
  */
 export async function runWrite(
@@ -75,7 +75,7 @@ async function runClaimed(
 ): Promise<Handled> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
-    // An answer that could not be kept is made again by a repeat: what a handler does, an operation does once.
+    // If the answer could not be stored, a repeat makes it again; operations still run only once.
     await settle(access.idempotency, claim, handled).catch(report)
     return handled
   } catch (error) {
@@ -94,8 +94,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
-  // The begun entry is durable, and the log tries again itself; the answer may carry the only copy of a
-  // password and is not held back.
+  // The begun entry is durable, and the audit log retries by itself; the answer, which may contain the only copy of a
+  // password, is not withheld.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }
@@ -105,10 +105,10 @@ function outcomeOf(handled: Handled): AuditOutcome {
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
-/** Longer answers are not kept: a repeat runs again, as the same operation. */
+/** Longer answers are not stored: a repeat runs the handler again, for the same operation. */
 export const maxKeptBytes = 262_144
 
-/** What another attempt may turn out better is not kept. */
+/** Stores the answer unless another attempt may have a better outcome. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: Handled): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply
@@ -135,7 +135,7 @@ function fingerprintOf(write: Write): string {
     .digest('base64url')
 }
 
-/** A handler's failure, as its reply and for its audit entry. */
+/** A handler's failure with its reply and its audit entry's texts. */
 export function failedHandling(
   error: unknown,
   about: { target: string; containerUuid?: string },
@@ -146,9 +146,9 @@ export function failedHandling(
 }
 
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
-  // An order that was sent may be carried out, though no answer came.
+  // The order was sent, and may be carried out although no answer came.
   if (status === 504) return `${outcomeUnknown}: ${code}`
-  // Its own words alone: causes are for the log, and speak of gRPC or the store.
+  // Without causes, which are for the log and mention gRPC or the store.
   const own = error instanceof Error ? error.message : ''
   return status >= 500 ? code : `${code}: ${own.slice(0, 200)}`
 }

@@ -29,7 +29,7 @@ import { extendedKeyUsage, identityDnsName, identityUri, type Identity } from '.
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const hourMs = 3_600_000
 
-/** Leaves are valid from this long ago: clocks of hosts differ (at most half the lifetime). */
+/** Certificates are valid from this long ago (at most half the lifetime), as hosts' clocks differ. */
 const maxBackdateMs = hourMs
 
 export interface IssuedCertificate {
@@ -44,7 +44,7 @@ export interface KeyedCertificate extends IssuedCertificate {
   readonly privateKeyPem: string
 }
 
-/** The private CA. It decides all names; of a request only the public key is taken. */
+/** The private CA. It decides all names; from a request it only takes the public key. */
 export interface Authority {
   readonly caPem: string
   /** SHA-256 of the CA certificate's DER, lower-case hexadecimal. */
@@ -53,17 +53,17 @@ export interface Authority {
   readonly privateKeyPem: string
   readonly publicKeyPem: string
   /**
-   * A leaf for the key in a PKCS #10 request.
+   * Issues a certificate for the key in a PKCS #10 request.
    * @throws {BerthError} `invalid_csr` unless well-formed, signed by its own key and of an accepted key type
    */
   signRequest(csrPem: string, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate>
-  /** A leaf with a new key, for the gateway's own use. */
+  /** Issues a certificate with a new key, for the gateway's own use. */
   issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate>
 }
 
 /**
- * The authority in `directory`, made when there is none. Key and certificate are one file (0600) that appears
- * at once: a crash leaves none or a whole one, and of two makers one wins.
+ * Reads the authority in `directory`, or makes it. Key and certificate are one file (0600) that appears at once: a
+ * crash leaves none or a complete one, and of two makers one wins.
  */
 export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
   const path = join(directory, 'authority.pem')
@@ -148,7 +148,7 @@ class PrivateAuthority implements Authority {
 
   async #sign(key: PublicKey, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
     const now = Date.now()
-    // A leaf outliving its authority would fail in ways hard to read.
+    // Ends with the authority at the latest: a certificate that outlives it would fail in confusing ways.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()
@@ -206,12 +206,12 @@ async function readRequestKey(csrPem: string): Promise<PublicKey> {
   return request.publicKey
 }
 
-/** Certificates count in seconds. */
+/** Certificates' times have whole seconds. */
 function wholeSeconds(ms: number): number {
   return Math.floor(ms / 1000) * 1000
 }
 
-/** 128 random bits, positive and without leading zero octets (RFC 5280 4.1.2.2). */
+/** 128 bits, 126 of them random: positive and without leading zero octets (RFC 5280 4.1.2.2). */
 function newSerial(): string {
   const bytes = randomBytes(16)
   bytes[0] = (bytes[0]! & 0x3f) | 0x40

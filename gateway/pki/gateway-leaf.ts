@@ -1,14 +1,14 @@
 import type { Authority, KeyedCertificate } from './authority.js'
 
-/** A certificate is renewed once this share of its lifetime is over. */
+/** Share of a certificate's lifetime after which it is renewed. */
 export const renewAfterShare = 2 / 3
 
-/** When a certificate that ends at `notAfterMs` and was given for `lifetimeMs` should be replaced. */
+/** Time to replace a certificate that ends at `notAfterMs` and was issued for `lifetimeMs`. */
 export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
   return notAfterMs - lifetimeMs * (1 - renewAfterShare)
 }
 
-/** The gateway's own client certificate: made at start, kept in memory, replaced in time. */
+/** The gateway's own client certificate: made at start, kept in memory, renewed in time. */
 export class GatewayLeaf {
   private constructor(
     private readonly authority: Authority,
@@ -24,7 +24,7 @@ export class GatewayLeaf {
     return this.leaf
   }
 
-  /** @returns whether a new one was made, which connections should move to */
+  /** @returns whether it was renewed, so that connections should move to it */
   async renewIfDue(nowMs = Date.now()): Promise<boolean> {
     if (nowMs < renewAtMs(this.leaf.notAfterMs, this.lifetimeMs)) return false
     this.leaf = await this.authority.issue({ role: 'gateway' }, this.lifetimeMs)

@@ -8,9 +8,9 @@ import { isForwarded, isLoopback, readSource, type Origin, type Source } from '.
 /** Addresses and CIDRs, canonical. */
 export interface AccessPolicy {
   readonly enabled: boolean
-  /** Who may reach the gateway at all, where it is enabled. */
+  /** Addresses that may reach the gateway while the policy is enabled. */
   readonly allowedSources: readonly string[]
-  /** Proxies whose forwarded-for headers count, beside those of the configuration. */
+  /** Proxies whose forwarded-for headers are trusted, in addition to the configured ones. */
   readonly trustedProxies: readonly string[]
 }
 
@@ -22,21 +22,21 @@ export interface Judgement extends Source {
 
 export interface AccessPolicyOptions {
   readonly store: Store
-  /** Addresses or CIDRs, of the configuration. */
+  /** Addresses or CIDRs from the configuration. */
   readonly trustedProxies: readonly string[]
   readonly log: Logger
 }
 
 /**
- * Which addresses may reach the gateway, for pages, requests and sockets alike. One policy for all gateways of a
- * store, in force at once. To be made before `store.start()`.
+ * Decides which addresses may reach the gateway, for pages, requests and sockets alike. All gateways on a store share
+ * one policy, which is in force at once. Make it before `store.start()`.
  */
 export class AccessPolicies {
   readonly #document: StoredDocument<AccessPolicy>
   readonly #configured: readonly string[]
   #rules: Rules
 
-  /** @throws {BerthError} `invalid_field` for a trusted proxy of the configuration that is none */
+  /** @throws {BerthError} `invalid_field` for an invalid trusted proxy in the configuration */
   constructor({ store, trustedProxies, log }: AccessPolicyOptions) {
     this.#configured = parseAddressList('http.trusted_proxies', trustedProxies.join())
     this.#rules = compile(everybody, this.#configured)
@@ -44,12 +44,12 @@ export class AccessPolicies {
     this.#document.onChange((policy) => (this.#rules = compile(policy, this.#configured)))
   }
 
-  /** @throws {BerthError} `store_unavailable` until the store was reached once */
+  /** @throws {BerthError} `store_unavailable` until the store has been reached once */
   get policy(): AccessPolicy {
     return this.#document.current
   }
 
-  /** Until the store was reached once only this machine is let in. */
+  /** Until the store has been reached once, lets only this machine in. */
   judge(origin: Origin): Judgement {
     if (this.#document.value !== undefined) return judge(this.#rules, origin)
     const source = readSource(origin, this.#rules.trusted)
@@ -57,7 +57,7 @@ export class AccessPolicies {
   }
 
   /**
-   * Changes the fields given, once it is sure that whoever asks stays in.
+   * Changes the given fields, after checking that the caller still gets in.
    * @throws {BerthError} `invalid_field`, `store_unavailable`
    */
   change(fields: Partial<AccessPolicy>, asker: Origin): Promise<AccessPolicy> {
@@ -70,7 +70,7 @@ export class AccessPolicies {
     })
   }
 
-  /** For who locked himself out. */
+  /** The way back in for somebody locked out by the policy. */
   disable(): Promise<AccessPolicy> {
     return this.#document.update((old) => ({ ...old, enabled: false }))
   }
@@ -88,11 +88,11 @@ function checkPolicy(policy: AccessPolicy): AccessPolicy {
   return policy
 }
 
-/** A policy made ready for many requests. */
+/** A policy prepared for many requests. */
 interface Rules {
   readonly enabled: boolean
   readonly allowed: AddressSet
-  /** undefined: nobody. */
+  /** undefined: no proxy is trusted. */
   readonly trusted: AddressSet | undefined
 }
 
@@ -106,8 +106,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 }
 
 /**
- * A program on this machine is let in, so that nobody is locked out for good. A proxy on it that nobody said to trust
- * is not, for whom it stands is not known.
+ * Always lets programs on this machine in, so that nobody is locked out for good, but not an untrusted proxy on it,
+ * since its client is unknown.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Judgement {
   const { peer, headers } = origin
@@ -121,7 +121,7 @@ function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Judgement 
   return { ...source, allowed: source.valid && allowed.has(source.address) }
 }
 
-/** A name of somebody's that leads to 127.0.0.1 is how pages of others reach programs of this machine. */
+/** Refuses foreign names that resolve to 127.0.0.1, by which other sites' pages reach programs on this machine. */
 function isLoopbackHost(host: string): boolean {
   return /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(:\d{1,5})?$/i.test(host)
 }

@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import type { AddressSet } from '../access/addresses.js'
 
-/** What of a request says where it comes from. */
+/** The parts of a request that tell where it comes from. */
 export interface Origin {
-  /** As the socket shows it. */
+  /** Address of the socket's peer. */
   readonly peer: string
   readonly headers: IncomingHttpHeaders
 }
@@ -13,22 +13,22 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
   return { peer: socket.remoteAddress ?? '', headers }
 }
 
-/** Where a request comes from, as far as that is believed. */
+/** Where a request comes from, as far as that can be trusted. */
 export interface Source {
-  /** The nearest address that is known: IPv4-mapped IPv6 as IPv4, without a zone index. */
+  /** The nearest known address: IPv4-mapped IPv6 as IPv4, without a zone index. */
   readonly address: string
-  /** What a trusted proxy says is an address. Where it is not, `address` is the proxy's. */
+  /** False when a trusted proxy sent something that is no address; then `address` is the proxy's. */
   readonly valid: boolean
 }
 
-/** A request that came by more proxies is not believed. */
+/** A request through more proxies is not trusted. */
 const maxHops = 32
 
 /**
- * The client's address: the direct peer's, or, walking X-Forwarded-For from the right, the first one that is no
- * trusted proxy; where all are, the leftmost. Where a trusted peer sends no X-Forwarded-For, its X-Real-IP counts, or
- * else its CF-Connecting-IP.
- * @param trusted undefined: nobody
+ * The client's address: the peer's, or, going through X-Forwarded-For from the right, the first that is no trusted
+ * proxy; where all are, the leftmost. Without X-Forwarded-For from a trusted peer its X-Real-IP counts, or else its
+ * CF-Connecting-IP.
+ * @param trusted undefined: no proxy is trusted
  */
 export function readSource({ peer, headers }: Origin, trusted: AddressSet | undefined): Source {
   const address = plainAddress(peer)
@@ -52,7 +52,7 @@ function walkForwarded(chain: readonly string[], peer: string, trusted: AddressS
   return { address: nearest, valid: true }
 }
 
-/** Some proxies add the port: `192.0.2.1:4711`, `[2001:db8::1]:443`. */
+/** Removes the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:443`. */
 function withoutPort(text: string): string {
   const [, v4, v6] = /^(?:([\d.]+):\d{1,5}|\[([^\]]+)\](?::\d{1,5})?)$/.exec(text) ?? []
   return v4 ?? v6 ?? text
@@ -70,7 +70,7 @@ export function isLoopback(peer: string): boolean {
 
 const forwardingHeaders = ['forwarded', 'x-real-ip', 'cf-connecting-ip', 'via']
 
-/** A proxy sent it: a request from this machine that has none is of a program on it. */
+/** Whether a proxy sent it; a request from this machine without such headers comes from a program on it. */
 export function isForwarded(headers: IncomingHttpHeaders): boolean {
   if (forwardingHeaders.some((name) => headers[name] !== undefined)) return true
   return Object.keys(headers).some((name) => name.startsWith('x-forwarded-'))

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { within } from './connection.js'
 
-/** Ends after so many turns of the event loop, each of them far too long. */
+/** Resolves after `turns` turns of the event loop, each of which takes far too long. */
 async function answerAfter(turns: number): Promise<string> {
   for (; turns > 0; turns--) {
     await new Promise(setImmediate)

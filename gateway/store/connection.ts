@@ -11,19 +11,19 @@ function makeClient(url: string) {
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
     disableClientInfo: true,
-    // Its default makes an AbortSignal for every command, which costs more than the command; the store's own
-    // watch ends what hangs.
+    // The default makes an AbortSignal for every command, which costs more than the command; the store's own watch ends
+    // commands that hang.
     commandOptions: { timeout: 0 },
-    // Reconnecting is the store's own loop: a client that lost its server is thrown away with its state.
+    // The store itself reconnects, with a new client each time.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false },
   })
 }
 
 export type StoreClient = ReturnType<typeof makeClient>
 
-/** The connections of one time of contact with the server. They are made and dropped together. */
+/** The connections to the server between two failures; made and dropped together. */
 export interface StoreConnection {
-  /** Shared by everybody; commands of one turn are pipelined. */
+  /** Shared by all callers; commands of one turn of the event loop are pipelined. */
   readonly main: StoreClient
   /** For WATCH: one user at a time. */
   readonly exclusive: StoreClient
@@ -31,11 +31,10 @@ export interface StoreConnection {
 }
 
 /**
- * Connects and switches invalidation messages on for keys that start with one of `tracked`, before any
- * command can read one of them.
+ * Connects, and turns on invalidation messages for keys that begin with one of `tracked` before any command can read
+ * them.
  * @param onLost called at most once, when either connection breaks later
- * @throws what the server or the socket said
- * Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
+ * @throws the error of the server or the socket Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
  */
 export async function connectStore(
   url: string,
@@ -70,7 +69,7 @@ export async function connectStore(
 
 async function prepare({ main, exclusive }: StoreConnection, tracked: readonly string[]): Promise<void> {
   await Promise.all([main.connect(), exclusive.connect()])
-  // emitInvalidate tracks every key this connection reads; what is wanted is every change below a prefix.
+  // emitInvalidate tracks the keys that this connection reads; instead every change below a prefix is wanted.
   await main.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
   await exclusive.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
   const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
@@ -78,13 +77,13 @@ async function prepare({ main, exclusive }: StoreConnection, tracked: readonly s
   await main.ping() // refused while the server loads its data
 }
 
-/** A wait is that many turns of the event loop at least. */
+/** Least number of turns of the event loop that a wait takes. */
 const turns = 24
 
 /**
- * `promise`, or a rejection after `ms`; node-redis' own timeouts end when a command is written. Only time counts in
- * which this process could have heard the answer: a turn of the event loop that takes long is no more than a tick, since
- * what came meanwhile is read after it.
+ * `promise`, or a rejection after `ms`; node-redis' own timeouts end once a command is written. Counts only time in
+ * which this process could have read the answer: a long turn of the event loop counts as one tick, since what came
+ * meanwhile is read after it.
  */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -102,11 +101,11 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   }
 }
 
-/** Replies that say: not now, not on this server. */
+/** Replies that mean: not now, or not on this server. */
 const unavailableReply =
   /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
 
-/** Anything a command threw, as the error that crosses modules. Only a bug of ours stays internal. */
+/** Converts anything that a command threw to a BerthError; only a bug of ours is internal. */
 export function toStoreError(cause: unknown, step: string): BerthError {
   if (cause instanceof BerthError) return cause
   const isReply = cause instanceof Error && /^[A-Z]{3,}\b/.test(cause.message)

@@ -4,9 +4,9 @@ import type { Store } from './store.js'
 
 export interface DocumentOptions<T> {
   readonly store: Store
-  /** Of the key, after the prefix. */
+  /** Name of the key, after the prefix. */
   readonly name: string
-  /** Until somebody changes it. */
+  /** Value until the first change. */
   readonly initial: T
   readonly log: Logger
 }
@@ -17,9 +17,8 @@ interface Version<T> {
 }
 
 /**
- * A small document that all gateways share: settings of the whole installation. Held in memory; a change by any
- * gateway is known to all at once, and what was known last stays in force while the store is down. To be made
- * before `store.start()`.
+ * A small document with settings of the whole installation, shared by all gateways. Kept in memory: every gateway
+ * learns of a change at once, and keeps the last known value while the store is down. Make it before `store.start()`.
  */
 export class StoredDocument<T> {
   #known: Version<T> | undefined
@@ -38,20 +37,20 @@ export class StoredDocument<T> {
     return this.#known?.value
   }
 
-  /** @throws {BerthError} `store_unavailable` until the store was reached once */
+  /** @throws {BerthError} `store_unavailable` until the store has been reached once */
   get current(): T {
     if (this.#known === undefined) throw storeUnavailable(`read ${this.options.name}`)
     return this.#known.value
   }
 
-  /** Called with each change, this gateway's own too, once it is in force here. */
+  /** Calls back after each change, also by this gateway, once it is in force here. */
   onChange(listener: (value: T) => void): void {
     this.#listeners.add(listener)
   }
 
   /**
-   * In force here and in the store when it resolves. Compare and set: `change` runs again where another gateway
-   * changed it meanwhile.
+   * Changes the document; in force here and in the store when it resolves. Compare and set: `change` runs again when
+   * another gateway changed it meanwhile.
    * @throws {BerthError} `store_unavailable`, and what `change` throws
    */
   async update(change: (old: T) => T): Promise<T> {
@@ -72,7 +71,7 @@ export class StoredDocument<T> {
     const before = this.#known
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
-      // A store that was emptied begins anew; but a change since is newer than nothing, and is told of too.
+      // An emptied store resets the document, unless it was changed since the read began: that change is newer.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `read ${name}`)
@@ -84,7 +83,7 @@ export class StoredDocument<T> {
     return JSON.parse(text) as Version<T>
   }
 
-  /** Answers may overtake each other. */
+  /** Ignores older versions, as answers may arrive out of order. */
   #learn(read: Version<T>): void {
     if (this.#known && read.version !== 0 && read.version <= this.#known.version) return
     this.#known = read

@@ -3,21 +3,22 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Which gateway process began something, and whether it still lives. On the same machine /proc knows at once;
- * of others a short-lived key in the store tells.
+ * Identifies the gateway process that began something, and tells whether it still lives: by /proc on the same machine,
+ * by a short-lived key in the store on others.
  */
 
 const leaseMs = 10_000
 const renewEveryMs = 3000
 
 interface ProcessName {
-  /** Boot id and pid namespace: where a pid means something. */
+  /** Boot id and pid namespace, within which a pid is meaningful. */
   readonly place: string
   readonly pid: number
-  /** Start time in clock ticks since boot: tells a reused pid. */
+  /** Start time in clock ticks since boot, which differs for a reused pid. */
   readonly startTicks: string
 }
 
+/** This gateway process, as others can look it up in the store. */
 export class GatewayInstance {
   readonly id: string
   #timer: NodeJS.Timeout | undefined
@@ -27,15 +28,15 @@ export class GatewayInstance {
     this.id = [place, pid, startTicks, randomBytes(4).toString('hex')].join('/')
   }
 
-  /** Begins to show the store that this process lives. */
+  /** Begins to renew this process's key in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // while it is down nobody can ask either
+    const renew = () => void this.#renew().catch(() => undefined) // while the store is down nobody can ask either
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()
   }
 
-  /** Lets others take over at once what this process began. */
+  /** Deletes the key, so that others can take over at once. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     if (!this.store.ready()) return
@@ -70,14 +71,14 @@ function thisProcess(): ProcessName {
   return { place: `${boot} ${namespace}`, pid: process.pid, startTicks: readStartTicks(process.pid) ?? '' }
 }
 
-/** @returns `undefined` when it ran somewhere this process cannot see */
+/** @returns `undefined` when it ran where this process cannot see it */
 export function isAliveHere(id: string): boolean | undefined {
   const [place, pid, startTicks] = id.split('/')
   if (place !== thisProcess().place) return undefined
   return readStartTicks(Number(pid)) === startTicks
 }
 
-/** Field 22 of /proc/pid/stat; the second, the name in parentheses, may hold anything (proc_pid_stat(5)). */
+/** Field 22 of /proc/pid/stat; field 2, the name in parentheses, may contain anything (proc_pid_stat(5)). */
 function readStartTicks(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

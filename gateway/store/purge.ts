@@ -5,9 +5,9 @@ import { isAliveHere } from './instance.js'
 const keysAtOnce = 1000
 
 /**
- * Removes all keys of a prefix from a server that others may use, and nothing else.
- * @returns how many there were
- * @throws {BerthError} `store_shared` when they may be somebody else's, too; `store_unavailable`
+ * Removes all keys with a prefix from a server that may be shared, and no others.
+ * @returns how many were removed
+ * @throws {BerthError} `store_shared` when some may be somebody else's; `store_unavailable`
  */
 export async function purgeStore(url: string, prefix: string): Promise<number> {
   if (!prefix.endsWith(':'))
@@ -30,7 +30,7 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
   }
 }
 
-/** Several gateways may share a store and a prefix. */
+/** Refuses while a gateway uses the prefix, which several may share. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))
@@ -44,7 +44,7 @@ async function removeKeys(client: StoreClient, prefix: string): Promise<number> 
   return removed
 }
 
-/** A prefix has no character that means something in a pattern (gateway/config.ts). */
+/** The prefix has no characters with a meaning in patterns (gateway/config.ts). */
 function scan(client: StoreClient, prefix: string): AsyncIterable<string[]> {
   return client.scanIterator({ MATCH: `${prefix}*`, COUNT: keysAtOnce })
 }

@@ -1,5 +1,5 @@
 export interface RedisPaths {
-  /** Data, configuration, pid file, lock. */
+  /** For data, configuration, pid file and lock. */
   readonly directory: string
   readonly socket: string
   readonly config: string
@@ -18,15 +18,14 @@ export function redisPaths(stateDir: string, runDir: string): RedisPaths {
   }
 }
 
-/** sun_path of a Unix socket holds 107 bytes and a NUL (unix(7)). */
+/** Longest path of a Unix socket: sun_path holds 107 bytes and a NUL (unix(7)). */
 const maxSocketPathBytes = 107
 
 /**
- * Configuration of the private server: nothing is acknowledged that is not on disk, nothing is evicted,
- * nobody but this user gets in, and whoever gets in can neither wipe, reconfigure nor script it.
+ * Configuration of the private server: acknowledged writes are on disk, nothing is evicted, only this user can connect,
+ * and clients can neither wipe, reconfigure nor script it.
  * @param extra further lines, for tests
- * @throws {RangeError} when the socket's path is too long
- * Source: redis.conf of 7.0
+ * @throws {RangeError} when the socket's path is too long Source: redis.conf of 7.0
  */
 export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []): string {
   if (Buffer.byteLength(paths.socket) > maxSocketPathBytes)
@@ -55,7 +54,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'maxmemory-policy noeviction',
     'enable-debug-command no',
     'enable-module-command no',
-    // The slow log would keep commands, and with them data, where INFO-level readers see them.
+    // The slow log would keep commands with their data, readable by clients.
     'slowlog-max-len 0',
     'user default on nopass ~* &* +@all -@admin -@dangerous -@scripting +info',
     ...extra,

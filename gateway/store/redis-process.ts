@@ -13,9 +13,9 @@ import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 /*
  * The gateway's private redis-server; the only module of the gateway that starts a process.
  *
- * The server is a child in a session of its own: it outlives a killed gateway, whose successor adopts it.
- * It runs under flock(1) on a file of its directory and holds that lock as long as it lives, so that two
- * servers can never write one append-only file, whatever the pid file says.
+ * The server is a child in a session of its own: it outlives a killed gateway, whose successor adopts it. It runs under
+ * flock(1) on a file in its directory and holds that lock as long as it lives, so that two servers can never write one
+ * append-only file, whatever the pid file says.
  */
 
 export interface RedisProcessOptions {
@@ -55,7 +55,7 @@ export class RedisProcess {
     return `unix://${encodeURI(this.#paths.socket)}`
   }
 
-  /** Pid of the server that runs on this directory, whoever started it. */
+  /** Pid of the server on this directory, whoever started it. */
   async findPid(): Promise<number | undefined> {
     const pid = Number(await readFile(this.#paths.pidFile, 'utf8').catch(() => ''))
     if (!Number.isInteger(pid) || pid < 2) return undefined
@@ -63,8 +63,8 @@ export class RedisProcess {
   }
 
   /**
-   * Starts or adopts the server and keeps one running until `stop`. Resolves when its socket accepts.
-   * @throws {BerthError} `store_unavailable` when it does not within 60 s; it keeps being tried
+   * Starts or adopts the server, and keeps one running until `stop`. Resolves when its socket accepts connections.
+   * @throws {BerthError} `store_unavailable` when it does not within 60 s; attempts go on
    */
   async start(): Promise<void> {
     for (const directory of [this.#paths.directory, this.options.runDir])
@@ -79,14 +79,14 @@ export class RedisProcess {
     }
   }
 
-  /** Ends the server, adopted or not, and waits for it. */
+  /** Ends the server, adopted or not, and waits until it has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#end(await this.findPid())
     await this.#guard
   }
 
-  /** One whose configuration is not what this version wants is replaced; its data is on disk. */
+  /** Ends a server whose configuration differs from this version's; its data is on disk. */
   async #retireOutdated(): Promise<void> {
     const pid = await this.findPid()
     if (pid !== undefined) {
@@ -110,7 +110,7 @@ export class RedisProcess {
     }
   }
 
-  /** Runs a server, or watches the one that holds the lock, to its end. @returns why it ended */
+  /** Runs a server until it ends, or watches the one that holds the lock. @returns why it ended */
   async #runOnce(): Promise<string> {
     const { code, signal } = await this.#spawnServer()
     if (code !== lockTakenCode) return signal === null ? `exit code ${code}` : `signal ${signal}`
@@ -138,7 +138,7 @@ export class RedisProcess {
     })
   }
 
-  /** Lines of the server as `pid:role date level message`; `#` marks what it deems important. */
+  /** Logs the server's lines, `pid:role date level message`; `#` is its level for important ones. */
   #forwardLog(child: ChildProcess): void {
     for (const stream of [child.stdout, child.stderr]) {
       if (!stream) continue
@@ -151,7 +151,7 @@ export class RedisProcess {
     }
   }
 
-  /** The one that took the lock may not have written its pid file yet. */
+  /** The server that took the lock may not have written its pid file yet. */
   async #waitForPid(): Promise<number | undefined> {
     for (const deadline = Date.now() + 5000; Date.now() < deadline; await delay(pollMs)) {
       const pid = await this.findPid()
@@ -202,6 +202,6 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // ESRCH: it ended by itself, which is what was wanted.
+    // ESRCH: it has ended by itself, which is fine.
   }
 }

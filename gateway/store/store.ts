@@ -16,7 +16,7 @@ export type { StoreClient } from './connection.js'
 export interface StoreOptions {
   /** `redis://`, `rediss://` or `unix:///path`. */
   url: string
-  /** Of every key. */
+  /** Prefix of every key. */
   prefix: string
   log: Logger
 }
@@ -29,8 +29,8 @@ const retryMaxMs = 1000
 const transactionAttempts = 25
 
 /**
- * The one store. Commands fail at once while it is down; a server that stops answering is noticed within
- * 2 s, and used again at most 2 s after it is back.
+ * The store. Commands fail at once while it is down. A server that stops answering is noticed within 2 s, and used
+ * again at most 2 s after it is back.
  */
 export class Store {
   #connection: StoreConnection | undefined
@@ -45,12 +45,12 @@ export class Store {
 
   constructor(private readonly options: StoreOptions) {}
 
-  /** The name of a key: the prefix, then the parts joined by colons. */
+  /** Full name of a key: the prefix, then the parts joined by colons. */
   key(...parts: readonly (string | number)[]): string {
     return this.options.prefix + parts.join(':')
   }
 
-  /** Begins connecting, for as long as it takes. */
+  /** Begins to connect, for as long as it takes. */
   start(): void {
     this.#loop ??= this.#keepConnected()
   }
@@ -71,12 +71,12 @@ export class Store {
     return this.#connection !== undefined
   }
 
-  /** Why it is not ready; "" when it is. */
+  /** Why the store is not ready; "" when it is. */
   reason(): string {
     return this.ready() ? '' : this.#why
   }
 
-  /** Since when, in ms of performance.now(), nothing the server did can have been missed; 0 while down. */
+  /** Time of performance.now() up to which no change in the server can have been missed; 0 while the store is down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : 0
   }
@@ -86,8 +86,8 @@ export class Store {
   }
 
   /**
-   * Tells of every change, by whoever, of a key that starts with `prefix` (complete, see `key`); `null`: of
-   * any. To be called before `start`. While the store is down nothing is told: forget everything at `down`.
+   * Reports every change, by anybody, of a key that starts with `prefix` (with the store's own prefix, see `key`);
+   * `null`: of any key. Call it before `start`. While the store is down nothing is reported: drop everything at `down`.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#tracked.set(prefix, listener)
@@ -100,7 +100,7 @@ export class Store {
   }
 
   /**
-   * Runs commands; what they throw comes out as BerthError.
+   * Runs commands; converts their errors to BerthError.
    * @param step what is being done, for the error
    */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
@@ -112,8 +112,8 @@ export class Store {
   }
 
   /**
-   * Check and set: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. When a watched key
-   * changes meanwhile it runs again. One at a time in this process.
+   * Check and set: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again when a watched
+   * key changed meanwhile. One at a time in this process.
    * @throws {BerthError} `store_unavailable`; also what `commands` throws
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
@@ -122,7 +122,7 @@ export class Store {
     return turn
   }
 
-  /** One round trip; afterwards every change acknowledged before it is known here. */
+  /** One round trip; afterwards every change acknowledged before it has been reported here. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()
@@ -135,7 +135,7 @@ export class Store {
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
-      await within(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // what was sent is answered
+      await within(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // after it, everything sent before has been answered
       this.#drop(connection, 'closed')
     }
     await this.#loop
@@ -149,7 +149,7 @@ export class Store {
         return await commands(client)
       } catch (cause) {
         if (cause instanceof WatchError && attempt < transactionAttempts) {
-          await delay(Math.random() * attempt) // two that always met would meet again
+          await delay(Math.random() * attempt) // random, so that two that collide do not collide again
           continue
         }
         if (client.isReady) await client.unwatch().catch(() => undefined)
@@ -190,7 +190,7 @@ export class Store {
     return connection
   }
 
-  /** Pings until the connection is no longer the current one. */
+  /** Pings until another connection is the current one. */
   async #watch(connection: StoreConnection): Promise<void> {
     while (this.#connection === connection) {
       await this.#pause(pingEveryMs)
@@ -205,7 +205,7 @@ export class Store {
     this.#connection = undefined
     this.#why = why
     this.#listeners.down.forEach((listener) => listener())
-    connection.destroy() // rejects what waits for an answer
+    connection.destroy() // rejects pending commands
     if (!this.#closed) this.options.log.error({ why }, 'store: connection lost')
   }
 

@@ -5,14 +5,14 @@ import { isSameProcess, type ProcessStat } from '../../host/proc.js'
 import type { MachineNic } from '../contract.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
-/** A default route that is there already is as good: the guest's own, or that of an earlier call. */
+/** The default route exists, set by the guest or by an earlier call: good enough. */
 const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
 
 /**
- * Gives a running guest its IPv6 addresses, in its network namespace and by the host's own ip(8): nothing of
- * the guest's files is opened or run. Those that it has on an interface of its own choice stay there.
- * @returns whether anything was missing, or there that is gone
- * @throws {CommandError} what the guest's kernel settings refuse (`disable_ipv6`)
+ * Gives a running guest its IPv6 addresses, in its network namespace and with the host's ip(8): none of the guest's
+ * files is opened or run. Addresses that the guest has put on another interface stay there.
+ * @returns whether anything was missing or had to be removed
+ * @throws {CommandError} when the guest's kernel settings refuse (`disable_ipv6`)
  */
 export async function assignAddresses(
   init: ProcessStat,

@@ -5,9 +5,9 @@ import { subgroups } from './plan-bounds.js'
 const groupWrites = 0o020
 
 /**
- * What the hook does at a guest's start (support-files.ts), to one that an older agent started. Groups that it made of v1
- * meanwhile stay its own until it ends.
- * @returns whether anything differed; a guest that is gone has nothing to change
+ * Bounds a running guest's groups as the hook does at a start (support-files.ts); for guests that an older agent
+ * started. v1 groups that the guest has made since stay its own until it ends.
+ * @returns whether anything differed; false for a guest that is gone
  */
 export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {
   const locked = hierarchies

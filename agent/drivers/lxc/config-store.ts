@@ -5,7 +5,7 @@ import { listDirectory, readKernelFile } from '../../host/proc.js'
 import type { LxcPaths } from './paths.js'
 import { replaceFile } from './replace-file.js'
 
-/** Guests' configuration files, and which guest each is of: their first line says so. */
+/** Guests' lxc configuration files. Each file's first line names its guest. */
 export class ConfigStore {
   readonly #uuids = new Map<string, string>()
   readonly #names: RegExp
@@ -26,9 +26,8 @@ export class ConfigStore {
   }
 
   /**
-   * Writes it unless it says so already. A guest that reboots reads it anew, with all that a newer
-   * agent has of it.
-   * @returns whether it did
+   * Writes the configuration if it differs. A guest that reboots reads it again, with what a newer agent changed.
+   * @returns whether it was written
    */
   async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
     const text = lines.map((line) => `${line}\n`).join('')
@@ -37,7 +36,7 @@ export class ConfigStore {
     return true
   }
 
-  /** To the others it is gone at once; a later `write` of that name waits. */
+  /** Other methods no longer see it at once; a later `write` of that name waits for the removal. */
   remove(name: string): Promise<void> {
     const begun = this.#removing.get(name)
     if (begun) return begun
@@ -51,7 +50,7 @@ export class ConfigStore {
     return removed
   }
 
-  /** Only this agent writes configurations, so what was read once holds. */
+  /** Cached after the first read, as only this agent writes configurations. */
   findUuid(name: string): string | undefined {
     if (this.#removing.has(name)) return undefined
     const known = this.#uuids.get(name)
@@ -62,7 +61,7 @@ export class ConfigStore {
     return uuid
   }
 
-  /** The host's end of the guest's network. */
+  /** Host-side interface of the guest. */
   findDevice(name: string): string | undefined {
     const text = readKernelFile(this.paths.configOf(name)) ?? ''
     return /^lxc\.net\.0\.veth\.pair = (\S+)$/m.exec(text)?.[1]
@@ -73,7 +72,9 @@ export class ConfigStore {
     return names.filter((name) => this.#names.test(name) && !this.#removing.has(name))
   }
 
-  /** Removes directories and locks without a configuration: half made or half removed by an agent that died. */
+  /**
+   * Removes directories and locks without a configuration, left by an agent that died while making or removing them.
+   */
   sweep(isStopped: (name: string) => boolean): void {
     const { lxcPath } = this.paths
     const locked = listLocks(lxcPath).filter((name) => this.#names.test(name))

@@ -6,9 +6,9 @@ import type { MachineNic } from '../contract.js'
 import { planConnect, unfinishedDevice } from './plan-connect.js'
 
 /**
- * Makes the interface of a running guest anew where somebody deleted it; the guest's end went with the host's.
+ * Recreates a running guest's interface after somebody deleted it; a veth pair loses both ends at once.
  * @returns whether it was missing
- * @throws {CommandError} as where the guest's root has put another interface in its place
+ * @throws {CommandError} for example when the guest's root has put another interface in its place
  */
 export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<boolean> {
   if (readIndex(nic.device) !== undefined || !isSameProcess(init.pid, init.startTime)) return false

@@ -2,8 +2,8 @@ import { Duplex } from 'node:stream'
 import { lxcConsole, type LxcContainer } from '../../host/lxc.js'
 
 /**
- * The guest's /dev/console as a stream; several may be open, each sees all output from now on. Destroying
- * it ends lxc-console and nothing in the guest.
+ * The guest's /dev/console as a stream. Several may be open, and each sees all output from then on. Destroying a stream
+ * ends lxc-console and nothing in the guest.
  */
 export function openConsole(container: LxcContainer): Duplex {
   const child = lxcConsole(container)
@@ -18,7 +18,7 @@ export function openConsole(container: LxcContainer): Duplex {
   })
   child.stdout.on('end', () => stream.push(null))
   child.stderr.resume()
-  child.stdin.on('error', () => undefined) // it ended: `end` tells
+  child.stdin.on('error', () => undefined) // the program ended: `end` reports it
   child.once('error', (cause) => stream.destroy(cause))
   return stream
 }

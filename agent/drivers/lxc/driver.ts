@@ -51,29 +51,29 @@ import { confinementFor, ensureSupportFiles, starterProgram } from './support-fi
 import { UsageReader } from './usage.js'
 
 export interface LxcDriverOptions {
-  /** Holds `lxc` (one directory a guest) and `lxc-support`. Absolute, of letters, digits and `._-/`. */
+  /** Contains `lxc` (one directory per guest) and `lxc-support`. Absolute; only letters, digits and `._-/`. */
   readonly stateDir: string
-  /** Holds marks of ended guests. */
+  /** Contains marks of ended guests. */
   readonly runDir: string
-  /** Guests are `<prefix>-<id>` to lxc. */
+  /** lxc's name of a guest is `<prefix>-<id>`. */
   readonly namePrefix: string
-  /** How long a guest gets to shut down. */
+  /** How long a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
-  /** Calls that are closed to guests otherwise; default none. */
+  /** System calls to open to guests that are closed by default; default none. */
   readonly allow?: readonly OpenCalls[]
   /** Where lxcfs is mounted; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
 
-/** Where guests' disks are; see the configuration's section `storage`. */
+/** Where guests' disks are; configuration section `storage`. */
 export interface PoolPlace {
   readonly pool: string
-  /** Behind the pool where it is on a loop device. */
+  /** File behind the pool's loop device, if it has one. */
   readonly loop_file: string
 }
 
-/** Containers through lxc's tools; see contract.ts. Make it with {@link createLxcDriver}. */
+/** Runs containers with lxc's tools; see contract.ts. Made by {@link createLxcDriver}. */
 export class LxcDriver implements Driver {
   readonly kind = 'lxc'
   readonly #runtime: RuntimeReader
@@ -121,8 +121,8 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * Has guests share the disk of the pool, where it is the agent's own.
-   * @returns what of the host keeps guests from being apart as they could be, for the operator
+   * Sets the disk scheduler that shares the pool's disk among guests, if the disk is the agent's own.
+   * @returns warnings for the operator: what on the host weakens the separation of guests
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
     const disk = findDiskNumbers(pool)
@@ -133,12 +133,15 @@ export class LxcDriver implements Driver {
     ]
   }
 
-  /** Guests of an earlier agent that have less bounds than this one gives, for the operator. Costs a file each. */
+  /**
+   * @returns warnings for the operator: guests started by an earlier agent with weaker bounds. Reads one file per
+   * guest.
+   */
   describeOutdated(): string[] {
     return describeOutdated(this.#outdated)
   }
 
-  /** Do guests see their own memory, processors and load? */
+  /** Whether guests see their own memory, processors and load. */
   hasLxcfs(): boolean {
     return listLxcfsEntries(this.#lxcfsDir).length > 0
   }
@@ -223,7 +226,7 @@ export class LxcDriver implements Driver {
     return true
   }
 
-  /** Of what has processes, but no configuration that says whose they are. */
+  /** Names that have processes but no configuration that tells their guest. */
   #unknownNames(): string[] {
     return this.#runtime
       .listNames(this.options.namePrefix)
@@ -304,26 +307,26 @@ export class LxcDriver implements Driver {
     return Promise.reject(conflict('unsupported', 'a container has no screen'))
   }
 
-  /** Ends watching; guests are untouched. */
+  /** Stops watching; guests are untouched. */
   close(): void {
     this.#events.close()
   }
 
   /**
-   * Kills every guest of this prefix, known to a journal or not, and removes all that the driver ever made
-   * on the host; it is of no use afterwards.
+   * Kills every guest with this prefix, known to the journal or not, and removes all that the driver has made on the
+   * host. The driver is unusable afterwards.
    */
   async removeAll(): Promise<void> {
     this.close()
     await removeAll(this.#context, this.#configs, this.options.namePrefix)
   }
 
-  /** Another guest's by the same name is left alone: this one is not there. */
+  /** Does nothing when the name belongs to another guest: then this one is not on the host. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     if (this.#isForeign(machine)) return
     const name = this.#name(machine)
     return this.#events.whileBusy(name, async () => {
-      thawGuest(this.facts.cgroups, name) // frozen, it would not even end when it is killed
+      thawGuest(this.facts.cgroups, name) // a frozen guest would not end even when killed
       await act({ name, device: machine.nic.device })
       this.#usage.forget(name)
       this.#events.forget(name)
@@ -331,8 +334,8 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * Nobody waits for it: beside a journal that is being synced it takes tens of milliseconds. What is left of it is
-   * a trace of a guest that is known as removed.
+   * Removes the configuration in the background: while the journal is synced, that takes tens of milliseconds. A
+   * leftover only is a trace of a guest known as removed.
    */
   #discardConfig(name: string): void {
     this.#configs
@@ -344,7 +347,7 @@ export class LxcDriver implements Driver {
     return { paths: this.paths, runtime: this.#runtime }
   }
 
-  /** @throws {BerthError} `guest_foreign` when the name is another guest's, as its configuration says */
+  /** @throws {BerthError} `guest_foreign` when the configuration of that name is another guest's */
   #name(machine: Machine): string {
     const name = this.paths.nameOf(machine.id)
     const owner = this.#configs.findUuid(name)
@@ -352,14 +355,16 @@ export class LxcDriver implements Driver {
     throw conflict('guest_foreign', `${name} is another guest's on this host: ${owner}`)
   }
 
-  /** @throws {BerthError} `guest_foreign` also when something runs by that name of which nothing is known */
+  /** @throws {BerthError} `guest_foreign` also when something of that name runs without a configuration */
   #freeName(machine: Machine): string {
     const name = this.#name(machine)
     if (!this.#isForeign(machine)) return name
     throw conflict('guest_foreign', `${name} has processes on this host, and no configuration`)
   }
 
-  /** An id may come anew where a journal was lost, and a guest of before still be there. */
+  /**
+   * Whether the name belongs to another guest: ids are given again after a journal was lost, while old guests remain.
+   */
   #isForeign({ id, uuid }: Machine): boolean {
     const name = this.paths.nameOf(id)
     const owner = this.#configs.findUuid(name)
@@ -396,7 +401,7 @@ export class LxcDriver implements Driver {
   }
 }
 
-/** Writes what lxc needs beside configurations and begins to watch for guests that end. */
+/** Writes lxc's support files and begins to watch for guests that end. */
 export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
   const paths = lxcPaths(options)
   await ensureSupportFiles(paths, options.allow ?? [])

@@ -1,13 +1,13 @@
 import { listDisks, setScheduler, type Disk } from '../../host/block-queue.js'
 
-/** The one scheduler that gives each group, so each guest, its share of a disk's time. */
+/** The only scheduler that shares a disk's time by group, so by guest. */
 const fair = 'bfq'
 
 /**
- * Has guests share the disk of the pool. A loop device on `ownFile` is the agent's own; another disk is the operator's,
- * who is told.
- * @param numbers `major:minor` of the whole disk; undefined where there is no single one
- * @returns what the operator should know
+ * Sets the scheduler of the pool's disk if it is a loop device on `ownFile`. Any other disk is the operator's, who gets
+ * a warning.
+ * @param numbers `major:minor` of the whole disk; undefined where the pool is on no single one
+ * @returns warnings for the operator
  */
 export function ensureFairDisk(numbers: string | undefined, ownFile: string): string[] {
   const disks = numbers === undefined ? [] : listDisks(numbers)
@@ -18,7 +18,7 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
   })
 }
 
-/** Somebody else's loop device is left alone: the disk below it is what counts, and not known here. */
+/** Leaves another loop device alone: the disk below it would matter, and is unknown here. */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,
   ownFile: string,

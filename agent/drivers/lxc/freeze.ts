@@ -3,7 +3,7 @@ import { readGroupKey, writeGroupFile, type CgroupLayout } from '../../host/cgro
 import { readKernelFile } from '../../host/proc.js'
 import { isSoWithin } from './wait.js'
 
-/** How all processes of a guest are held: Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst */
+/** Files that freeze a guest's group: Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst */
 interface Freezer {
   readonly group: string
   readonly file: string
@@ -12,14 +12,14 @@ interface Freezer {
   readonly isFrozen: () => boolean
 }
 
-/** Does the host hold guests' processes? v1 may have no such hierarchy. */
+/** Whether the host can freeze guests; v1 may lack the hierarchy. */
 export function canFreeze({ version, controllers }: CgroupLayout): boolean {
   return version === 2 || controllers.has('freezer')
 }
 
 /**
- * Holds every process of the guest. One that waits for a disk is held once it does not any more.
- * @returns false: not within `timeoutMs`, and all go on
+ * Freezes every process of the guest. A process that waits for a disk freezes when the disk has answered.
+ * @returns false when it took longer than `timeoutMs`: all processes go on
  */
 export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs: number): Promise<boolean> {
   const freezer = findFreezer(cgroups, name)
@@ -36,7 +36,7 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
   }
 }
 
-/** Lets the guest go on; one that is not frozen, or gone, costs a look at a file. */
+/** Lets the guest go on; for one that is gone or not frozen it costs one file read. */
 export function thawGuest(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
   if (!freezer) return
@@ -59,7 +59,7 @@ function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
 
 function freezerV1(group: string): Freezer {
   const file = 'freezer.state'
-  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // first it is FREEZING
+  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // before that it is FREEZING
   return { group, file, frozen: 'FROZEN', thawed: 'THAWED', isFrozen }
 }
 

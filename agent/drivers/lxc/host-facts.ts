@@ -4,7 +4,7 @@ import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/c
 import { lxcStartProgram } from '../../host/lxc.js'
 import { readKernelFile } from '../../host/proc.js'
 
-/** What of the host the driver adapts to. */
+/** Properties of the host that the driver adapts to. */
 export interface LxcHostFacts {
   readonly cgroups: CgroupLayout
   readonly swapAccounting: boolean
@@ -26,13 +26,16 @@ export function readHostFacts(): LxcHostFacts {
   }
 }
 
-/** LXC loads a profile for each guest by the parser: with the kernel's part alone no guest would start. */
+/**
+ * LXC loads a profile for each guest with apparmor_parser: without that program no guest would start, so the kernel's
+ * AppArmor alone does not count.
+ */
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false
   return enabled && ['/sbin', '/usr/sbin'].some((directory) => existsSync(`${directory}/apparmor_parser`))
 }
 
-/** Of the kernel, for v2 and nothing else. */
+/** Kernel parameters that select v2 alone. */
 const unifiedParameters = 'systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all'
 
 /** Why guests cannot run here; `undefined` when they can. */
@@ -50,7 +53,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   return undefined
 }
 
-/** lxc 5.0.2 passes over limits of v2 where any hierarchy of v1 is mounted: guests would have none. */
+/** lxc 5.0.2 ignores v2 limits where any v1 hierarchy is mounted: guests would have no limits. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
   if (unified === undefined)
     return 'no cgroup2 tree is mounted below /sys/fs/cgroup, which guests keep their groups in'
@@ -66,7 +69,7 @@ function ancestors(path: string): string[] {
   return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
 }
 
-/** What guests miss where the controllers are not in the v2 tree. */
+/** Warns of what guests lack without v2. */
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
@@ -86,13 +89,13 @@ export function describeThrottling(numbers: string | undefined): string[] {
 export function listLxcfsEntries(lxcfsDir: string): string[] {
   const files = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
   const entries = [...files.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
-  // A dead lxcfs leaves a mount that answers ENOTCONN, which existsSync() takes for absence.
+  // existsSync() is false for ENOTCONN, which the mount of a dead lxcfs answers.
   return entries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
 /**
- * `major:minor` of the whole disk below the file system that holds `path`: throttling takes no partitions.
- * `undefined` where it is on no single block device.
+ * `major:minor` of the whole disk below the file system of `path`, since partitions cannot be throttled. `undefined`
+ * where there is no single block device.
  */
 export function findDiskNumbers(path: string): string | undefined {
   const source = findMountSource(path)
@@ -124,7 +127,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   const memory = controllers.get('memory')
   if (memory === undefined) return false
   if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
-  // The root group has no such file; a group below it may have.
+  // The root group lacks this file; a group below it may have it.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }

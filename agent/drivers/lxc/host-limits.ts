@@ -3,7 +3,7 @@ import { readKernelFile } from '../../host/proc.js'
 import { planSysctls, type Sysctl } from './plan-sysctls.js'
 
 /**
- * Raises what many guests at once run into; what is higher already, or not there, stays.
+ * Raises kernel limits that many guests at once would reach; higher values and missing files stay.
  * @returns what was raised, as `name: old → new`
  */
 export function ensureHostLimits(): string[] {
@@ -20,7 +20,7 @@ function raise({ name, value }: Sysctl, old: number | undefined): string[] {
   try {
     writeFileSync(pathOf(name), `${value}`)
   } catch (error) {
-    // A container's /proc/sys may be read-only: guests still run, only fewer of them.
+    // Read-only, as /proc/sys of a container may be: fewer guests can run.
     if (!['EACCES', 'EPERM', 'EROFS', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? ''))
       throw error
     return [`${name}: stays ${old}, ${value} refused`]

@@ -6,8 +6,8 @@ import type { Login, Machine } from '../contract.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
 /**
- * Sets host name, hosts, resolv.conf and root's login in a root filesystem that no guest runs on.
- * @throws {BerthError} `guest_initialize_failed` when the image's files are not what a Linux has
+ * Sets host name, hosts, resolv.conf and root's login in the root filesystem of no running guest.
+ * @throws {BerthError} `guest_initialize_failed` when the image is no usual Linux file system
  */
 export async function initializeGuest(root: string, machine: Machine, login: Login): Promise<void> {
   checkLogin(machine, login)

@@ -5,7 +5,7 @@ import { run } from '../../host/process.js'
 import type { RuntimeReader } from './runtime.js'
 import { waitUntil, waitUntilNone } from './wait.js'
 
-/** What a guest that does not run may have left on the host. */
+/** What a stopped guest may have left on the host. */
 export interface Leftovers {
   readonly groups: string[]
   readonly device?: string
@@ -19,8 +19,8 @@ export function findLeftovers(cgroups: CgroupLayout, name: string, device: strin
 }
 
 /**
- * Removes what a killed monitor left behind: the guest's processes, groups and interface. Nothing there:
- * costs a few stat(2). The caller has made sure that no monitor runs.
+ * Removes what a killed monitor left: the guest's processes, groups and interface. Costs a few stat(2) when there is
+ * nothing. The caller has made sure that no monitor runs.
  */
 export async function removeLeftovers(
   runtime: RuntimeReader,
@@ -34,7 +34,7 @@ export async function removeLeftovers(
   if (found.device !== undefined) await removeInterface(found.device)
 }
 
-/** A zombie keeps its group until its parent, process 1 of the host, takes note of it. */
+/** Waits for zombies, which keep their group until the host's process 1 reaps them. */
 export async function removeGroups(groups: readonly string[]): Promise<void> {
   await waitUntil(async () => (await Promise.all(groups.map(isRemoved))).every(Boolean), {
     timeoutMs: 15_000,
@@ -52,8 +52,8 @@ async function isRemoved(group: string): Promise<boolean> {
 }
 
 /**
- * The namespace's end takes the pair with it, in its own time: gone by now is as good, be it before ip looks for it
- * (code 1) or after (2).
+ * The pair goes with the guest's namespace, sooner or later: it is fine if it vanishes before ip looks for it (code 1)
+ * or after (2).
  */
 async function removeInterface(device: string): Promise<void> {
   const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })
@@ -63,7 +63,7 @@ async function removeInterface(device: string): Promise<void> {
   })
 }
 
-/** Killed as often as new ones appear, until none is left. Ends of namespaces take their time: many at once tens of seconds. */
+/** Kills until no process appears any more. Namespaces take time to end: tens of seconds when there are many. */
 async function killPayload(runtime: Pick<RuntimeReader, 'payloadPids'>, name: string): Promise<void> {
   const killAll = (): number => {
     const pids = runtime.payloadPids(name)

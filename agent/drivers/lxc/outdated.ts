@@ -2,13 +2,13 @@ import { readConfinement } from '../../host/guest-namespace.js'
 import { isSameProcess, type ProcessStat } from '../../host/proc.js'
 import type { RuntimeReader } from './runtime.js'
 
-/** A guest that was started with another filter or other bounds than this agent's. */
+/** A guest that was started with another system call filter or other bounds than this agent's. */
 export interface Outdated {
   readonly name: string
   readonly monitor: ProcessStat
 }
 
-/** Of those that run now. */
+/** Looks at guests that run now. */
 export function listOutdated(
   runtime: Pick<RuntimeReader, 'listNames' | 'read'>,
   prefix: string,
@@ -20,7 +20,7 @@ export function listOutdated(
   })
 }
 
-/** Of those that still run as they were found, for the operator. */
+/** @returns warnings for the operator about those that still run since they were listed */
 export function describeOutdated(found: readonly Outdated[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []

@@ -5,17 +5,17 @@ import { hashPassword } from '../../host/password-hash.js'
 import { CommandError } from '../../host/process.js'
 import { checkPassword } from './plan-login.js'
 
-/** The guest's own program, which may be anything: more time or words it does not get. */
+/** Bounds for the guest's own program, which may be anything. */
 const bounds = { timeoutMs: 10_000, maxOutputBytes: 65_536 }
-/** lxc-attach's, as env(1): the program cannot be run, or is not there. */
+/** Exit codes of lxc-attach, as of env(1): the program cannot be run, or is missing. */
 const noProgramCodes = [126, 127]
 
 /**
- * Sets root's password. The guest gets a crypt(5) hash of it alone, on standard input. In one that runs its own
- * chpasswd takes it, which knows the guest's locks. Where there is none, as in small images, and in one that does not
- * run, it goes into the files (docs/decisions/0052), whoever changes them meanwhile.
- * @param running undefined: it does not run
- * @param filter what the guest's processes are confined by
+ * Sets root's password. The guest only gets its crypt(5) hash, on standard input. In a running guest its own chpasswd
+ * sets it, which respects the guest's locks. Small images have none: there, and in a stopped guest, the agent changes
+ * the files (docs/decisions/0052), even if the guest changes them meanwhile.
+ * @param running undefined: the guest is stopped
+ * @param filter system call filter of the guest's processes
  * @throws {BerthError} `guest_refused` with the guest's reason
  */
 export async function setRootPassword(
@@ -34,7 +34,7 @@ export async function setRootPassword(
   }
 }
 
-/** @returns false: it has no chpasswd */
+/** @returns false when the guest has no chpasswd */
 async function tellGuest(container: LxcContainer, hash: string, filter: Buffer): Promise<boolean> {
   const okCodes = [0, ...noProgramCodes]
   const command = ['chpasswd', '--encrypted']
@@ -47,7 +47,7 @@ async function tellGuest(container: LxcContainer, hash: string, filter: Buffer):
   return code === 0
 }
 
-/** What a guest's program says is text of a stranger. */
+/** Cleans the output of the guest's program, which cannot be trusted. */
 function reasonOf({ message, stderr }: CommandError): string {
   const said = (stderr.trim() || message).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
   return said.slice(0, 200)

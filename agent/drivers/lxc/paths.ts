@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 
-/** All host paths and names the driver uses, from the instance's directories and its name prefix. */
+/** All host paths and names that the driver uses, derived from the instance's directories and name prefix. */
 export interface LxcPaths {
   readonly lxcPath: string
   readonly support: string
@@ -8,11 +8,11 @@ export interface LxcPaths {
   readonly groupsHook: string
   readonly stoppedHook: string
   readonly seccompProfile: string
-  /** What guests see as the kernel's command line. */
+  /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
   readonly marks: string
   readonly pivotGroup: string
-  /** lxc's name of a guest; command sockets and groups of all instances on a host share one space. */
+  /** lxc's name of a guest; all instances on a host share one space of command sockets and groups. */
   readonly nameOf: (id: number) => string
   readonly directoryOf: (name: string) => string
   readonly configOf: (name: string) => string

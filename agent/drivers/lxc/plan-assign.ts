@@ -1,9 +1,9 @@
 import type { MachineNic } from '../contract.js'
 
-/** An interface as `ip -json address show` gives it inside a guest. */
+/** An interface as `ip -json address show` prints it inside a guest. */
 export interface GuestInterface {
   readonly ifindex: number
-  /** Of the host-side interface. */
+  /** Index of the other end, on the host. */
   readonly link_index?: number
   readonly ifname: string
   readonly addr_info: readonly { readonly family: string; readonly local?: string }[]
@@ -12,15 +12,15 @@ export interface GuestInterface {
 type InnerIpv6 = Pick<MachineNic, 'ipv6Addresses' | 'gateway6'>
 
 export interface Ipv6Assignment extends InnerIpv6 {
-  /** Index of the guest's host-side interface. */
+  /** Index of the guest's interface on the host. */
   readonly hostIndex: number
   readonly gone: readonly string[]
 }
 
 /**
- * Commands of ip(8), in the guest's network namespace, that give its interface the addresses; [] when there
- * is nothing to do, or no such interface: the guest's root may have put it elsewhere.
- * The interface is named by its index (`if5`), for its name is the guest's choice.
+ * Plans ip(8) commands, in the guest's network namespace, that give its interface the addresses; [] when nothing is to
+ * do or the interface is missing, as the guest's root may have moved it. Names the interface by index (`if5`), since
+ * its name is the guest's choice.
  */
 export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Assignment): string[] {
   const { hostIndex, ipv6Addresses, gone } = assignment
@@ -36,9 +36,9 @@ export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Ass
 }
 
 /**
- * Commands of ip(8) that add IPv6 addresses to a guest's interface, and its way out: the same at its start and later.
+ * Plans ip(8) commands that add a guest's IPv6 addresses and default route; the same at its start and later.
  * @param at the interface: `dev eth0`
- * @param added those of its addresses that are not there yet; default: all
+ * @param added the addresses to add; default: all
  */
 export function planAddresses(
   at: string,
@@ -46,10 +46,10 @@ export function planAddresses(
   added: readonly string[] = ipv6Addresses,
 ): string[] {
   if (added.length === 0) return []
-  // A guest leaves with its first: the kernel takes none that is deprecated before, however near (RFC 6724, 5, rule 3).
+  // Makes the first address the source of the guest's traffic: the kernel avoids deprecated ones (RFC 6724, 5, rule 3).
   const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
   return [
-    // Nobody else can have it: the host answers for it alone.
+    // No duplicate detection: the host answers for the address, so nobody else can have it.
     ...added.map((address) => `address add ${address}/128 ${at} nodad${lifetime(address)}`),
     `route add default via ${gateway6} ${at}`,
   ]

@@ -1,18 +1,18 @@
 import type { NamespaceBounds } from '../../host/guest-namespace.js'
 
-/** Groups a guest may make: systemd takes one a service and session. Each costs the kernel memory nobody is charged. */
+/** Cgroups a guest may make: systemd makes one per service and session. Each uses kernel memory charged to nobody. */
 export const subgroups = { most: 512, depth: 64 } as const
 
 const [pendingSignals, messageQueueBytes] = [11, 12]
 
 /**
- * What a guest may have of kernel objects that its memory limit does not count or that all guests of the host share.
- * Several times what a busy server with rootless containers was seen to have.
+ * Bounds on kernel objects that the guest's memory limit does not count or that all guests share: several times what a
+ * busy server with rootless containers was seen to use.
  */
 export const namespaceBounds: NamespaceBounds = {
   counts: {
-    // 240 KB of the host each, of which 90 are charged, and as many tracked connections each as the host's table has
-    // room for. Debian's services take one or two (PrivateNetwork=), each container inside one.
+    // Each takes 240 KB of the host, of which 90 are charged, and may track as many connections as the host's table
+    // holds. Debian's services use one or two (PrivateNetwork=), and each nested container one.
     max_net_namespaces: 16,
     max_user_namespaces: 256,
     max_pid_namespaces: 128,
@@ -20,7 +20,7 @@ export const namespaceBounds: NamespaceBounds = {
     max_uts_namespaces: 256,
     max_cgroup_namespaces: 128,
     max_time_namespaces: 64,
-    // systemd gives most services one of their own.
+    // systemd gives most services a mount namespace.
     max_mnt_namespaces: 512,
     max_inotify_instances: 4096,
     max_inotify_watches: 524_288,

@@ -4,43 +4,43 @@ import { planAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
 import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from './plan-limits.js'
 
-/** What of the host a guest's configuration depends on. */
+/** Properties of the host and the instance that a guest's configuration depends on. */
 export interface ConfigFacts extends LimitFacts {
-  /** The name lxc knows the guest by, unique on the host. */
+  /** lxc's name of the guest, unique on the host. */
   readonly name: string
-  /** Files and directories lxcfs offers, relative to its mount: `proc/meminfo`. */
+  /** Files and directories that lxcfs offers, relative to its mount: `proc/meminfo`. */
   readonly lxcfsEntries: readonly string[]
   readonly lxcfsDir: string
   readonly seccompProfile: string
-  /** A file that guests see in the place of /proc/cmdline. */
+  /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
-  /** Mount points of the host's. */
+  /** The host's cgroup mount points. */
   readonly hierarchies: Pick<CgroupLayout, 'hierarchies' | 'unified'>
   readonly addressesHook: string
   readonly groupsHook: string
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Group that monitors leave for while their own is removed; one for all guests of this agent. */
+  /** Group that monitors move to while theirs is removed; shared by all guests of this agent. */
   readonly pivotGroup: string
   readonly apparmor: boolean
-  /** Most open files a process of the guest may ask for. */
+  /** Highest hard limit of open files for the guest's processes. */
   readonly openFilesMax: number
 }
 
 /**
- * Dropped though an unprivileged guest's capabilities reach its own namespaces only: systemd skips units
- * by them (debugfs, clock, modules) that could only fail.
+ * An unprivileged guest has these only in its own namespaces. They are dropped because systemd then skips units
+ * (debugfs, clock, modules) that could only fail.
  */
 const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
 
 /**
- * null, zero, full, random, urandom, tty, console, ptmx, pts. A guest cannot make nodes, but an uploaded
- * image may bring some; the root is mounted nodev as well.
+ * null, zero, full, random, urandom, tty, console, ptmx, pts. A guest cannot make device nodes, but an uploaded image
+ * may contain some; the root is mounted nodev as well.
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
-/** lxc passes over them on hosts with v1: there the hook sets them. */
+/** lxc ignores these on hosts with v1: there the hook sets them. */
 const subgroupBounds = [
   `lxc.cgroup2.cgroup.max.descendants = ${subgroups.most}`,
   `lxc.cgroup2.cgroup.max.depth = ${subgroups.depth}`,
@@ -50,22 +50,22 @@ const patterns = {
   name: /^[a-z]{1,8}-\d{1,10}$/,
   uuid: /^[0-9a-f-]{36}$/,
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
-  // lxc gives hook lines to a shell and splits mount lines at spaces.
+  // lxc passes hook lines to a shell and splits mount lines at spaces.
   path: /^(\/[A-Za-z0-9_.-]+)+$/,
   device: /^[A-Za-z0-9._-]{1,15}$/,
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
   ipv4: /^\d{1,3}(\.\d{1,3}){3}$/,
   ipv6: /^(?=.*:)[0-9a-f:]{2,39}$/,
-  // As path, and the comma of controllers that are mounted together.
+  // A path, with commas for controllers that are mounted together.
   hierarchy: /^(\/[A-Za-z0-9_.,=-]+)+$/,
   group: /^[A-Za-z0-9._-]+$/,
   entry: /^[A-Za-z0-9_./-]+$/,
 } as const
 
 /**
- * A guest's whole lxc configuration, one line each. Nothing is included: Debian's common.conf brings
- * hooks that cost 0.5 s at each stop, and rights this product does not give.
- * @throws {Error} when a value is not what its pattern or range allows
+ * Plans a guest's whole lxc configuration, one line each. It includes nothing: Debian's common.conf has hooks that cost
+ * 0.5 s at each stop, and grants rights that guests must not have.
+ * @throws {Error} when a value does not match its pattern or range
  */
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
   const lines = [
@@ -102,14 +102,14 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
-    // Its starter has a filter already (guest-namespace.ts).
+    // Allowed because the starter already has a filter (guest-namespace.ts).
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
-    // The agent may be protected from the OOM killer; its guests are not.
+    // The agent may be protected from the OOM killer; its guests must not be.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
-    // The v2 tree alone, for an init that finds none would mount all that there are.
+    // Only the v2 tree: an init that finds none would mount all hierarchies.
     'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
     `lxc.mount.entry = ${check('path', facts.commandLine)} proc/cmdline none bind,ro,optional 0 0`,
     ...facts.lxcfsEntries.map((entry) => planLxcfsMount(facts.lxcfsDir, entry)),
@@ -130,13 +130,13 @@ function planNic({ nic }: Machine): string[] {
     `lxc.net.0.veth.pair = ${check('device', nic.device)}`,
     `lxc.net.0.link = ${check('device', nic.bridge)}`,
     `lxc.net.0.hwaddr = ${check('mac', nic.mac)}`,
-    // lxc 5.0.2 would compute the broadcast address from nothing: 0.0.255.255.
+    // Without it lxc 5.0.2 sets a wrong broadcast address: 0.0.255.255.
     `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix} ${broadcastOf(nic.ipv4, prefix)}`,
     `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
   ]
 }
 
-/** Of the network that an address is in. */
+/** Broadcast address of an address's network. */
 export function broadcastOf(ipv4: string, prefix: number): string {
   const bytes = ipv4.split('.').map(Number)
   return bytes.map((byte, at) => byte | (255 >> Math.min(8, Math.max(0, prefix - at * 8)))).join('.')
@@ -149,7 +149,7 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
     ({ controller }) => (controller !== 'blkio' && controller !== 'io') || limitsIo(machine.limits),
   )
   return [
-    // At the root of each hierarchy, away from the agent's own group.
+    // Groups at the root of each hierarchy, not in the agent's own group.
     'lxc.cgroup.relative = 0',
     `lxc.cgroup.dir.monitor = lxc.monitor.${name}`,
     `lxc.cgroup.dir.container = lxc.payload.${name}`,
@@ -162,8 +162,8 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * lxc gives all groups of a guest to its root. Those of v1, where the kernel bounds nothing, are taken back before its
- * first process runs: no group is made and no process moved there but by the host.
+ * lxc gives all of a guest's groups to its root. A hook takes the v1 ones back before the first process runs, since the
+ * kernel cannot bound them: then only the host can make groups there or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)
@@ -174,8 +174,8 @@ function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: 
 }
 
 /**
- * As a guest that runs is given them. Lines of lxc's own know no lifetime, and leave an address tentative for a second,
- * in which no service can bind to it.
+ * Uses the commands for running guests: lxc's own lines cannot set lifetimes, and leave an address tentative for a
+ * second, during which no service can bind to it.
  */
 function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
   if (ipv6Addresses.length === 0) return []
@@ -185,7 +185,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** The name is among the arguments so that the hook's processes can be told apart (runtime.ts). */
+/** Has the name among its arguments so that the hook's processes can be recognized (runtime.ts). */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

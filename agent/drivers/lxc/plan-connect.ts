@@ -2,24 +2,24 @@ import type { MachineNic } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
-/** Commands of ip(8), in this order: each may be the last before a crash. */
+/** Commands of ip(8) in this order. Any of them may be the last before a crash. */
 export interface ConnectPlan {
-  /** On the host: a pair of which the guest has one end; the other is not the guest's interface yet. */
+  /** On the host: makes a pair with one end in the guest. The host's end has a temporary name. */
   readonly create: readonly string[]
   /** In the guest's network namespace. */
   readonly inside: readonly string[]
-  /** On the host, one request to the kernel: an interface with that name is complete. */
+  /** On the host, as one request to the kernel: only a complete interface gets the guest's device name. */
   readonly join: string
 }
 
-/** Name of the host's end while the guest's is set up; anti-spoofing takes it for a guest's that nobody knows. */
+/** Temporary name of the host's end; anti-spoofing treats it as an unknown guest's. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }
 
 /**
- * The interface of a guest that runs, as lxc makes it at a start.
- * @param pid of its first process
+ * Plans the interface of a running guest, the same as lxc makes at a start.
+ * @param pid of the guest's first process
  */
 export function planConnect(nic: MachineNic, pid: number): ConnectPlan {
   const { device, bridge, mac, ipv4, prefixLength, gateway } = nic

@@ -1,7 +1,7 @@
 import { formatCpuList } from '../../../shared/cpu-list.js'
 import type { Isolation, Machine, MachineLimits } from '../contract.js'
 
-/** What a guest's groups bound. */
+/** Limits set on a guest's groups. */
 export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
 
 export function limitsOf({
@@ -11,33 +11,33 @@ export function limitsOf({
   return { ...limits, pidsMax }
 }
 
-/** What of the host decides how limits are written. */
+/** Properties of the host that decide how limits are written. */
 export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
-  /** Swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
+  /** Whether groups are charged for swap: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /** v1: memory of TCP and UDP sockets is charged where it has a limit of its own, and to that. */
+  /** v1: whether socket memory (TCP, UDP) can be limited; a group is charged for it only with a limit of its own. */
   readonly socketAccounting: boolean
-  /** `major:minor` of the disk that holds the pool, where one is known. */
+  /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string
   /** Groups have processors of their own. */
   readonly cpusets: boolean
 }
 
-/** One file of one controller in a guest's group. */
+/** A value for one controller's file in a guest's group. */
 export interface GroupValue {
   readonly controller: 'memory' | 'cpu' | 'cpuset' | 'pids' | 'blkio' | 'io'
   readonly file: string
   readonly value: string
 }
 
-/** CFS period in µs: the kernel's default. A quota below 1 ms is refused by it. */
+/** CFS period in µs: the kernel's default, and its smallest quota, 1 ms. */
 const periodUsec = 100_000
 const minimumQuotaUsec = 1000
 
 /**
- * A guest's limits as cgroup files; unlimited I/O is written out, so that a limit taken away is.
- * Sources: Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
+ * Plans a guest's limits as cgroup files. Unlimited I/O is written too, so that an earlier limit goes. Sources:
+ * Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
  */
 export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   const others = facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
@@ -69,7 +69,7 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 
 const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
 
-/** An eighth of its memory: thousands of connections, or tens that are fast and far. */
+/** An eighth of the memory: enough for thousands of connections, or tens that are fast and far. */
 function socketBytes(memoryBytes: number): number {
   const pageBytes = 4096
   return Math.max(16 * 1024 * 1024, Math.floor(memoryBytes / 8 / pageBytes) * pageBytes)
@@ -88,13 +88,13 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** What a device without a line has. */
+/** Rates of a device without a line in the file. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max']
 
 /**
- * Does the group's file have the value already? Rates are a line a device, none for one without bounds:
- * `8:0 1000000` (v1), `8:0 rbps=1000000 wbps=max riops=max wiops=max` (v2).
- * @param text of the file; undefined: there is none
+ * Whether the group's file has the value. Rates have a line per bounded device: `8:0 1000000` (v1), `8:0 rbps=1000000
+ * wbps=max riops=max wiops=max` (v2).
+ * @param text content of the file; undefined: no such file
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
   if (controller === 'cpuset' && text === undefined) return true // of a guest from before
@@ -117,7 +117,7 @@ function clamp(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value))
 }
 
-/** Does the guest have any I/O limit? Without one the controller need not be there. */
+/** Whether the guest has an I/O limit. Without one the controller may be missing. */
 export function limitsIo(limits: MachineLimits): boolean {
   return limits.ioReadBytesPerSec > 0 || limits.ioWriteBytesPerSec > 0
 }

@@ -1,7 +1,7 @@
 import type { RootChange } from '../../host/guest-root.js'
 import type { Login, Machine } from '../contract.js'
 
-/** A login as the guest is told it: the password never is, only its crypt(5) hash. */
+/** A login with the password replaced by its crypt(5) hash, as the guest gets it. */
 export interface HashedLogin {
   readonly passwordHash?: string
   readonly publicKey?: string
@@ -17,7 +17,7 @@ const patterns = {
   publicKey: /^[^\p{Cc}\u2028\u2029]{1,16384}$/u,
 } as const
 
-/** Host name, hosts, resolv.conf and root's login, in the guest's root. @throws before anything is done */
+/** Plans host name, hosts, resolv.conf and root's login. @throws {Error} when a value is invalid */
 export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] {
   const hostname = oneLine('hostname', machine.hostname)
   const servers = machine.resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
@@ -30,13 +30,13 @@ export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] 
   ]
 }
 
-/** @throws before anything is done */
+/** @throws {Error} when a value is invalid */
 export function checkLogin(machine: Named, login: Login): void {
   if (login.password !== undefined) checkPassword(login.password)
   planFirstBoot(machine, login.publicKey === undefined ? {} : { publicKey: login.publicKey })
 }
 
-/** @throws before anything is done */
+/** @throws {Error} when it is not one line */
 export function checkPassword(password: string): void {
   oneLine('password', password)
 }
@@ -69,7 +69,7 @@ function file(path: string, lines: readonly string[]): Extract<RootChange, { kin
 }
 
 function oneLine(what: keyof typeof patterns, value: string): string {
-  // The value itself stays out of the message: it may be a password.
+  // The message does not contain the value, which may be a password.
   if (!patterns[what].test(value)) throw new Error(`${what} is not one line of the expected form`)
   return value
 }

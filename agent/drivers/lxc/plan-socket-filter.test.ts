@@ -7,7 +7,7 @@ interface Call {
   readonly arguments: readonly number[]
 }
 
-/** As the kernel runs it; the errno that the call gets, 0 where it is let through. */
+/** Runs the program as the kernel does. @returns the call's errno, 0 where it is allowed */
 function run(program: Buffer, { architecture, number, arguments: words }: Call): number {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number, 0)

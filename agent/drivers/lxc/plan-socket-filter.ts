@@ -1,23 +1,23 @@
 /** Calls that are closed to guests unless the operator opens them (`lxc.allow`). */
 export type OpenCalls = 'packet-rings' | 'sockets-32bit'
 
-/** AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping), beside netlink. */
+/** AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping); netlink is checked by protocol. */
 const openFamilies = [1, 2, 10, 17]
 
 /**
- * Of netlink: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic (WireGuard, ethtool). Receive
- * queues are memory nobody is charged for; the other protocols are of no use in a guest.
+ * Netlink protocols: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic (WireGuard, ethtool).
+ * The others are useless in a guest, and each receive queue takes memory charged to nobody.
  */
 const netlinkFamily = 16
 const openProtocols = [0, 4, 6, 9, 12, 15, 16]
 
-/** SOL_PACKET, and PACKET_RX_RING and PACKET_TX_RING below it: any amount of memory that nobody is charged. */
+/** SOL_PACKET, and its options PACKET_RX_RING and PACKET_TX_RING: rings take any amount of memory charged to nobody. */
 const packetLevel = 263
 const packetRings = [5, 13]
 
 const [eNoSys, eNoProtoOpt, eProtoNoSupport, eAfNoSupport] = [38, 92, 93, 97]
 
-/** One instruction of a classic BPF program (linux/filter.h); labels are resolved to distances. */
+/** An instruction of a classic BPF program (linux/filter.h); labels are resolved to distances. */
 interface Instruction {
   readonly code: number
   readonly value: number
@@ -33,14 +33,14 @@ const give = (action: number): Instruction => ({ code: 0x06, value: action })
 const allow = give(0x7fff0000)
 const refuse = (errno: number): Instruction => give(0x00050000 | errno)
 
-/** Of struct seccomp_data; of int arguments the kernel takes the low half alone, and so does this. */
+/** Offsets in struct seccomp_data. Only the low half of int arguments is compared, as the kernel uses no more. */
 const [callNumber, architecture, arguments_] = [0, 4, 16]
 const argument = (index: number): Instruction => load(arguments_ + index * 8)
 
 /**
- * A seccomp program, as bytes of struct sock_filter: sockets are of the families above, whatever calling convention of
- * the processor is used. lxc's own profiles cannot say so: they leave out calls that libseccomp has no one number for,
- * as the 32-bit ones of sockets.
+ * A seccomp program as bytes of struct sock_filter: allows only sockets of the families above, in every calling
+ * convention of the processor. lxc's own profiles cannot do that: they skip calls without a single libseccomp number,
+ * such as the 32-bit socket calls.
  */
 export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
   const isAllowed = (call: OpenCalls): boolean => allowed.includes(call)
@@ -61,7 +61,7 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     { label: 'i386' },
     load(callNumber),
     ...[jumpIfEqual(359, 'family'), jumpIfEqual(360, 'family'), ...rings(366)],
-    // Families and options are in memory, where no filter sees them. The calls above do the same.
+    // socketcall has its families and options in memory, where a filter cannot see them; the calls above do the same.
     ...(isAllowed('sockets-32bit') ? [] : [jumpIfEqual(102, 'socketcall')]),
     allow,
     { label: 'arm64' },

@@ -5,7 +5,7 @@ export interface Sysctl {
   readonly reason: string
 }
 
-/** Counted at the host's root for all guests together; each guest has a bound of its own (plan-bounds.ts). */
+/** Counted at the host's root for all guests together; each guest has its own bound too (plan-bounds.ts). */
 const ofAllGuests = 'counted for all guests together'
 
 const wanted: readonly Sysctl[] = [
@@ -48,8 +48,8 @@ const wanted: readonly Sysctl[] = [
 ]
 
 /**
- * What to raise, given what the host has; a value never sinks. Without a present value the wanted one is
- * planned. Found by starting 100 systemd guests at once; the list agrees with LXD's for production hosts.
+ * Plans which values to raise; none is lowered, and an unknown one is planned. Found by starting 100 systemd guests at
+ * once; the list agrees with LXD's for production hosts.
  */
 export function planSysctls(has: ReadonlyMap<string, number>): Sysctl[] {
   return wanted.filter(({ name, value }) => (has.get(name) ?? -1) < value)

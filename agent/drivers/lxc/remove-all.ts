@@ -5,8 +5,8 @@ import { removeGroups } from './leftovers.js'
 import { killGuest, type StopContext } from './stop.js'
 
 /**
- * Kills every guest of this instance, known or not, and removes what the driver ever made on the host; disks
- * go with the pool.
+ * Kills every guest of this instance, known or not, and removes what the driver has made on the host, except disks,
+ * which go with the pool.
  */
 export async function removeAll(
   context: StopContext,

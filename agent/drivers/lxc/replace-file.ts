@@ -1,8 +1,8 @@
 import { open, rename } from 'node:fs/promises'
 
 /**
- * Old content or new, never a part of either. Not synced, which would cost more than all else of a start: these
- * files are written anew at each start of a guest or of the agent, so a power cut may spoil them.
+ * Replaces a file atomically. It is not synced, which would cost more than the rest of a start: these files are
+ * rewritten at each start of a guest or of the agent, so a power cut may damage them.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   const temporary = `${path}.new`

@@ -11,7 +11,7 @@ import {
   type LimitFacts,
 } from './plan-limits.js'
 
-/** A guest's groups, and what they are to say. */
+/** A guest's groups and the values they should have. */
 interface Wanted {
   readonly groupOf: (controller: string) => string | undefined
   readonly values: readonly GroupValue[]
@@ -19,10 +19,10 @@ interface Wanted {
 }
 
 /**
- * Writes a running guest's limits to its groups, unless they say so already. Memory comes last: it alone may be
- * refused, and keeps no other limit from holding.
+ * Writes a running guest's limits to its groups where they differ. Memory comes last: only it can be refused, and then
+ * the other limits are in force.
  * @returns whether anything differed
- * @throws {BerthError} `memory_in_use` when the guest uses more memory than it is to have, after reclaim
+ * @throws {BerthError} `memory_in_use` when the guest uses more than the new limit, even after reclaim
  */
 export function resizeGroups(
   cgroups: CgroupLayout,
@@ -59,7 +59,7 @@ function writeMemory({ groupOf, values, limits }: Wanted, version: CgroupLayout[
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** memsw may never be below the memory limit, not even between two writes: grow it first, shrink it last. */
+/** memsw must never be below the memory limit, not even between two writes: grow it first, shrink it last. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has
@@ -73,7 +73,7 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   }
 }
 
-/** memory.max kills where memory.high reclaims: squeeze first, and see whether it was enough. */
+/** Lowering memory.max kills where memory.high reclaims: so reclaim first, and check whether it was enough. */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)
   try {
@@ -84,7 +84,7 @@ function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes
   }
 }
 
-/** A host may lack the I/O controller; a guest without such a limit does not miss it. */
+/** A missing I/O controller is fine for a guest without I/O limits. */
 function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
   const isIo = controller === 'io' || controller === 'blkio'
   if (!isIo || limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)

@@ -11,17 +11,17 @@ import {
 import type { ObservedState } from '../contract.js'
 import type { LxcPaths } from './paths.js'
 
-/** What runs of a guest, as the kernel tells. */
+/** What the kernel tells of a guest's processes. */
 export interface Runtime {
   readonly state: ObservedState
   readonly monitor?: ProcessStat
   /** The guest's first process. */
   readonly init?: ProcessStat
-  /** Between two runs: what will start the guest again (support-files.ts). */
+  /** During a reboot: processes that will start the guest again (support-files.ts). */
   readonly restarters: readonly ProcessStat[]
 }
 
-/** Nothing on the host will change the guest's state any more. */
+/** Whether nothing on the host will change the guest's state any more. */
 export function isGone({ monitor, restarters }: Runtime): boolean {
   return monitor === undefined && restarters.length === 0
 }
@@ -32,16 +32,16 @@ interface Passing {
   readonly title: readonly string[]
 }
 
-/** A starting guest goes through this many processes: so many can end while they are looked at, each leaving the next. */
+/** How often to look: a starting guest goes through this many processes, each of which may end during a look. */
 const mostLooks = 5
-/** Executing a program takes a fraction of a millisecond, on a busy host some. */
+/** Executing a program takes a fraction of a millisecond, on a busy host a few. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
 
 /**
- * From the guest's groups, which only root on the host can enter, not from command lines, which a guest
- * can fake.
+ * Reads guests' state from their groups, which only the host's root can enter, and not from command lines, which a
+ * guest can fake.
  */
 export class RuntimeReader {
   readonly #hierarchy: string
@@ -56,8 +56,8 @@ export class RuntimeReader {
   }
 
   /**
-   * Names of all guests with a group of their own, running or left over, or between two runs: these come from a
-   * group and go back to it, so groups are listed before and after.
+   * Names of all guests that have a group, running or left over, or that are rebooting. A rebooting guest leaves its
+   * group and comes back, so groups are listed before and after.
    */
   listNames(prefix: string): string[] {
     const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
@@ -69,7 +69,7 @@ export class RuntimeReader {
     return [...new Set([...inGroups(), ...passing(), ...inGroups()])]
   }
 
-  /** A guest seen running costs one file: its first process, still the same, still its monitor's child. */
+  /** For a guest seen running before, it reads one file: its first process must be the same, with the same parent. */
   read(name: string): Runtime {
     const known = this.#running.get(name)
     if (known?.init && known.monitor) {
@@ -90,7 +90,7 @@ export class RuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A guest that reboots comes from there back to its group: perhaps between the two looks.
+    // A rebooting guest may have come back to its group between the two looks.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -103,12 +103,12 @@ export class RuntimeReader {
     return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init, restarters }
   }
 
-  /** Every process of the guest: what survived its monitor, too. */
+  /** Every process of the guest, also those that survived its monitor. */
   payloadPids(name: string): number[] {
     return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
   }
 
-  /** Hooks run in the monitor's group too: the monitor is the one whose parent is not there. */
+  /** Hooks run in the monitor's group too: the monitor is the process whose parent is not in it. */
   #findMonitor(name: string): ProcessStat | undefined {
     const stats = readGroupPids(`${this.#hierarchy}/lxc.monitor.${name}`)
       .map(findLiveProcess)
@@ -117,9 +117,9 @@ export class RuntimeReader {
   }
 
   /**
-   * A monitor leaves its group to remove it, and only then runs the hook, which may leave a restarter, and
-   * ends. Only these are in the group it goes to, so their command lines can be believed. What came of one that
-   * ends while it is looked at may not be listed yet: then all are looked at again.
+   * Processes in the pivot group. A monitor leaves its own group to remove it, then runs the hook, which may leave a
+   * restarter, and ends. Only such processes are in this group, so their command lines are trustworthy. If one ends
+   * during the look, its child may be missing from the list: then all are looked at again.
    */
   #listPassing(): Passing[] {
     for (let looks = 1; ; looks++) {
@@ -130,7 +130,7 @@ export class RuntimeReader {
     }
   }
 
-  /** The monitor's child in another pid namespace: hooks are children in ours. */
+  /** The monitor's child in another pid namespace; hooks are children in the host's. */
   #findInit(monitor: ProcessStat): ProcessStat | undefined {
     for (const pid of readChildren(monitor.pid)) {
       const namespace = findNamespace(pid, 'pid')
@@ -140,7 +140,7 @@ export class RuntimeReader {
   }
 }
 
-/** A process that is just executing its program has no command line: it is asked again. */
+/** A process has no command line at the moment it executes its program: it is read again. */
 function readPassing(pid: number): Passing[] {
   const deadline = performance.now() + executingMs
   for (;;) {
@@ -152,8 +152,8 @@ function readPassing(pid: number): Passing[] {
 }
 
 /**
- * Before it runs the guest's init, the child still is lxc. The name may be the guest's choice, the file not; a process
- * that is ending has none any more, and is no sign that it ran anything.
+ * Whether the child has executed the guest's init and is not lxc-start any more. The guest can choose its name, but not
+ * its file. An ending process has no file: that does not show that it executed anything.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true
@@ -161,7 +161,7 @@ function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   return its !== undefined && lxc !== undefined && its !== lxc
 }
 
-/** Field 22 counts from boot, as does the monotonic clock that hrtime reads. */
+/** Field 22 counts from boot, and so does the monotonic clock of hrtime. */
 function isYoung({ startTime }: ProcessStat): boolean {
   const nowTicks = Number(process.hrtime.bigint() / 10_000_000n)
   return nowTicks - startTime < youngTicks

@@ -10,17 +10,17 @@ import { waitUntil } from './wait.js'
 export interface StartContext {
   readonly paths: LxcPaths
   readonly runtime: RuntimeReader
-  /** Perl code that becomes lxc-start (support-files.ts). */
+  /** Perl code that executes lxc-start at its end (support-files.ts). */
   readonly starter: string
-  /** Forgets that the guest ended before. */
+  /** Removes the mark of the guest's earlier end. */
   readonly clearMark: (name: string) => void
 }
 
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its first process runs. A guest that runs is left alone; one that an
- * earlier lxc-start, perhaps of a killed agent, is bringing up is waited for.
+ * Starts the guest and returns once its first process runs. Does nothing for a running guest, and waits for one that
+ * another lxc-start, perhaps of a killed agent, is starting.
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
 export async function startGuest(
@@ -37,7 +37,7 @@ export async function startGuest(
   return launch(context, name, signal)
 }
 
-/** The state, once it is neither starting nor stopping; processes without a monitor count as stopped. */
+/** The state once it is neither starting nor stopping; processes without a monitor count as stopped. */
 async function settle(context: StartContext, name: string, signal: AbortSignal): Promise<Runtime> {
   const { paths, runtime } = context
   const settled = (): boolean => {
@@ -55,7 +55,7 @@ async function launch(context: StartContext, name: string, signal: AbortSignal):
   try {
     await lxcStart({ lxcPath, name }, { logFile: logOf(name), starter })
   } catch (error) {
-    cause = error // perhaps another lxc-start was first; what runs decides
+    cause = error // perhaps another lxc-start was first: the state decides
   }
   const result = await settle(context, name, signal)
   if (result.state === 'running') return result

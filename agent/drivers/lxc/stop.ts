@@ -6,10 +6,10 @@ import type { LxcPaths } from './paths.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
 import { isSoWithin, waitUntil } from './wait.js'
 
-/** What of a guest is on the host. */
+/** The guest's names on the host. */
 export interface StopTarget {
   readonly name: string
-  /** The host's end of its network. */
+  /** Host-side interface. */
   readonly device: string
 }
 
@@ -18,18 +18,15 @@ export interface StopContext {
   readonly runtime: RuntimeReader
 }
 
-/** SIGRTMIN+3, "halt" to systemd (systemd(1)); glibc keeps the first two real-time signals. */
+/** SIGRTMIN+3, "halt" to systemd (systemd(1)); glibc reserves the first two real-time signals. */
 const systemdHalt = 34 + 3
-/** What BusyBox init, OpenRC and sysvinit power off at. */
+/** SIGPWR: BusyBox init, OpenRC and sysvinit power off. */
 const sigPwr = 30
-/** systemd takes a repeated halt for the same; a lost one would cost the whole time limit. */
+/** A repeated halt is harmless to systemd; without it a lost signal would cost the whole time limit. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
-/**
- * Asks the guest to power off and waits; what still runs after `timeoutMs` is killed. Not running: clears
- * what is left over.
- */
+/** Asks the guest to power off, waits up to `timeoutMs`, then kills it. For a stopped guest it removes leftovers. */
 export async function stopGuest(
   context: StopContext,
   target: StopTarget,
@@ -44,9 +41,9 @@ export async function stopGuest(
 }
 
 /**
- * A question and a request in one: each call signals the guest's first process if that is due. A signal
- * that process 1 of a pid namespace does not handle is dropped by the kernel, so none is sent to an init
- * that has not set itself up yet. A guest that reboots meanwhile is asked anew.
+ * Returns a function that tells whether the guest has ended, and signals its first process when that is due. The kernel
+ * drops signals that process 1 of a pid namespace does not handle, so an init that has not set itself up yet gets none.
+ * A guest that has rebooted is asked again.
  */
 function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
@@ -55,7 +52,7 @@ function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended
     const { init } = now
     cancelRestart(now)
     if (isGone(now)) return 'ended'
-    // Before it runs the guest's init, the process still is lxc with all signals blocked.
+    // A process that is still lxc-start blocks all signals.
     if (!init || now.state !== 'running') return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     const signal = due ? findHaltSignal(init.pid) : undefined
@@ -72,7 +69,7 @@ function findHaltSignal(initPid: number): number | undefined {
   return [systemdHalt, sigPwr].find((signal) => (handled >> BigInt(signal - 1)) & 1n)
 }
 
-/** Kills the guest's first process, which takes the others along, and waits for the monitor's clean-up. */
+/** Kills the guest's first process, and with it all others, and waits until the monitor has cleaned up. */
 export async function killGuest(context: StopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
   const { name } = target
@@ -95,7 +92,7 @@ function cancelRestart({ restarters }: Runtime): void {
   for (const { pid, startTime } of restarters) killExactly(pid, startTime)
 }
 
-/** Dying takes processor time as well: a throttled guest would die slowly. Its group goes with it. */
+/** Dying takes processor time: a throttled guest would die slowly. The group goes with the guest. */
 function liftQuota({ cgroups }: RuntimeReader, name: string): void {
   const group = `${cgroups.controllers.get('cpu') ?? ''}/lxc.payload.${name}`
   try {

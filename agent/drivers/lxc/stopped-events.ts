@@ -15,24 +15,24 @@ interface Known {
 export interface StoppedEventsOptions {
   readonly marksDir: string
   readonly runtime: RuntimeReader
-  /** Undefined for a name without a configuration. */
+  /** @returns undefined for a name without a configuration */
   readonly uuidOf: (name: string) => string | undefined
   readonly log: Logger
 }
 
 const lookIntervalMs = 1000
-/** Every so many looks it is also made sure that a pid is not another process' by now. */
+/** Every how many looks it is checked that a pid still belongs to the same process. */
 const thoroughLooks = 5
 const monitorEndTimeoutMs = 10_000
 
 /**
- * Tells of guests that end without having been asked to. A clean end leaves a mark (support-files.ts):
- * seen at once, or at the next start of the agent. A guest whose monitor died leaves none: a look at every
- * known first process each second finds it, at some 1 µs each.
+ * Reports guests that ended without being asked to. A clean end leaves a mark (support-files.ts), noticed at once or at
+ * the agent's next start. A guest whose monitor died leaves none: a look at every known first process each second, some
+ * 1 µs each, notices it.
  */
 export class StoppedEvents {
   readonly #known = new Map<string, Known>()
-  /** Names with a start, stop or deletion of ours under way: their ends are no news. */
+  /** Names that this driver is starting, stopping or deleting: their end is not reported. */
   readonly #busy = new Map<string, number>()
   readonly #checking = new Set<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
@@ -49,18 +49,18 @@ export class StoppedEvents {
     this.#timer.unref()
   }
 
-  /** Marks from before are told to the first listener. */
+  /** Older marks are reported to the first listener. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.#listMarks()) void this.#check(name)
   }
 
-  /** Keeps an eye on a running guest. */
+  /** Watches a running guest. */
   track(name: string, uuid: string, { init }: Runtime): void {
     if (init) this.#known.set(name, { uuid, pid: init.pid, startTime: init.startTime })
   }
 
-  /** While `act` runs, the guest's end is the driver's own doing. */
+  /** Does not report the guest's end while `act` runs. */
   async whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
     this.#busy.set(name, (this.#busy.get(name) ?? 0) + 1)
     try {
@@ -109,9 +109,9 @@ export class StoppedEvents {
     }
   }
 
-  /** The mark comes shortly before the monitor's end, and an init that is gone may be a reboot's. */
+  /** Waits for the final state: a mark appears shortly before the monitor ends, and init may be gone for a reboot. */
   async #report(name: string): Promise<void> {
-    // Removing a mark is an event as well.
+    // Removing a mark triggers the watcher as well.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

@@ -7,8 +7,8 @@ import { replaceFile } from './replace-file.js'
 import type { LxcPaths } from './paths.js'
 
 /**
- * Run by lxc, as root on the host, once the guest's interface is there and before its first process runs: each argument
- * is a command of ip(8) in the guest's network namespace. Where one fails the guest does not start.
+ * lxc runs it as root on the host, once the guest's interface exists and before its first process runs: each argument
+ * is an ip(8) command for the guest's network namespace. If one fails, the guest does not start.
  */
 const addressesHook = `#!/bin/sh
 # command...
@@ -19,9 +19,9 @@ printf '%s\\n' "$@" | nsenter --net="/proc/$LXC_PID/ns/net" ip -batch -
 `
 
 /**
- * Run by lxc, as root on the host, before the guest's first process: bounds the groups that it may make in the v2 tree,
- * which lxc 5.0.2 does on hosts without v1 alone, and takes back what lxc gives it of others. Where it fails the guest
- * does not start.
+ * lxc runs it as root on the host, before the guest's first process. Bounds the groups that a guest may make in the v2
+ * tree, which lxc 5.0.2 does only on hosts without v1, and takes back the groups lxc gave it in other hierarchies. If
+ * it fails, the guest does not start.
  */
 const groupsHook = `#!/bin/sh
 # v2-group path-to-lock...
@@ -33,11 +33,11 @@ exec /bin/chmod g-w "$@"
 `
 
 /**
- * Run by lxc, as root on the host, once a guest has ended and its groups and interface are gone. A guest that
- * powered off gets a mark, an empty file with its name, for the agent, whether that runs or not.
+ * lxc runs it as root on the host, once a guest has ended and its groups and interface are gone. For a guest that
+ * powered off it leaves a mark for the agent: an empty file with the guest's name.
  *
- * A guest that reboots is started anew by a process of its own, and lxc told not to (a failing hook makes it
- * stop): lxc 5.0.2 forgets lxc.rootfs.options when it reboots a guest, and with them idmap and nodev.
+ * For a guest that reboots it starts a process that starts the guest anew, and fails so that lxc stops: lxc 5.0.2 loses
+ * lxc.rootfs.options, and with them idmap and nodev, when it reboots a guest.
  */
 const stoppedHook = `#!/bin/sh
 # marks-directory lxc-path name
@@ -51,8 +51,8 @@ exit 0
 `
 
 /**
- * Starts a guest again, as the agent does. A guest that reboots all the time waits longer: each start costs
- * the host processor time that no limit of the guest's counts. The first attempts may meet the old monitor.
+ * Starts a guest again, like the agent does. Waits longer for a guest that keeps rebooting, as each start costs the
+ * host processor time that no limit of the guest counts. The first attempts may meet the old monitor.
  */
 const restart = `#!/bin/sh
 # marks-directory lxc-path name
@@ -70,18 +70,18 @@ done
 `
 
 /**
- * BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). A subvolume made inside the
- * guest's own has no bound: root in the guest would write past its disk's size. Only the low half of the
- * argument counts for the kernel, so only that is compared. ENOTTY: what a file system without subvolumes says.
+ * BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). Quotas would not bound a subvolume
+ * that the guest's root makes inside its own, so it could exceed its disk's size. Compares the low half of the argument
+ * only, as the kernel does. ENOTTY is the answer of a file system without subvolumes.
  */
 const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
   .map((request) => `ioctl errno 25 [1,${request},SCMP_CMP_MASKED_EQ,0xffffffff]\n`)
   .join('')
 
 /**
- * lxc's own list (common.seccomp) and what an unprivileged guest has no need of: bpf, perf, userfaultfd
- * and io_uring are where most kernel holes were (sockets: plan-socket-filter.ts); keyrings are not namespaced (ENOSYS, as systemd-nspawn
- * and Proxmox answer: systemd takes EPERM as fatal in places).
+ * lxc's own list (common.seccomp) and calls that an unprivileged guest does not need. bpf, perf, userfaultfd and
+ * io_uring are where most kernel holes were (sockets: plan-socket-filter.ts). Keyrings are not namespaced (ENOSYS, as
+ * systemd-nspawn and Proxmox answer: systemd takes EPERM as fatal in places).
  */
 const seccompProfile = `2
 denylist
@@ -104,26 +104,26 @@ request_key errno 38
 keyctl errno 38
 ${subvolumeCalls}`
 
-/** Perl code that becomes lxc-start; the agent runs it, and `restart`. */
+/** Perl code that executes lxc-start at its end; run by the agent and by `restart`. */
 export function starterProgram(allowed: readonly OpenCalls[]): string {
   return guestStarter(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** What guests' monitors are known by that had this program at their start. */
+/** Identifies monitors that were started with this program. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }
 
 /**
- * Directories, hooks and seccomp profile; replaces what an older version wrote. lxc insists that a guest's
- * root can pass (not list) all directories down to the guests', so the state directory lets everyone pass:
- * what is secret in it is so by its own mode.
+ * Writes directories, hooks and seccomp profile; replaces those of older versions. lxc requires that a guest's root can
+ * pass (not list) all directories above the guest's, so everyone may pass the state directory: its secrets are
+ * protected by their own modes.
  */
 export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly OpenCalls[]): Promise<void> {
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })
   await chmod(dirname(paths.lxcPath), 0o711)
   await chmod(paths.lxcPath, 0o711)
-  // Guests' root users bind `cmdline` from there; the rest is closed by its own modes.
+  // Passable because guests' root users bind-mount `cmdline` from there; the other files have modes of their own.
   await mkdir(paths.support, { recursive: true, mode: 0o711 })
   await chmod(paths.support, 0o711)
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })

@@ -10,16 +10,16 @@ interface LastCpu {
 
 const interfacesKeptMs = 500
 /**
- * Bounds for guests that fork or nest groups without end: some 10 µs for each. The load is many times their
- * processors by then; a systemd guest has some 50 groups.
+ * Bounds for guests that fork or nest groups without end; each costs some 10 µs. Load is many times their processors by
+ * then; a systemd guest has some 50 groups.
  */
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters: four to six small kernel files, and one stat file a task where the guest is
- * not idle. Runnable tasks get processor time, if little: a guest that used less than 2 ms of a second
- * since the last sample (the smallest quota gives 1 % or more) has none worth counting, so 0 is answered
- * without looking. Tasks waiting for a disk without any processor time are missed by that.
+ * Reads a guest's counters: four to six small kernel files, and one stat file per task unless the guest is idle.
+ * Runnable tasks always get some processor time (the smallest quota is 1 %): a guest that used less than 2 ms per
+ * second since the last sample has none worth counting, and `runnable` is 0 without looking. That misses tasks that
+ * only wait for a disk.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()
@@ -31,7 +31,7 @@ export class UsageReader {
   /** @param disk `major:minor` of what the guest's volume is on; undefined: not one disk */
   read(name: string, device: string, pid: number, disk?: string): UsageSample {
     const cpuUsec = this.#readCpuUsec(name)
-    // The host's end of the pair sees the guest's traffic the other way round.
+    // The host's end of the pair counts the guest's traffic in the opposite direction.
     const { rxBytes, txBytes } = this.#findInterface(device) ?? { rxBytes: 0, txBytes: 0 }
     const runnable = this.#isBusy(name, pid, cpuUsec) ? this.#countRunnable(name) : 0
     const io = disk === undefined ? {} : this.#readIo(name, disk)
@@ -59,7 +59,7 @@ export class UsageReader {
     return Math.floor((readGroupNumber(this.#group('cpuacct', name), 'cpuacct.usage') ?? 0) / 1000)
   }
 
-  /** As free(1) counts in the guest: page cache that could go at once is not used memory. */
+  /** Counts like free(1) inside the guest: reclaimable page cache is not used memory. */
   #readMemory(name: string): number {
     const group = this.#group('memory', name)
     const v1 = this.cgroups.version === 1
@@ -80,7 +80,7 @@ export class UsageReader {
     const last = this.#last.get(name)
     const atMs = performance.now()
     this.#last.set(name, { pid, cpuUsec, atMs })
-    if (last?.pid !== pid) return false // a first sample has nothing to compare with
+    if (last?.pid !== pid) return false // the first sample has nothing to compare with
     return (cpuUsec - last.cpuUsec) / Math.max(1, atMs - last.atMs) >= 2
   }
 
@@ -90,7 +90,10 @@ export class UsageReader {
       .filter((task) => ['R', 'D'].includes(findProcess(task)?.state ?? '')).length
   }
 
-  /** v1: systemd makes no groups in the freezer, so one file has all threads. v2: processes, by tree. */
+  /**
+   * v1: systemd makes no groups in the freezer, so one file lists all threads. v2: lists the processes of all
+   * subgroups.
+   */
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')
     if (this.cgroups.version === 1 && freezer !== undefined)
@@ -101,7 +104,7 @@ export class UsageReader {
     return readTreePids(this.#group('pids', name), bounds)
   }
 
-  /** One read of /proc/net/dev serves all guests of a round of samples. */
+  /** One read of /proc/net/dev serves all guests sampled together. */
   #findInterface(device: string): InterfaceBytes | undefined {
     const nowMs = performance.now()
     if (nowMs - this.#interfacesAtMs > interfacesKeptMs) {

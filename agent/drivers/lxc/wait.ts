@@ -12,8 +12,8 @@ const firstPauseMs = 2
 const longestPauseMs = 25
 
 /**
- * Asks until it is so, at first every 2 ms, later every 25: each question costs some file reads in /proc.
- * @throws {BerthError} `timeout` · the signal's reason
+ * Waits until `isSo`; asks every 2 ms at first, later every 25 ms, as each call reads some files in /proc.
+ * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntil(isSo: () => boolean | Promise<boolean>, options: WaitOptions): Promise<void> {
   if (!(await isSoWithin(isSo, options)))
@@ -21,8 +21,8 @@ export async function waitUntil(isSo: () => boolean | Promise<boolean>, options:
 }
 
 /**
- * Asks until none are left, `timeoutMs` at most, and no longer than `stillMs` without there being fewer than ever.
- * @throws {BerthError} `timeout` · the signal's reason
+ * Waits until `count` is 0, for `timeoutMs` at most and no longer than `stillMs` without a new lowest count.
+ * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntilNone(
   count: () => number,
@@ -39,7 +39,7 @@ export async function waitUntilNone(
   if (left > 0) throw new BerthError('timeout', 'host_timeout', `timed out waiting for ${options.what}`)
 }
 
-/** As {@link waitUntil}, but tells instead of throwing when time is up. */
+/** Like {@link waitUntil}, but returns false when time is up. */
 export async function isSoWithin(
   isSo: () => boolean | Promise<boolean>,
   options: Pick<WaitOptions, 'timeoutMs' | 'signal'>,

@@ -18,7 +18,7 @@ interface CreateInput {
   start: boolean
 }
 
-/** Answers with the guest and the password to tell its owner; empty in key mode. */
+/** Creates a guest. Answers with the guest and its password, which is empty in key mode. */
 export function createKind(
   context: GuestContext,
   capacity: HostCapacity,

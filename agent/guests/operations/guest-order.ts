@@ -10,9 +10,9 @@ export function guestSubject(uuid: string): SubjectRef {
 }
 
 /**
- * An order for a guest that is there and is not being deleted.
- * @param check in the transaction; what it throws refuses the order
- * @throws {BerthError} `invalid_field`; later `not_found`, `invalid_state`
+ * Accepts an order for a guest that exists and is not being deleted.
+ * @param check runs in the transaction; an error refuses the order
+ * @throws {BerthError} `invalid_field`; when it reserves `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
   { store }: GuestContext,
@@ -24,7 +24,7 @@ export function acceptForGuest<Input>(
   return {
     subject: { ...subject, name: known?.name ?? '', number: known?.id ?? 0 },
     input: order.input,
-    // Only a new order needs the guest: the answer to a repeated one outlives it.
+    // Only a new order needs the guest: a repeated one is answered even after its deletion.
     reserve: () => {
       const record = store.get(subject.id)
       if (record.status === 'deleting' || asked.leaving(subject))

@@ -2,9 +2,9 @@ import type { DefinedOperation, OperationOutcome } from '../../operations/types.
 import type { GuestContext } from '../context.js'
 import type { GuestStatus } from '../record.js'
 
-/** How guests look while operations run and once they have ended. All in the engine's transactions. */
+/** Sets guests' status when operations begin and end, in the engine's transactions. */
 
-/** Shows what is going on and what is wanted from now on; the operation's end settles it. */
+/** Sets the status during an operation, and what is wanted from now on; the operation's end settles both. */
 export function mark(context: GuestContext, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     context.store.update(subject.id, { status, wanted, statusReason: '' })
@@ -19,11 +19,12 @@ export function settled(
   store.update(uuid, { status, statusReason })
 }
 
+/** Marks a guest as broken: from then on it can only be deleted. */
 export function broken({ store }: GuestContext, uuid: string, statusReason: string): void {
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }
 
-/** @param keepWanted the guest ran before and should again: the comparison with the host tries it later */
+/** @param keepWanted the guest ran before and still should: a later comparison with the host starts it */
 export function settleStart(
   context: GuestContext,
   uuid: string,

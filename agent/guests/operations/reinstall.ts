@@ -18,16 +18,16 @@ const gib = 1024 ** 3
 
 interface ReinstallInput {
   templateId: string
-  /** Sealed: the journal has no password in clear. Empty: the guest keeps its own. */
+  /** Encrypted, as the journal holds no clear passwords. Empty: the guest keeps its login. */
   login: string
-  /** Without a graceful shutdown. */
+  /** Whether to stop without a graceful shutdown. */
   force: boolean
 }
 
 /**
- * A new disk from a template with a new login; all else of the guest stays, snapshots too, and it runs afterwards if it
- * should have before. Until the new disk works the old one is there, and comes back where anything fails; the journal
- * has the old template and login until `commit`.
+ * Gives the guest a new disk from a template, and a new login. Everything else stays, snapshots too; the guest runs
+ * afterwards if it was meant to before. Until the new disk works the old one is kept, and comes back after any failure;
+ * the journal has the old template and login until `commit`.
  */
 export function reinstallKind(
   context: GuestContext,
@@ -104,7 +104,7 @@ function newLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: R
   return openLogin(login === '' ? record : { uuid: record.uuid, login })
 }
 
-/** From here on the guest is the new one: nothing that comes after brings the old disk back. */
+/** The point of no return: no failure after it brings the old disk back. */
 function commitStep(context: GuestContext): Step<ReinstallInput> {
   return {
     name: 'commit',
@@ -122,6 +122,6 @@ function settleReinstall(context: GuestContext, id: string, outcome: OperationOu
   if (!record || outcome.status === 'canceled') return // nothing was begun
   if (outcome.status === 'failed' && !outcome.undone) return broken(context, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
-  // Where it did not come up again, the comparison with the host says so, and starts it.
+  // A guest that did not start again is reported and started by the next comparison with the host.
   context.store.update(id, { status: record.wanted, statusReason })
 }

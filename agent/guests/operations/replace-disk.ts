@@ -6,18 +6,18 @@ import type { GuestRecord } from '../record.js'
 import { bootSteps, ifPresent, stopStep, withGuest, type StopInput } from '../steps.js'
 
 /*
- * Another volume takes the place of a guest's: a template's (reinstall) or a snapshot's (restore). What the disk was is
- * kept as a snapshot that its owner does not see until the new one works; what fails before brings it back.
+ * Steps that replace a guest's volume by one from a template (reinstall) or a snapshot (restore). The old disk is kept
+ * as a hidden snapshot until the new one works; a failure before that brings it back.
  */
 
-/** Of what the disk was. */
+/** Id of the hidden snapshot of the old disk. */
 export function keptId(operationId: string): string {
   return `before-${operationId}`
 }
 
 /**
- * @param around `prepare` makes the volume that `exchange` puts in place, while the guest runs on; `commit` is last, and
- * gives up what was kept
+ * @param around `prepare` makes the new volume for `exchange` while the guest still runs; `commit` is last and drops
+ * the hidden snapshot
  */
 export function replaceDiskSteps<Input extends StopInput>(
   context: GuestContext,
@@ -33,7 +33,7 @@ export function replaceDiskSteps<Input extends StopInput>(
   ]
 }
 
-/** That it cannot be removed now fails nothing: the next operation that looks for strays removes it. */
+/** Drops the hidden snapshot. A failure is only logged: the next operation that looks for strays removes it. */
 export async function forgetKept(
   { volumes }: GuestContext,
   { subject, operationId, log }: StepContext<unknown>,
@@ -43,12 +43,12 @@ export async function forgetKept(
     .catch((err: unknown) => log.warn({ err }, 'remove what a disk was before'))
 }
 
-/** It is to run, and may: what blocks a guest in the middle fails nothing, it stays stopped. */
+/** Whether the guest should and may run; one that gets blocked during the operation stays stopped, without an error. */
 export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && policyReasonOf(record) === ''
 }
 
-/** Bytes that the guest's volume is bounded to. */
+/** Quota of the guest's volume in bytes; 0: none. */
 export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
   return driverOf(context, record).volumeLimitBytes(context.machineOf(record))
 }
@@ -69,7 +69,7 @@ function exchangeStep(context: GuestContext): Step<unknown> {
     run: withGuest(context, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // not once the new disk has worked
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // none once the new disk has worked
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context, record))
     }),
   }
@@ -82,7 +82,7 @@ function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unknown> {
   return { ...step, run }
 }
 
-/** The old disk is back; a guest that does not start with it now is started by the next comparison with the host. */
+/** Starts the guest with its old disk; if that fails, the next comparison with the host starts it. */
 async function bootAgain(
   context: GuestContext,
   record: GuestRecord,

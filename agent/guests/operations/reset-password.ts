@@ -6,11 +6,11 @@ import { withGuest } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 
 interface ResetInput {
-  /** Sealed: the journal has no password in clear. */
+  /** Encrypted, as the journal holds no clear passwords. */
   login: string
 }
 
-/** The journal has the new login once the guest has it. A key stays, and a guest that is blocked may. */
+/** Sets root's password. The journal gets it once the guest has it. An SSH key stays; a blocked guest is allowed. */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { sealLogin, openLogin } = context
   const passwordOf = (uuid: string, { login }: ResetInput): string =>
@@ -21,7 +21,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       {
         name: 'password',
-        // The journal follows in the step: one that failed later would leave it with a login that does not hold.
+        // Journaled in the same step: another step could fail and leave the journal with a login that does not work.
         run: withGuest<ResetInput>(context, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
@@ -35,7 +35,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
   }
 }
 
-/** @throws {BerthError} `invalid_field`; later as `acceptForGuest` */
+/** @throws {BerthError} `invalid_field`; when it reserves as `acceptForGuest` */
 function acceptReset(
   context: GuestContext,
   { uuid, password }: OrderOf<'resetPassword'>,

@@ -5,7 +5,7 @@ import { bootSteps, stopStep, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
 
-/** A stopped guest is started. */
+/** Stops and starts a guest; only starts a stopped one. */
 export function restartKind(context: GuestContext): OperationKind<'restart', StopInput> {
   return {
     action: 'restart',

@@ -13,7 +13,7 @@ export function stopKind(context: GuestContext): OperationKind<'stop', StopInput
     steps: [stopStep(context)],
     settle: ({ subject }, outcome) => {
       if (outcome.status === 'done') settled(context, subject.id, 'stopped')
-      // It could not be stopped: the next comparison with the host says what is true.
+      // The guest was not stopped: the next comparison with the host finds its real state.
       else if (outcome.status === 'failed') settled(context, subject.id, 'running', outcome.message)
     },
   }

@@ -17,7 +17,7 @@ const limits = {
 describe('a setting', () => {
   let store: GuestStore
   let context: ChangeContext
-  /** What the host was told, in order. */
+  /** Changes applied on the host, in order. */
   let told: string[]
 
   beforeEach(() => {

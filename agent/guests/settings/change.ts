@@ -3,33 +3,34 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import { forgetDone, isDone, noteDone } from './done.js'
 
-/** Whom a setting is for. */
+/** The guest that a setting is for, and its conditions. */
 export interface Target {
   readonly uuid: string
-  /** Refused where the guest has another; 0: whatever it has. */
+  /** Refused when the guest's revision differs; 0: any revision. */
   readonly ifRevision: number
-  /** Carried out once, whatever comes of the answer; absent or empty: as often as it is called. */
+  /** Makes a repeated call take effect only once; absent or empty: each call takes effect. */
   readonly operationId?: string
 }
 
-/** What a setting needs beside what its own `prepare` and `apply` do. */
+/** What every setting needs besides its own `prepare` and `apply`. */
 export type ChangeContext = Pick<GuestContext, 'store' | 'turns' | 'log' | 'now'>
 
+/** How one setting is read, journaled and applied. */
 export interface Change {
-  /** What the transaction needs of the host, read before it. */
+  /** Reads from the host what the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
-  /** In one transaction of the journal. @returns how to take it back, in another one */
+  /** Writes to the journal, in one transaction. @returns how to take that back, in another one */
   readonly write: (record: GuestRecord) => () => void
-  /** Makes the host what the guest's record says; safe to repeat. */
+  /** Converges the host with the guest's record; safe to repeat. */
   readonly apply?: (record: GuestRecord) => Promise<void>
-  /** It is in force, or taken back, or was refused. */
+  /** Called when the setting is in force, taken back or refused. */
   readonly ended?: () => void
 }
 
 /**
- * A setting: journaled, then in force on the host, then answered. Where the host refuses, the journal goes back
- * and the old state is in force again. A crash in between leaves the new state journaled, and the comparison with
- * the host makes it true.
+ * Changes a setting: journals it, applies it on the host, then answers. When the host refuses, the journal goes back
+ * and the old state is in force again. After a crash in between the new state is journaled, and the comparison with the
+ * host applies it.
  * @returns the guest as it is now
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and what `change` throws
  */
@@ -45,7 +46,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Chan
   })
 }
 
-/** It may have been answered by nobody, since it was not in force yet. */
+/** Applies a repeated change again: the first call may have ended before it was in force. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: Change): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
@@ -68,7 +69,7 @@ async function carryOut(context: ChangeContext, target: Target, change: Change):
   return store.renew(changed)
 }
 
-/** With its id, in one transaction. @returns how to take both back */
+/** Journals the change and its id in one transaction. @returns how to take both back */
 function journal(
   { store: { changes }, now }: ChangeContext,
   { uuid, operationId = '' }: Target,
@@ -99,8 +100,8 @@ interface Undo {
 }
 
 /**
- * What fails here is logged only: the caller is told of the first failure, and the next comparison repairs.
- * @returns whether what was before is in force
+ * Takes a setting back. Errors are only logged: the caller gets the first failure, and the next comparison repairs.
+ * @returns whether the former state is in force
  */
 async function restore(
   { store, log }: ChangeContext,

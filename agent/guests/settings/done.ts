@@ -1,8 +1,8 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Settings that add something must not do so twice when an answer was lost and the call comes again. Their ids are
- * kept with what they changed, in the same transaction.
+ * Ids of applied settings, stored in the transaction of their change, so that a call repeated after a lost answer does
+ * not add something twice.
  */
 
 /** @param operationId empty: none */
@@ -11,6 +11,7 @@ export function isDone(db: Database, operationId: string): boolean {
   return db.prepare('SELECT 1 FROM done_settings WHERE operation_id = ?').get(operationId) !== undefined
 }
 
+/** Stores the id; the caller's transaction also has the change. */
 export function noteDone(
   db: Database,
   operationId: string,

@@ -7,8 +7,8 @@ import type { GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
 
 /**
- * Replaces all rules at once.
- * @returns the guest with the rules as stored: in canonical form, each with an id
+ * Replaces all rules.
+ * @returns the guest with the rules as stored: canonical, each with an id
  * @throws {BerthError} `invalid_field` naming the rule's field, and those of `changeGuest`
  */
 export async function setFirewall(
@@ -27,7 +27,7 @@ export async function setFirewall(
   })
 }
 
-/** A rule keeps the id it was given here; whatever else is sent as one is replaced. */
+/** Keeps ids that were given here before; replaces any others. */
 function withIds(wanted: Firewall, old: Firewall): Firewall {
   const known = new Set(old.rules.map(({ id }) => id))
   const rules = wanted.rules.map((rule) => ({ ...rule, id: known.has(rule.id) ? rule.id : randomUUID() }))

@@ -9,13 +9,14 @@ import { changeGuest, type Target } from './change.js'
 import { parseAddresses } from './parse.js'
 
 interface Ipv6Order {
-  /** As many more, beside the explicit ones. */
+  /** How many to choose in addition to the explicit ones. */
   readonly count: number
   readonly addresses: readonly string[]
 }
 
 /**
- * More IPv6 addresses for a guest, inside it at once where it runs. Nothing asked for: one, unless it has some.
+ * Gives a guest more IPv6 addresses, also inside it while it runs. An empty request means one, unless the guest has
+ * some.
  * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
  */
 export async function assignIpv6(
@@ -49,7 +50,7 @@ function chooseMore(
 ): readonly string[] {
   const had = record.ipv6Addresses.length
   const nothingAsked = count === 0 && addresses.length === 0
-  if (nothingAsked && had > 0) return [] // the same call again
+  if (nothingAsked && had > 0) return [] // a repeated call
   const ipv6Count = nothingAsked ? 1 : count
   if (had + ipv6Count + addresses.length > networkLimits.addresses.max)
     throw conflict(

@@ -16,13 +16,13 @@ export type WireChange = NonNullable<ChangeSettingRequest['change']>
 type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
-/** Journals a change and has it in force when it resolves. @returns the guest as it is then */
+/** Journals a change and applies it; it is in force when this resolves. @returns the guest after the change */
 export type SettingKind<Name extends ChangeName> = (
   target: Target,
   value: ValueOf<Name>,
 ) => Promise<GuestRecord>
 
-/** A kind for each change there is: the cases of `ChangeSettingRequest.change`. */
+/** The kind for each change: the cases of `ChangeSettingRequest.change`. */
 export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
 
 export interface SettingParts {

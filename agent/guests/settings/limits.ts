@@ -30,7 +30,7 @@ export async function setLimits(
   return changeGuest(context, target, {
     prepare: async () => void (disk = wanted.diskGb === undefined ? undefined : await capacity.readDisk()),
     write: ({ uuid, status, spec: { limits: old } }) => {
-      // Its disk and configuration are in the making, with the limits that it was ordered with.
+      // Its disk and configuration are being made with the limits that were ordered.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
       checkCapacityChange(old, limits, capacity)

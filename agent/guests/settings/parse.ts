@@ -4,10 +4,10 @@ import { checkTrafficLimit, networkLimits } from '../../../shared/network-limits
 import type { TrafficLimit as WireTrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { unlimitedTraffic, type TrafficLimit } from '../record.js'
 
-/** The year 9999: what JavaScript and every client can still write as a date. */
+/** End of the year 9999: the last that JavaScript and every client can format. */
 const lastTimeMs = 253_402_300_799_000
 
-/** @throws {BerthError} `invalid_field` unless addresses of the family, each once; canonical when returned */
+/** @returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */
 export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {
   if (values.length > networkLimits.addresses.max)
     throw invalidField(field, `${field}: at most ${networkLimits.addresses.max}`)
@@ -21,7 +21,7 @@ export function parseAddresses(field: string, values: readonly string[], family:
   return addresses
 }
 
-/** @param value milliseconds since 1970; 0: none. @throws {BerthError} `invalid_field` */
+/** @param value ms since 1970; 0: none. @throws {BerthError} `invalid_field` */
 export function parseTime(field: string, value: number): number {
   if (!Number.isSafeInteger(value) || value < 0 || value > lastTimeMs)
     throw invalidField(field, `${field}: no time`)
@@ -32,7 +32,7 @@ export type TrafficChange = {
   readonly [Field in keyof WireTrafficLimit]?: WireTrafficLimit[Field] | undefined
 }
 
-/** Fields that are not there stay as they are in `base`. @throws {BerthError} `invalid_field` */
+/** Undefined fields keep their value from `base`. @throws {BerthError} `invalid_field` */
 export function parseTrafficLimit(
   wire: TrafficChange | undefined,
   base: TrafficLimit = unlimitedTraffic,
@@ -53,7 +53,7 @@ export function parseTrafficLimit(
 const modes = ['total', 'split'] as const
 const actions = ['stop', 'throttle', 'none'] as const
 
-/** Empty is the first. @throws {BerthError} `invalid_field` naming the words that are known */
+/** An empty value means the first word. @throws {BerthError} `invalid_field` naming the known words */
 function parseWord<Word extends string>(
   field: string,
   value: string,

@@ -3,14 +3,14 @@ import type { GuestRecord } from '../record.js'
 import { changeGuest, type Change, type ChangeContext, type Target } from './change.js'
 import { parseTime, parseTrafficLimit, type TrafficChange } from './parse.js'
 
-/** Quota and expiry of a guest: what decides whether it may run. In force when answered. */
+/** Changes a guest's quota and expiry, which decide whether it may run. In force when answered. */
 export class PolicySettings {
   constructor(
     private readonly context: ChangeContext,
     private readonly keeper: PolicyKeeper,
   ) {}
 
-  /** What is not sent stays. @throws {BerthError} `invalid_field`, and those of `changeGuest` */
+  /** Undefined fields stay. @throws {BerthError} `invalid_field`, and those of `changeGuest` */
   setTrafficLimit(target: Target, wanted: TrafficChange): Promise<GuestRecord> {
     const { store } = this.context
     const write: Change['write'] = ({ uuid, traffic: old }) => {
@@ -21,8 +21,9 @@ export class PolicySettings {
   }
 
   /**
-   * Begins to count anew; what came until now belongs to before. It goes on where that cannot be counted: a guest
-   * that is blocked is freed all the same, and what came since the last look is of the new count.
+   * Restarts counting; traffic so far belongs to the past. If it cannot be counted now, that is logged and counting
+   * restarts all the same, so that a blocked guest is freed; traffic since the last count then belongs to the new
+   * period.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {
@@ -34,7 +35,7 @@ export class PolicySettings {
   }
 
   /**
-   * A time that has passed blocks at once.
+   * A time in the past blocks the guest at once.
    * @param expiresAtMs 0: never
    * @throws {BerthError} `invalid_field`, and those of `changeGuest`
    */
@@ -47,7 +48,7 @@ export class PolicySettings {
     return this.#change(target, { write })
   }
 
-  /** Judged after the guest's turn, which whoever judges takes himself. */
+  /** Calls `judge` after the guest's turn, as it takes a turn itself. */
   async #change(target: Target, change: Change): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)

@@ -28,7 +28,7 @@ describe('settings of port mappings', () => {
   let mappings: PortMappings
   let server: Server
   let waitingPort: number
-  /** How often the host was told. */
+  /** How often the host was changed. */
   let told: number
 
   before(async () => {

@@ -24,21 +24,21 @@ export interface FreePortsQuery {
 
 interface Place {
   readonly record: GuestRecord
-  /** Of its mappings the one that changes. */
+  /** The guest's mapping that changes. */
   readonly replaced?: PortMapping
   readonly position: number
   readonly listening: ReadonlySet<string>
 }
 
-/** Holds the ports of a mapping that went until the host has followed. @returns how to put it back */
+/** Holds the ports of a removed mapping until the host has followed. @returns how to put the mapping back */
 type Freeing = (position: number, old: PortMapping) => () => void
 
-/** Ports of the host that lead to a guest. */
+/** Changes a guest's port mappings. */
 export class PortMappings {
   constructor(private readonly context: GuestContext) {}
 
   /**
-   * At the end of the guest's list.
+   * Adds a mapping at the end of the guest's list.
    * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, and those of `changeGuest`
    */
   async add(target: Target, wanted: WantedMapping): Promise<GuestRecord> {
@@ -57,7 +57,7 @@ export class PortMappings {
   }
 
   /**
-   * What is not sent stays.
+   * Changes a mapping; undefined fields stay.
    * @param index in the guest's list
    * @throws {BerthError} as `add`, and `not_found`
    */
@@ -67,14 +67,14 @@ export class PortMappings {
     const prepare = async ({ portMappings }: GuestRecord): Promise<void> => {
       const old = portMappings[index]
       const checked = old && checkPortMapping(changePortMapping(old, wanted))
-      // A program that waits at a port the mapping has already is in nobody's way.
+      // A program listening on a port that the mapping already has does not matter.
       if (checked && !isAtSameHostPorts(old, checked))
         listening = await readListeningPorts([checked.protocol])
     }
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // its own ports are free for it
+      store.removeMapping(record.uuid, position) // frees its own ports for itself
       this.#put(
         { record, replaced: old, position, listening },
         checkPortMapping(changePortMapping(old, wanted)),
@@ -94,7 +94,7 @@ export class PortMappings {
     })
   }
 
-  /** Ports that are free now; nothing is reserved. @throws {BerthError} `invalid_field`, `resource_exhausted` */
+  /** Finds ports that are free now; reserves nothing. @throws {BerthError} `invalid_field`, `resource_exhausted` */
   async findFree({ protocol, hostIp, count }: FreePortsQuery): Promise<number[]> {
     checkHostIp(this.context, hostIp)
     return openChoice(this.context, await readListeningPorts([protocol])).pick({ protocol, hostIp, count })
@@ -124,7 +124,7 @@ export class PortMappings {
 
   #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
     const { store } = this.context
-    // What it has on the host it keeps, though the host may have lost that address or its range that port.
+    // A mapping keeps its host ports, even if the host has lost the address or the range no longer contains them.
     if (replaced && isAtSameHostPorts(replaced, wanted))
       return store.putMapping(record.uuid, position, mappingAt(wanted, replaced.hostPort))
     const hasIpv6 = record.ipv6Addresses.length > 0
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // its ports were held for it
+    store.putMapping(uuid, position, mapping) // its ports were held meanwhile
   }
 }
 

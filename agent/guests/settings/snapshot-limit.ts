@@ -4,7 +4,7 @@ import type { GuestRecord } from '../record.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
 
 /**
- * Snapshots that are more than that stay; no other is taken until there are fewer.
+ * Sets how many snapshots the guest may have. Surplus ones stay; no new one is taken until there are fewer.
  * @throws {BerthError} `invalid_field`, and those of `changeGuest`
  */
 export function setSnapshotLimit(

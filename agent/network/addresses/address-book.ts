@@ -20,7 +20,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { AddressPools } from './pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './store.js'
 
-/** Where no guest has an address, leftovers of another agent are looked for that often. */
+/** How often, in ms, a host whose guests have no addresses is searched for leftovers of an earlier agent. */
 const emptyMs = 20_000
 
 export interface AddressBookOptions {
@@ -28,13 +28,12 @@ export interface AddressBookOptions {
   readonly config: AgentConfig['network']
   readonly log: Logger
   /**
-   * Gives a guest that runs its IPv6 addresses inside, and takes those away that it has no more; does nothing
-   * for one that does not run.
+   * Sets a running guest's IPv6 addresses inside it and takes away the `gone` ones; does nothing for a stopped guest.
    */
   readonly assignInside: (guest: GuestNetwork, gone: readonly string[]) => Promise<void>
 }
 
-/** Addresses of guests beyond the private one, on the host: see contract.ts. Calls run one after another. */
+/** Puts guests' public IPv4 and IPv6 addresses on the host: see contract.ts. Calls run one after another. */
 export class HostAddressBook implements AddressBook {
   readonly #ip = new Ip()
   readonly #ipv4: HostIpv4
@@ -42,7 +41,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Of a host without any address to keep. */
+  /** Used only while no guest has an address. */
   readonly #drift = new Drift(emptyMs)
   readonly #turns = new InTurn()
 
@@ -88,12 +87,12 @@ export class HostAddressBook implements AddressBook {
     })
   }
 
-  /** One family has nothing to do with what is wrong with the other. @throws the first failure */
+  /** Converges both families, even when one of them fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
       this.#ipv4.ensure(places),
-      // Without IPv6 in the kernel there is nothing that could be wrong.
+      // A kernel without IPv6 has nothing to converge.
       findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
     ])
     this.#contested.keep(places)
@@ -133,7 +132,7 @@ export class HostAddressBook implements AddressBook {
     })
   }
 
-  /** What its owner set up inside may refuse it: the address is the guest's nevertheless. */
+  /** A guest's own configuration may refuse the address: it stays assigned, so that is only logged. */
   async #assignInside(guest: GuestNetwork, gone: readonly string[]): Promise<void> {
     try {
       await this.options.assignInside(guest, gone)
@@ -148,7 +147,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** The guest with what it had and has no more. */
+  /** @returns the guest with only the addresses that it no longer has */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>
@@ -160,7 +159,7 @@ export class HostAddressBook implements AddressBook {
     }
   }
 
-  /** One that is of no pool has no place. */
+  /** Addresses that are no longer in the pool are left out. */
   #placesOf(guests: readonly GuestNetwork[]): PlacedIpv4[] {
     const wanted = guests.flatMap(({ publicIpv4s }) => publicIpv4s)
     if (wanted.length === 0) return []
@@ -173,7 +172,7 @@ export class HostAddressBook implements AddressBook {
 
   #routesOf(guests: readonly GuestNetwork[]): GuestIpv6[] {
     if (guests.every(({ ipv6Addresses }) => ipv6Addresses.length === 0)) return []
-    if (!findIpv6Addresses()) return [] // switched off since they were given: guests start without
+    if (!findIpv6Addresses()) return [] // IPv6 was switched off since they were given: guests start without
     const { sources } = this.readIpv6()
     return guests.flatMap(({ mac, ipv6Addresses }) =>
       ipv6Addresses.map((address) => {
@@ -188,7 +187,7 @@ function hasAddresses({ publicIpv4s, ipv6Addresses }: GuestNetwork): boolean {
   return publicIpv4s.length + ipv6Addresses.length > 0
 }
 
-/** Takes off the host all that an agent with this table put on; needs no journal. For `down --purge`. */
+/** Removes from the host all addresses marked by an agent with this table; needs no journal. For `down --purge`. */
 export async function removeHostAddresses(config: AgentConfig['network'], log: Logger): Promise<void> {
   const ip = new Ip()
   const mark = markOf(config.table)

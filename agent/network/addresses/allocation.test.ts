@@ -51,7 +51,7 @@ describe('addresses of guests', () => {
   beforeEach(() => (db = openDatabase(':memory:')))
   afterEach(() => db.close())
 
-  /** A guest that has them. */
+  /** Adds a guest with these addresses. */
   function give(family: 4 | 6, addresses: readonly string[]): string {
     const uuid = `guest-${++guests}`
     db.prepare(
@@ -65,7 +65,7 @@ describe('addresses of guests', () => {
     return uuid
   }
 
-  /** A port mapping that answers on this address of the host. */
+  /** Adds a port mapping whose host_ip is this address. */
   function name(address: string): void {
     db.prepare(
       `INSERT INTO port_mappings (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end)

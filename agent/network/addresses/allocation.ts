@@ -7,21 +7,20 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import { isMapped } from './store.js'
 
 /*
- * Choices of addresses inside the journal's transaction: synchronous, and what is taken is what the journal
- * says. The caller stores what is returned with the guest in the same transaction; an address is free again
- * once its row is gone.
+ * Chooses addresses inside the journal's transaction: synchronous; the journal alone says what is taken. The caller
+ * stores the chosen addresses with the guest in the same transaction; deleting their rows frees them.
  */
 
 export interface AddressRequest {
-  /** How many to choose, beside the explicit ones. */
+  /** How many to choose in addition to the explicit ones. */
   readonly count: number
-  /** To be had as they are. */
+  /** Explicit addresses: taken as they are. */
   readonly addresses: readonly string[]
 }
 
 /**
- * Public addresses of the pool: the explicit ones first, then `count` that no guest has.
- * @throws {BerthError} `invalid_field` for one that is not of the pool, `address_in_use`, `resource_exhausted`
+ * Chooses public addresses of the pool: the explicit ones first, then `count` free ones.
+ * @throws {BerthError} `invalid_field` for an address outside the pool, `address_in_use`, `resource_exhausted`
  */
 export function allocatePublicIpv4s(db: Database, { count, addresses }: AddressRequest): string[] {
   const field = 'public_ipv4s'
@@ -57,14 +56,14 @@ export interface Ipv6Request extends AddressRequest {
   readonly sources: readonly Ipv6Source[]
   /** Addresses of the host and of routers, canonical: never given away. */
   readonly reserved: ReadonlySet<string>
-  /** Why there are no sources. */
+  /** Why there are no sources; for the error message. */
   readonly reason: string
 }
 
 /**
- * IPv6 addresses of the host's prefixes: the explicit ones first, then `count` random ones.
+ * Chooses IPv6 addresses of the host's prefixes: the explicit ones first, then `count` random ones.
  * @returns canonical
- * @throws {BerthError} `invalid_field` for one that is of no prefix, `address_in_use`, `resource_exhausted`
+ * @throws {BerthError} `invalid_field` for an address outside all prefixes, `address_in_use`, `resource_exhausted`
  */
 export function allocateIpv6s(db: Database, request: Ipv6Request): string[] {
   const { count, addresses, sources, reason } = request
@@ -87,11 +86,11 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
   return address
 }
 
-/** Random tries find a free one at once unless a prefix is small and nearly full: that is read in full. */
+/** Random tries soon find a free address, except in a small prefix that is nearly full: that one is listed. */
 const tries = 32
 const largestListed = 1n << 16n
 
-/** Prefixes in their order; the next one when one is full. */
+/** Takes from the prefixes in their order; from the next one when one is full. */
 function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<string>): string[] {
   const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
   const chosen = new Set(explicit)
@@ -113,7 +112,7 @@ function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<s
   return [...chosen].slice(explicit.size)
 }
 
-/** 64 random bits more than needed: no value is noticeably likelier than another. */
+/** 64 random bits more than needed keep the modulo's bias negligible. */
 function randomBelow(limit: bigint): bigint {
   return BigInt(`0x${randomBytes(24).toString('hex')}`) % limit
 }

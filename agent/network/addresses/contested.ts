@@ -7,24 +7,24 @@ export interface ContestedOptions {
   readonly log: Logger
   /** @returns the MAC that answered; '' for none. Default: asks the segment. */
   readonly findOwner?: (device: string, address: string, signal: AbortSignal) => Promise<string>
-  /** Milliseconds; default: a clock that is never set. */
+  /** Monotonic time in ms; default: performance.now. */
   readonly now?: () => number
 }
 
 const againMs = 60_000
 
 /**
- * Public IPv4 addresses that another machine on the segment has, too: asked for in the background, nobody waits. (Of IPv6
- * nothing can be learnt so: what comes from outside in a guest's name is dropped, an advertisement as well.)
+ * Finds public IPv4 addresses that another machine on the segment answers for. Asks in the background. (IPv6 cannot be
+ * checked this way: the filter drops whatever comes from outside with a guest's address, advertisements too.)
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
-  /** When each was asked for, and the MAC that answered; '' for none. */
+  /** By address: when it was asked for, and the MAC that answered; '' for none. */
   readonly #asked = new Map<string, { atMs: number; device: string; mac: string }>()
 
   constructor(private readonly options: ContestedOptions) {}
 
-  /** What a person should look at. */
+  /** One warning for each contested address. */
   get warnings(): string[] {
     return [...this.#asked]
       .filter(([, { mac }]) => mac !== '')
@@ -38,14 +38,14 @@ export class ContestedAddresses {
     for (const address of addresses) this.#asked.delete(address)
   }
 
-  /** All there are: others are forgotten. */
+  /** Asks for these addresses and forgets all others. */
   keep(items: readonly PlacedIpv4[]): void {
     const kept = new Set(items.map(({ address }) => address))
     this.forget([...this.#asked.keys()].filter((address) => !kept.has(address)))
     this.ask(items)
   }
 
-  /** Those that were not asked for yet, and again those that somebody answered for. */
+  /** Asks for addresses that were not asked for yet, and again for those that somebody answered. */
   ask(items: readonly PlacedIpv4[]): void {
     const { now = () => performance.now() } = this.options
     const atMs = now()
@@ -58,7 +58,7 @@ export class ContestedAddresses {
     void fewAtOnce(due, this.#ended.signal, (item) => this.#askFor(item))
   }
 
-  /** Gives up what is being asked. */
+  /** Stops pending questions. */
   close(): void {
     this.#ended.abort()
   }
@@ -67,7 +67,7 @@ export class ContestedAddresses {
     const { log, findOwner = findIpv4Owner } = this.options
     try {
       const mac = await findOwner(device, address, this.#ended.signal)
-      const asked = this.#asked.get(address) // none: it has gone meanwhile
+      const asked = this.#asked.get(address) // none: forgotten meanwhile
       if (asked) asked.mac = mac
     } catch (err) {
       log.debug({ err, address, device }, 'nobody could be asked for the address')

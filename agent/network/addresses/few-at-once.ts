@@ -1,7 +1,7 @@
 const atOnce = 8
 
 /**
- * Work that nobody waits for, a few of its items at a time; what is left when the signal comes is given up.
+ * Runs `work` on the items, a few at a time; once the signal is aborted the remaining items are dropped.
  * @param work must not fail
  */
 export async function fewAtOnce<T>(

@@ -5,12 +5,12 @@ import { networkOf, type Ipv6Prefix } from './pool.js'
 import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './store.js'
 
 /*
- * A prefix that was found on an interface stays what guests are given addresses of, as long as it is there, whatever
- * other interfaces and routes appear; and what guests have of it stays theirs when it goes. An administrator who sets
- * prefixes ends that.
+ * A held prefix is one that was found on an interface and that guests have addresses of. As long as it is there it
+ * stays the source of new addresses, whatever interfaces and routes appear; when it goes, guests keep theirs. Setting
+ * prefixes through the API ends that.
  */
 
-/** Inside the journal's transaction: from now on prefixes that these addresses are of are held. */
+/** Marks the prefixes of these addresses as held, inside the journal's transaction. */
 export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: readonly string[]): void {
   const held = readHeldPrefixes(db)
   const chosen = new Set(addresses.map((address) => findSource(sources, address)))
@@ -20,7 +20,7 @@ export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: rea
   if (fresh.length > 0) writeHeldPrefixes(db, [...held.filter((prefix) => isUsed(db, prefix)), ...fresh])
 }
 
-/** Does a guest have an address of it? */
+/** Whether a guest has an address of the prefix. */
 export function isUsed(db: Database, prefix: Ipv6Prefix): boolean {
   const network = networkOf(prefix)
   return readAssignments(db, 6).some(({ address }) => holds(network, parseIpv6(address)!))

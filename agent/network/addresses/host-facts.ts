@@ -9,24 +9,24 @@ import { isVirtual, readInterfaces } from '../../host/interfaces.js'
 import { findIpv6Addresses, type InterfaceIpv6 } from '../../host/ipv6-addresses.js'
 import { probeNeighbours } from './neighbour-probe.js'
 
-/** What pools, mappings and scans go by of the host itself, as it is at the moment. */
+/** What pools, mappings and scans need to know of the host, read at each call. */
 export interface HostFacts {
-  /** Names of all, also of the loopback and of guests'. */
+  /** Names of all interfaces, also the loopback and guests'. */
   listInterfaces(): readonly string[]
   listIpv4(): readonly InterfaceIpv4[]
   /** `undefined` where the kernel has no IPv6. */
   listIpv6(): readonly InterfaceIpv6[] | undefined
-  /** Canonical, of all interfaces but the loopback; of IPv6 the global ones. */
+  /** Canonical addresses of all interfaces but the loopback; of IPv6 only global ones. */
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
   /** @param isMeant which interfaces count; default: all */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes
-  /** It is of no hardware: any program makes such an interface. */
+  /** Whether the interface has no hardware behind it; any program can make such an interface. */
   isVirtual(device: string): boolean
-  /** @returns the MAC that answered, '' for none, by address; nothing where the interface is down */
+  /** @returns by address the MAC that answered, '' for none; an empty map where the interface is down */
   probe(device: string, addresses: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 
-/** Those of the agent's network namespace. */
+/** The facts of the agent's network namespace. */
 export const kernelFacts: HostFacts = {
   listInterfaces: () => [...readInterfaces()],
   listIpv4: listIpv4Addresses,
@@ -38,8 +38,8 @@ export const kernelFacts: HostFacts = {
 }
 
 /**
- * The ways out by interfaces that the host is meant to be reached at: those that are configured, or else those of its
- * hardware. What other programs make (a veth, a bridge, a tunnel) is never found by itself.
+ * Default routes through the host's uplinks: the configured interfaces, or else those with hardware. Interfaces that
+ * other programs make (a veth, a bridge, a tunnel) never count by themselves.
  */
 export function readUplinks(
   facts: Pick<HostFacts, 'readDefaultRoutes' | 'isVirtual'>,

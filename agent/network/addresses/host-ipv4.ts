@@ -7,7 +7,7 @@ import type { HostMark } from './mark.js'
 import { runEach } from './run-each.js'
 import { planHostIpv4, planRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
 
-/** The part of `ip -json address show` that matters here. */
+/** The part of `ip -json address show` that is used. */
 export interface ObservedInterface {
   readonly ifname: string
   readonly addr_info: readonly {
@@ -29,12 +29,12 @@ export class HostIpv4 {
     private readonly log: Logger,
   ) {}
 
-  /** Interfaces that addresses belong on and the host does not have. */
+  /** Interfaces that the pool names and the host lacks. */
   get missing(): readonly string[] {
     return this.#missing
   }
 
-  /** Exactly these; returns what was wrong. */
+  /** Makes the host have exactly these; returns what it changed. */
   async ensure(want: readonly PlacedIpv4[]): Promise<string[]> {
     const all = listIpv4Addresses()
     const wanted = new Set(want.map(({ address }) => address))
@@ -47,7 +47,9 @@ export class HostIpv4 {
     )
   }
 
-  /** These beside all others; one whose interface is not there comes with it, by `ensure`. */
+  /**
+   * Adds these and leaves all others. Addresses of a missing interface are skipped; `ensure` adds them once it exists.
+   */
   async add(want: readonly PlacedIpv4[]): Promise<void> {
     if (want.length === 0) return
     const wanted = new Set(want.map(({ address }) => address))
@@ -59,7 +61,7 @@ export class HostIpv4 {
     )
   }
 
-  /** Takes those off that this agent put on. */
+  /** Removes those of these addresses that this agent added. */
   async remove(addresses: readonly string[]): Promise<void> {
     if (addresses.length === 0) return
     const have = listCandidates().filter(({ address }) => addresses.includes(address))
@@ -68,12 +70,12 @@ export class HostIpv4 {
     await this.ip.remove(ours.map(planRemoval))
   }
 
-  /** Every address of this agent, known to a journal or not. */
+  /** Removes every address with this agent's mark, journaled or not. */
   async removeAll(): Promise<void> {
     await this.remove(listCandidates().map(({ address }) => address))
   }
 
-  /** Gives up what is being announced. */
+  /** Stops pending announcements. */
   close(): void {
     this.#ended.abort()
   }
@@ -103,7 +105,7 @@ export class HostIpv4 {
     )
   }
 
-  /** Routers learn in any case, if later: nobody waits for it, and a failure is told and no more. */
+  /** Announces addresses to routers, which would learn them anyway, only later: so failures are just logged. */
   async #announce(added: readonly PlacedIpv4[]): Promise<void> {
     const { signal } = this.#ended
     await fewAtOnce(added, signal, ({ address, interface: device }) =>
@@ -114,12 +116,12 @@ export class HostIpv4 {
   }
 }
 
-/** Addresses that may be the agent's: it puts none on the loopback, which ip.ts cannot read. */
+/** Addresses that may be the agent's. It adds none to the loopback, which ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** What ip told of some interfaces, and those of the others, which are nobody's to touch. */
+/** @returns what ip showed, and addresses of the interfaces it was not asked for, as not ours */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -25,13 +25,16 @@ interface ShownNeighbour {
   readonly dst: string
   readonly dev?: string
   readonly lladdr?: string
-  /** Of proxies. */
+  /** Only proxy entries have it. */
   readonly protocol?: string
 }
 
 /** Routes, neighbours and proxy entries of guests' IPv6 addresses. */
 export class HostIpv6 {
-  /** Interfaces with a proxied prefix when settings were last released; undefined: never. */
+  /**
+   * State for which settings were last released: whether guests have IPv6, and the proxied interfaces; undefined:
+   * never.
+   */
   #released: string | undefined
 
   constructor(
@@ -40,8 +43,8 @@ export class HostIpv6 {
   ) {}
 
   /**
-   * Exactly these; returns what was wrong. The kernel's settings are touched once a guest needs them, and become what
-   * they were once none does.
+   * Makes the host have exactly these; returns what it changed. Kernel settings are changed once a guest needs them and
+   * restored once none does.
    */
   async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
     const repairs = want.length > 0 ? await this.#ensureSettings(want) : []
@@ -51,7 +54,7 @@ export class HostIpv6 {
     return [...repairs, ...commands.map((command) => `ip ${command}`), ...(await this.#release(want))]
   }
 
-  /** These beside all others. */
+  /** Adds these and leaves all others. */
   async add(want: readonly GuestIpv6[]): Promise<void> {
     if (want.length === 0) return
     this.#released = undefined
@@ -66,18 +69,18 @@ export class HostIpv6 {
     await this.ip.remove(those.flatMap((item) => planGuestIpv6Removal(item, this.place)))
   }
 
-  /** Every proxy entry of this agent, known to a journal or not; routes and neighbours go with the bridge. */
+  /** Removes every proxy entry of this agent, journaled or not; routes and neighbours go with the bridge. */
   async removeAll(): Promise<void> {
     await this.ip.remove([...(await this.#readProxies())].map(planProxyRemoval))
   }
 
-  /** ip believes that a name is the interface it was before, until it is asked for it. */
+  /** The ip process caches which interface has a name until it is asked for that name. */
   async #refreshDevices(of: readonly GuestIpv6[]): Promise<void> {
     const devices = new Set([this.place.bridge, ...of.map(({ proxyOn }) => proxyOn).filter(Boolean)])
     for (const device of devices) await this.ip.findInterface(device)
   }
 
-  /** After guests have lost them, and once after a start; returns what became as it was. */
+  /** Restores kernel settings that guests no longer need; returns what it restored. */
   async #release(want: readonly GuestIpv6[]): Promise<string[]> {
     const proxied = proxiedOf(want)
     const use = want.length === 0 ? 'none' : ['some', ...proxied].join()
@@ -122,12 +125,12 @@ export class HostIpv6 {
   }
 }
 
-/** Interfaces on which the host answers for guests, in order. */
+/** Interfaces on which the host answers for guests, sorted. */
 function proxiedOf(want: readonly GuestIpv6[]): string[] {
   return [...new Set(want.map(({ proxyOn }) => proxyOn).filter(Boolean))].sort()
 }
 
-/** Interfaces that follow router advertisements only as long as the host does not forward. */
+/** Interfaces that would stop following router advertisements once the host forwards. */
 async function listAdvertised(): Promise<string[]> {
   if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []
   const devices: string[] = []

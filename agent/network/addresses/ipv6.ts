@@ -2,7 +2,7 @@ import { normalizeCidr } from 'cidr-tools'
 import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 
-/** An IPv6 network as numbers. */
+/** An IPv6 network with its bounds as numbers. */
 export interface Ipv6Network {
   /** Canonical network address (RFC 5952), without its length. */
   readonly prefix: string
@@ -21,8 +21,8 @@ export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
 }
 
 /**
- * The configured private network of guests.
- * @throws {BerthError} `invalid_field` unless it is unique local (fc00::/7) and large enough to choose in
+ * Parses the configured private network of guests.
+ * @throws {BerthError} `invalid_field` unless it is unique local (fc00::/7) and /112 or larger
  */
 export function parseSubnet6(cidr: string): Ipv6Network {
   const network = parseIpv6Network(cidr)
@@ -31,13 +31,13 @@ export function parseSubnet6(cidr: string): Ipv6Network {
   return network
 }
 
-/** @returns undefined for anything but one IPv6 address without a zone */
+/** @returns undefined unless the text is one IPv6 address without a zone */
 export function parseIpv6(text: string): bigint | undefined {
   const address = parseAddress(text)
   return address?.family === 'ipv6' ? address.first : undefined
 }
 
-/** Canonical (RFC 5952). */
+/** @returns the canonical text (RFC 5952) */
 export function formatIpv6(value: bigint): string {
   const groups = value.toString(16).padStart(32, '0').match(/.{4}/g)!
   return normalizeCidr(groups.join(':'))

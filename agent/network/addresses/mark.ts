@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 
-/** How an agent tells what it made on the host from what others made, also where its journal was lost. */
+/** Marks what an agent adds to the host, so that it recognizes it even without its journal. */
 export interface HostMark {
-  /** Of IPv4 addresses: the metric of the route that an address alone (/32) does not even have. */
+  /** For IPv4 addresses: the route metric. A /32 has no route of its own, so the number has no effect. */
   readonly metric: number
-  /** Of IPv6 routes and proxy entries: a number of rtnetlink(7)'s rtm_protocol that nobody was given. */
+  /** For IPv6 routes and proxy entries: an rtm_protocol number (rtnetlink(7)) that is assigned to nobody. */
   readonly protocol: number
 }
 
-/** Agents of one host have tables of different names, and so different marks. */
+/** Derives the mark from the table's name, which differs between agents of one host. */
 export function markOf(table: string): HostMark {
   const hash = createHash('sha256').update(table).digest()
   return { metric: 0xbe000000 + hash.readUIntBE(0, 3), protocol: 193 + (hash.readUInt8(3) % 60) }

@@ -12,10 +12,10 @@ const timeoutMs = 4500
 const pollMs = 100
 
 /**
- * Asks a segment who has these addresses: ARP for IPv4, neighbour solicitation for IPv6. The kernel asks, for
- * all of them at once: it needs no raw socket, and an address of its own in the network neither.
+ * Finds out who on a segment has these addresses: ARP for IPv4, neighbour solicitation for IPv6. Lets the kernel ask
+ * for all at once, which needs neither a raw socket nor an address of its own in the network.
  * @param addresses canonical, of one segment; the kernel's neighbour table bounds their number
- * @returns the MAC that answered, '' for none, by address; nothing where the interface is down
+ * @returns by address the MAC that answered, '' for none; an empty map where the interface is down
  */
 export async function probeNeighbours(
   device: string,
@@ -43,7 +43,7 @@ async function ask(ip: Ip, device: string, addresses: readonly string[]): Promis
   return answers
 }
 
-/** Who is known is asked again while traffic goes on; what an operator fixed is not asked for. */
+/** A known neighbour is asked again; a permanent entry, which an operator set, is left as it is. */
 function planQuestions(
   addresses: readonly string[],
   known: readonly ShownNeighbour[],
@@ -58,7 +58,7 @@ function planQuestions(
   })
 }
 
-/** Until the kernel has given up on the last. */
+/** Waits until the kernel has an answer for each address or has given up. */
 async function awaitAnswers(
   ip: Ip,
   device: string,

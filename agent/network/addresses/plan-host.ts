@@ -1,15 +1,15 @@
 import type { HostMark } from './mark.js'
 
 /*
- * What the host must have for guests' addresses, as commands of ip(8). Addresses, devices and MACs were
- * checked when they came in; ip.ts refuses any other character.
+ * Plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were checked when they came in; ip.ts
+ * refuses any other character.
  */
 
-/** Where a guest's IPv6 address leads, and where the host answers for it. */
+/** A guest's IPv6 address, the MAC it leads to, and where the host answers for it. */
 export interface GuestIpv6 {
   readonly address: string
   readonly mac: string
-  /** Interface on whose segment the host answers neighbour solicitations for it; empty: none. */
+  /** Interface on whose segment the host answers neighbour solicitations for the address; empty: none. */
   readonly proxyOn: string
 }
 
@@ -20,19 +20,19 @@ export interface PlacedIpv4 {
 }
 
 export interface ObservedIpv4 extends PlacedIpv4 {
-  /** It has this agent's mark. */
+  /** Whether it has this agent's mark. */
   readonly isOurs: boolean
 }
 
 export interface Ipv4HostPlan {
   readonly commands: string[]
-  /** To be announced to the segment. */
+  /** Addresses to announce to the segment. */
   readonly added: PlacedIpv4[]
 }
 
 /**
- * Public addresses on the host's interfaces: as /32, with the agent's mark. What someone else configured is as
- * good, and stays.
+ * Plans public addresses on the host's interfaces: /32 with the agent's mark. An address that is there without the mark
+ * serves as well, and stays.
  */
 export function planHostIpv4(
   want: readonly PlacedIpv4[],
@@ -54,7 +54,7 @@ function planAddress({ address, interface: device }: PlacedIpv4, { metric }: Hos
   return `address replace ${address}/32 dev ${device} metric ${metric}`
 }
 
-/** Also of one that is taken off while the agent is purged. */
+/** Removes the address. */
 export function planRemoval({ address, interface: device }: PlacedIpv4): string {
   return `address delete ${address}/32 dev ${device}`
 }
@@ -75,13 +75,13 @@ export interface Ipv6HostPlace {
 }
 
 /**
- * For each address a route to the bridge, a permanent neighbour there (what a guest says of its own MAC is
- * not asked for), and the proxy entry where the prefix is on a segment.
+ * Plans for each address a route to the bridge, a permanent neighbour there (so that a guest is not asked for its MAC),
+ * and a proxy entry where the prefix is on a segment.
  */
 export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
   const wanted = new Map(want.map((item) => [item.address, item]))
   const proxies = new Set(want.map(({ address, proxyOn }) => `${address} ${proxyOn}`))
-  // Nobody is answered for who cannot be reached: proxies go first and come last.
+  // The host answers only for addresses it can reach: proxy entries are removed first and added last.
   return [
     ...[...have.proxies].filter((key) => !proxies.has(key)).map(planProxyRemoval),
     ...[...have.routes].filter((address) => !wanted.has(address)).map((at) => planRouteRemoval(at, place)),
@@ -101,7 +101,7 @@ function planMissing(item: GuestIpv6, have: ObservedIpv6, place: Ipv6HostPlace):
   ]
 }
 
-/** All of one address, there or not: neighbour, route, proxy where there is to be one. */
+/** Plans neighbour, route and proxy entry of one address, whether they exist or not. */
 export function planGuestIpv6({ address, mac, proxyOn }: GuestIpv6, place: Ipv6HostPlace): string[] {
   const { bridge, mark } = place
   return [
@@ -113,7 +113,7 @@ export function planGuestIpv6({ address, mac, proxyOn }: GuestIpv6, place: Ipv6H
   ]
 }
 
-/** Removes the same. */
+/** Removes what `planGuestIpv6` adds. */
 export function planGuestIpv6Removal({ address, proxyOn }: GuestIpv6, place: Ipv6HostPlace): string[] {
   return [
     ...(proxyOn === '' ? [] : [planProxyRemoval(`${address} ${proxyOn}`)]),
@@ -132,10 +132,10 @@ export function planProxyRemoval(key: string): string {
   return `neighbour delete proxy ${address} dev ${device}`
 }
 
-/** Link-local address of the bridge, which guests route to: the same on every host, so that a guest may move. */
+/** Link-local address of the bridge, the guests' gateway: the same on every host, so that a guest can move. */
 export const gateway6 = 'fe80::1'
 
-/** The bridge's own address; [] when it is there. */
+/** Plans the bridge's link-local address; [] when it is there. */
 export function planGateway6(
   bridge: string,
   have: readonly { readonly local?: string; readonly prefixlen?: number }[],
@@ -151,7 +151,7 @@ export interface Ipv6Setting {
 }
 
 /**
- * Kernel settings, in this order: an interface that forwards believes a router's advertisements only with
+ * Plans kernel settings in the order to write them: a forwarding interface accepts router advertisements only with
  * accept_ra = 2, and writing `forwarding` drops the default routes of all others (addrconf.c).
  * @param advertised interfaces that have accept_ra = 1
  * @param proxied interfaces with a proxied prefix
@@ -169,20 +169,20 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1 },
-      // Nobody else answers for guests: the kernel's 0.8 s of politeness would be their first packet's delay.
+      // Only the host answers for guests: the kernel's default delay of 0.8 s would only delay their first packet.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0 },
     ]),
   ]
 }
 
 /**
- * Whether a setting of `planIpv6Settings` serves nobody any more.
+ * Whether nothing needs this setting of `planIpv6Settings` any more.
  * @param needed the settings that guests need now
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
   if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path))
     return false
-  // An interface that learnt its routes before the host forwarded goes on to as long as it does.
+  // An interface that learnt its routes from advertisements needs accept_ra = 2 as long as the host forwards.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)
 }

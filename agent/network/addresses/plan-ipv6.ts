@@ -5,40 +5,41 @@ import { networkOf, type Ipv6Prefix } from './pool.js'
 
 /**
  * How guests' IPv6 addresses are reached:
- * - routed: the network sends the prefix to the host, which only has to pass it on
- * - proxied: the prefix is on the uplink's own segment: the host answers neighbour solicitations for guests
- * - nat66: the host has addresses but no prefix: guests have private ones and leave in the host's name
+ * - routed: the network routes the prefix to the host, which forwards it
+ * - proxied: the prefix is on the uplink's own segment, and the host answers neighbour solicitations for guests
+ * - nat66: the host has addresses but no prefix; guests have private addresses and share the host's
  */
 export type Ipv6Mode = 'routed' | 'proxied' | 'nat66'
 
+/** A network that guests' addresses are taken from, and how it is reached. */
 export interface Ipv6Source {
   readonly mode: Ipv6Mode
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
   /**
-   * The interface of a prefix that is set is not there, or what was found is not any more: what guests have of it stays
-   * theirs, and none is given.
+   * The prefix's interface, or the found prefix itself, is gone: guests keep their addresses of it, and no new ones are
+   * given.
    */
   readonly isMissing?: boolean
-  /** Nobody set it: it was on an interface of the host. */
+  /** The prefix was found on an interface of the host; nobody set it. */
   readonly isFound?: boolean
 }
 
 export interface Ipv6Facts {
-  /** From the journal; they come before any that are found. */
+  /** Set prefixes, from the journal; they win over found ones. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Those that were found before and given of, the oldest first: they come before any that are found now. */
+  /** Prefixes found earlier and in use, the oldest first; they win over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** Whether a guest has an address of it: asked of held ones that are gone. */
+  /** Whether a guest has an address of the prefix; asked only for held prefixes that are gone. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
-  /** All of the host; `undefined`: its kernel has no IPv6. */
+  /** All addresses of the host; `undefined`: its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
-  /** Names of all the host has. */
+  /** Names of all interfaces. */
   readonly interfaces: readonly string[]
   readonly defaultRoute: DefaultRoute | undefined
-  /** The default route of an interface that a prefix may be found on: no other program makes one like it. */
+  /** The default route through an interface on which a prefix may be found (see `readUplinks`). */
   readonly uplink: DefaultRoute | undefined
-  /** Private network of guests for nat66. */
+  /** Guests' private network for nat66. */
   readonly subnet6: Ipv6Network
   readonly bridge: string
 }
@@ -46,16 +47,17 @@ export interface Ipv6Facts {
 export interface Ipv6Plan {
   /** Empty: guests can have no IPv6. */
   readonly sources: readonly Ipv6Source[]
-  /** Why there are none, or why these; empty: nothing to say. */
+  /** Why there are no sources, or why these; may be empty. */
   readonly reason: string
 }
 
 /**
- * A found prefix this long or longer is a segment of a few hosts, whose addresses a random choice would hit;
- * an operator who owns one sets it.
+ * A found prefix of /112 or longer is a segment of a few hosts, which random choices would collide with; an operator
+ * who owns such a prefix sets it.
  */
 const longestFound = 112
 
+/** Sources of guests' IPv6: set prefixes, else held ones, else a found one, else NAT66. */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
@@ -69,7 +71,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Of an interface that was not there when the first address was given nothing is found as long as this one is. */
+/** A held prefix counts as there only on the interface on which it was first found. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = networkOf(prefix)
   const isThere = addresses.some(
@@ -94,7 +96,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   }
 }
 
-/** Where an operator has a prefix that he might expect to be found. */
+/** Explains why a prefix on a virtual interface, which an operator may expect to be found, was not. */
 function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []
@@ -115,7 +117,7 @@ function describePrefix({ prefix, prefixLen, interface: device }: Ipv6Prefix): s
   return `the IPv6 prefix ${prefix}/${prefixLen} of ${device}`
 }
 
-/** What a person should look at: the host is another than when its prefix was found. */
+/** Warnings for an operator: the host no longer matches what its prefix was found on. */
 export function describeChanges({ sources }: Ipv6Plan, route: DefaultRoute | undefined): string[] {
   const found = sources.filter(({ isFound }) => isFound)
   const gone = describeGone(found)
@@ -141,19 +143,19 @@ function planConfigured(
   return { sources, reason: describeMissing(configured, interfaces).join('; ') }
 }
 
-/** One for each interface of prefixes that is not there. */
+/** One warning for each missing interface that prefixes name. */
 export function describeMissing(prefixes: readonly Ipv6Prefix[], interfaces: readonly string[]): string[] {
   const named = new Set(prefixes.map((prefix) => prefix.interface))
   const missing = [...named].filter((device) => !interfaces.includes(device))
   return missing.map((device) => `IPv6 prefixes belong on ${device}, which is not there`)
 }
 
-/** Those that addresses can be given of. */
+/** Sources that new addresses can be taken from. */
 export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
   return sources.filter(({ isMissing }) => !isMissing)
 }
 
-/** On the segment of its interface a prefix is proxied, elsewhere someone must route it to the host. */
+/** A prefix on its interface's own segment is proxied; any other must be routed to the host by the network. */
 function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = networkOf(prefix)
   const onLink = addresses.some(
@@ -184,7 +186,7 @@ function natSource({ defaultRoute, subnet6 }: Ipv6Facts): Ipv6Source {
   }
 }
 
-/** Empty for what is no address. */
+/** Empty when the text is no address. */
 function canonical(text = ''): string {
   const value = parseIpv6(text)
   return value === undefined ? '' : formatIpv6(value)
@@ -209,12 +211,12 @@ function covers({ address, prefixLength }: InterfaceIpv6, network: Ipv6Network):
   return own >> shift === network.first >> shift && network.prefixLength >= prefixLength
 }
 
-/** Of the whole world or of the site, and there to stay. */
+/** Global (or unique local) and permanent. */
 function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): boolean {
   return scope === 'global' && !temporary && !deprecated && !tentative
 }
 
-/** Where an address that a guest has belongs now; `undefined`: to nothing any more. */
+/** The source that a guest's address belongs to; `undefined`: none any more. */
 export function findSource(sources: readonly Ipv6Source[], address: string): Ipv6Source | undefined {
   const value = parseIpv6(address)
   return sources.find(({ network }) => value !== undefined && holds(network, value))

@@ -4,15 +4,15 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import type { Ipv6Prefix, PoolAddress } from './pool.js'
 
 /*
- * Whether pools may become what is asked for: what guests have of them may not go, and what serves something else
- * may not come in.
+ * Checks whether pools may be changed as asked: addresses that guests have must stay, and addresses in other use must
+ * not enter.
  */
 
-/** What is used of a host's IPv4 addresses. */
+/** The host's IPv4 addresses that are in use. */
 export interface UsedIpv4 {
   /** Public addresses of guests. */
   readonly assigned: readonly string[]
-  /** Addresses that port mappings name. */
+  /** Addresses that port mappings name as host_ip. */
   readonly mapped: ReadonlySet<string>
 }
 
@@ -21,20 +21,20 @@ export function checkPoolChange(items: readonly PoolAddress[], { assigned, mappe
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is a container's`)
-  // Its guest would get what comes for the mapping.
+  // The mapping's traffic would go to the guest that gets the address.
   const named = items.find(({ address }) => mapped.has(address))
   if (named) throw conflict('address_in_use', `${named.address} is the host_ip of a port mapping`)
 }
 
-/** How IPv6 is served, as it is and as it would be. */
+/** IPv6 sources before and after a change. */
 export interface SourcesChange {
   readonly before: readonly Ipv6Source[]
   readonly after: readonly Ipv6Source[]
 }
 
 /**
- * A prefix that is set takes the place of one that was found. Guests' private addresses (NAT66) are served whatever is
- * set; what belonged to nothing before has nothing to lose.
+ * Checks that no guest loses its IPv6 address. A set prefix replaces a found one; private addresses (NAT66) are served
+ * in any case; an address without a source before has nothing to lose.
  * @param assigned IPv6 addresses of guests, canonical
  * @throws {BerthError} `address_in_use`
  */
@@ -47,7 +47,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is a container's`)
 }
 
-/** The host's own address in a prefix and its router are no guest's. @throws {BerthError} `address_in_use` */
+/** Checks that no guest has a prefix's host address or gateway. @throws {BerthError} `address_in_use` */
 export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: readonly string[]): void {
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])
@@ -55,7 +55,7 @@ export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: r
   if (taken !== undefined) throw conflict('address_in_use', `${taken} is a container's`)
 }
 
-/** @param mapped host ports of guests. @throws {BerthError} `port_conflict` */
+/** Checks that mapped host ports stay in the range. @throws {BerthError} `port_conflict` */
 export function checkPortsChange({ start, end }: PortRange, mapped: readonly PortSpan[]): void {
   const outside = mapped.find(({ first, last }) => first < start || last > end)
   if (!outside) return

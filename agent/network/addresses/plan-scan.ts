@@ -10,27 +10,27 @@ export type ScanStatus =
 export interface ScannedAddress {
   readonly address: PoolAddress
   readonly status: ScanStatus
-  /** It may be given to a guest. */
+  /** Whether a guest may be given it. */
   readonly usable: boolean
   readonly reason: string
 }
 
 export interface ScanFacts {
-  /** Interface, prefix length and gateway that all have. */
+  /** Interface, prefix length and gateway of all addresses of the scan. */
   readonly segment: Omit<PoolAddress, 'address'>
-  /** Addresses the host itself is reached at, with their interface. */
+  /** Addresses the host itself is reached at, by address: their interface. */
   readonly own: ReadonlyMap<string, string>
-  /** Further addresses on the host's interfaces. */
+  /** Other addresses on the host's interfaces. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
-  /** Network and broadcast addresses of the host's own segments, with what they are. */
+  /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** Whether the segment asked is where the host would look for it; elsewhere silence says nothing. */
+  /** Whether the host would look for the address on the segment asked; elsewhere silence proves nothing. */
   readonly isOnLink: (address: string) => boolean
-  /** MAC that answered, or '' for none, by address; those not asked are not there. */
+  /** By address the MAC that answered, '' for none; addresses that were not asked for are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** Why there is no answer where there is none. */
+  /** The reason to give where nobody answered. */
   readonly silence: string
 }
 
@@ -42,7 +42,7 @@ export function listAddresses(
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Those of which nothing is known but what the segment says. */
+/** Addresses that only the segment can tell about. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>
@@ -87,12 +87,12 @@ function judge(address: string, facts: ScanFacts): Verdict {
   return verdict('unknown', false, facts.silence)
 }
 
-/** Of the networks that the host is in, with what they are: nobody's. */
+/** Network and broadcast addresses of the networks that the host is in, with a description each. */
 export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }
 
-/** Network and broadcast address of a network that has them; its members cannot be either. */
+/** Network and broadcast address of a network longer than /0 and up to /30; no member can have either. */
 export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
   if (prefixLength > 30 || prefixLength < 1) return []
   const size = 2 ** (32 - prefixLength)

@@ -1,7 +1,7 @@
 import type { DefaultRoute } from '../../host/addresses.js'
 import type { PoolAddress } from './pool.js'
 
-/** What a person should look at: public addresses that cannot work as their pool says. */
+/** Warns of public addresses that cannot work as their pool says. */
 export function planPoolWarnings(
   pool: readonly PoolAddress[],
   missing: readonly string[],
@@ -9,7 +9,7 @@ export function planPoolWarnings(
 ): string[] {
   const absent = missing.map((device) => `public addresses belong on ${device}, which is not there`)
   if (pool.length > 0 && !route) return [...absent, 'public addresses have no way out: no IPv4 default route']
-  // Guests' packets are routed before their address is replaced: all leave by the host's own default route.
+  // Guests' packets are routed before SNAT: all leave by the host's default route.
   const elsewhere = pool.filter(
     (item) => item.interface !== route?.interface || (item.gateway !== '' && item.gateway !== route.gateway),
   )
@@ -24,8 +24,8 @@ export function planPoolWarnings(
 }
 
 /**
- * Port mappings at addresses that the host has no more: nobody reaches them.
- * @param listAddresses of the host, canonical; called where there is such a mapping
+ * Warns of port mappings whose host address the host no longer has.
+ * @param listAddresses lists the host's canonical addresses; called only when a mapping names an address
  */
 export function describeUnserved(
   mapped: ReadonlySet<string>,

@@ -5,18 +5,18 @@ import { formatIpv6, holds, overlaps, parseIpv6, parseIpv6Network, type Ipv6Netw
 /** A public IPv4 address that guests may be given. */
 export interface PoolAddress {
   readonly address: string
-  /** Of the host, where the address is reached. */
+  /** The host's interface that the address is reached on. */
   readonly interface: string
-  /** Of the network the address is from. */
+  /** Prefix length of the network that the address is from. */
   readonly prefixLen: number
-  /** Empty: the host's own way out. */
+  /** Empty: the host's default gateway. */
   readonly gateway: string
 }
 
 /** A network that guests' IPv6 addresses are taken from. */
 export interface Ipv6Prefix {
   readonly interface: string
-  /** The host's own in it; may be empty. */
+  /** The host's own address in the prefix; may be empty. */
   readonly address: string
   /** Network address. */
   readonly prefix: string
@@ -24,19 +24,19 @@ export interface Ipv6Prefix {
   readonly gateway: string
 }
 
-/** What the host must know to check a pool. */
+/** What the check of a pool depends on. */
 export interface PoolRules {
   /** Interfaces a pool may name. */
   readonly interfaces: ReadonlySet<string>
-  /** Where an item that names none belongs, of each family; empty: the host has no way out. */
+  /** Interface of items that name none, by family; empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
-  /** Addresses the host itself is reached at: to give one away would lock its operator out. */
+  /** Addresses the host itself is reached at; giving one away would lock out its operator. */
   readonly ownAddresses: ReadonlySet<string>
-  /** The host's own way out; empty: none. */
+  /** The host's default gateway; empty: none. */
   readonly gateway: string
-  /** Network and broadcast addresses of the host's own segments, with what they are. */
+  /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** Networks of guests behind the host. */
+  /** Guests' private networks. */
   readonly subnet: { readonly first: number; readonly last: number }
   readonly subnet6: Ipv6Network
 }
@@ -45,7 +45,7 @@ const maxPool = 65_536
 const maxPrefixes = 256
 
 /**
- * The public IPv4 pool as sent, canonical.
+ * Checks a public IPv4 pool; returns it in canonical form.
  * @throws {BerthError} `invalid_field` naming the item, as `items.0.address`
  */
 export function parsePool(items: readonly PoolAddress[], rules: PoolRules): PoolAddress[] {
@@ -59,7 +59,7 @@ export function parsePool(items: readonly PoolAddress[], rules: PoolRules): Pool
   return parsed
 }
 
-/** A guest that had its router's address would cut off whoever is behind the same router. */
+/** A guest with its router's address would cut off everybody behind that router. */
 function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): void {
   const gateways = new Set([gateway, ...items.map((item) => item.gateway)])
   const index = items.findIndex(({ address }) => gateways.has(address))
@@ -85,14 +85,14 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
   }
 }
 
-/** Whether an address may be somebody's: not of this network, loopback, link-local, multicast or reserved (RFC 6890). */
+/** Whether a host may have the address: not this-network, loopback, link-local, multicast or reserved (RFC 6890). */
 export function isUnicast(value: number): boolean {
   const first = value >>> 24
   return first > 0 && first !== 127 && first < 224 && value >>> 16 !== 0xa9fe
 }
 
 /**
- * IPv6 prefixes as sent, canonical.
+ * Checks IPv6 prefixes; returns them in canonical form.
  * @throws {BerthError} `invalid_field` naming the item, as `ipv6_prefixes.0.prefix`
  */
 export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): Ipv6Prefix[] {
@@ -107,7 +107,7 @@ export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): I
 }
 
 function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix {
-  // The network address with its subnet-router anycast (RFC 4291) leaves too few in anything longer.
+  // A longer prefix has too few addresses besides its network address (subnet-router anycast, RFC 4291).
   const prefixLen = parseLength(item.prefixLen, `${at}.prefix_len`, { min: 16, max: 126 })
   const network = parseIpv6Network(`${item.prefix}/${prefixLen}`)
   if (!network) throw bad(`${at}.prefix`, 'must be an IPv6 network address without host bits')
@@ -161,7 +161,7 @@ function refuseTwice(values: readonly string[], at: (index: number) => string): 
   }
 }
 
-/** The network of a prefix that was checked before. */
+/** The network of a prefix that was checked before. @throws {BerthError} `internal_error` */
 export function networkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
   const network = parseIpv6Network(`${prefix}/${prefixLen}`)
   if (!network) throw new BerthError('internal', 'internal_error', `no IPv6 network: ${prefix}/${prefixLen}`)

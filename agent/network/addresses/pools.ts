@@ -16,7 +16,7 @@ export interface AddressPoolsOptions {
   readonly facts?: HostFacts
 }
 
-/** What guests can be given of the journal's pools, on the host as it is at the moment. Spawns nothing. */
+/** Chooses guests' addresses from the journal's pools and the host's current state. Spawns nothing. */
 export class AddressPools {
   readonly #subnet6: Ipv6Network
   readonly #facts: HostFacts
@@ -27,7 +27,7 @@ export class AddressPools {
     this.#facts = options.facts ?? kernelFacts
   }
 
-  /** As the network's: see contract.ts. */
+  /** See `Network.choose`. */
   choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {
     publicIpv4s: string[]
     ipv6Addresses: string[]
@@ -48,7 +48,7 @@ export class AddressPools {
     return chosen
   }
 
-  /** As the network's: see contract.ts. */
+  /** See `Network.readIpv6`. */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
     const { db, config } = this.options
     return planIpv6({
@@ -64,7 +64,7 @@ export class AddressPools {
     })
   }
 
-  /** Of the host itself and of routers. */
+  /** Addresses of the host itself and of routers. */
   #readReserved({ sources }: Ipv6Plan): Set<string> {
     const own = (this.#facts.listIpv6() ?? []).map(({ address }) => address)
     const routers = [

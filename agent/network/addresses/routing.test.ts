@@ -14,7 +14,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
 import { readHeldPrefixes, readPrefixes, replacePrefixes } from './store.js'
 
-/* The journal's side of pools, on a host that is given as facts; for the host's own see test/host/addresses*.test.ts. */
+/* The journal's side of pools, with the host given as facts; test/host/addresses*.test.ts use a real host. */
 
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }
@@ -30,7 +30,7 @@ const facts: HostFacts = {
   isVirtual: () => false,
   probe: async () => new Map(),
 }
-/** A /64 on the uplink, which guests use unless another is set. */
+/** A /64 on the uplink, used by guests unless another is set. */
 const found = {
   ...{ interface: 'eth0', address: '2001:0db8:0001:0000:0000:0000:0000:0001', prefixLength: 64 },
   ...{ scope: 'global' as const, temporary: false, deprecated: false, tentative: false },
@@ -99,7 +99,7 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::'), prefix('2001:db8:1::')] })).to.equal(
       'accepted',
     )
-    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // the one that was found has it still
+    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // it is still of the prefix that was found
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
       'address_in_use',
     )

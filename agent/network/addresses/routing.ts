@@ -27,7 +27,7 @@ import {
   writeNatPorts,
 } from './store.js'
 
-/** An address of a pool and who has it. */
+/** An address of a pool and the guest that has it. */
 export interface AddressAssignment {
   readonly guestUuid: string
   readonly address: string
@@ -36,18 +36,18 @@ export interface AddressAssignment {
   readonly gateway: string
 }
 
-/** The host's pools and what of them is used. */
+/** The host's pools, and how much of them is in use. */
 export interface RoutingState {
   readonly nat4Ports: PortRange
   readonly nat4PortsUsed: number
   readonly ipv4Pool: PoolAddress[]
   readonly ipv4Assignments: AddressAssignment[]
-  /** As set, else as found. */
+  /** The set prefixes, or else the found ones. */
   readonly ipv6Prefixes: Ipv6Prefix[]
   readonly ipv6Assignments: AddressAssignment[]
 }
 
-/** What is not there stays. */
+/** A change of pools; undefined lists stay as they are. */
 export interface RoutingChange {
   readonly ipv4Pool?: readonly PoolAddress[] | undefined
   readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
@@ -55,16 +55,16 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** Those that were found: of a change that is taken back. */
+  /** Held prefixes to restore, when a change is taken back. */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
 export interface Ipv6Status {
-  /** Guests can be given IPv6 addresses. */
+  /** Whether guests can be given IPv6 addresses. */
   readonly available: boolean
-  /** The host has a way out in IPv6, and its router answers. */
+  /** Whether the host has an IPv6 default route and its router answers. */
   readonly reachable: boolean
-  /** Why not, or what to know; may be empty. */
+  /** Why not available or reachable, or other remarks; may be empty. */
   readonly reason: string
   readonly prefixes: Ipv6Prefix[]
   readonly mode: Ipv6Mode | ''
@@ -74,14 +74,14 @@ export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
   readonly book: Pick<Network, 'readIpv6'>
-  /** Makes the host's addresses what the journal says, for all guests. */
+  /** Converges the host's addresses with the journal, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger
   /** Default: the kernel's. */
   readonly facts?: HostFacts
 }
 
-/** The host's pools of addresses and ports. */
+/** The host's pools of addresses and ports, to read and change. */
 export class Routing {
   readonly #facts: HostFacts
   #turn: Promise<unknown> = Promise.resolve()
@@ -116,8 +116,8 @@ export class Routing {
   }
 
   /**
-   * Replaces what is sent; all of it is in force when answered, or nothing of it.
-   * @throws {BerthError} `invalid_field`, `address_in_use` when what is assigned would go, `port_conflict`
+   * Replaces the lists that are sent. Answers once all of it is in force; on failure nothing is.
+   * @throws {BerthError} `invalid_field`, `address_in_use` when a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {
     const result = this.#turn.then(() => this.#set(change))
@@ -154,13 +154,13 @@ export class Routing {
     const { changes, applyAddresses } = this.options
     const wanted = this.#parse(change)
     const before = changes.transaction(() => this.#replace(wanted))
-    // A range of ports changes nothing on the host: what is mapped stays.
+    // A change of the port range alone needs nothing on the host: mapped ports stay.
     if (!wanted.ipv4Pool && !wanted.ipv6Prefixes) return this.getRouting()
     try {
       await applyAddresses()
     } catch (error) {
       this.#takeBack(before)
-      await applyAddresses().catch(() => undefined) // the first failure is told; the next comparison tries again
+      await applyAddresses().catch(() => undefined) // the first failure is thrown; the next comparison tries again
       throw error
     }
     return this.getRouting()
@@ -176,13 +176,13 @@ export class Routing {
     }
   }
 
-  /** Guests' private network is shown where they have no other, and may come back as it was shown. */
+  /** Leaves out guests' private network, which `getRouting` shows and callers may send back. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
   }
 
-  /** Joins the caller's transaction. @returns what was replaced. @throws {BerthError} as `setRouting` */
+  /** Replaces inside the caller's transaction. @returns what was replaced. @throws {BerthError} as `setRouting` */
   #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes }: Replacement): Replacement {
     const { db } = this.options.changes
     const before = {
@@ -198,8 +198,8 @@ export class Routing {
   }
 
   /**
-   * List by list: one that a guest was given something of meanwhile stays as it was asked for, since taking it back
-   * would take that from the guest.
+   * Takes back list by list. A list that guests were given something from meanwhile stays as requested, since taking it
+   * back would take that from them.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -218,11 +218,11 @@ export class Routing {
     replacePool(db, items)
   }
 
-  /** @param held those that were found, where a change is taken back */
+  /** @param held the held prefixes to restore when a change is taken back */
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // What was found and is gone serves nobody: to set another in its place takes nothing from guests.
+    // A found prefix that is gone serves nobody: replacing it takes nothing from guests.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)
@@ -255,7 +255,7 @@ export class Routing {
     }
   }
 
-  /** Of the host, but not the loopback, nor the bridge and what is on it. */
+  /** Names of the host's interfaces without loopback, bridge and guests' interfaces. */
   #readInterfaces(): Set<string> {
     const { bridge, interface_prefix: prefix } = this.options.config.network
     const isGuest = new RegExp(`^${prefix}\\d+$`)
@@ -271,7 +271,7 @@ export class Routing {
     )
   }
 
-  /** The first of each interface, and where the agent listens; what the pool has is no longer the host's. */
+  /** The first address of each interface, and where the agent listens; addresses in the pool are not the host's own. */
   #readOwnAddresses(): Set<string> {
     const { changes, config } = this.options
     const pooled = new Set(readPool(changes.db).map(({ address }) => address))
@@ -281,12 +281,12 @@ export class Routing {
     return new Set([...first.values(), config.listen.replace(/:\d+$/, '')])
   }
 
-  /** Why the host does not reach others in IPv6; empty: it does, as far as its router. */
+  /** Why the host cannot reach others in IPv6; empty: its router answers. */
   async #findHindrance(): Promise<string> {
     const route = this.#facts.readDefaultRoutes().ipv6
     if (!route) return 'the host has no IPv6 default route'
     const gateway = parseIpv6(route.gateway)
-    if (gateway === undefined) return '' // a link to one other side
+    if (gateway === undefined) return '' // a point-to-point link needs no gateway address
     const address = formatIpv6(gateway)
     const answers = await this.#facts.probe(route.interface, [address])
     return answers.get(address) ? '' : `the router ${address} on ${route.interface} does not answer`

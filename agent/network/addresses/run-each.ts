@@ -1,7 +1,7 @@
 import type { Ip } from '../../host/ip.js'
 
 /**
- * Runs commands of several guests: one that fails keeps nobody else's from being run.
+ * Runs commands of several guests; one that fails does not keep the others from running.
  * @throws {CommandError} the first failure, at the end
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {

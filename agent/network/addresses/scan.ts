@@ -16,21 +16,21 @@ import {
 export interface ScanRequest {
   /** An address or a network of /24 or smaller. */
   readonly cidr: string
-  /** Empty: the one with an address in the network, else the one with the default route. */
+  /** Empty: the interface with an address in the network, else that of the default route. */
   readonly interface: string
-  /** Empty: the host's, where it is of the network. */
+  /** Empty: the host's gateway, where it is in the network. */
   readonly gateway: string
-  /** Ask the segment. */
+  /** Whether to ask the segment who has the addresses. */
   readonly verify: boolean
-  /** 0: all. */
+  /** Number of addresses to return; 0: all. */
   readonly limit: number
 }
 
-/** What the journal knows of addresses, and where to learn the rest. */
+/** What the journal knows of addresses, and how to learn the rest. */
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
-  /** Interfaces that may be asked. */
+  /** Interfaces that may be used to ask. */
   readonly interfaces: ReadonlySet<string>
   /** Addresses the host itself is reached at. */
   readonly own: ReadonlySet<string>
@@ -40,7 +40,7 @@ export interface KnownAddresses {
 const largest = 256
 
 /**
- * Each address of a segment with what is known of it.
+ * Lists each address of a segment with what is known of it.
  * @throws {BerthError} `invalid_field`
  */
 export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Promise<ScannedAddress[]> {

@@ -3,17 +3,15 @@ import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'
 
-/*
- * Pools and assignments in the journal. Synchronous; writes belong into a transaction of the caller.
- */
+/* Pools and assignments in the journal. Synchronous; the caller wraps writes in a transaction. */
 
-/** An address that a guest has. */
+/** An address and the guest that has it. */
 export interface Assignment {
   readonly guestUuid: string
   readonly address: string
 }
 
-/** Ascending. */
+/** @returns the public IPv4 pool, ascending */
 export function readPool(db: Database): PoolAddress[] {
   return db
     .prepare<[], PoolAddress>('SELECT address, interface, prefix_len AS prefixLen, gateway FROM ipv4_pool')
@@ -29,7 +27,7 @@ export function readPrefixes(db: Database): Ipv6Prefix[] {
     .all()
 }
 
-/** Each guest's addresses of a family in their order. */
+/** Each guest's addresses of a family, in the guest's order. */
 export function readAssignments(db: Database, family: 4 | 6): Assignment[] {
   return db
     .prepare<[number], Assignment>(
@@ -40,15 +38,15 @@ export function readAssignments(db: Database, family: 4 | 6): Assignment[] {
     .all(family)
 }
 
-/** Addresses that port mappings name as theirs. */
+/** Addresses that port mappings name as host_ip. */
 export function readMappedAddresses(db: Database): Set<string> {
   const addresses = db.prepare<[], string>("SELECT DISTINCT host_ip FROM port_mappings WHERE host_ip <> ''")
   return new Set(addresses.pluck().all())
 }
 
-/** Does a port mapping name it? */
+/** Whether a port mapping names the address as host_ip. */
 export function isMapped(db: Database, address: string): boolean {
-  // Both protocols, so that the index is of use.
+  // Naming both protocols lets SQLite use the index.
   const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")
   return named.get(address) !== undefined
 }
@@ -81,7 +79,7 @@ export function replacePrefixes(db: Database, items: readonly Ipv6Prefix[]): voi
 
 const natPortsKey = 'nat_ports'
 
-/** Host ports of NAT mappings: as set through the API, else as configured. */
+/** Range of host ports for mappings: as set through the API, else as configured. */
 export function readNatPorts(db: Database, { start, end }: PortRange): PortRange {
   const value = readSetting(db, natPortsKey)
   return value === undefined ? { start, end } : (JSON.parse(value) as PortRange)
@@ -93,7 +91,7 @@ export function writeNatPorts(db: Database, { start, end }: PortRange): void {
 
 const heldPrefixesKey = 'held_prefixes'
 
-/** Prefixes that were found and that guests were given addresses of, the oldest first. */
+/** Prefixes found earlier and in use by guests (held-prefixes.ts), the oldest first. */
 export function readHeldPrefixes(db: Database): Ipv6Prefix[] {
   const value = readSetting(db, heldPrefixesKey)
   return value === undefined ? [] : (JSON.parse(value) as Ipv6Prefix[])

@@ -4,26 +4,26 @@ import type { NetlinkWatch } from '../../host/netlink-watch.js'
 import { ensureBridge, ensurePorts, ensureSysctls, isBroken } from './ensure.js'
 import type { Subnet } from '../subnet.js'
 
-/** Where changes are watched, `ensure` reads the bridge that often all the same. */
+/** How often `ensure` reads the bridge although a watch reports changes. */
 const fullReadMs = 60_000
-/** Interfaces come and go several at once, as guests do. */
+/** Guests start and stop several at once: changes within this time are handled together. */
 const settleMs = 500
 
 export interface BridgeOptions {
   readonly name: string
   readonly subnet: Subnet
-  /** Host-side interfaces of all guests, there or not. */
+  /** Host-side interfaces of all guests, whether they exist or not. */
   readonly devices: () => readonly string[]
-  /** Tells what others change; without it everything is read each time. */
+  /** Reports changes of interfaces; without it each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Guests that run are not on the bridge, or it is gone or down: `ensure` need not wait for its turn. */
+  /** Called when running guests are off the bridge, or it is gone or down, so that `ensure` runs early. */
   readonly onBroken: () => void
 }
 
-/** The bridge, the kernel's settings for it, and guests' places on it. Callers run one call at a time. */
+/** Maintains the bridge, its kernel settings and guests' ports. Callers make one call at a time. */
 export class Bridge {
   readonly #ip = new Ip()
-  /** Set when an interface was changed since it was last read. */
+  /** Set when an interface changed since the last read. */
   #disturbed = true
   #readAtMs = 0
   #settling: NodeJS.Timeout | undefined
@@ -33,7 +33,7 @@ export class Bridge {
     options.watch?.onChange('links', () => this.#noteChange())
   }
 
-  /** Returns what was wrong. The kernel's settings are looked at each time, and stand before a guest is on it. */
+  /** Returns what it repaired. Kernel settings are checked each time, and are right before a guest is on the bridge. */
   async ensure(): Promise<string[]> {
     const { name, subnet, devices } = this.options
     const now = performance.now()
@@ -57,14 +57,17 @@ export class Bridge {
     if (await this.#ip.findInterface(name)) await this.#ip.run([`link delete dev ${name}`])
   }
 
-  /** Ends the pipe; the host keeps the bridge. */
+  /** Ends the ip process; the host keeps the bridge. */
   close(): Promise<void> {
     this.#ended.abort()
     clearTimeout(this.#settling)
     return this.#ip.close()
   }
 
-  /** Off the bridge a guest may have learnt another's mac for it, and would keep to that; without, it does for seconds. */
+  /**
+   * A guest that was off the bridge may have learnt a wrong MAC for the gateway and keep it; an announcement corrects
+   * that.
+   */
   #announceGateway(): void {
     const { name, subnet } = this.options
     announceIpv4(name, subnet.gateway, this.#ended.signal, 2).catch(() => undefined)

@@ -6,7 +6,7 @@ import { findSysctl } from '../../host/sysctl.js'
 import { planBridge, planSysctls, type ObservedBridge, type SysctlPlan } from './plan-bridge.js'
 import type { Subnet } from '../subnet.js'
 
-/** Makes the bridge what it should be; returns what was wrong. */
+/** Creates or repairs the bridge; returns what it repaired. */
 export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Promise<string[]> {
   const have = (await ip.findInterface(bridge)) as ObservedBridge | undefined
   if (have && have.linkinfo?.info_kind !== 'bridge')
@@ -18,14 +18,14 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 }
 
 /**
- * Puts guests' interfaces back on the bridge that somebody took off, or that lost it; returns what was wrong. LXC sets
- * nothing of a port but its bridge, so that is all. One that will not go back, as out of Open vSwitch, reaches nobody
- * meanwhile, and keeps nothing from the others.
+ * Puts guests' interfaces that left the bridge back on it; returns what it repaired. The bridge is the only port
+ * setting that LXC makes. An interface that cannot go back, such as one in Open vSwitch, stays cut off and does not
+ * keep the others from going back.
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
   const strays = findStrays(bridge, devices)
   if (strays.length === 0) return []
-  await ip.close() // it may remember other interfaces by these names
+  await ip.close() // the ip process may have cached other interfaces by these names
   const repairs: string[] = []
   for (const device of strays)
     try {
@@ -38,29 +38,32 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
   return repairs
 }
 
-/** Whether guests are without the bridge, as far as the kernel tells at once: a few milliseconds with 1,000 of them. */
+/** Whether the bridge is down or a guest is off it, from what the kernel tells at once: a few ms with 1,000 guests. */
 export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }
 
-/** One that is down carries nothing: LXC is about to put it on the bridge itself, and fails where it is there. */
+/**
+ * An interface that is down is left alone: LXC is about to put it on the bridge itself, and fails if it is there
+ * already.
+ */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
   const ports = readPorts(bridge)
   return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
 }
 
-/** Sets what differs of the kernel's settings; returns what was wrong. */
+/** Writes the bridge's kernel settings that differ; returns what it repaired. */
 export async function ensureSysctls(bridge: string): Promise<string[]> {
   const repairs: string[] = []
-  // One after another: some settings reset others.
+  // One after another: writing some settings resets others.
   for (const plan of planSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
   return repairs
 }
 
-/** In a container /proc/sys may be read-only; said once, not at every pass. */
+/** Settings that could not be written, as where a container's /proc/sys is read-only; each is reported once. */
 const refused = new Set<string>()
 
-/** Sets one; returns what was wrong. */
+/** Writes one setting if it differs; returns what it repaired. */
 export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
   const have = findSysctl(path)
   if (have === value || (atLeast && have !== undefined && have > value)) return []

@@ -1,6 +1,6 @@
 import { macOf, type Subnet } from '../subnet.js'
 
-/** The part of `ip -json -details address show` that matters here. */
+/** The part of `ip -json -details address show` that is used. */
 export interface ObservedBridge {
   readonly flags: readonly string[]
   readonly address: string
@@ -9,14 +9,14 @@ export interface ObservedBridge {
 }
 
 /*
- * No spanning tree and no delay before a port forwards. No multicast snooping: nothing is forwarded between
- * ports. Nothing is learnt from frames to the bridge group addresses, which skip part of the filter.
+ * No spanning tree and no forwarding delay. No multicast snooping, since nothing is forwarded between ports. No
+ * learning from frames to the bridge group addresses, which skip part of the filter.
  */
 const options = { forward_delay: 0, stp_state: 0, mcast_snooping: 0, no_linklocal_learn: 1 }
 
-/** Commands of ip(8) that make the bridge; [] when it is right. */
+/** Plans ip(8) commands that make the bridge; [] when it is right. */
 export function planBridge(bridge: string, subnet: Subnet, have: ObservedBridge | undefined): string[] {
-  // An address of its own: a bridge without takes the lowest of its ports, and changes when guests come and go.
+  // A MAC of its own: otherwise the bridge takes its ports' lowest, which changes as guests come and go.
   const mac = macOf(subnet.gateway)
   const address = `address add ${subnet.gateway}/${subnet.prefixLength} dev ${bridge}`
   const up = `link set dev ${bridge} up`
@@ -47,11 +47,11 @@ export interface SysctlPlan {
   readonly value: number
   /** A larger value is right as well. */
   readonly atLeast?: boolean
-  /** May be missing: another kernel, a module not loaded, a network namespace. */
+  /** The setting may be missing: another kernel, a module not loaded, a network namespace. */
   readonly optional?: boolean
 }
 
-/** Kernel settings the bridge needs; ip_forward first, for writing it resets others. */
+/** Plans the kernel settings of the bridge; ip_forward first, since writing it resets others. */
 export function planSysctls(bridge: string): SysctlPlan[] {
   const ipv4 = `net/ipv4/conf/${bridge}`
   const ipv6 = `net/ipv6/conf/${bridge}`
@@ -60,21 +60,21 @@ export function planSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/forwarding`, value: 1 },
     { path: `${ipv4}/rp_filter`, value: 1 },
     { path: `${ipv4}/route_localnet`, value: 0 },
-    // The gateway answers for its own address alone, and never asks in the name of another of the host's.
+    // The host answers ARP only for the gateway's address and asks only in its name.
     { path: `${ipv4}/arp_ignore`, value: 1 },
     { path: `${ipv4}/arp_announce`, value: 2 },
     { path: `${ipv4}/proxy_arp`, value: 0 },
-    // Guests find one another at the gateway only, at once: what answers another guest passes the host.
+    // Guests reach one another through the gateway alone, which answers ARP for all of them without delay.
     { path: `${ipv4}/proxy_arp_pvlan`, value: 1 },
     { path: `net/ipv4/neigh/${bridge}/proxy_delay`, value: 0 },
     { path: `${ipv4}/accept_redirects`, value: 0 },
     { path: `${ipv4}/accept_source_route`, value: 0 },
     { path: `${ipv4}/send_redirects`, value: 0 },
-    // The host has no address there but a gateway that is given, and believes no guest's router advertisement.
+    // The host has no other IPv6 address there than the gateway's, and ignores guests' router advertisements.
     { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
     { path: `${ipv6}/accept_redirects`, value: 0, optional: true },
-    // One neighbour per guest: the default of 1,024 ends in unreachable guests.
+    // One neighbour per guest: with the default of 1,024 further guests would be unreachable.
     ...[4096, 16384, 32768].map((value, index) => ({
       path: `net/ipv4/neigh/default/gc_thresh${index + 1}`,
       value,

@@ -1,11 +1,11 @@
-/** A chain of another program that drops what guests send or are sent. */
+/** Another program's chain that drops guests' packets. */
 export interface ForeignChain {
   readonly family: 'ip' | 'ip6' | 'inet'
   readonly table: string
   readonly chain: string
 }
 
-/** From the output of `nft list chains`: base chains at the forward hook, but those of our own tables. */
+/** Finds base chains at the forward hook in the output of `nft list chains`, except those of our own tables. */
 export function parseForwardChains(text: string, ownTables: readonly string[]): ForeignChain[] {
   const found: ForeignChain[] = []
   for (const [, family = '', table = '', body = ''] of text.matchAll(
@@ -24,7 +24,7 @@ function isRouting(family: string): family is ForeignChain['family'] {
 
 type Chains = ReadonlyMap<string, readonly string[]>
 
-/** Lines of each chain; of a base chain the first is its head. */
+/** Lines of each chain, by name; a base chain's first line holds its hook and policy. */
 function parseChains(text: string): Chains {
   const chains = text.matchAll(/^\tchain (\S+) \{\n([^]*?)^\t\}$/gm)
   return new Map(
@@ -38,14 +38,14 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** A packet of a guest, of which nothing is known but that; the other device is any. */
+/** The device match that is known to hold: packets from guests (iifname) or to them (oifname). */
 type Way = 'iifname' | 'oifname'
-/** `none`: the packet is through the chain. */
+/** `none`: the chain neither accepts nor drops the packet. */
 type Verdict = 'accept' | 'drop' | 'none'
 
 /**
- * Whether a base chain drops what comes from the bridge or goes there, by its policy or a rule for all of it; rules for
- * some packets alone, as for those of established connections, decide nothing.
+ * Whether a base chain drops all that comes from the bridge or goes there, by its policy or a rule. Rules that match
+ * only some packets, such as established connections, are ignored.
  * @param tableText as nft prints the table
  */
 export function dropsGuests(tableText: string, chain: string, bridge: string): boolean {
@@ -74,14 +74,14 @@ function judge(chains: Chains, chain: string, packet: GuestPacket): Verdict {
 
 interface Rule {
   readonly conditions: string
-  /** Chain that is jumped or gone to; empty: none. */
+  /** Chain of a jump or goto; empty: none. */
   readonly target: string
   readonly verdict: Verdict
-  /** Whoever meets it does not come to the next one. */
+  /** A packet that matches goes to no further rule of the chain. */
   readonly ends: boolean
 }
 
-/** @returns undefined for what is for some packets alone, or decides nothing */
+/** @returns undefined for a rule that matches only some packets or has no verdict */
 function parseRule(line: string): Rule | undefined {
   const [, conditions = '', action, target = ''] = rulePattern.exec(withoutSideEffects(line)) ?? []
   if (action === undefined) return undefined
@@ -90,7 +90,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** What nothing but devices may stand before. */
+/** A verdict with nothing but device matches before it. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 
@@ -115,7 +115,7 @@ function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
   )
 }
 
-/** Nothing that we accept overrides another chain's drop: its owner has to. */
+/** An accept of ours cannot override another chain's drop: only the owner of that chain can. */
 export function describeDropping({ family, table, chain }: ForeignChain, bridge: string): string {
   return (
     `nft table ${family} ${table}, chain ${chain}, drops forwarded packets it does not accept, guests' among ` +
@@ -124,7 +124,10 @@ export function describeDropping({ family, table, chain }: ForeignChain, bridge:
   )
 }
 
-/** What these filter nft does not list. @param tables as in /proc/net/ip_tables_names, which is empty without any */
+/**
+ * Warns of iptables' legacy tables, whose filters nft does not list.
+ * @param tables content of /proc/net/ip_tables_names; empty where there are none
+ */
 export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string, bridge: string): string[] {
   const names = tables.split('\n').filter(Boolean)
   if (names.length === 0) return []
@@ -134,7 +137,10 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
   ]
 }
 
-/** Bridged packets then meet the IP hooks: what a guest sends to itself would leave by the port it came from. */
+/**
+ * With bridge-nf-call-iptables bridged packets meet the IP hooks: a guest's packet to its own mapped port would have to
+ * leave by the port it came from.
+ */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest does not reach its own mapped ports by the host's address, others do`
 }

@@ -1,7 +1,7 @@
 import { BerthError } from '../../../shared/errors.js'
 import type { Firewall, FirewallRule } from '../../../shared/firewall-rules.js'
 
-/** Rules of a guest's two chains, as nft takes them. Not the form in which it prints them. */
+/** Rules of a guest's two chains in nft's input form, which differs from what nft prints. */
 export interface FirewallChains {
   readonly device: string
   /** For flows opened towards the guest. */
@@ -11,10 +11,9 @@ export interface FirewallChains {
 }
 
 /*
- * ACCEPT returns: what is decided after the firewall still holds. Everything is read from the tracked flow,
- * so that a packet of either way and an error about the flow meet the rule as the flow's first packet did:
- * the remote side is who opened it or whom it was opened to, before any mapping; the port is the guest's own
- * after a mapping, or the one that the guest asked for.
+ * ACCEPT returns: later decisions still hold. Rules match the tracked flow, so that packets of both directions, and
+ * errors about the flow, match as its first packet did. The remote address is taken before any mapping. The port is the
+ * guest's own after a mapping (in), or the one that the guest asked for (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },
@@ -26,7 +25,7 @@ const protocols = { tcp: '6', udp: '17', icmp: '{ 1, 58 }' } as const
 
 /**
  * @returns undefined when the firewall is off
- * @throws {BerthError} `internal_error` when a value breaks its pattern: nothing else may reach nft
+ * @throws {BerthError} `internal_error` when a value breaks its pattern, so that nothing unchecked reaches nft
  */
 export function planFirewall(device: string, firewall: Firewall | undefined): FirewallChains | undefined {
   if (!firewall?.enabled) return undefined
@@ -38,7 +37,7 @@ export function planFirewall(device: string, firewall: Firewall | undefined): Fi
   return { device, in: rulesOf('in'), out: rulesOf('out') }
 }
 
-/** nft 1.0.6 knows the type of a flow's port only after a family: ports of both are two rules. */
+/** nft 1.0.6 knows the type of a flow's port only after a family: a port rule for both families becomes two rules. */
 function planRule(rule: FirewallRule): string[] {
   const { network, sourceIp, port } = rule
   const family = sourceIp === '' ? network : sourceIp.includes(':') ? 'ipv6' : 'ipv4'

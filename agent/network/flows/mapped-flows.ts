@@ -1,16 +1,16 @@
-/** Flows by the host ports they came to: those of one mapping, or of several in a row. */
+/** The flows that came to the host ports of one mapping, or of several adjacent ones. */
 export interface MappedFlows {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address it answered on; empty: every local one. */
+  /** Host address the mapping answered on; empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
   /** Last of a range; `hostPort` for a single one. */
   readonly hostPortEnd: number
-  /** Guest's address, of the family of all its flows. */
+  /** The guest's address; all the flows are of its family. */
   readonly target: string
 }
 
-/** Ports in a row that lead to one address become one: a range that is shifted is an element for each port. */
+/** Joins adjacent ports that lead to one address: a shifted range is held as one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** May a flow be of both, and end at another guest of the same family? */
+/** Whether a flow may match both although the mapping leads to another guest of the same family. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&
@@ -44,7 +44,7 @@ export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolea
   )
 }
 
-/** Another address of the same family. */
+/** Whether `target` is another address of the same family. */
 export function isElsewhere(address: string, target: string): boolean {
   return address !== target && address.includes(':') === target.includes(':')
 }

@@ -7,28 +7,26 @@ import { keyOf, setOf, type Change } from '../tables/plan-change.js'
 import type { ElementId } from '../tables/plan-guest.js'
 import { parseIpv4, type Subnet } from '../subnet.js'
 
-/** Flows that a change of elements leaves behind. */
+/** Conntrack flows that a change of elements leaves behind. */
 export interface StaleFlows {
-  /** Guests' addresses that lost their owner. */
+  /** Addresses that their guest lost. */
   readonly addresses: readonly string[]
-  /** Public addresses that went to a guest or from one. */
+  /** Public addresses that a guest got or lost. */
   readonly publicAddresses: readonly string[]
-  /** Mappings that led elsewhere, to the address given. */
+  /** Mappings that are gone or changed, with the address they led to. */
   readonly mappings: readonly MappedFlows[]
-  /** Mappings that are new: a client that keeps sending datagrams would stay with what was there before. */
+  /** New mappings: conntrack would keep a client's ongoing datagrams on their old path. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
-/**
- * @param valueOf where an element led before the change
- */
+/** @param valueOf what an element mapped to before the change */
 export function findStaleFlows(
   { remove, add }: Change,
   valueOf: (id: ElementId) => string | undefined,
 ): StaleFlows {
   const added = [...add].filter(([id, value]) => valueOf(id) !== value)
   const lost = remove.filter(isAddress).map(addressIn)
-  // Those of the link alone are in no flow.
+  // Link-local addresses are in no tracked flow.
   const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
   return {
     addresses: [...addresses],
@@ -48,7 +46,10 @@ export function findStaleFlows(
   }
 }
 
-/** Flows that no rule would lead any more: an earlier agent ended between a guest's elements and what they had led. */
+/**
+ * Finds flows to addresses of no guest: an earlier agent ended after it removed elements and before it forgot their
+ * flows.
+ */
 export function findAbandoned(
   flows: readonly TrackedFlow[],
   guests: readonly GuestNetwork[],
@@ -91,7 +92,7 @@ function unmapped(
   return [{ protocol, hostIp: asked, hostPort: askedPort, hostPortEnd: askedPort, target: answerer }]
 }
 
-/** All of several changes', none twice. */
+/** Joins the stale flows of several changes, without duplicates. */
 export function mergeStaleFlows(all: readonly StaleFlows[]): StaleFlows {
   return {
     addresses: [...new Set(all.flatMap(({ addresses }) => addresses))],
@@ -107,8 +108,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * May a flow to one of these new mappings' ports be among the stale, and end at another guest than the mapping's? An
- * address that lost its owner had ports that are not told.
+ * Whether a flow to a new mapping's port may be among the stale ones and end at another guest. Which ports an address
+ * had that lost its owner is not known.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

@@ -2,15 +2,19 @@ import { forgetFlows, type FlowFilter } from '../../host/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/** What came before there was a mapping is the host's own: what a mapping has led to a guest already stays. */
+/**
+ * Matches flows that the host itself answers, from before there was a mapping; flows already mapped to a guest stay.
+ */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
-/** Beyond this many rows of new ports all datagram flows to the host are forgotten: they come back with their next packet. */
+/**
+ * With more rows of new ports than this all datagram flows to the host are forgotten; their next packet recreates them.
+ */
 const maxSingle = 16
 
-/** What is to be forgotten of a change's stale flows, on a host with these addresses. */
+/** Plans which flows to forget on a host with these addresses. */
 export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
   const { addresses, publicAddresses, mappings, newDatagrams } = flows
   return [
@@ -40,15 +44,15 @@ function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly
   )
 }
 
-/** Host addresses that a mapping answers on: IPv4 leads to IPv4, IPv6 to IPv6. */
+/** Host addresses that a mapping answers on, of its target's family. */
 function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly string[]): string[] {
   if (hostIp !== '') return [hostIp]
   return hostAddresses.filter((address) => address.includes(':') === target.includes(':'))
 }
 
 /**
- * Stale flows from the change that made them stale until they are forgotten, whatever fails between. Purges
- * run one at a time; one takes all that has come together meanwhile.
+ * Holds stale flows from the change that made them stale until they are forgotten, across failures. Purges run one at a
+ * time; each takes all that has been added by then.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
@@ -60,15 +64,14 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** Would a client of one of these mappings be led to another guest by a flow that waits to be forgotten? */
+  /** Whether a flow that waits to be forgotten would lead a client of these mappings to another guest. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }
 
   /**
-   * Returns once what was added before has been forgotten. It is called after the elements are gone, or new flows would
-   * take the old ones' place.
-   * @throws {CommandError} what would not go is tried again at the next call
+   * Forgets all flows added before. Call it after the elements are gone: earlier, new flows would replace the old ones.
+   * @throws {CommandError} what was not forgotten is tried again at the next call
    */
   purge(): Promise<void> {
     const turn = this.#turn.then(() => this.#purge())

@@ -1,36 +1,36 @@
-/** Families in which there is a table, in the order in which they are read. */
+/** Families that have a table, in the order in which they are read. */
 export const families = ['bridge', 'inet', 'ip', 'ip6'] as const
 export type Family = (typeof families)[number]
 
-/** Sets and maps whose elements are guests', by the family of their table. The rest of a table is constant. */
+/** Sets and maps whose elements belong to guests, with the family of their table. All else in a table is constant. */
 export const guestSets = {
-  /** device . mac . ipv4: who may speak from which port */
+  /** device . mac . ipv4: the sources allowed on each port */
   guests: 'bridge',
   /** device . mac . ipv6 */
   guests6: 'bridge',
-  /** device . mac as a number: what a neighbour solicitation may tell */
+  /** device . mac as a number: the MAC that a neighbour solicitation may carry */
   solicitors: 'bridge',
-  /** address: verdict. Rules for flows opened towards the guest and by it. */
+  /** address: verdict; leads to the guest's firewall chains for flows opened towards it and by it */
   firewall_in: 'inet',
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** address: the guest, as its number */
+  /** address: number of its guest */
   owners: 'inet',
   owners6: 'inet',
-  /** number of the guest, its mac; counting what it receives, sends */
+  /** received: number of the guest, sent: its mac; counters of bytes */
   received: 'inet',
   sent: 'inet',
-  /** public address: guest's; guest's address: its public one */
+  /** public_in: public address to guest's; public_out: guest's address to its public one */
   public_in: 'ip',
   public_out: 'ip',
-  /** address . address of a guest that reaches itself by way of the host */
+  /** address . address of a guest, for one that reaches itself through the host */
   self: 'ip',
   /** protocol . host port: address . port */
   ports: 'ip',
   /** host address . protocol . host port: address . port */
   host_ports: 'ip',
-  /** host addresses . protocol . ports: address; the port stays the same */
+  /** host addresses . protocol . ports: address; the port is kept */
   port_ranges: 'ip',
   self6: 'ip6',
   ports6: 'ip6',
@@ -40,5 +40,5 @@ export const guestSets = {
 
 export type GuestSet = keyof typeof guestSets
 
-/** Sets that keep a counter for each element. */
+/** Sets with a counter for each element. */
 export const countingSets = ['received', 'sent'] as const satisfies readonly GuestSet[]

@@ -8,11 +8,11 @@ export interface BridgeTablePlan {
 }
 
 /*
- * Before the bridge learns or forwards anything. `ether type` is read from the frame: `meta protocol` would
- * be that inside a VLAN tag. Tags and everything else is dropped. Guests never reach one another on layer 2.
- * Frames to the bridge group addresses skip prerouting, hence the second hook. Bridge names cannot be matched
- * on every kernel (NFT_BRIDGE_META), so guests' devices are told by prefix and digit, and the bridge by its mac: on
- * another, to which somebody moved a guest, it reaches nobody.
+ * Filters before the bridge learns or forwards anything. `ether type` is read from the frame, where `meta protocol`
+ * would be the one inside a VLAN tag; tagged frames and unknown types are dropped. Guests never reach one another on
+ * layer 2. Frames to the bridge group addresses skip prerouting, hence the second hook. Not every kernel can match
+ * bridge names (NFT_BRIDGE_META), so guests' devices are recognized by prefix and digit, and the bridge by its MAC: a
+ * guest that was moved to another bridge reaches nobody.
  */
 export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTablePlan): string[] {
   return inTable('bridge', table, [
@@ -45,7 +45,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
   ])
 }
 
-/** The set `guest_devices`: bt1 is one, btx1 is not. */
+/** The set `guest_devices`: with prefix bt it matches bt1, but not btx1. */
 export function guestDevices(interfacePrefix: string): Item {
   const devices = Array.from({ length: 10 }, (_, digit) => `"${interfacePrefix}${digit}*"`).join(', ')
   return set('guest_devices', `type ifname; flags interval; elements = { ${devices} };`)
@@ -67,7 +67,7 @@ function planArp(): Item[] {
 function planIpv4(): Item[] {
   return [
     chain('ipv4_from_guest'),
-    // It routes for nobody. IPv6's are dropped with the rest of discovery.
+    // A guest routes for nobody. IPv6 redirects are dropped with the rest of discovery.
     rule('ipv4_from_guest', 'icmp type redirect drop'),
     rule('ipv4_from_guest', 'udp sport 67 drop'),
     rule('ipv4_from_guest', 'iifname . ether saddr . ip saddr @guests accept'),
@@ -75,10 +75,10 @@ function planIpv4(): Item[] {
 }
 
 /*
- * Guests solicit neighbours and do nothing else of discovery (RFC 4861): the host knows them without their
- * advertisements, and is the router. Of DHCPv6 they are neither server nor client. A solicitation is of the
- * guest itself or of nobody yet (`::` is among its addresses for that alone), and the one option it may have
- * tells its own mac: bytes 24 to 32 are type 1, length 1, mac.
+ * Of neighbour discovery (RFC 4861) guests may only solicit: the host knows them without their advertisements, and is
+ * the router. They are neither DHCPv6 servers nor clients. A solicitation comes from the guest's own address or from
+ * `::` (which is in `guests6` for that alone), and its one option may only carry the guest's MAC: bytes 24 to 32 are
+ * type 1, length 1, MAC.
  */
 function planIpv6(): Item[] {
   const chains = ['ipv6_from_guest', 'solicitation'] as const

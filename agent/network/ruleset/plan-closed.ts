@@ -3,15 +3,15 @@ import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import { chain, rule, set, type Item } from './plan-items.js'
 
-/** Where guests do not get to. Entries are canonical addresses and CIDRs of both families. */
+/** Destinations closed to guests: canonical addresses and CIDRs of both families. */
 export interface ClosedPlan {
   readonly closed: readonly string[]
-  /** Name servers of guests: where one is closed, its port 53 is not. */
+  /** Guests' name servers: their port 53 stays open even at a closed address. */
   readonly resolvers: readonly string[]
 }
 
 /**
- * Canonical entries of `network.closed_destinations`.
+ * Parses `network.closed_destinations` into canonical entries.
  * @throws {BerthError} `invalid_field`
  */
 export function parseClosed(entries: readonly string[]): string[] {
@@ -24,14 +24,15 @@ export function parseClosed(entries: readonly string[]): string[] {
 }
 
 const sides = [
-  // A router forwards nothing to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6); the kernel does so in IPv4.
+  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but the kernel does in IPv4.
   { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', family: 'ipv4' },
   { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', family: 'ipv6' },
 ] as const
 
 /**
- * The host's cloud tells the host's user data and credentials to whoever asks in its name, at addresses that are
- * link-local or of nobody's network. Some answer names at the same address. What the other side opened may be answered.
+ * A cloud's metadata service gives the host's user data and credentials to whoever asks with the host's address; it is
+ * at link-local or otherwise unrouted addresses, some of which also serve DNS. Replies to flows opened from there may
+ * pass.
  */
 export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'

@@ -9,16 +9,16 @@ export interface FilterTablePlan extends ClosedPlan {
   readonly interfacePrefix: string
   readonly subnet: string
   readonly gateway: string
-  /** Guests' private network where they share the host's IPv6 address (NAT66). */
+  /** Guests' private IPv6 network, for NAT66. */
   readonly subnet6: string
-  /** Traffic between guests is counted too. */
+  /** Whether traffic between guests is counted too. */
   readonly countInternal: boolean
 }
 
 /**
- * Tracked connections of one guest, each way, however many addresses it has: none can fill the host's table (262,144
- * by default). `ct count` walks all it counts for each new one, milliseconds of every packet at this many. So one in
- * `sampling` is counted, and a guest found over its limit opens none for a second.
+ * Tracked connections of one guest in each direction, over all its addresses, so that none can fill the host's table
+ * (262,144 by default). `ct count` walks all it counts, which takes milliseconds for this many. So only one new
+ * connection in `sampling` is counted, and a guest over its limit can open none for a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -29,9 +29,9 @@ const addressFamilies = [
 ] as const
 
 /*
- * A guest reaches of the host: replies, the gateway's ping, and its link-layer address. Anything outward is
- * open. To a guest come replies, mapped ports, its public addresses and its own IPv6. Its firewall stands
- * before all of that, and anti-spoofing before the firewall.
+ * Guests reach of the host: replies, the gateway's ping, and its MAC. They may open connections outwards. They receive
+ * replies and what comes for mapped ports, their public addresses and their own IPv6. A guest's firewall comes before
+ * all of that, and anti-spoofing before the firewall.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
@@ -41,7 +41,7 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
-    // Later than every filter: what is dropped is not counted.
+    // After every filter, so that dropped packets are not counted.
     hook('forward', 'filter', 10, 'traffic'),
     ...['guest_to_host', 'from_guest', 'to_guest', 'opened', 'firewall_from', 'firewall_to'].map(chain),
     ...['received', 'related', 'errors'].map(chain),
@@ -59,8 +59,9 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * What comes in at a guest's own interface and not at the bridge: somebody took it out, and anti-spoofing with it. Before
- * connections are tracked. (Of bridged frames IP hooks see the bridge, whatever bridge-nf-call-iptables is.)
+ * Drops packets that arrive at a guest's own interface and not at the bridge: somebody took it off the bridge, and thus
+ * past anti-spoofing. Runs before connection tracking. (For bridged frames IP hooks see the bridge as the device,
+ * whatever bridge-nf-call-iptables is.)
  */
 export function planOffBridge(interfacePrefix: string): Item[] {
   return [
@@ -71,9 +72,9 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 }
 
 /**
- * What comes from outside in a guest's name: the answers would open that guest's firewall. IPv6 has no filter of its own
- * for this, IPv4's (rp_filter) is off on many hosts. Guests have no other way in than the bridge; a guest's IPv6 address
- * is a route to there. Its public IPv4 addresses are the host's own, which the kernel never takes for a source.
+ * Drops packets from outside with a guest's source address, whose answers would open that guest's firewall. IPv6 has no
+ * reverse path filter of its own, and IPv4's (rp_filter) is off on many hosts. A guest's IPv6 address is routed to the
+ * bridge, its only way in. Its public IPv4 addresses are the host's own, which the kernel never accepts as a source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -107,11 +108,11 @@ function planConnectionSets(name: Connections, type: string): Item[] {
 }
 
 /*
- * A guest's own rules, for every packet and not only a flow's first: a rule that is new holds for what is
- * under way. A flow is judged both ways by the rules of the side that opened it. Errors about a flow (ICMP)
- * have its tuple and go with it. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to
- * 137, 143): with nobody's rules on them they would be a channel past a closed firewall, and nobody routes them, so they
- * pass between a guest and the host only.
+ * Applies a guest's own rules to every packet, not only a flow's first: a new rule holds for open flows too. Both
+ * directions are judged by the rules of the side that opened the flow. ICMP errors about a flow carry its tuple and
+ * match with it. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137, 143): no
+ * guest's rules would hold for them, and they would be a way past a closed firewall. They are not routed, so they pass
+ * only between a guest and the host.
  */
 function planFirewallDispatch(): Item[] {
   return addressFamilies.flatMap(({ ip, suffix }) => [
@@ -123,13 +124,12 @@ function planFirewallDispatch(): Item[] {
 }
 
 /*
- * The kernel takes an error (ICMP) for related to the flow that it quotes, whoever sends it: one guest would narrow the
- * path of another's flows, or of the host's, past every firewall. Of a guest it counts where the guest is the end of the
- * flow that the error comes from. nft compares with what is in a set, and not two fields of a packet: so the sender
- * is put into one, twice, and looked up with the flow's end.
+ * The kernel takes an ICMP error as related to the flow that it quotes, whoever sent it: a guest could shrink the path
+ * MTU of others' flows, past every firewall. So a guest's error counts only if that guest is the end of the flow that
+ * the error comes from. nft cannot compare two fields of a packet, only look them up in a set: so the sender is put
+ * into a set, paired with itself, and the pair of flow's end and sender looked up there.
  *
- * Where a helper of the kernel (FTP, SIP) watches connections those that it expects are related, too: they are new ones
- * and nothing else.
+ * Connections that a conntrack helper (FTP, SIP) expects are related, too: they are treated like new ones.
  */
 function planErrors(): Item[] {
   return [
@@ -169,17 +169,17 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // The bridge is entered and left by a hairpin: the kernel would tell the guest a shorter way.
+    // A hairpin enters and leaves by the bridge: the kernel would redirect the guest to a shorter way.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // By address alone: after a mapping the hook still shows the device before it.
+    // Matches by address alone: after a mapping this hook still shows the device from before it.
     rule('output', 'jump firewall_to'),
   ]
 }
 
 /**
- * The kernel takes any segment of TCP for the first of a connection (nf_conntrack_tcp_loose): one that was forgotten with
- * its mapping would be back with the next that the guest sends, as if the guest had opened it, and judged as such.
+ * By default the kernel takes any TCP segment for the first of a connection (nf_conntrack_tcp_loose): a connection that
+ * was forgotten with its mapping would come back with the guest's next segment, as if the guest had opened it.
  */
 const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
 
@@ -212,8 +212,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * nft matches and counts by what stands in a packet or its meta data, and not by what a map gives. So whose an address
- * is becomes the priority of the packet for a few rules: on its way to a guest it meets no queue that looks at that.
+ * nft can match and count by fields of the packet or its meta data, not by the value of a map. So the owner of an
+ * address is put into the packet's priority for a few rules; no queue on the way to a guest looks at that.
  */
 const owner = 'meta priority'
 
@@ -230,9 +230,9 @@ function knowingOwner(chainName: string, rules: readonly Item[]): Item[] {
 type Connections = 'outbound' | 'inbound'
 
 interface Bound {
-  /** Which packets open a connection. */
+  /** Matches packets that open a connection. */
   readonly match: string
-  /** What is the same in all packets that open a connection of one guest. */
+  /** The field that is the same in all packets that open a connection of one guest. */
   readonly guest: string
 }
 
@@ -248,7 +248,7 @@ function boundConnections(chainName: string, name: Connections, { match, guest }
   ]
 }
 
-/** IP bytes of what gets through, headers included. */
+/** Counts IP bytes that get through, headers included. */
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),

@@ -3,7 +3,7 @@ import { planOffBridge } from './plan-filter-table.js'
 import { hook, inTable, lacksMark, rule, type Item } from './plan-items.js'
 
 export interface GuardPlan {
-  /** Name of the tables that are guarded. */
+  /** Name of the guarded tables. */
   readonly table: string
   readonly bridge: string
   readonly interfacePrefix: string
@@ -14,9 +14,9 @@ export function guardTable(table: string): string {
 }
 
 /*
- * Tables that drop whatever has not met the rules of ours: after `nft flush ruleset` guests are cut off until
- * they are mended, not open. They are owned by a process (`flags owner`, nft(8)): no other can flush or delete
- * them, and they end with it; ours then still stand, for an agent may end.
+ * Plans tables that drop packets which have not met our rules: after `nft flush ruleset` guests are cut off, not open,
+ * until the rules are repaired. A process owns them (`flags owner`, nft(8)): no other process can flush or delete them,
+ * and they vanish when it ends. Our rules then still stand, so the agent may end.
  */
 export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
   return [

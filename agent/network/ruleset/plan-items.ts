@@ -1,4 +1,4 @@
-/** What a table is made of, in the order in which nft needs it. */
+/** Parts of a table, in the order in which nft needs them. */
 export type Item =
   | { readonly set: string; readonly body: string }
   | { readonly map: string; readonly body: string }
@@ -12,16 +12,15 @@ export const map = (name: string, body: string): Item => ({ map: name, body })
 export const chain = (name: string): Item => ({ chain: name })
 export const rule = (chainName: string, text: string): Item => ({ rule: text, chain: chainName })
 
-/** Bits of the packet mark, set within the host alone: a packet that enters or leaves a namespace has none. */
+/** Bits of the packet mark. They exist within the host only: packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * A mapping by which one guest uses another. With net.bridge.bridge-nf-call-iptables, which Docker and
-   * Kubernetes set for all bridges of a host, the kernel applies IP hooks to frames and sends such a packet on
-   * by the bridge, without routing it: the bridge has to let it through, after the filter that routed packets
-   * meet has.
+   * A mapping by which one guest reaches another. With net.bridge.bridge-nf-call-iptables, which Docker and Kubernetes
+   * set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on the bridge without routing
+   * it: the bridge table has to let it through, after the filter for routed packets.
    */
   hairpin: '0x8000000',
-  /** Has met the rules of the bridge table, and of the filter table. The guard drops what has not. */
+  /** The packet has met the rules of the bridge table or the filter table. The guard drops those that have not. */
   bridged: '0x4000000',
   filtered: '0x2000000',
 } as const
@@ -30,12 +29,12 @@ export const setMark = (mark: keyof typeof marks): string => `meta mark set meta
 export const hasMark = (mark: keyof typeof marks): string => `meta mark and ${marks[mark]} != 0`
 export const lacksMark = (mark: keyof typeof marks): string => `meta mark and ${marks[mark]} == 0`
 
-/** A chain that the kernel calls; named as its hook unless told otherwise. */
+/** A base chain; named like its hook by default. */
 export function hook(point: Hook, type: 'filter' | 'nat', priority: number, name: string = point): Item {
   return { chain: name, hook: `type ${type} hook ${point} priority ${priority}; policy accept;` }
 }
 
-/** Commands of one transaction that make the table. */
+/** Commands that make the table, for one transaction. */
 export function inTable(family: string, table: string, items: readonly Item[]): string[] {
   const at = `${family} ${table}`
   const command = (item: Item): string => {

@@ -2,48 +2,48 @@ import type { Qdisc } from '../../host/tc.js'
 import type { GuestRates } from '../contract.js'
 
 /*
- * Download: HTB at the root of the host-side interface. Upload: what comes from the guest is redirected to an
- * IFB of its own before anything else sees it, passes an HTB there and comes back as if it had just arrived
- * (ifb(8)): the bridge's filters still see it from the guest's interface. One class per direction: guests share nothing, so
- * none can take from another.
+ * Download: HTB at the root of the host-side interface. Upload: packets from the guest are redirected to an IFB of its
+ * own before anything else sees them, pass an HTB there and come back as if they had just arrived (ifb(8)), so that the
+ * bridge's filters still see the guest's interface. One class per direction and guest: guests share nothing and cannot
+ * take from one another.
  */
 const download = { handle: 'd0', class: 'd0:1' }
 const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** What a class holds that is not planned like that. */
+/** Rate of a class whose settings are not the planned ones. */
 const other = -1
 
-/** The intermediate device of a guest; its letter keeps it apart from every guest's own. */
+/** Name of a guest's IFB; no guest's own interface ends in this letter. */
 export function ifbOf(device: string): string {
   return `${device}u`
 }
 
-/** Do the names of all intermediate devices of an agent match? */
+/** Matches the IFB names of an agent. */
 export function ifbPattern(interfacePrefix: string): RegExp {
   return new RegExp(`^${interfacePrefix}\\d{1,10}u$`)
 }
 
-/** What is on the host of one guest's rates. Rates in kbit/s as tc has them; undefined: none. */
+/** What the host has of one guest's shaping. Rates in kbit/s as tc shows them; undefined: none. */
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** Where packets from the guest go before anything else. */
+  /** Where packets from the guest are redirected first. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }
 
-/** Commands in the order of their fields. */
+/** Commands to run, field by field in this order. */
 export interface ShapingPlan {
-  /** Of ip(8). */
+  /** For ip(8). */
   readonly links: readonly string[]
   readonly tc: readonly string[]
-  /** Of ip(8), once nothing leads there any more. */
+  /** For ip(8), once nothing leads there any more. */
   readonly unlinks: readonly string[]
 }
 
-/** Nothing to do: empty lists. What is interrupted anywhere is planned again from where it stands. */
+/** Plans empty lists when nothing is to do. An interrupted plan is continued by planning again. */
 export function planShaping({ device, downMbps, upMbps }: GuestRates, have: ObservedShaping): ShapingPlan {
   const ifb = ifbOf(device)
   const down = planDirection(device, download, { mbps: downMbps, haveKbit: have.downKbit })
@@ -58,19 +58,19 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * A guest that is cut off has its interface down on the host's side, where it cannot bring it up.
+ * Plans the host's side of a guest's interface: down while the guest is cut off, which the guest cannot undo.
  * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
 }
 
-/** What is where, of a list of all qdiscs: handles and parents by device. */
+/** Index of a list of all qdiscs: each one's device with its handle, and with its parent. */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
 
-/** Whether a guest's qdiscs are as its rates want them, as far as a list of qdiscs tells. */
+/** Whether a guest has the qdiscs that its rates need, as far as the index tells. */
 export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolean {
   const has = (dev: string, { handle, class: leaf }: typeof download): boolean =>
     places.has(`${dev} ${handle}:`) && places.has(`${dev} below ${leaf}`)
@@ -83,8 +83,8 @@ export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolea
 }
 
 /**
- * Text of `class show` of the guest's interface and of its IFB, and the JSON of its `filter show … ingress`, in
- * any order.
+ * @param text `class show` of the guest's interface and of its IFB, and the JSON of its `filter show … ingress`, in any
+ * order
  */
 export function parseShaping(device: string, text: string): Omit<ObservedShaping, 'ifb'> {
   const lines = text.split('\n')
@@ -102,7 +102,7 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/** HTB prints `leaf` only for a queue of ours: its own has no handle. */
+/** HTB prints `leaf` only for our queue: its default one has no handle. */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined
@@ -119,7 +119,9 @@ interface Direction {
   readonly haveKbit: number | undefined
 }
 
-/** The class's rate is written last: it tells that the rest is right. A class without its queue counts as another. */
+/**
+ * The class's rate is written last, so that a right rate proves the rest. A class without its queue counts as wrong.
+ */
 function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
   const kbit = kbitOf(mbps)
   if (mbps === 0) return haveKbit === undefined ? [] : [`qdisc delete dev ${dev} root`]
@@ -131,7 +133,7 @@ function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Dir
   const setClass = `class replace dev ${dev} parent ${at.handle}: classid ${at.class} htb ${rate}`
   const setQueue = `qdisc replace dev ${dev} parent ${at.class} handle ${leafHandle}: bfifo limit ${limit}b`
   if (haveKbit !== undefined && haveKbit !== other) return [setQueue, setClass]
-  // HTB cannot be replaced by itself; by another kind, and that by HTB, always.
+  // HTB cannot replace an HTB; another kind of qdisc can, and HTB can replace that.
   return [
     `qdisc replace dev ${dev} root pfifo limit 1000`,
     `qdisc replace dev ${dev} root handle ${at.handle}: htb default 1`,
@@ -156,26 +158,26 @@ function planRedirect(device: string, { redirect, ifb }: ObservedShaping): strin
 }
 
 /*
- * A rate as sold is what a download reaches: HTB counts whole frames (1,514 bytes), of which 1,448 are TCP's
- * payload over IPv4. Seen as IP packets it is 3.6 % more.
+ * The rate as sold is what a download reaches: HTB counts whole frames (1,514 bytes), of which 1,448 are TCP payload
+ * over IPv4. Measured as IP packets it is 3.6 % more.
  */
 const frameBytes = 1514
 const payloadBytes = 1448
 
-/** As tc can print it back without rounding: full Mbit/s from 1 Gbit/s on. */
+/** Rounds to what tc can print back exactly: full Mbit/s from 1 Gbit/s on. */
 function kbitOf(mbps: number): number {
   const kbit = Math.round((mbps * 1000 * frameBytes) / payloadBytes)
   return kbit < 1_000_000 ? kbit : Math.round(kbit / 1000) * 1000
 }
 
-/** What may go at once after a pause: timers of a busy host come late by milliseconds, and rates must hold. */
+/** Burst after a pause: timers of a busy host are late by milliseconds, and the rate must still be reached. */
 const burstSeconds = 0.01
 const minBurstBytes = 16_000
 /**
- * Time a packet may wait: less, and senders that lose whole GSO packets (64 KiB) stall below the rate; more is
+ * Longest time a packet waits. With less, senders that lose whole GSO packets (64 KiB) stall below the rate; more adds
  * latency without throughput.
  */
 const queueSeconds = 0.1
 const minQueueBytes = 131_072
-/** Without meaning for a single class; the kernel's own guess is complained about in its log. */
+/** Has no effect on a single class, but the kernel logs a warning about its own guess. */
 const quantumBytes = 60_000

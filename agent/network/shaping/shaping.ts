@@ -20,23 +20,23 @@ import {
   type ObservedShaping,
 } from './plan.js'
 
-/** An interface went away, or ip and tc remembered one that did: worth one more look. */
+/** Errors that mean an interface is gone, or that ip or tc cached one that is: worth one retry. */
 const gone = /No such device|Cannot find device|does not exist/
-/** Where changes are watched, `ensure` compares rates that often all the same. */
+/** How often `ensure` compares the rates themselves although a watch reports changes. */
 const thoroughMs = 60_000
 
-/** Notices of one interface come together. */
+/** Notices of one interface within this time are handled together. */
 const settleMs = 100
 
-/** Rates on the host's interfaces. An interface comes and goes with the run of its guest, and its rates with it. */
+/** Limits rates of guests' interfaces. An interface exists while its guest runs, and its rates go with it. */
 export interface HostShaper extends Shaper {
-  /** What there is of every guest's, without knowing them; interfaces of guests that run keep their download rate. */
+  /** Removes every guest's shaping without knowing the guests; running guests keep their download rate. */
   removeAll(): Promise<void>
 }
 
 /**
  * @param interfacePrefix of guests' host-side interfaces; nothing else on the host is touched
- * @param watch tells what others change; without it every comparison is of all
+ * @param watch reports others' changes; without it every comparison is a full one
  */
 export function createShaper(interfacePrefix: string, watch?: NetlinkWatch): HostShaper {
   return new TcShaper(interfacePrefix, watch)
@@ -47,9 +47,9 @@ class TcShaper implements HostShaper {
   readonly #ip = new Ip()
   readonly #ifbs: RegExp
   readonly #devices: RegExp
-  /** Of the rates themselves from what they were at the last comparison. */
+  /** Of the rates themselves, from the last comparison. */
   readonly #drift: Drift
-  /** Guests whose rates were right last, no interface having come or gone since. */
+  /** The array whose rates were right last, if no interface came or went since. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Gathered(settleMs, () => this.#onLinks?.())
@@ -84,7 +84,7 @@ class TcShaper implements HostShaper {
       try {
         await this.#converge(guest)
       } catch (error) {
-        this.#drift.note() // half of it may be done
+        this.#drift.note() // the change may be half done
         throw error
       }
     })
@@ -123,7 +123,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Guests whose rates are not there or, if thorough, may be others. */
+  /** Guests whose shaping is missing or, if thorough, may differ. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
@@ -132,7 +132,7 @@ class TcShaper implements HostShaper {
     return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
-  /** One that fails does not keep the others from their rates. */
+  /** A guest that fails does not keep the others from their rates. */
   async #convergeAll(guests: readonly GuestRates[]): Promise<string[]> {
     const repairs: string[] = []
     const failures: unknown[] = []
@@ -147,7 +147,7 @@ class TcShaper implements HostShaper {
     return repairs
   }
 
-  /** @returns whether anything had to be done */
+  /** @returns whether anything was changed */
   async #converge(guest: GuestRates): Promise<boolean> {
     this.#check(guest)
     try {
@@ -192,7 +192,7 @@ class TcShaper implements HostShaper {
         await this.#ip.run([`link delete dev ${name}`])
       } catch (error) {
         if (!isGone(error)) throw error
-        await this.#ip.close() // its memory of names is old: the next call has a new one
+        await this.#ip.close() // it cached an old interface: the next call starts a new process
         if (readFlags(name) !== undefined) await this.#ip.run([`link delete dev ${name}`])
       }
     }
@@ -214,13 +214,13 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** An interface that is gone needs nothing. */
+/** A missing interface needs nothing. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))
 }
 
-/** What it sends passes an interface that is down, or not there. */
+/** Whether the guest's upload is blocked because its IFB is down or missing. */
 function lacksUpload({ device, upMbps }: GuestRates): boolean {
   return upMbps > 0 && !isUp(readFlags(ifbOf(device)) ?? '0')
 }

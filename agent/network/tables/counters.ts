@@ -1,7 +1,7 @@
 import type { ByteCounters, GuestNetwork } from '../contract.js'
 import { countersOf, type ElementId } from './plan-guest.js'
 
-/** Of guests whose counters are there, by uuid. */
+/** @returns by uuid the guests whose counters exist */
 export function countersByGuest(
   guests: Iterable<GuestNetwork>,
   counted: ReadonlyMap<ElementId, number>,
@@ -9,7 +9,7 @@ export function countersByGuest(
   const counters = new Map<string, ByteCounters>()
   for (const guest of guests) {
     const [rxBytes, txBytes] = countersOf(guest).map((id) => counted.get(id))
-    // One that is missing was lost with others' changes a moment ago.
+    // A missing counter was lost a moment ago, when another program changed the tables.
     if (rxBytes !== undefined && txBytes !== undefined) counters.set(guest.uuid, { rxBytes, txBytes })
   }
   return counters

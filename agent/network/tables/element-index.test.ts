@@ -175,7 +175,7 @@ describe('change of elements', () => {
   })
 
   it("detach: not what is mapped to the address's next owner", () => {
-    const mac = one.mac // of the address, as allocation.ts makes it
+    const mac = one.mac // derived from the address, as allocation.ts does
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })

@@ -8,9 +8,9 @@ import type { GuestSet } from '../ruleset/guest-sets.js'
 
 /** A guest's firewall as nft holds it. */
 export interface HeldFirewall {
-  /** Of the rules as planned; '' when what is there is not what was made. */
+  /** Hash of the planned rules; '' when the chains on the host are not those that were made. */
   readonly planned: string
-  /** The empty chain that tells; undefined: none was made yet. */
+  /** Name of the empty chain that notes it (observed.ts); undefined: not noted yet. */
   readonly note: string | undefined
 }
 
@@ -23,18 +23,21 @@ export interface HeldGuests {
 const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
- * What nft holds of guests, found by device and by address: a change of one guest looks at nothing of the
- * others. Kept in step by whoever applies a change; read anew by `ensure`.
+ * What nft holds of guests, indexed by device and address, so that a change of one guest looks at no other guest.
+ * Whoever applies a change records it here; `ensure` reads it anew.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Elements by their device and by their address. */
+  /** Elements by device and by address. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
-  /** Guests as they were attached last, nothing of theirs having changed since; by device and by address. */
+  /**
+   * Guests as last attached, by device and by address; an entry is dropped when an element of its guest changes
+   * otherwise.
+   */
   readonly #attached = new Map<string, GuestNetwork>()
-  /** Whom a change attaches. */
+  /** The guest that a planned change attaches. */
   readonly #attaching = new WeakMap<Change, GuestNetwork>()
 
   constructor({ elements, firewalls } = nothingHeld) {
@@ -60,7 +63,7 @@ export class ElementIndex {
     if (held) this.#firewalls.set(device, { ...held, note })
   }
 
-  /** Hash of a device's firewall as planned; '' when there is none. */
+  /** Hash of the planned firewall of a device; '' when there is none. */
   plannedOf(device: string): string {
     return this.#firewalls.get(device)?.planned ?? ''
   }
@@ -70,8 +73,8 @@ export class ElementIndex {
   }
 
   /**
-   * What differs. Where nothing does, all of the guest's elements are added, there or not: adding one that is there
-   * changes nothing, and it shows when another program took the tables away.
+   * Plans the difference. Where there is none, all of the guest's elements are added again: that changes nothing, but
+   * fails if another program took the tables away.
    */
   planAttach(guest: GuestNetwork): Change {
     const { want, mine } = this.#compare(guest)
@@ -90,7 +93,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Everything of the guest's device; what belongs to its addresses, unless another has the address. */
+  /** Removes everything of the guest's device, and of its addresses unless another guest has the address. */
   planDetach(guest: GuestNetwork): Change {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -102,7 +105,7 @@ export class ElementIndex {
     return { ...noChange, remove, dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }
 
-  /** From what is held to exactly what these guests need; nothing when it is that already. */
+  /** Plans the difference between what is held and exactly what these guests need; empty when there is none. */
   planAll(guests: readonly GuestNetwork[]): Change {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
@@ -116,7 +119,7 @@ export class ElementIndex {
     }
   }
 
-  /** What may differ from what is there: of a thousand mappings those that came or went since the guest was attached. */
+  /** The part of the guest that may differ: of a thousand mappings only those that changed since it was attached. */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)
     const before = this.#attached.get(guest.device)
@@ -128,7 +131,7 @@ export class ElementIndex {
     return { want: planGuest({ ...guest, portMappings: came }), mine: [...elements.keys()] }
   }
 
-  /** What an element is mapped to, e.g. `10.64.0.5 . 22`; undefined: it is not there. */
+  /** What an element maps to, e.g. `10.64.0.5 . 22`; undefined: no such element. */
   findValue(id: ElementId): string | undefined {
     return this.#elements.get(id)
   }
@@ -142,7 +145,7 @@ export class ElementIndex {
     return this.#firewalls.get(chains.device)?.planned !== hashOf(chains)
   }
 
-  /** Of elements that are not there: what has the same key with another value, or is a range that overlaps. */
+  /** Existing elements that block wanted ones: the same key with another value, or an overlapping range. */
   #inTheWayOf(wanted: readonly ElementId[]): ElementId[] {
     const ranges = wanted.filter(isRange).map(parsePorts)
     const overlapping = ranges.length === 0 ? [] : [...this.#ranges].filter((id) => overlapsAny(id, ranges))
@@ -180,7 +183,7 @@ export function mergeElements(plans: readonly { elements: Elements }[]): Map<Ele
   return new Map(plans.flatMap(({ elements }) => [...elements]))
 }
 
-/** Of a firewall as planned. */
+/** Hash of a planned firewall. */
 export function hashOf(chains: FirewallChains): string {
   return shortHash([chains.in, chains.out].map((rules) => rules.join('\n')).join('\n\n'))
 }
@@ -189,17 +192,17 @@ export function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
-/** By what a guest's elements are found. */
+/** What a guest's elements are found by. */
 function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): string[] {
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Those that lead to chains are left out: nft reads all guests' chains for one. */
+/** Without elements that lead to chains: for one of those nft reads all guests' chains. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
 
-/** Both lists without the mappings that both begin with, and those that both end with. */
+/** Both lists without the mappings that they share at the beginning and at the end. */
 function withoutSame(
   before: readonly NatMapping[],
   now: readonly NatMapping[],
@@ -222,12 +225,12 @@ function isSameMapping(a: NatMapping, b: NatMapping): boolean {
   )
 }
 
-/** Elements that tell who has an address. */
+/** Whether the element says which guest has an address. */
 function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }
 
-/** MAC and address in `"device" . mac . address`, as far as they are one guest's alone. */
+/** MAC and address in `"device" . mac . address`, unless several guests may have it (`::`). */
 function addressesIn(id: ElementId): string[] {
   const [, mac = '', address = ''] = keyOf(id).split(' . ')
   return [mac, address].filter((text) => (text.includes(':') ? text !== '::' : text.includes('.')))
@@ -237,7 +240,7 @@ function deviceIn(id: ElementId): string {
   return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
 }
 
-/** Where an element tells whose it is. */
+/** Where an element names its owner. */
 const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',
@@ -262,7 +265,7 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number'
   port_ranges6: 'value',
 }
 
-/** Whose an element is: a device, a guest's address, or both. */
+/** The owners of an element: a device, a guest's address, or both. */
 function tokensOf(id: ElementId, value: string): string[] {
   const first = addressOf(keyOf(id))
   switch (ownerIn[setOf(id)]) {
@@ -279,7 +282,7 @@ function tokensOf(id: ElementId, value: string): string[] {
   }
 }
 
-/** Address of `address . port`. */
+/** The address in `address . port`. */
 export function addressOf(target: string): string {
   return target.split(' . ')[0] ?? ''
 }

@@ -1,10 +1,10 @@
 import { keyOf, setOf } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 
-/** Of an element that is a mapping. */
+/** The ports of an element that is a mapping. */
 export interface MappedPorts {
   readonly set: string
-  /** Host address or addresses; '' in a set that has none in its key. */
+  /** Host address or addresses; '' in a set without them in its key. */
   readonly host: string
   readonly protocol: string
   readonly first: number
@@ -21,7 +21,7 @@ export function parsePorts(id: ElementId): MappedPorts {
   return { set: setOf(id), host, protocol, first: first ?? 0, last: last ?? 0 }
 }
 
-/** Is it a range that one of these overlaps? */
+/** Whether the element is a range that overlaps one of these. */
 export function overlapsAny(id: ElementId, ranges: readonly MappedPorts[]): boolean {
   const held = parsePorts(id)
   return ranges.some(

@@ -7,22 +7,22 @@ import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
 import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
- * What is compared is noted in the kernel itself, as names of empty chains: nft prints rules in a form of its
- * own that changes between versions, so that what it shows right after they were made is the reference.
+ * Notes for comparison are kept in the kernel itself, as names of empty chains. nft prints rules in a form of its own
+ * that changes between versions, so the reference is what it prints right after they were made.
  */
 
-/** The tables as they are on the host. */
+/** The tables as read from the host. */
 export interface Observed extends HeldGuests {
   readonly exists: boolean
-  /** Hash of the plan and of all that nft shows of the tables but what is guests'. */
+  /** Hash of the plan and of all that nft prints of the tables except guests' elements and chains. */
   readonly fingerprint: string
-  /** The fingerprint noted when the tables were made, or none. */
+  /** The fingerprint noted when the tables were made, if any. */
   readonly noted: string | undefined
-  /** Bytes by element. */
+  /** Counted bytes by element. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
-   * Names of notes that guests' chains are as they were made, by device; those whose chains are gone are missing.
-   * @param planned hash of each firewall as planned, by device
+   * Names of notes for guests' chains as they are now, by device; devices without chains are missing.
+   * @param planned hash of each planned firewall, by device
    */
   notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
 }
@@ -46,26 +46,27 @@ export async function readTables(nft: Nft, plan: RulesetPlan): Promise<Observed>
   }
 }
 
-/** Bytes by counting element; none when the tables are not there. */
+/** @returns counted bytes by element; empty when the tables are missing */
 export async function readCounted(table: string): Promise<Map<ElementId, number>> {
   const elements = await readCountedElements(table, countingSets)
   return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
 }
 
-/** Keys as nft prints them. */
+/** Formats binary keys as nft prints them. */
 const keyTexts = {
   received: (key) => formatNumber(key.readUInt32LE()),
   sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
 } satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
+/** Command that notes the fingerprint as the name of an empty chain. */
 export function fingerprintNote(table: string, { fingerprint }: Observed): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }
 
-/** Beyond this many firewalls one read of the whole table is cheaper than one of each chain. */
+/** For more firewalls than this, reading the whole table once is cheaper than reading each chain. */
 const maxSingle = 4
 
-/** Of some guests' firewalls; as `Observed.notesOf`. */
+/** Reads the notes of some guests' firewalls; as `Observed.notesOf`. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,
@@ -82,7 +83,7 @@ function notesOf(parsed: ParsedTables, planned: ReadonlyMap<string, string>): Ma
   return new Map(made.map(([device, hash]) => [device, noteOf(parsed, device, hash)]))
 }
 
-/** One after another: nft 1.0.6 does not find the second of two chains that are listed in one line. */
+/** One at a time: nft 1.0.6 does not find the second of two chains listed in one line. */
 async function readAll(nft: Nft, parts: readonly string[]): Promise<string | undefined> {
   const texts: string[] = []
   for (const part of parts) {
@@ -98,7 +99,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** A firewall whose chains are not as noted counts as another than planned: it is made anew. */
+/** A firewall whose chains differ from its note counts as wrong and is made anew. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

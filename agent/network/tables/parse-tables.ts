@@ -1,12 +1,12 @@
 import type { ElementId } from './plan-guest.js'
 import { guestSets } from '../ruleset/guest-sets.js'
 
-/** All tables' text, taken apart: what is the same for all guests, and what is theirs. */
+/** The text of all tables, split into what is the same for all guests and what belongs to guests. */
 export interface ParsedTables {
-  /** Without the contents of sets that change and without guests' firewalls. */
+  /** Without the contents of changing sets and without guests' firewalls. */
   readonly structure: string
   readonly elements: ReadonlyMap<ElementId, string>
-  /** Bytes by element, in sets that count. */
+  /** Bytes by element, of counting sets. */
   readonly counted: ReadonlyMap<ElementId, number>
   /** Guests' chains as printed, by name. */
   readonly chains: ReadonlyMap<string, string>
@@ -31,7 +31,7 @@ const guestChain =
   /^\tchain (?<name>(?:in|out|note)_[a-z]{1,4}\d{1,10}(?:_[0-9a-f]+)?) \{\n(?<body>(?:\t\t.*\n)*)\t\}\n/gm
 const counter = / counter packets \d+ bytes (\d+)$/
 
-/** The output of `nft -n list table` of one or more tables. */
+/** Parses the output of `nft -n list table` of one or more tables. */
 export function parseTables(text: string): ParsedTables {
   const elements = new Map<ElementId, string>()
   const counted = new Map<ElementId, number>()

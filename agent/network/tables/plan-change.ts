@@ -2,28 +2,28 @@ import type { FirewallChains } from '../firewall/plan-firewall.js'
 import type { ElementId, Elements } from './plan-guest.js'
 import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js'
 
-/** What to change of what nft holds; an element whose value changes is in both lists. */
+/** A change of what nft holds; an element whose value changes is in both lists. */
 export interface Change {
   readonly remove: readonly ElementId[]
   readonly add: Elements
-  /** Firewalls made or replaced. */
+  /** Firewalls to make or replace. */
   readonly setFirewalls: readonly FirewallChains[]
-  /** Devices whose firewall goes. */
+  /** Devices whose firewall is removed. */
   readonly dropFirewalls: readonly string[]
 }
 
 export const noChange: Change = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface Held {
-  /** Name of the empty chain that notes a device's firewall; undefined: there is none. */
+  /** Name of the empty chain that notes a device's firewall; undefined: none. */
   readonly noteOf: (device: string) => string | undefined
   /** Bytes that an element had counted before it was lost. */
   readonly countedBy: (id: ElementId) => number
 }
 
 /**
- * Commands of one transaction. Removals come first, for nft refuses another value for a key that is there;
- * elements leave before the chains that they lead to, and come after them.
+ * Plans the commands of one transaction. Removals come first, since nft refuses another value for an existing key.
+ * Elements are removed before the chains that they lead to, and added after them.
  */
 export function planChange(table: string, change: Change, { noteOf, countedBy }: Held): string[] {
   const { remove, add, setFirewalls, dropFirewalls } = change
@@ -47,6 +47,7 @@ export function planChange(table: string, change: Change, { noteOf, countedBy }:
   ]
 }
 
+/** The set in an element's id; `keyOf` returns the rest. */
 export function setOf(id: ElementId): GuestSet {
   return id.slice(0, id.indexOf(' ')) as GuestSet
 }
@@ -75,7 +76,7 @@ function eachChain(device: string, plan: (name: string) => string[]): string[] {
   return [`in_${device}`, `out_${device}`].flatMap(plan)
 }
 
-/** There or not. */
+/** Removes the chain whether it exists or not. */
 function removeChain(at: string, name: string): string[] {
   return [`add chain ${at} ${name}`, `flush chain ${at} ${name}`, `delete chain ${at} ${name}`]
 }

@@ -5,21 +5,21 @@ import { planFirewall, type FirewallChains } from '../firewall/plan-firewall.js'
 import type { GuestSet } from '../ruleset/guest-sets.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 
-/** Set and key as nft prints it with `-n`, e.g. `ports 6 . 20001`. */
+/** Set and key as `nft -n` prints them, e.g. `ports 6 . 20001`. */
 export type ElementId = `${GuestSet} ${string}`
 
-/** What elements are mapped to, as nft prints it; '' in a set. */
+/** By element what it maps to, as nft prints it; '' in a set. */
 export type Elements = ReadonlyMap<ElementId, string>
 
 export interface GuestPlan {
   readonly elements: Elements
-  /** Undefined: no firewall, or it is off. */
+  /** Undefined: the firewall is off or none is set. */
   readonly firewall: FirewallChains | undefined
 }
 
 /**
- * All that nft holds of one guest.
- * @throws {BerthError} `internal_error` when a value breaks its pattern: nothing else may reach nft
+ * Plans all that nft holds of one guest.
+ * @throws {BerthError} `internal_error` when a value breaks its pattern, so that nothing unchecked reaches nft
  */
 export function planGuest(guest: GuestNetwork): GuestPlan {
   checkGuest(guest)
@@ -44,7 +44,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
   ]
 }
 
-/** Its own mappings lead to the first of its addresses, from whichever it asks. */
+/** A guest's mappings lead to the first of its IPv6 addresses, whichever of them it asks from. */
 function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
   return [
     [`owners6 ${ipv6}`, numberOf(ipv4)],
@@ -53,27 +53,31 @@ function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwo
   ]
 }
 
-/** A guest's number is its IPv4 address, as nft shows 32 bits that it takes for a handle of tc(8). */
+/** A guest's number is its IPv4 address, printed as nft prints a 32-bit tc(8) handle. */
 function numberOf(ipv4: string): string {
   return formatNumber(parseIpv4(ipv4) ?? 0)
 }
 
+/** Writes 32 bits as nft prints a handle of tc(8): two halves in hex. */
 export function formatNumber(number: number): string {
   return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }
 
-/** The IPv4 address. */
+/** @returns the IPv4 address that is the guest's number */
 export function parseNumber(text: string): string {
   const [high = 0, low = 0] = text.split(':').map((half) => parseInt(half, 16))
   return formatIpv4(high * 0x10000 + low)
 }
 
-/** Counting elements of a guest: of what it receives and of what it sends. */
+/** Elements that count what a guest receives and sends. */
 export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [ElementId, ElementId] {
   return [`received ${numberOf(ipv4)}`, `sent ${mac}`]
 }
 
-/** Without an address it says nothing in IPv6; with one also as the link has it, and before it has one. */
+/**
+ * A guest without IPv6 addresses sends no IPv6. One with some may also use its link-local address, and `::` before it
+ * has one.
+ */
 function planSolicitor({ device, mac, ipv6Addresses }: GuestNetwork): Entry[] {
   if (ipv6Addresses.length === 0) return []
   return [
@@ -83,7 +87,7 @@ function planSolicitor({ device, mac, ipv6Addresses }: GuestNetwork): Entry[] {
   ]
 }
 
-/** As a kernel makes it of the mac (RFC 4291, appendix A). */
+/** The link-local address that a kernel derives from the MAC (RFC 4291, appendix A). */
 function linkLocalOf(mac: string): string {
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = mac.split(':').map((byte) => parseInt(byte, 16))
   const groups = [((a ^ 2) << 8) | b, (c << 8) | 0xff, 0xfe00 | d, (e << 8) | f]
@@ -104,7 +108,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** On the host's addresses of a family that the guest has too. A guest may have a thousand. */
+/** Maps on the host's addresses of the families that the guest has. A guest may have a thousand mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses
@@ -151,7 +155,7 @@ function isMapping({ protocol, hostIp, hostPort, hostPortEnd, containerPort }: N
   )
 }
 
-/** As nft prints it. */
+/** Whether the address is written as nft prints it. */
 function isPlainIpv6(address: string): boolean {
   return /^[0-9a-f:]+$/.test(address) && parseAddress(address)?.text === address
 }

@@ -3,7 +3,7 @@ import { Nft } from '../../host/nft.js'
 import type { GuestNetwork } from '../contract.js'
 import { Tables } from './tables.js'
 
-/** Says what it was told instead of telling nft, which holds the two chains of one guest. */
+/** Records commands instead of running nft, which is taken to hold two chains of one guest. */
 class ToldNft extends Nft {
   told: string[] = []
 

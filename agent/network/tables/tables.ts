@@ -13,21 +13,19 @@ interface Ensured {
   readonly stale: StaleFlows
 }
 
-/** How late another program's change may be told of. */
+/** How late, in ms, another program's change may be reported. */
 const doubtMs = 1000
 
-/**
- * The tables on the host, and what of them is guests'. Callers run one call at a time.
- */
+/** The tables on the host with guests' elements. Callers make one call at a time. */
 export class Tables {
-  /** When the tables were made last, by performance.now(); Infinity while they are. */
+  /** When the tables were last made, by performance.now(); Infinity while they are being made. */
   #madeAtMs = -Infinity
-  /** What is noted of the tables may be what another program had made of them by then. */
+  /** The noted reference may include another program's change. */
   #doubted = false
   #index: ElementIndex | undefined
-  /** Bytes by counting element as last read: tables that are made anew go on there. */
+  /** Last read bytes by counting element; rebuilt tables continue from there. */
   readonly #counted = new Map<ElementId, number>()
-  /** Devices whose firewall was set since `noteFirewalls`. */
+  /** Devices whose firewall was set since the last `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
 
   constructor(
@@ -35,7 +33,7 @@ export class Tables {
     private readonly plan: RulesetPlan,
   ) {}
 
-  /** Reads the tables and makes them what they should be. */
+  /** Reads the tables and repairs them. */
   async ensure(guests: readonly GuestNetwork[]): Promise<Ensured> {
     const have = await this.#read()
     const index = this.#take(have)
@@ -48,14 +46,14 @@ export class Tables {
   }
 
   /**
-   * To be called when another program has changed the tables. While they are made, or soon after, that may have been
-   * before nft showed what they are: such a reference is not believed, and they are made once more.
+   * Call it when another program has changed the tables. A change while they are being made, or soon after, may have
+   * come before nft printed the reference: then the reference is not trusted, and the tables are made once more.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
-  /** The same from what was read before, where nobody else has changed the tables since. */
+  /** Like `ensure`, but from what was read before; for tables that nobody else has changed since. */
   async adapt(guests: readonly GuestNetwork[]): Promise<Ensured> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): Change => {
@@ -67,9 +65,9 @@ export class Tables {
   }
 
   /**
-   * Applies a change planned on what is there; where nft refuses it, someone else changed the tables: they
-   * are read and mended with `known` guests first, and it is planned again.
-   * @returns flows that belong to what was replaced or removed
+   * Applies a change planned on what is known. If nft refuses it, another program changed the tables: they are read,
+   * repaired with the `known` guests, and the change is planned again.
+   * @returns flows that belong to replaced or removed elements
    * @throws {CommandError} when it fails twice
    */
   async change(planOn: (index: ElementIndex) => Change, known: readonly GuestNetwork[]): Promise<StaleFlows> {
@@ -84,8 +82,8 @@ export class Tables {
   }
 
   /**
-   * Notes how nft shows the firewalls that `change` has set. Listing them takes as long as setting them, so it is
-   * left to the caller when: one that is not noted, as after a crash, counts as another than planned and is set again.
+   * Notes how nft prints the firewalls that `change` has set. Listing takes as long as setting, so the caller decides
+   * when. A firewall that is not noted, as after a crash, counts as wrong and is set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
@@ -95,14 +93,14 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** Bytes by counting element; those that were lost with foreign changes are missing. */
+  /** @returns bytes by counting element, without those that foreign changes lost */
   async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
     const counted = await readCounted(this.plan.table)
     this.#remember(counted)
     return counted
   }
 
-  /** Whoever has its addresses next begins at 0, also where there is nothing of it to remove. */
+  /** The next owner of the guest's addresses begins at 0, even if the guest had no counters left to remove. */
   forgetCounted(guest: GuestNetwork): void {
     for (const id of countersOf(guest)) this.#counted.delete(id)
   }
@@ -133,7 +131,7 @@ export class Tables {
     return fingerprint === noted && !this.#doubted
   }
 
-  /** Without the complete list of guests nothing is removed. */
+  /** Removes nothing, since `known` may not be the complete list of guests. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
     if (this.#isAsMade(have)) return this.#take(have)
@@ -142,7 +140,7 @@ export class Tables {
     return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
   }
 
-  /** One transaction from whatever was there to the whole: at no moment a guest without anti-spoofing. */
+  /** Replaces whatever is there in one transaction: at no moment is a guest without anti-spoofing. */
   async #rebuild(all: Change): Promise<ElementIndex> {
     for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
     const commands = this.#commands(new ElementIndex(), all)
@@ -192,7 +190,7 @@ export class Tables {
   }
 }
 
-/** Chains of guests that are not known are not made again: what led to them closes its guest instead. */
+/** Chains of unknown guests cannot be made again: elements that led to them now drop. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: Change): Change['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(

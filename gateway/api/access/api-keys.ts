@@ -144,7 +144,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       handle: async (context) => {
         const { caller, body, headers, operationId } = context
         const fields = { ...parseFields(body, time), name: body.name.trim() }
-        // Only for a request that can be repeated is the key itself kept, sealed and for a while.
+        // The key itself is kept, encrypted and for a while, only if the request can be repeated.
         const repeatable = headers['idempotency-key'] !== undefined
         const { record, key } = await keys.create(caller.keyId, fields, repeatable ? operationId : undefined)
         context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })

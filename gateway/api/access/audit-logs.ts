@@ -63,7 +63,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
   ]
 }
 
-/** Elsewhere the end of that day; as a beginning its first second. */
+/** As an end it means the end of that day, as a beginning its first second. */
 const bareDate = /^\d{4}-\d{2}-\d{2}$/
 
 function parseFilter(query: Query, time: TimeFormat) {
@@ -71,7 +71,7 @@ function parseFilter(query: Query, time: TimeFormat) {
     text === undefined ? undefined : time.parseField(field, text)
   const { action, user, target, success } = query
   const toMs = ms('to')
-  // Times are shown in whole seconds; the one that is named counts to its end.
+  // Times are in whole seconds; the named second is included.
   return {
     action,
     user,

@@ -4,24 +4,25 @@ import { toldTo } from '../../http/bound.js'
 import { mayTurnOutBetter, shownError } from '../../http/errors.js'
 import type { RequestContext } from '../../http/route.js'
 
-/** Orders on their way at once. */
+/** Orders in progress at the same time. */
 const parallel = 8
 
 export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
 type Failed = Static<typeof FailedSchema>
 
+/** Results of a batch's orders and the refused ones. */
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: Failed[]
-  /** Another attempt may do what failed: the answer is not kept for it. */
+  /** Another attempt may do what failed, so the answer is not kept for it. */
   readonly unsettled: boolean
 }
 
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Orders all, a few at once. What is refused does not keep the others; what failed inside goes to the log.
- * @throws where nothing was queued: the first failure after which another attempt may turn out better, or else the first
+ * Orders all, a few at a time. A refused one does not stop the others; internal failures go to the log.
+ * @throws if nothing was queued: the first failure that a later attempt may not have, or else the first one
  */
 export async function orderEach<One, Result>(
   context: Context,
@@ -55,7 +56,7 @@ function describeFailure({ caller, log }: Context, name: string, error: unknown)
   return { name, code: shown.code, message: shown.message }
 }
 
-/** The id of one part of an operation: the same whenever the whole is repeated. A uuid (RFC 9562, version 8). */
+/** Id of one part of an operation, the same whenever the operation is repeated. A uuid (RFC 9562, version 8). */
 export function partOf(operationId: string, part: string): string {
   const hex = createHash('sha256').update(`${operationId}\n${part}`).digest('hex')
   return [

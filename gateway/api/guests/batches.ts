@@ -21,7 +21,7 @@ import {
 import type { Order } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 
-/** Guests in one batch. */
+/** Most guests of a batch. */
 const mostGuests = 100
 
 const TaskIdsSchema = Type.Array(Type.String())
@@ -152,7 +152,7 @@ async function batchCreate(
   }
 }
 
-/** The bodies of single creations. @throws {BerthError} `missing_field` */
+/** Expands the body to those of single creations. @throws {BerthError} `missing_field` */
 function expand({ containers, count, ...body }: BatchCreate): CreateBody[] {
   if (containers !== undefined) return containers
   const { name, template_id } = body
@@ -165,7 +165,7 @@ function missing(field: string): BerthError {
   return new BerthError('invalid', 'missing_field', `${field}: is required`, { field })
 }
 
-/** What is wrong with one of many says with which. */
+/** Adds to an error which of the many it is about. */
 function located<T>(index: number, check: () => T): T {
   try {
     return check()
@@ -177,7 +177,7 @@ function located<T>(index: number, check: () => T): T {
   }
 }
 
-/** What only one guest can have. @throws {BerthError} `invalid_field` */
+/** Refuses addresses and ports that several would share. @throws {BerthError} `invalid_field` */
 function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]): void {
   const addresses = planned.flatMap(({ spec }) => [...spec.publicIpv4s, ...spec.ipv6Addresses])
   const twice = addresses.find((address, index) => addresses.indexOf(address) !== index)
@@ -190,7 +190,10 @@ function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]
   })
 }
 
-/** A batch that is repeated has taken its names itself. @throws {BerthError} `name_conflict`, `invalid_field` */
+/**
+ * Refuses names in use, except those that this batch has taken before it was repeated. @throws {BerthError}
+ * `name_conflict`, `invalid_field`
+ */
 async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: string): Promise<void> {
   const lower = names.map((name) => name.toLowerCase())
   const twice = names.find((_, index) => lower.indexOf(lower[index]!) !== index)
@@ -242,13 +245,18 @@ function failedText(failed: readonly { name: string; code: string }[]): string {
     : `, failed ${failed.map(({ name, code }) => `${name}: ${code}`).join(', ')}`
 }
 
-/** A guest, and the name by which the request first names it: its operation is known by that also when it is gone. */
+/**
+ * A guest and its first name in the request, from which its operation's id is made, so that a repeat finds it even when
+ * the guest is gone.
+ */
 interface Target {
   readonly view: GuestView
   readonly ref: string
 }
 
-/** Of a batch that is repeated a guest may be gone, by the batch itself: then its operation is the answer. */
+/**
+ * Finds the guests. In a repeated batch a guest may be gone, perhaps by the batch: then its operation is the answer.
+ */
 async function findTargets(
   fleet: Fleet,
   context: RequestContext<unknown, unknown, BatchAction>,
@@ -266,7 +274,7 @@ async function findTargets(
   return { guests: [...guests.values()], earlier: [...earlier] }
 }
 
-/** Hosts are asked only about what may have been done before and is not shown any more. */
+/** Finds the operation of an earlier attempt; asks hosts only if there may be one that is not shown any more. */
 async function findEarlier(
   fleet: Fleet,
   { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,

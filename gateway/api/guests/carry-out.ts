@@ -4,13 +4,13 @@ import type { Fleet } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { queueOrder, type GuestRequest, type Order } from './queue-order.js'
 
-/** The longest that an answer is waited for; what takes longer goes on as a task. */
+/** Longest wait for an answer; what takes longer goes on as a task. */
 const waitMs = 120_000
 
 /**
- * Has the agent do it and waits for the end, which the view shows then.
- * @returns the password that was made or given with the order
- * @throws {BerthError} `agent_timeout` where it takes too long: the task goes on; and what it failed with
+ * Has the agent carry out an order and waits until the view shows its end.
+ * @returns the password that was made, or sent with the order
+ * @throws {BerthError} `agent_timeout` when it takes too long and goes on as a task; or the operation's failure
  */
 export async function carryOut(
   fleet: Fleet,

@@ -22,7 +22,7 @@ export interface ActionDefinition {
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
   readonly summary: string
-  /** Takes `force`. */
+  /** Whether it takes `force`. */
   readonly forceable?: boolean
   readonly order: (fields: { readonly uuid: string; readonly force: boolean }) => Order
 }

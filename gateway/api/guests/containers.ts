@@ -29,7 +29,7 @@ export interface ContainerDeps {
   readonly pages: GuestPages
 }
 
-/** Reads of containers; `container-writes.ts` has the rest. */
+/** Routes that read containers; `container-writes.ts` has those that change them. */
 export function containerRoutes(deps: ContainerDeps): Route[] {
   const compact = {
     path: '/containers/list',

@@ -16,7 +16,7 @@ import {
 
 const optional = Type.Optional
 
-/** How root of the container gets in. @param modes what there is to say of `ssh_auth_mode` */
+/** Fields for the login of the container's root. @param modes description of `ssh_auth_mode` */
 export function loginFields(modes: string) {
   return {
     ssh_auth_mode: optional(oneOf(['auto_password', 'password', 'key', 'keep'], modes)),
@@ -43,7 +43,7 @@ export const TemplateIdSchema = Type.String({
   description: 'An id of `GET /templates`: lower-case letters, digits, ".", "-".',
 })
 
-/** `POST /containers`. Unknown fields are ignored. */
+/** Body of `POST /containers`. Unknown fields are ignored. */
 export const CreateBodySchema = Type.Object(
   {
     name: Type.String({

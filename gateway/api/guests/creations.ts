@@ -25,7 +25,7 @@ export const CreatedSchema = Type.Object(
 )
 export type Created = Static<typeof CreatedSchema> & { hostId: string }
 
-/** A creation that nothing is wrong with as far as the gateway can tell. */
+/** A creation that passed all checks of the gateway. */
 export interface PlannedCreation {
   readonly name: string
   readonly spec: GuestSpec
@@ -37,10 +37,10 @@ export interface CreationParts {
   readonly time: TimeFormat
 }
 
-/** Changes nothing. @throws {BerthError} `invalid_field`, `missing_field`, `unsupported` */
+/** Checks a creation; changes nothing. @throws {BerthError} `invalid_field`, `missing_field`, `unsupported` */
 export function checkCreation({ fleet, time }: CreationParts, body: CreateBody): PlannedCreation {
   const { name, spec: planned } = planCreate(body, time)
-  // Its time is over: it is made, and blocked like one whose time ends later.
+  // It has expired already: it is made, and blocked like any expired one.
   const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
   const spec = { ...planned, start: planned.start && !isOver }
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
@@ -48,7 +48,7 @@ export function checkCreation({ fleet, time }: CreationParts, body: CreateBody):
   return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}) }
 }
 
-/** Queues it; the view shows it when this resolves. */
+/** Queues the creation; the view shows it when this resolves. */
 export async function orderCreation(
   { fleet }: CreationParts,
   planned: PlannedCreation,

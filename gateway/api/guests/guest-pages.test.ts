@@ -33,7 +33,7 @@ function rowsOf({ prepared }: Answer<never>): unknown[] {
 
 const guestSteps = fc.record({
   host: fc.integer({ min: 0, max: 1 }),
-  // In several blocks, and at the ends of some.
+  // Ids in several blocks, and at the ends of some.
   id: fc.constantFrom(1, 2, 255, 256, 257, 511, 512, 700, 5000),
   kind: fc.constantFrom('set', 'set', 'delete', 'online', 'offline', 'read' as const),
   status: fc.constantFrom('running', 'stopped'),

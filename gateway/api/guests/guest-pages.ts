@@ -29,7 +29,7 @@ const options = {
   filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
 } as const
 
-/** Answers about guests; what was made for one is kept until what it shows has changed. */
+/** Answers about guests; what was made for a guest is kept until what it shows changes. */
 export interface GuestPages {
   /** `GET /containers`. */
   fullList(caller: Principal, query: object): Promise<Answer<never>>
@@ -38,7 +38,7 @@ export interface GuestPages {
   detail(view: GuestView): Answer<never>
 }
 
-/** What is kept with a guest as its agent reported it: gone with it. */
+/** Cached with a guest as its agent reported it, and dropped with it. */
 interface Shown {
   readonly online: boolean
   readonly json: string
@@ -100,7 +100,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** Where the caller or the query leaves only few to look at. */
+/** Candidates, if the caller is bound or a filter by name leaves at most one; undefined: search the whole table. */
 function findFew(
   view: FleetView,
   caller: Principal,

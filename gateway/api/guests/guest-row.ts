@@ -5,7 +5,7 @@ import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
 
-/** What stands in for a password that exists. */
+/** Shown in place of a password. */
 const maskedPassword = '********'
 
 export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is away.')
@@ -33,7 +33,7 @@ const mbps = Type.Integer({ description: 'Mbps, 0 = unlimited' })
 const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
 const gbPerMonth = Type.Number({ description: 'GB per month, 0 = unlimited' })
 
-/** A container as the list and the detail show it. */
+/** A container in the list and in the detail. */
 export const GuestRowSchema = Type.Object(
   {
     id: Type.Integer(),
@@ -76,7 +76,7 @@ export const GuestRowSchema = Type.Object(
 )
 export type GuestRow = Static<typeof GuestRowSchema>
 
-/** `/containers/list`. */
+/** A row of `/containers/list`. */
 export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name', 'status', 'ip'], {
   title: 'ContainerSummary',
 })
@@ -135,7 +135,7 @@ function limitsRow({ guest }: GuestView) {
 
 const noLimits = GuestLimits.create()
 
-/** What most mappings do not have is left out of theirs. */
+/** Omits fields that most mappings do not have. */
 export function portMappingRow(mapping: PortMapping): PortMappingRow {
   const { containerPort, containerPortEnd, hostPort, hostPortEnd } = mapping
   return {

@@ -42,7 +42,7 @@ const common = {
   conditional: true,
 } as const
 
-/** Sizes, rates and the end of a container's time. */
+/** Routes for sizes, rates and expiry of a container. */
 export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }): Route[] {
   return [
     route({
@@ -80,7 +80,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       example: { expires_at: '2030-12-31 23:59:59' },
       errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
       handle: async (context) => {
-        // Empty text says never, blank text nothing: it lifts no expiry.
+        // Empty text means never; blank text is invalid, so that it cannot lift an expiry.
         const text = context.body.expires_at
         const expiresAtMs = time.parseField('expires_at', text.trim() || text)
         const detail = `expires ${time.format(expiresAtMs) || 'never'}`

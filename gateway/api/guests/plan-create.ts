@@ -8,8 +8,8 @@ import { planMappings } from './plan-mappings.js'
 import { planAddresses, planInitialRates, planTraffic } from './plan-settings.js'
 
 /**
- * The guest that a validated create request asks for.
- * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that asks for what does not exist yet
+ * Converts a validated create request to a guest.
+ * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that this version does not support
  */
 export function planCreate(body: CreateBody, time: TimeFormat): { name: string; spec: GuestSpec } {
   checkName(body.name)
@@ -38,7 +38,7 @@ export function planCreate(body: CreateBody, time: TimeFormat): { name: string; 
   }
 }
 
-/** A container of this name could not be read by it: the path is taken. */
+/** Names that are refused because the path to read such a container is another route's. */
 const takenPaths = ['list']
 
 function checkName(name: string): void {
@@ -46,7 +46,7 @@ function checkName(name: string): void {
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
-/** What each of these asks for comes later; until then it is refused rather than dropped. */
+/** Refuses fields whose feature comes later, instead of ignoring them. */
 function refuseUnsupported(body: CreateBody): void {
   const asks: [string, boolean][] = [
     ['virtualization', body.virtualization === 'kvm'],
@@ -82,8 +82,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * Addresses to pick. Clients send 0 for what they leave open: the flag alone asks for one. They also send counts
- * beside a flag that is off, which ask for nothing.
+ * How many addresses to choose. Clients send 0 for fields left open, so the flag alone asks for one. They also send
+ * counts with the flag off, which ask for nothing.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

@@ -8,14 +8,14 @@ export type PlannedLogin = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshP
 
 const noSecrets = { sshPassword: '', sshPublicKey: '' }
 
-/** Of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planLogin(body: LoginFields): PlannedLogin {
   if (body.ssh_auth_mode === 'keep')
     throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
   return planNewLogin(body)
 }
 
-/** Of a guest that has one. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Login of a guest that has one. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planReinstallLogin(body: LoginFields): PlannedLogin {
   return body.ssh_auth_mode === 'keep' ? { ...noSecrets, sshAuthMode: 'keep' } : planNewLogin(body)
 }
@@ -37,7 +37,7 @@ function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields): PlannedLo
   return { ...noSecrets, sshAuthMode: 'auto_password' }
 }
 
-/** Which of two ways in is meant, nobody can guess. @throws {BerthError} `missing_field` */
+/** Refuses to choose between a password and a key. @throws {BerthError} `missing_field` */
 function impliedMode(password: string, keyLine: string): 'auto_password' | 'password' | 'key' {
   if (password !== '' && keyLine !== '')
     throw new BerthError(

@@ -9,8 +9,8 @@ import type { CreateBody } from './create-body.js'
 import type { MappingBodySchema, MappingChangeSchema } from './setting-schemas.js'
 
 /**
- * A mapping as the agent takes it.
- * @param at where it stands in the body, for the names of refused fields
+ * Converts a mapping for the agent.
+ * @param at its place in the body, for the names of refused fields
  * @throws {BerthError} `invalid_field`
  */
 export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): PortMapping {
@@ -27,12 +27,12 @@ export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): Po
   return mapping
 }
 
-/** Every address has a name of its own, for clients that cannot leave the field out. */
+/** Treats `0.0.0.0` and `::` as every address, for clients that cannot omit the field. */
 export function planHostIp(text: string | undefined): string | undefined {
   return text !== undefined && ['0.0.0.0', '::'].includes(parseAddress(text)?.text ?? '') ? '' : text
 }
 
-/** Only the fields that are sent. */
+/** Converts only the fields that were sent. */
 export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
   return {
     protocol: body.protocol,
@@ -46,14 +46,14 @@ export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
 }
 
 /**
- * The mappings of a new container: the one to SSH first, then the picked ones, the extra ports, the explicit ones.
+ * Mappings of a new container: first the one to SSH, then picked ones, extra ports, explicit ones.
  * @throws {BerthError} `invalid_field`
  */
 export function planMappings(body: CreateBody): PortMapping[] {
   if (body.assign_nat === false) return refuseMappings(body)
   const explicit = explicitMappings(body)
   const ssh = explicit.filter(leadsToSsh)
-  // 0 is what clients send who leave it open.
+  // Clients send 0 when they leave it open.
   const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
@@ -79,7 +79,7 @@ function leadsToSsh(mapping: PortMapping): boolean {
 }
 
 function pickedMappings(count: number, sshIsMapped: boolean): PortMapping[] {
-  // Container port 0: the one of the same number as the host port that the agent picks.
+  // Container port 0 means the same number as the host port, which the agent picks.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 && !sshIsMapped ? 22 : 0))
 }
 
@@ -89,10 +89,10 @@ function pickedTo(containerPort: number): PortMapping {
   return { ...host, protocol: 'tcp', containerPort, containerPortEnd: containerPort, description }
 }
 
-/** One client sends a field of this name that means something else; only a list of ports is taken. */
+/** Takes only a list of ports, as one client uses a field of this name for something else. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
-  // PHP's explode makes one blank entry of empty text.
+  // PHP's explode turns empty text into one blank entry.
   const named = value.filter((entry) => entry !== null && String(entry).trim() !== '')
   return named.map((entry: unknown) => {
     const port = readInteger(entry)
@@ -101,7 +101,7 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Once each: one more host port for what is reached already is asked for by an explicit mapping. */
+/** Each port once, and none that is mapped already: a second host port needs an explicit mapping. */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(
@@ -127,7 +127,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** Counts ask for nothing here, lists do. */
+/** Refuses lists of mappings; counts ask for nothing here. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],

@@ -4,9 +4,7 @@ import { checkTrafficLimit } from '../../../shared/network-limits.js'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/network.js'
 
-/*
- * Settings from request fields, for a new container and for a change alike; what is not sent is undefined.
- */
+/* Converts request fields to settings, for creations and changes; undefined: not sent. */
 
 type RateName = 'networkDownMbps' | 'networkUpMbps' | 'ioReadMbps' | 'ioWriteMbps'
 
@@ -19,7 +17,10 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** The split fields go before the legacy ones, which mean both; but a legacy limit before a split field of 0. */
+/**
+ * The split fields win over the legacy ones, which set both directions; but a legacy limit wins over a split field of
+ * 0.
+ */
 export function planRates(body: RateBody): { [Name in RateName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
@@ -30,12 +31,12 @@ export function planRates(body: RateBody): { [Name in RateName]: number | undefi
   }
 }
 
-/** Clients that know the legacy field alone send 0 for the others: unlimited is not what they mean. */
+/** Clients that only know the legacy field send 0 for the others, without meaning unlimited. */
 function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
   return split || legacy || (split ?? legacy)
 }
 
-/** Rates of a new container: what is not sent is unlimited. */
+/** Rates of a new container: unlimited when not sent. */
 export function planInitialRates(body: RateBody): Pick<GuestLimits, RateName> {
   const { networkDownMbps = 0, networkUpMbps = 0, ioReadMbps = 0, ioWriteMbps = 0 } = planRates(body)
   return { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps }
@@ -66,8 +67,8 @@ export function planTraffic(body: TrafficBody): TrafficLimitChange {
 }
 
 /**
- * Addresses as the wire has them, canonical.
- * @throws {BerthError} `invalid_field` for one that is there twice
+ * Canonical addresses.
+ * @throws {BerthError} `invalid_field` for a duplicate
  */
 export function planAddresses(field: string, addresses: readonly string[] = []): string[] {
   const canonical = addresses.map((text, index) => {

@@ -29,7 +29,7 @@ export async function queueOrder(
   return { data, sshPassword }
 }
 
-/** A task that an agent has begun at once was queued all the same. */
+/** A task that an agent began at once still counts as queued. */
 function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
   const status = operationStatusOf(operation)
   return status === 'running' ? 'pending' : status

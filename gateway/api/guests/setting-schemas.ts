@@ -4,9 +4,7 @@ import { networkLimits } from '../../../shared/network-limits.js'
 import { numeric, trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 
-/*
- * Request fields of what is set of a container, the same at its creation and later.
- */
+/* Request fields of a container's settings, the same at its creation and later. */
 
 const optional = Type.Optional
 
@@ -26,7 +24,7 @@ export const HostIpSchema = Type.String({
 })
 export const ProtocolSchema = oneOf(['tcp', 'udp'])
 
-/** A port mapping that is asked for. */
+/** A requested port mapping. */
 export const MappingBodySchema = Type.Object(
   {
     protocol: optional(oneOf(['tcp', 'udp'], 'Default tcp.')),
@@ -111,7 +109,7 @@ export const ipv4Fields = {
   ),
 }
 
-/** The fields of `POST …/ipv6` too. */
+/** Also the fields of `POST …/ipv6`. */
 export const ipv6ListFields = {
   ipv6_count: addressCount('Picked from the prefix, beside those of ipv6_addresses.'),
   ipv6_addresses: optional(

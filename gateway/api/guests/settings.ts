@@ -11,14 +11,14 @@ type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audi
 
 export interface SettingChange {
   readonly change: NonNullable<ChangeSettingRequest['change']>
-  /** For the audit entry. */
+  /** Detail of the audit entry. */
   readonly detail: string
-  /** Only where the guest has this revision; 0: any. If-Match goes before it. */
+  /** Revision that the guest must have; 0: any. If-Match wins over it. */
   readonly ifRevision?: number
 }
 
 export interface ChangedSetting {
-  /** As it is now. */
+  /** The guest after the change. */
   readonly guest: Guest
   readonly firewall: Firewall | undefined
 }
@@ -44,7 +44,7 @@ export async function changeSetting(
   return { guest: changed, firewall: answer.firewall }
 }
 
-/** What an update says beside its message, where there is something to say. */
+/** Data of an update's answer, when fields were ignored. */
 export const UpdatedSchema = Type.Optional(
   Type.Object(
     {
@@ -57,7 +57,7 @@ export const UpdatedSchema = Type.Optional(
 )
 type Updated = Answer<{ ignored: string[] }>
 
-/** More names of unknown fields than these help nobody. */
+/** Most names of unknown fields to report. */
 const maxIgnored = 50
 
 /** @param schema of the body */
@@ -70,7 +70,7 @@ export function updatedAnswer(message: string, body: object, schema: TObject): U
 export const nothingToChange = 'nothing to change'
 
 /**
- * An update without a field that is known: refused as one with some would be, but nothing is sent.
+ * Handles an update without known fields: checks it like any other, but sends nothing.
  * @throws {BerthError} `precondition_failed`
  */
 export async function leaveSetting(fleet: Fleet, context: Context): Promise<void> {
@@ -79,7 +79,7 @@ export async function leaveSetting(fleet: Fleet, context: Context): Promise<void
   await checkIfMatch(fleet, guest.uuid, context)
 }
 
-/** The fields of a request that were sent, for an audit entry. */
+/** Lists the fields that a request sent, for an audit entry. */
 export function describeFields(body: object): string {
   const sent = Object.entries(body).filter(([, value]) => value !== undefined)
   return sent.map(([field, value]) => `${field} ${String(value)}`).join(', ') || 'nothing'

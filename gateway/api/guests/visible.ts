@@ -2,27 +2,25 @@ import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
-/*
- * What of the fleet exists for a caller, for routes that answer of it (`bound: 'own'`).
- */
+/* What a caller may see of the fleet, for routes with `bound: 'own'`. */
 
-/** Warnings of a host or its agent may name any container. */
+/** Hidden from bound callers, as warnings may name any container. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {
   return isBound(caller) ? [] : [...new Set(warnings)]
 }
 
-/** Those of a caller that is bound to some, in the order of their ids. */
+/** Guests of a bound caller, ordered by id. */
 export function boundGuests(view: FleetView, caller: Principal): GuestView[] {
   return sortedById(guestsOf(caller, view))
 }
 
-/** On one host, in the order of their ids. */
+/** Guests on one host that the caller may see, ordered by id. */
 export function visibleGuestsOf(view: FleetView, caller: Principal, hostId: string): GuestView[] {
   if (!isBound(caller)) return sortedById(view.guestsOf(hostId))
   return boundGuests(view, caller).filter((guest) => guest.hostId === hostId)
 }
 
-/** Of one host; default: of all. */
+/** Counts guests of one host that the caller may see; default: of all hosts. */
 export function countVisible(view: FleetView, caller: Principal, hostId?: string): GuestCounts {
   if (!isBound(caller)) return view.countGuests(hostId)
   return countGuests(hostId === undefined ? boundGuests(view, caller) : visibleGuestsOf(view, caller, hostId))

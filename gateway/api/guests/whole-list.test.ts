@@ -18,7 +18,7 @@ describe('WholeList', () => {
     const rowsByTurn = new Map<number, number>()
     const list = new WholeList(view, ({ guest }) => {
       rowsByTurn.set(turn, (rowsByTurn.get(turn) ?? 0) + 1)
-      // Each row takes a whole slice.
+      // Each row takes a whole slice of time.
       for (const until = performance.now() + 4; performance.now() < until;);
       return String(guest.id)
     })

@@ -10,11 +10,11 @@ interface Made {
   readonly piece: Piece
 }
 
-/** So many are made in one turn of the event loop. */
+/** How many blocks are made in one turn of the event loop. */
 const fewBlocks = 2
 const mostRounds = 20
 
-/** The list of all guests as bytes, of which a change makes only those of its block anew. */
+/** The list of all guests as bytes; a change rebuilds only its block. */
 export class WholeList {
   readonly #made = new WeakMap<GuestBlock, Made>()
   #making: Promise<void> | undefined
@@ -28,13 +28,13 @@ export class WholeList {
 
   async read(): Promise<Answer<never>> {
     if (this.#version === this.view.guestsVersion) return this.#answer
-    // Shared by those who ask meanwhile: what changes after a block was made is made anew by `#assemble`.
+    // Shared by concurrent readers; `#assemble` rebuilds blocks that changed after they were made.
     this.#making ??= inSlices(this.#makeStale()).finally(() => (this.#making = undefined))
     await this.#making
     return this.#assemble()
   }
 
-  /** Again for what changes meanwhile, which is less each time, or else is left to `#assemble` in the end. */
+  /** Repeats for blocks that change meanwhile, fewer each time; the last few are left to `#assemble`. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter((block) => this.#made.get(block)?.version !== block.version)

@@ -9,8 +9,8 @@ export const HostQuerySchema = Type.Object({
 })
 
 /**
- * The host a request names, or the first one that is online, else the first.
- * @throws {BerthError} `invalid_field` for an unknown one, `host_offline` when there is none at all
+ * The named host; without a name the first online one, or else the first.
+ * @throws {BerthError} `invalid_field` for an unknown one, `host_offline` when there is no host
  */
 export function chooseHost(view: FleetView, hostId: string | undefined): HostView {
   if (hostId !== undefined) return getNamedHost(view, hostId)

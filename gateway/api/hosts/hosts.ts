@@ -220,7 +220,7 @@ async function changeHost(
   return { message, data: getRow({ view: fleet.view, time }, caller, params.id) }
 }
 
-/** Only the fields that are meant: bodies may hold more. */
+/** Takes only the known fields of a body. */
 function pick({ name, address, draining }: Static<typeof ChangeBodySchema>) {
   return {
     ...(name === undefined ? {} : { name }),
@@ -240,7 +240,7 @@ function getRow(
   return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
 }
 
-/** Containers of a host, as far as the caller may know of them. */
+/** Counts a host's containers that the caller may see. */
 function containerCounter(view: FleetView, caller: Principal): (hostId: string) => number {
   if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
   const own = boundGuests(view, caller)

@@ -62,7 +62,7 @@ const AssignedSchema = Type.Object({
 const common = { tag: 'Routing', query: HostQuerySchema } as const
 const agentErrors = ['host_offline', 'agent_timeout']
 
-/** What can be known of addresses before and beside the pools. */
+/** Routes for scanning segments, IPv6 status, and a container's addresses. */
 export function addressRoutes(fleet: Fleet): Route[] {
   return [scanRoute(fleet), ipv6StatusRoute(fleet), assignRoute(fleet)]
 }

@@ -50,7 +50,7 @@ const FirewallSchema = Type.Object(
 )
 type FirewallRow = Static<typeof FirewallSchema>
 
-/** Lists of ports are bounded by their number, not their length. */
+/** Longest text; a list of ports is limited by the number of ports, not by its length. */
 const maxText = 1024
 const text = (description: string, more: object = {}) =>
   optional(Type.String({ ...more, maxLength: maxText, description }))
@@ -65,7 +65,7 @@ const FirewallBodySchema = Type.Object(
           id: text('As read; absent for a new rule.', trimmed),
           ...ruleFields,
           network: optional(oneOf(networks, 'Default all.')),
-          // Not `trimmed`: only blanks may be nothing here, a rule without either holds for more.
+          // Not `trimmed`, so that blanks do not become nothing: a rule without source or port matches more.
           source_ip: text(sourceIp),
           port: text(port, numeric),
           description: text('One line.'),
@@ -130,7 +130,7 @@ function replaceRoute(fleet: Fleet): Route {
 
 type ReplaceContext = RequestContext<unknown, unknown, FirewallBody> & Subjects['guest']
 
-/** Others may change the firewall between the look at it and the change: then it is looked at once more. */
+/** The firewall is read and changed again when others changed it in between. */
 const maxAttempts = 5
 
 async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<ChangedSetting> {
@@ -146,7 +146,7 @@ async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<C
   }
 }
 
-/** What is stored, where the request leaves some of it as it is. */
+/** The stored firewall, if the request leaves part of it unchanged. */
 async function findStored(fleet: Fleet, context: ReplaceContext): Promise<GetFirewallResponse | undefined> {
   if (context.body.rules && context.body.default_action) return undefined
   const { hostId, guest } = context.guest
@@ -191,7 +191,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** A misspelt restriction would widen its rule. @throws {BerthError} `invalid_field` */
+/** Refuses unknown fields: a misspelt restriction would make the rule wider. @throws {BerthError} `invalid_field` */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return
@@ -199,7 +199,7 @@ function refuseUnknown(rule: object, index: number): void {
   throw invalidField(field, `${field}: a rule has no such field`)
 }
 
-/** A container that never had one: off. */
+/** Shows a container without a firewall as off. */
 function firewallRow(firewall = Firewall.create()): FirewallRow {
   return {
     enabled: firewall.enabled,
@@ -208,7 +208,7 @@ function firewallRow(firewall = Firewall.create()): FirewallRow {
   }
 }
 
-/** The agent's words are those of the schema; others are shown as they come, for the reader to see. */
+/** The agent uses the schema's words; unknown ones are shown as they are. */
 function ruleRow(rule: FirewallRule): FirewallRow['rules'][number] {
   return {
     id: rule.id,

@@ -83,14 +83,14 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** What of a host's routing a caller may see: containers by uuid; `all` where others exist for it too. */
+/** What a caller may see of a host's routing: its containers by uuid; `all`: others' too. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
   readonly all: boolean
 }
 
-/** For a key bound to containers the pools are what its own containers hold. */
+/** Converts a host's routing. For a bound key the pools consist of what its own containers have. */
 export function routingRow(routing: GetRoutingResponse, scope: RoutingScope): RoutingRow {
   const ipv4Assignments = heldBy(routing.ipv4Assignments, scope)
   const ipv6Assignments = heldBy(routing.ipv6Assignments, scope)
@@ -130,7 +130,7 @@ export function ipv6PrefixRow(one: Ipv6Prefix): Static<typeof Ipv6PrefixSchema> 
   return { interface: one.interface, address, prefix, prefix_len: one.prefixLen, gateway }
 }
 
-/** Assignments whose container the caller may see, with it. */
+/** Assignments of containers that the caller may see, each with its container. */
 function heldBy(
   assignments: readonly AddressAssignment[],
   { guests }: RoutingScope,
@@ -158,7 +158,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Nothing but what is held exists for the caller. */
+/** Usage for a bound caller: its own part is the whole. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }
@@ -167,7 +167,7 @@ function portsOf({ start, end }: PortRange): number {
   return start === 0 ? 0 : end - start + 1
 }
 
-/** A port that several mappings share counts once, as the agent counts it. */
+/** Counts a port shared by several mappings once, like the agent. */
 function portsHeld(mappings: RoutingRow['nat4_mappings']): number {
   const spans = mappings.map(({ host_port: first, host_port_end: last = first }) => ({ first, last }))
   let [held, reached] = [0, 0]
@@ -182,7 +182,7 @@ function ipv4Usage({ ipv4Pool, ipv4Assignments }: GetRoutingResponse): Usage {
   return usage(ipv4Assignments.length, ipv4Pool.length)
 }
 
-/** Beyond this nobody counts down. */
+/** Greater numbers of addresses are not counted. */
 const countable = 2n ** 32n
 
 function ipv6Usage({ ipv6Prefixes, ipv6Assignments }: GetRoutingResponse): Usage {
@@ -192,7 +192,7 @@ function ipv6Usage({ ipv6Prefixes, ipv6Assignments }: GetRoutingResponse): Usage
   return usage(used, Number(total))
 }
 
-/** The network's own address (subnet-router anycast, RFC 4291 2.6.1), the host's and the gateway's are no guest's. */
+/** Without the network's own address (subnet-router anycast, RFC 4291 2.6.1), the host's and the gateway's. */
 function assignableOf({ prefix, prefixLen, address, gateway }: Ipv6Prefix): bigint {
   const range = parseCidrOrAddress(`${prefix}/${prefixLen}`)
   if (!range) return 0n

@@ -67,7 +67,7 @@ const ChangedSchema = Type.Pick(RoutingSchema, changedFields)
 const common = { tag: 'Routing', query: HostQuerySchema } as const
 const agentErrors = ['host_offline', 'agent_timeout']
 
-/** The pools of a host and what of them is used. */
+/** Routes for the pools of a host and their use. */
 export function routingRoutes(fleet: Fleet): Route[] {
   return [readRoute(fleet), changeRoute(fleet)]
 }
@@ -128,7 +128,7 @@ function changeRoute(fleet: Fleet): Route {
   })
 }
 
-/** What is not sent stays. @throws {BerthError} `invalid_field` */
+/** Undefined lists stay as they are. @throws {BerthError} `invalid_field` */
 function planRouting(body: RoutingBody): SetRoutingRequest {
   const pool = body.items ?? body.public_ipv4_addresses
   const range = body.nat4_port_range
@@ -154,7 +154,7 @@ function planPrefix(item: Static<typeof PrefixesSchema>[number], index: number) 
   return { interface: name, address, gateway, ...network }
 }
 
-/** @returns undefined unless there is one length and the address has no bits beyond it */
+/** @returns undefined unless there is exactly one length, and no bits of the address beyond it */
 function parseNetwork(text: string, length?: number): { prefix: string; prefixLen: number } | undefined {
   const [, address = '', behind] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? []
   const prefixLen = length ?? (behind === undefined ? undefined : Number(behind))

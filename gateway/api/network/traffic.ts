@@ -130,7 +130,7 @@ function changeRoutes(fleet: Fleet): Route[] {
   ]
 }
 
-/** Bodies may hold more than is meant. */
+/** Takes only the known fields of a body. */
 function pickSent(body: Static<typeof TrafficBodySchema>): object {
   return Object.fromEntries(Object.entries(body).filter(([field]) => Object.hasOwn(trafficFields, field)))
 }
@@ -138,7 +138,7 @@ function pickSent(body: Static<typeof TrafficBodySchema>): object {
 function trafficRow(traffic: GetTrafficResponse): TrafficRow {
   const limit = traffic.limit ?? TrafficLimit.create()
   const { rxBytes, txBytes, periodStart } = traffic
-  // Whatever an agent says: no zone is further from UTC.
+  // Limits an agent's value: no zone is further from UTC.
   const offsetMinutes = Math.min(Math.max(traffic.utcOffsetMinutes, -14 * 60), 14 * 60)
   return {
     mode: trafficModeName(limit.mode),
@@ -168,7 +168,7 @@ function offsetText(minutes: number): string {
   return `${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`
 }
 
-/** To two decimals; above 100 where a quota was exceeded. */
+/** Percentage with two decimals; above 100 when the quota is exceeded. */
 function usedPercent({ mode, monthlyGb, inGb, outGb }: TrafficLimit, rx: number, tx: number): number {
   const percent = (usedBytes: number, quotaGb: number): number =>
     quotaGb === 0 ? 0 : Math.round(usedBytes / quotaGb / 1e5) / 100

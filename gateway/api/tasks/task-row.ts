@@ -29,7 +29,7 @@ export const TaskRowSchema = Type.Object(
 )
 export type TaskRow = Static<typeof TaskRowSchema>
 
-/** What answers to a queued action. */
+/** Answer to a queued action. */
 export const QueuedSchema = Type.Object(
   {
     task_id: Type.String(),

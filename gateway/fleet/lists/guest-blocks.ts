@@ -2,10 +2,10 @@ import type { GuestView } from '../reported.js'
 
 const idsPerBlock = 256
 
-/** Guests whose ids are of one range. What is made of them holds for as long as the version does. */
+/** Guests with ids in one range. What is derived from a block is valid until its version changes. */
 export interface GuestBlock {
   readonly version: number
-  /** In the order of their ids. */
+  /** Ordered by id. */
   guests(): GuestView[]
 }
 
@@ -14,12 +14,12 @@ interface Block extends GuestBlock {
   readonly byId: Map<number, GuestView>
 }
 
-/** All guests in blocks by their ids, so that one change leaves what was made of most of them valid. */
+/** All guests in blocks by id, so that a change invalidates only what was derived from one block. */
 export class GuestBlocks {
   readonly #blocks = new Map<number, Block>()
   #inOrder: readonly Block[] | undefined
 
-  /** Takes the place of the guest that had this id. */
+  /** Adds the guest, or replaces the one with this id. */
   set(guest: GuestView): void {
     const number = numberOf(guest.guest.id)
     const block = this.#blocks.get(number) ?? this.#add(number)
@@ -37,7 +37,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** What is shown of it has changed, though it is the same. */
+  /** Call it when what is shown of the guest changed although the object did not. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++

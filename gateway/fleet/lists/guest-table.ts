@@ -3,7 +3,7 @@ import { statusOf } from '../guest-status.js'
 import type { Fields } from './query.js'
 import { Table } from './table.js'
 
-/** By the names that the API has for them. Times to the second, as they are shown. */
+/** Fields by their API names. Times to the second, as shown. */
 export const guestFields = {
   id: ({ guest }) => guest.id,
   name: ({ guest }) => guest.name,
@@ -19,7 +19,7 @@ export const guestFields = {
 
 export type GuestField = keyof typeof guestFields
 
-/** In the order of their ids, by uuid. */
+/** Guests by uuid, ordered by id. */
 export class GuestTable<Item extends GuestView = GuestView> extends Table<Item, GuestField> {
   constructor() {
     super({

@@ -10,17 +10,17 @@ type OperationStatusName = (typeof operationStatuses)[number]
 
 const known: ReadonlySet<string> = new Set(operationStatuses)
 
-/** A word of an agent that is none counts as pending. */
+/** An unknown word from an agent counts as pending. */
 export function operationStatusOf({ status }: Operation): OperationStatusName {
   return known.has(status) ? (status as OperationStatusName) : 'pending'
 }
 
-/** It changes no more. */
+/** Whether it will not change any more. */
 export function isEnded(operation: Operation): boolean {
   return ['done', 'failed', 'canceled'].includes(operationStatusOf(operation))
 }
 
-/** By the names that the API has for them. Times to the second, as they are shown. */
+/** Fields by their API names. Times to the second, as shown. */
 export const operationFields = {
   status: ({ operation }) => operationStatusOf(operation),
   action: ({ operation }) => operation.action,
@@ -34,7 +34,7 @@ export const operationFields = {
 
 export type OperationField = keyof typeof operationFields
 
-/** Newest first, by id. */
+/** Operations by id, newest first. */
 export class OperationTable extends Table<OperationView, OperationField> {
   readonly #byGuest = new Map<string, Set<string>>()
 
@@ -48,7 +48,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
 
   override set(id: string, view: OperationView) {
     const before = this.find(id)
-    // The order goes by the time, which an agent may correct.
+    // The order depends on the time, which an agent may correct.
     if (before && newestFirst(before, view) !== 0) this.delete(id)
     else if (before) this.#forget(before)
     const guestUuid = guestUuidOf(view.operation)
@@ -63,7 +63,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
     super.delete(id)
   }
 
-  /** Of these guests. */
+  /** Operations on these guests, newest first. */
   ofGuests(uuids: Iterable<string>): OperationView[] {
     const ids = [...uuids].flatMap((uuid) => [...(this.#byGuest.get(uuid) ?? [])])
     return ids.flatMap((id) => this.find(id) ?? []).sort(newestFirst)

@@ -1,13 +1,15 @@
-/** What a list can be filtered and sorted by, as read from one item. */
+/** Functions that read from an item what a list can be filtered and sorted by. */
 export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => string | number>>
 
+/** What to select from a list, and in which order. */
 export interface ListQuery<Name extends string> {
-  /** All of them hold: the field, as text, is this one. */
+  /** All must hold: the field, as text, equals the value. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]
-  /** The first counts most; items that are equal in all stay in the list's own order. */
+  /** In order of weight; items equal in all fields keep the list's own order. */
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
+/** Whether all filters of the query hold for the item. */
 export function matches<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { filters }: ListQuery<Name>,
@@ -16,7 +18,7 @@ export function matches<Item, Name extends string>(
   return filters.every(({ field, value }) => String(fields[field](item)) === value)
 }
 
-/** @returns 0 for items that no field of the query tells apart */
+/** @returns 0 for items that are equal in all sorted fields */
 export function compareBy<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { sort }: ListQuery<Name>,
@@ -31,7 +33,7 @@ export function compareBy<Item, Name extends string>(
   }
 }
 
-/** The answer for few items, by looking at each. */
+/** Selects from few items by reading each. */
 export function selectFrom<Item, Name extends string>(
   items: readonly Item[],
   fields: Fields<Item, Name>,

@@ -1,21 +1,21 @@
 const maxChunk = 512
 
 /**
- * Items in order, in chunks: adding, removing and taking some by rank cost nearly the same however many there are.
- * Source: the sortedcontainers library of Python, whose chunks these are.
+ * Items in order, in chunks: adding, removing and slicing by rank cost nearly the same for any size. Source: Python's
+ * sortedcontainers library, which uses the same chunks.
  */
 export class SortedList<Item> implements Iterable<Item> {
   readonly #chunks: Item[][] = []
   #size = 0
 
-  /** @param compare 0 only for an item and itself; what it reads must not change while the item is listed */
+  /** @param compare 0 only for an item and itself; what it reads must not change while the item is in the list */
   constructor(private readonly compare: (a: Item, b: Item) => number) {}
 
   get size(): number {
     return this.#size
   }
 
-  /** @returns false: it was listed already */
+  /** @returns false when it was in the list already */
   add(item: Item): boolean {
     const [at, chunk] = this.#chunkOf(item)
     if (!chunk) this.#chunks.push([item])
@@ -29,7 +29,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return true
   }
 
-  /** @returns false: it was not listed */
+  /** @returns false when it was not in the list */
   delete(item: Item): boolean {
     const [at, chunk] = this.#chunkOf(item)
     if (!chunk) return false
@@ -41,7 +41,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return true
   }
 
-  /** By rank, from 0; `to` is not included. */
+  /** Items by rank, from 0; `to` is excluded. */
   slice(from: number, to: number): Item[] {
     const found: Item[] = []
     let begin = 0
@@ -54,7 +54,10 @@ export class SortedList<Item> implements Iterable<Item> {
     return found
   }
 
-  /** Some of those that come next after one that is or was listed; after none: from the first on. None: there are no more. */
+  /**
+   * Up to `most` items that follow an item, which need not be in the list any more; undefined: from the beginning.
+   * Empty at the end.
+   */
   after(item: Item | undefined, most: number): Item[] {
     if (item === undefined) return this.#chunks[0]?.slice(0, most) ?? []
     const [at, chunk] = this.#chunkOf(item)
@@ -69,7 +72,7 @@ export class SortedList<Item> implements Iterable<Item> {
     for (const chunk of this.#chunks) yield* chunk
   }
 
-  /** The first chunk whose last item is not before this one; else the last chunk. */
+  /** The first chunk whose last item is not before this item; else the last chunk. */
   #chunkOf(item: Item): [number, Item[] | undefined] {
     let [low, high] = [0, this.#chunks.length - 1]
     while (low < high) {
@@ -80,7 +83,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return [low, this.#chunks[low]]
   }
 
-  /** Where it is or belongs. */
+  /** Index where it is or belongs. */
   #indexIn(chunk: readonly Item[], item: Item): number {
     let [low, high] = [0, chunk.length]
     while (low < high) {
@@ -91,7 +94,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return low
   }
 
-  /** Joins a small chunk with the next one, unless that would soon be split again. */
+  /** Joins a small chunk with the next one, unless the result would soon be split again. */
   #merge(at: number): void {
     const [chunk, next] = [this.#chunks[at]!, this.#chunks[at + 1]]
     if (chunk.length > 0 && (!next || chunk.length + next.length > maxChunk / 2)) return

@@ -39,7 +39,7 @@ const steps = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), id: numbers }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('ask' as const), query: queries }) },
-  // Without waiting for the answer: what follows changes what it is made of.
+  // Does not await the answer: later steps change the table while it is being made.
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('begin' as const), query: queries }) },
 )
 
@@ -163,7 +163,7 @@ describe('a sort that names a field again', () => {
   })
 })
 
-/** What may happen to items while an answer is made; `move`: to another place in the table's own order. */
+/** Changes of items while an answer is made; `move`: to another place in the table's own order. */
 const moves = fc.array(
   fc.record({
     kind: fc.constantFrom('set', 'delete', 'replace', 'move'),
@@ -176,7 +176,7 @@ const moves = fc.array(
 )
 type Move = typeof moves extends fc.Arbitrary<(infer One)[]> ? One : never
 
-/** A table whose own order is by a time that may be corrected, as that of operations, beside a model of it. */
+/** A table ordered by a time that may be corrected, like that of operations, and a model of it. */
 class MovingLab {
   readonly table = new Table<Item & { at: number }, Name>({
     fields,
@@ -213,11 +213,11 @@ class MovingLab {
   }
 }
 
-/** By a clock that makes every step of a slice the last one of its turn. */
+/** Fakes the clock so that each step of a slice is the last one of its turn. */
 async function inShortSlices(run: () => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance)
   let late = 0
-  // A slice asks when it begins, before its first step, and before its second.
+  // A slice reads the clock when it begins, before its first step, and before its second.
   performance.now = () => now() + (late += 2)
   try {
     await run()

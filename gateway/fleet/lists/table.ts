@@ -3,45 +3,45 @@ import { Turns } from '../../turns.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** Stays while what it holds is replaced, so that orders which that does not concern need not be touched. */
+/** Stays the same while its item is replaced, so that orders which the change does not affect need no update. */
 export interface Slot<Item> {
   item: Item
 }
 
-/** Items that a query asks for, in its order; as they are now. */
+/** A live view of the items that a query selects, in its order. */
 export interface Selection<Item> {
   readonly size: number
-  /** By rank, from 0; `to` is not included. */
+  /** Items by rank, from 0; `to` is excluded. */
   slice(from: number, to: number): Item[]
 }
 
-/** A table to those who only read. */
+/** A table for readers. */
 export interface Selectable<Item, Name extends string> {
   readonly size: number
-  /** Those that a query asks for: at once where it was asked before, else once they are found, which takes a while. */
+  /** Selects items: at once for a recent query, otherwise after a search that yields to others. */
   select(query: ListQuery<Name>): Promise<Selection<Item>>
 }
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** The table's own order; never 0 for two items. What it reads of an item never changes. */
+  /** The table's own order; never 0 for two different items. What it reads of an item must not change. */
   readonly compare: (a: Item, b: Item) => number
-  /** Fields whose values are counted: what is asked for and nobody has costs nothing. */
+  /** Fields whose values are counted, so that a filter for a value that no item has costs nothing. */
   readonly counted: readonly Name[]
 }
 
-/** Orders that were asked for are kept and follow every change; of more the one is dropped that was not asked for longest. */
+/** How many recent selections are kept and updated with every change; the least recently used is dropped. */
 export const maxSelections = 32
 
-/** So many are filled at once, fewer than are kept; the others wait. */
+/** How many selections are filled at once, fewer than are kept; others wait. */
 const maxFillings = 4
 
-/** Items by key, with whatever orders and filters of them are in use. */
+/** Items by key, with the orders and filters that are in use. */
 export class Table<Item, Name extends string> implements Selectable<Item, Name> {
   readonly #slots = new Map<string, Slot<Item>>()
   readonly #all: SortedList<Slot<Item>>
   readonly #selections = new Map<string, Maintained<Item, Name>>()
-  /** By the same key: what is being filled, or waits for its turn. */
+  /** Selections being filled or waiting to be, by the same key. */
   readonly #making = new Map<string, Promise<Selection<Item>>>()
   readonly #fillings = new Turns(maxFillings)
   readonly #counts: Map<Name, Map<string, number>>
@@ -66,7 +66,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return this.#all.size
   }
 
-  /** Orders that follow changes now. */
+  /** Number of selections that follow changes. */
   get keptSelections(): number {
     return this.#selections.size
   }
@@ -80,7 +80,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     for (const { item } of this.#all) yield item
   }
 
-  /** Adds an item, or puts it in the place of the one with this key. */
+  /** Adds an item, or replaces the one with this key. */
   set(key: string, item: Item): Slot<Item> {
     const slot = this.#slots.get(key)
     if (!slot) return this.#add(key, { item })
@@ -100,7 +100,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     for (const selection of this.#selections.values()) selection.delete(slot)
   }
 
-  /** For what changes fields of many items at once. @param change makes it */
+  /** Changes fields of many items at once. @param change makes the change */
   changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
     const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
     this.#change(slots, fields, change)
@@ -113,14 +113,14 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     const key = JSON.stringify(asked)
     const selection = this.#selections.get(key)
     if (!selection) return this.#make(key, asked)
-    // The map is ordered by last use.
+    // Moves it to the end: the map is ordered by last use.
     this.#selections.delete(key)
     this.#selections.set(key, selection)
     await selection.fill(this.#all)
     return selection
   }
 
-  /** Shared by those who ask for the same meanwhile, in turn with those who ask for another. */
+  /** Fills a selection, shared by callers with the same query; different queries take turns. */
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
     const making = this.#making.get(key)
     if (making) return making
@@ -137,7 +137,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return made
   }
 
-  /** One that is being filled is waited for, and must follow what changes meanwhile. */
+  /** Keeps those that are being filled: they are awaited, and must follow changes. */
   #dropUnused(): void {
     for (const [key, { isFilled }] of this.#selections) {
       if (this.#selections.size <= maxSelections) return
@@ -178,7 +178,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   }
 }
 
-/** What is sorted by a field once is not told apart by it again. */
+/** Drops repeated sort fields, which have no effect. */
 function withoutRepeats<Name extends string>({ filters, sort }: ListQuery<Name>): ListQuery<Name> {
   const isFirst = (name: Name, at: number) => sort.findIndex(({ field }) => field === name) === at
   return { filters, sort: sort.filter(({ field }, at) => isFirst(field, at)) }
@@ -188,7 +188,7 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/** The answer to one query. Whatever it holds leaves it before it changes and comes back after. */
+/** The result of one query. An item leaves it before a change and comes back after. */
 class Maintained<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<Slot<Item>>
   #filling: Promise<void> | undefined
@@ -230,7 +230,7 @@ class Maintained<Item, Name extends string> implements Selection<Item> {
     return this.#filling
   }
 
-  /** What comes, changes or goes between two steps is there already, or gone, when it is passed: none is held over a yield. */
+  /** Adds all items in steps. Changes between two steps are safe: no item is held across a yield. */
   *#addAll(all: SortedList<Slot<Item>>): Generator<void, void> {
     let passed: Slot<Item> | undefined
     for (;;) {
