@@ -52,11 +52,6 @@ export function parseSubvolumes(text: string): Subvolume[] {
   }))
 }
 
-/** Limits what the subvolume references (classic quotas) or owns (simple quotas); 0: unlimited. */
-export async function setLimit(path: string, bytes: number): Promise<void> {
-  await run('btrfs', ['qgroup', 'limit', bytes > 0 ? String(bytes) : 'none', path])
-}
-
 export interface StaleQgroups {
   /** The kernel is still cleaning up deleted subvolumes; their qgroups cannot go before. */
   readonly unfinished: boolean

@@ -1,4 +1,4 @@
-import { setLimit } from '../host/btrfs.js'
+import { setLimit } from '../host/btrfs-ioctl.js'
 import { adaptTree } from './adapt.js'
 import { makeImage, type Making, type PublishParts } from './publish.js'
 import { unpackArchive } from './sources/unpack.js'

@@ -31,8 +31,8 @@ const SwapBodySchema = Type.Object(
     action: Type.Optional(oneOf(swapActions, 'Default: resize.')),
     size_mb: Type.Optional(
       Type.Integer({
-        minimum: 0,
-        description: `MiB from ${swapMb.min} to ${swapMb.max}; create and resize need it, others ignore it.`,
+        ...{ minimum: 0, maximum: swapMb.max },
+        description: `MiB, at least ${swapMb.min}; create and resize need it, others ignore it.`,
       }),
     ),
   },
