@@ -93,6 +93,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { context, engine, images, policy, reconciler } = domain
   await images.sweep()
+  await context.backups.sweep()
   await thawGuests(context)
   await reconciler.ensureNetwork(['rules'])
   reconciler.listen()

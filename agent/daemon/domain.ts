@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
 import { readOrCreateKey } from '../../shared/sealing.js'
+import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
@@ -145,6 +146,7 @@ function createContext(parts: ContextParts): GuestContext {
     store,
     drivers,
     volumes,
+    backups: host.backups,
     userIdSlots: settings.userIdSlots,
     network,
     facts: host.facts,
@@ -163,6 +165,7 @@ function createContext(parts: ContextParts): GuestContext {
       }),
     deviceOf,
     ...loginVault(key),
+    ...targetVault(key),
     now: Date.now,
   }
 }

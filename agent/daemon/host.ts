@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
+import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
+import type { BackupRepositories } from '../backups/contract.js'
+import { ResticRepositories } from '../backups/repositories.js'
 import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readInterfaces } from '../host/interfaces.js'
@@ -35,6 +38,7 @@ export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 export interface Host {
   readonly volumes: HostVolumes
   readonly images: ImagePool
+  readonly backups: BackupRepositories
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
   readonly cpuCores: number
@@ -78,6 +82,11 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     volumes,
     drivers,
     images: new PoolImages({ pool, trash, mirror: config.images.debian_mirror }),
+    backups: new ResticRepositories({
+      directory: join(config.state_dir, 'backups'),
+      parallel: config.backups.parallel,
+      patienceMs: config.backups.patience_seconds * 1000,
+    }),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
     cpuCores: availableParallelism(),

@@ -1,4 +1,6 @@
 import type { Logger } from 'pino'
+import type { BackupRepositories } from '../backups/contract.js'
+import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
@@ -52,14 +54,15 @@ export interface PolicyKeeper {
 /** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
 export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
-  Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot'>
+  Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf' | 'resize'>
 
 /** What the guests domain works with; made once in daemon.ts. */
-export interface GuestContext {
+export interface GuestContext extends TargetVault {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly volumes: GuestVolumes
+  readonly backups: BackupRepositories
   /** Guests that the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network

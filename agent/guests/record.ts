@@ -77,6 +77,26 @@ export interface SnapshotRecord {
   state: 'taking' | 'ready' | 'deleting'
 }
 
+/** A state of the guest's volume that is kept at a backup target. */
+export interface BackupRecord {
+  /** That of the operation that makes it; by which the target knows it. */
+  id: string
+  targetId: string
+  createdAtMs: number
+  createdBy: string
+  /** By a schedule. */
+  scheduled: boolean
+  /** Of all files in it. */
+  sizeBytes: number
+  /** What the target had to take for it. */
+  storedBytes: number
+  /** 0: not yet. */
+  verifiedAtMs: number
+  description: string
+  /** As of a snapshot. */
+  state: 'taking' | 'ready' | 'deleting'
+}
+
 export const openFirewall: Firewall = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
 
 export const unlimitedTraffic: Readonly<TrafficLimit> = {
@@ -105,6 +125,10 @@ export interface GuestDocument {
   snapshotLimit: number
   /** Oldest first. */
   snapshots: readonly SnapshotRecord[]
+  /** Oldest first. */
+  backups: readonly BackupRecord[]
+  /** By how much the volume's bound is raised while a backup is fetched beside what is there. */
+  fetchedBytes: number
 }
 
 /** Of a guest that a version without the field made. */
@@ -116,6 +140,8 @@ export const documentDefaults: Readonly<GuestDocument> = {
   policy: { expired: false, overQuota: false },
   snapshotLimit: defaultSnapshotLimit,
   snapshots: [],
+  backups: [],
+  fetchedBytes: 0,
 }
 
 /** A guest as the journal knows it. */

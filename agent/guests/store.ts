@@ -14,7 +14,7 @@ import {
 
 export type GuestInsert = Omit<
   GuestRecord,
-  'revision' | 'statusReason' | 'policy' | 'snapshots' | 'snapshotLimit'
+  'revision' | 'statusReason' | 'policy' | 'snapshots' | 'snapshotLimit' | 'backups' | 'fetchedBytes'
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit'>>
 

@@ -39,6 +39,7 @@ export class OperationEngine {
   readonly #shutdown = new AbortController()
   /** Pending and running ones. */
   readonly #open = new Map<string, Task>()
+  readonly #executions = new Map<string, Execution>()
   readonly #waiters = new Waiters()
   readonly #counts = { done: 0, failed: 0, canceled: 0 }
   #recovered = false
@@ -91,7 +92,7 @@ export class OperationEngine {
   }
 
   /**
-   * Only what was not begun.
+   * What was not begun, or is at a step that may be stopped: that one is undone afterwards.
    * @throws {BerthError} `not_found`; `task_running`; `invalid_state` when it has ended
    */
   cancel(id: string): OperationRecord {
@@ -100,7 +101,7 @@ export class OperationEngine {
       const { status } = this.store.get(id)
       throw conflict('invalid_state', `the task has ended: ${status}`)
     }
-    if (task.begun) throw conflict('task_running', 'the task is running and cannot be canceled')
+    if (task.begun) return this.#cancelRunning(id)
     this.#commitCancel(id)
     this.#drop(task)
     return this.store.get(id)
@@ -174,6 +175,12 @@ export class OperationEngine {
     given.abort()
     this.#waiters.rejectAll(offline())
     return inTime
+  }
+
+  #cancelRunning(id: string): OperationRecord {
+    if (!this.#executions.get(id)?.cancel())
+      throw conflict('task_running', 'the task is running and cannot be canceled now')
+    return this.store.get(id)
   }
 
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
@@ -254,12 +261,16 @@ export class OperationEngine {
       yieldWhile: <T>(work: Promise<T>) => this.#scheduler.pause(task, () => work),
       persist: <T>(write: () => T) => this.#persist(task, write),
     }
+    const execution = new Execution(parts, definition, operation)
+    this.#executions.set(task.id, execution)
     try {
-      return await new Execution(parts, definition, operation).run()
+      return await execution.run()
     } catch (err) {
       if (err instanceof Interrupted) throw err
       log.error({ err }, 'run operation')
       return brokenOperation(err)
+    } finally {
+      this.#executions.delete(task.id)
     }
   }
 

@@ -27,6 +27,9 @@ export interface ExecutionParts {
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
+/** By which an operation that is being undone is told from one that failed. */
+const canceledCode = 'canceled'
+
 interface Attempt {
   phase: 'run' | 'undo'
   index: number
@@ -41,6 +44,8 @@ export class Execution {
   /** The journal's index means this version's step of that index. */
   readonly #known: boolean
   #progress: number
+  /** Of the step that runs now and may be canceled. */
+  #cancelable: { readonly index: number; readonly abort: AbortController } | undefined
 
   constructor(
     private readonly parts: ExecutionParts,
@@ -54,8 +59,27 @@ export class Execution {
     this.#progress = operation.record.progress
   }
 
+  /**
+   * Ends the step that runs now and undoes all; journaled when this returns.
+   * @returns false: what runs now is not to be stopped
+   */
+  cancel(): boolean {
+    const running = this.#cancelable
+    if (!running || this.parts.signal.aborted) return false
+    const written = this.#written(running.index, 'canceling')
+    this.parts.store.beginUndo(this.#id, written, { code: canceledCode, message: 'canceled' })
+    running.abort.abort()
+    return true
+  }
+
   /** @throws {Interrupted} when the agent shuts down first */
   async run(): Promise<OperationOutcome> {
+    const outcome = await this.#run()
+    const isCanceled = outcome.status === 'failed' && outcome.undone && outcome.code === canceledCode
+    return isCanceled ? { status: 'canceled' } : outcome
+  }
+
+  async #run(): Promise<OperationOutcome> {
     const { record, step, undoing } = this.operation
     if (undoing) {
       const error = { code: record.errorCode, message: record.error }
@@ -125,22 +149,32 @@ export class Execution {
       progress: this.#progress,
       stage,
     })
+    const abort = new AbortController()
+    if (phase === 'run' && step.cancelable) this.#cancelable = { index, abort }
     try {
       await this.#observe(step, `before-${phase}`)
-      await step[phase]?.(this.#context(attempt, reporter))
+      await step[phase]?.(this.#context(attempt, reporter, abort.signal))
       await this.#observe(step, `after-${phase}`)
-      return undefined
+      return canceledBy(abort.signal)
     } catch (err) {
       if (this.parts.signal.aborted) throw new Interrupted()
-      this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
-      return recordedError(err)
+      const canceled = canceledBy(abort.signal)
+      if (!canceled) this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
+      return canceled ?? recordedError(err)
     } finally {
+      this.#cancelable = undefined
       reporter.close()
     }
   }
 
-  #context({ phase, index, repeated }: Attempt, reporter: ProgressReporter): StepContext<unknown> {
-    const { signal, log, yieldWhile } = this.parts
+  #context(
+    { phase, index, repeated }: Attempt,
+    reporter: ProgressReporter,
+    canceled: AbortSignal,
+  ): StepContext<unknown> {
+    const { log, yieldWhile } = this.parts
+    // Each combined signal stays listed with the one of the whole agent: only for those that need it.
+    const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,
       subject: this.operation.record.subject,
@@ -186,6 +220,10 @@ export class Execution {
     if (!step) throw new RangeError(`${this.definition.action} has no step ${index}`)
     return step
   }
+}
+
+function canceledBy(signal: AbortSignal): OperationError | undefined {
+  return signal.aborted ? { code: canceledCode, message: 'canceled' } : undefined
 }
 
 function failed({ code, message }: OperationError, undone: boolean): OperationOutcome {

@@ -23,7 +23,7 @@ export interface StepContext<Input> {
   readonly input: Input
   /** True when this step may have run before: after a crash, or again after a failure. */
   readonly repeated: boolean
-  /** Aborted when the agent shuts down; the step may stop anywhere, it will run again. */
+  /** Aborted when the agent shuts down, or the operation is canceled; the step may stop anywhere, it will run again. */
   readonly signal: AbortSignal
   readonly log: Logger
   /** Progress within the step, 0 to 1, and what is being done, for people. */
@@ -44,6 +44,8 @@ export interface Step<Input> {
   readonly name: string
   /** Share of the operation's progress; default 1. */
   readonly weight?: number
+  /** While it runs, the operation may be canceled: `signal` is aborted and everything undone. Not of a `forwardOnly` one. */
+  readonly cancelable?: boolean
   run(context: StepContext<Input>): Promise<void>
   undo?(context: StepContext<Input>): Promise<void>
 }

@@ -73,11 +73,12 @@ export function encodeGuest(record: GuestRecord): Guest {
     traffic: encodeTrafficLimit(record.traffic),
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
+    backups: record.backups.filter(({ state }) => state === 'ready'),
   }
 }
 
 /** Without what stays on the host: secrets first. */
-function shownOf({ login: _login, firewall: _firewall, ...shown }: GuestRecord) {
+function shownOf({ login: _login, firewall: _firewall, fetchedBytes: _fetched, ...shown }: GuestRecord) {
   return shown
 }
 

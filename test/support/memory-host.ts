@@ -3,6 +3,7 @@ import type { Host, HostVolumes } from '../../agent/daemon/host.js'
 import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
 import { conflict } from '../../shared/errors.js'
+import { MemoryBackups, type BackupFaults } from './memory-backups.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
@@ -26,12 +27,15 @@ export interface MemoryHostOptions {
 /** What of a host outlives its agent: guests that run, what their packets have come to, images and room. */
 export class MemoryHost {
   readonly faults: Faults = {}
+  readonly backupFaults: BackupFaults = {}
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
   /** What is on guests' disks, where a test says so. */
   readonly contents = new Map<string, string>()
   /** By guest and id: what was on the disk. */
   readonly snapshots = new Map<string, Map<string, string>>()
+  /** By guest: what is on the volume that is about to take the place of its own. */
+  readonly next = new Map<string, string>()
   readonly wire = new MemoryWire()
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -67,6 +71,7 @@ export class MemoryHost {
       },
       facts,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
+      backups: new MemoryBackups(this),
       describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
@@ -75,8 +80,7 @@ export class MemoryHost {
 
   /** What a disk has, and its snapshots: a text each. */
   #openVolumes(): HostVolumes {
-    const { faults, contents, snapshots } = this
-    const next = new Map<string, string>()
+    const { faults, contents, snapshots, next } = this
     const ofGuest = (uuid: string): Map<string, string> => {
       if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
       return snapshots.get(uuid)!
@@ -113,6 +117,8 @@ export class MemoryHost {
         await faults.deleteSnapshot?.(uuid)
         return ofGuest(uuid).delete(id)
       },
+      snapshotPathOf: (uuid, id) => `/nowhere/${uuid}/${id}`,
+      resize: async (uuid) => void (await faults.resize?.(uuid)),
       pathOf: (uuid) => `/nowhere/${uuid}`,
       nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
       clone: async (uuid) => {

@@ -1,9 +1,10 @@
 import { toBerthError } from '../../../shared/errors.js'
 import type { Step, StepContext } from '../../operations/types.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { policyReasonOf } from '../policy.js'
 import type { GuestRecord } from '../record.js'
 import { bootSteps, ifPresent, stopStep, withGuest, type StopInput } from '../steps.js'
+import { volumeLimitOf } from '../volume-bound.js'
 
 /*
  * Another volume takes the place of a guest's: a template's (reinstall) or a snapshot's (restore). What the disk was is
@@ -46,11 +47,6 @@ export async function forgetKept(
 /** It is to run, and may: what blocks a guest in the middle fails nothing, it stays stopped. */
 export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && policyReasonOf(record) === ''
-}
-
-/** Bytes that the guest's volume is bounded to. */
-export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
-  return driverOf(context, record).volumeLimitBytes(context.machineOf(record))
 }
 
 function keepStep({ volumes }: GuestContext): Step<unknown> {

@@ -1,0 +1,120 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { runBesideTree } from '../host/beside-tree.js'
+import { CommandError, hostEnvironment, run, type RunOptions, type RunResult } from '../host/process.js'
+import type { Watching } from './contract.js'
+import { Patience } from './patience.js'
+import { failure, planFailure } from './plan-failure.js'
+import { planRepository } from './plan-restic.js'
+
+/** One command of restic. */
+export interface ResticCommand {
+  readonly args: readonly string[]
+  /** What it finds at `treeName` in its working directory. */
+  readonly tree?: string
+  readonly okCodes?: readonly number[]
+  readonly timeoutMs?: number
+  readonly onStdoutLine?: (line: string) => void
+  readonly stdin?: Buffer
+}
+
+export interface ResticOptions {
+  /** Of working directories, which hold keys while something runs. */
+  readonly directory: string
+  /** How long a target may fail before that is an end. */
+  readonly patienceMs: number
+}
+
+/** What asks a target only, and moves little. */
+const askTimeoutMs = 180_000
+
+/** Not by cost of the guests. */
+const modestly = ['nice', '-n', '10']
+
+/** restic with one repository, in a working directory of its own that goes with it. */
+export class Restic {
+  private constructor(
+    private readonly target: BackupTarget,
+    private readonly name: string,
+    private readonly place: string,
+    private readonly options: ResticOptions,
+    private readonly watch: Watching,
+  ) {}
+
+  /** @param name of the repository: a guest's uuid */
+  static async with<T>(
+    options: ResticOptions,
+    at: { readonly target: BackupTarget; readonly name: string; readonly watch: Watching },
+    work: (restic: Restic) => Promise<T>,
+  ): Promise<T> {
+    await mkdir(options.directory, { recursive: true, mode: 0o700 })
+    const place = await mkdtemp(join(options.directory, 'run-'))
+    try {
+      const { files } = planRepository(at.target, at.name, place)
+      for (const [name, content] of Object.entries(files))
+        await writeFile(join(place, name), content, { mode: 0o600 })
+      return await work(new Restic(at.target, at.name, place, options, at.watch))
+    } finally {
+      await rm(place, { recursive: true, force: true })
+    }
+  }
+
+  /**
+   * @throws {BerthError} why the target failed (`plan-failure.ts`); the signal's reason when aborted
+   */
+  async run(command: ResticCommand): Promise<RunResult> {
+    const { signal } = this.watch
+    signal.throwIfAborted()
+    const given = new AbortController()
+    const patience = new Patience(this.options.patienceMs)
+    let complaint = ''
+    const settings: RunOptions = {
+      ...this.#settings(command),
+      signal: AbortSignal.any([signal, given.signal]),
+      onStdoutLine: (line) => command.onStdoutLine?.(line),
+      onStderrLine: (line) => {
+        if (!patience.isOver(line)) return
+        complaint ||= line
+        given.abort()
+      },
+    }
+    try {
+      return await this.#launch(command, settings)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw this.#failureOf(error, complaint)
+    }
+  }
+
+  #launch({ args, tree }: ResticCommand, settings: RunOptions): Promise<RunResult> {
+    const repository = planRepository(this.target, this.name, this.place)
+    const all = ['restic', ...repository.args, '--cache-dir', join(this.place, 'cache'), ...args]
+    if (tree !== undefined) return runBesideTree({ place: this.place, tree }, [...modestly, ...all], settings)
+    const [program, ...rest] = [...modestly, ...all] as [string, ...string[]]
+    return run(program, rest, settings)
+  }
+
+  #settings({ okCodes, timeoutMs = askTimeoutMs, stdin }: ResticCommand): RunOptions {
+    const { env } = planRepository(this.target, this.name, this.place)
+    return {
+      timeoutMs,
+      maxOutputBytes: 16 * 1024 * 1024,
+      env: {
+        ...hostEnvironment,
+        ...env,
+        ...{ HOME: this.place, TMPDIR: this.place, RESTIC_PROGRESS_FPS: '2', GOMAXPROCS: '2' },
+      },
+      ...(okCodes && { okCodes }),
+      ...(stdin && { stdin }),
+    }
+  }
+
+  #failureOf(error: unknown, complaint: string): unknown {
+    if (!(error instanceof CommandError)) return error
+    if (complaint !== '') return planFailure(complaint, error)
+    if (error.code === null && error.message.includes('no end after'))
+      return failure('backup_target_unreachable', 'the target does not answer', error)
+    return planFailure(error.stderr, error)
+  }
+}
