@@ -5,6 +5,7 @@ import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
 import { createAccess } from './access/access.js'
 import { createApi } from './api/create-api.js'
+import { BackupTargets } from './backups/targets.js'
 import { limitsOf, type GatewayConfig } from './config.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { startHttpServer } from './server.js'
@@ -61,11 +62,12 @@ async function startParts(
   onClose(() => access.close())
   const fleet = await GatewayFleet.start({ store, config, log })
   onClose(() => fleet.close())
+  const backupTargets = new BackupTargets(store, secret)
   let closing = false
   const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const isClosing = () => closing
   const http = { maxBodyBytes, trustedProxies, metricsFor }
-  const { app } = createApi({ fleet, access, time, ...http, version, log, isClosing })
+  const { app } = createApi({ fleet, access, backupTargets, time, ...http, version, log, isClosing })
   const server = await startHttpServer(app, splitHostPort(config.listen), log)
   onClose(async () => {
     closing = true

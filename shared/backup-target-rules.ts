@@ -21,7 +21,8 @@ const patterns = {
   prefix: new RegExp(`^(${segment}(/${segment})*)?$`),
   hostName: /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/,
   user: /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/,
-  privateKey: /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\x20-\x7e\n]{1,16000}\n-----END [A-Z ]*PRIVATE KEY-----\n?$/,
+  privateKey:
+    /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\x20-\x7e\n]{1,16000}\n-----END [A-Z ]*PRIVATE KEY-----\n?$/,
   endpoint: /^https?:\/\/[A-Za-z0-9.:[\]-]{1,255}$/,
   region: /^[A-Za-z0-9-]{0,64}$/,
   bucket: /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
@@ -56,7 +57,11 @@ function checkSftp({ host, port, user, path, privateKey, hostKey }: SftpPlace): 
   checkInteger('port', port, { min: 1, max: 65_535 })
   must('user', patterns.user.test(user), 'a user name')
   must('path', isPath(path, patterns.remotePath), 'a path without ".." and blanks')
-  must('private_key', patterns.privateKey.test(privateKey), 'a private key without a passphrase, as its file has it')
+  must(
+    'private_key',
+    patterns.privateKey.test(privateKey),
+    'a private key without a passphrase, as its file has it',
+  )
   parseSshPublicKey(hostKey, 'host_key')
 }
 

@@ -30,13 +30,15 @@ const rules: readonly Rule[] = [
     final: true,
   },
   {
-    pattern: /no space left on device|disk quota exceeded|quota ?exceeded|XMinioStorageFull|EntityTooLarge|InsufficientStorage|507 Insufficient/i,
+    pattern:
+      /no space left on device|disk quota exceeded|quota ?exceeded|XMinioStorageFull|EntityTooLarge|InsufficientStorage|507 Insufficient/i,
     code: 'backup_target_full',
     message: 'the target has no room left',
     final: true,
   },
   {
-    pattern: /Permission denied|Access ?Denied|InvalidAccessKeyId|SignatureDoesNotMatch|403 Forbidden|operation not permitted|read-only file system/i,
+    pattern:
+      /Permission denied|Access ?Denied|InvalidAccessKeyId|SignatureDoesNotMatch|403 Forbidden|operation not permitted|read-only file system/i,
     code: 'backup_target_refused',
     message: 'the target refuses its credentials or its folder',
     final: true,

@@ -27,7 +27,12 @@ export function planRepository(target: BackupTarget, name: string, place: string
       return { args: ['--repo', `${at.value.path}/${name}`], env: secret, files: {} }
     case 'sftp':
       return {
-        args: ['--repo', `sftp:target:${at.value.path}/${name}`, '--option', `sftp.command=${sshCommand(at.value, place)}`],
+        args: [
+          '--repo',
+          `sftp:target:${at.value.path}/${name}`,
+          '--option',
+          `sftp.command=${sshCommand(at.value, place)}`,
+        ],
         env: secret,
         files: { [keyFile]: ending(at.value.privateKey), [hostsFile]: knownHost(at.value) },
       }
@@ -35,7 +40,11 @@ export function planRepository(target: BackupTarget, name: string, place: string
       const { endpoint, bucket, prefix, region, accessKeyId, secretAccessKey } = at.value
       const folder = prefix === '' ? name : `${prefix}/${name}`
       return {
-        args: ['--repo', `s3:${endpoint}/${bucket}/${folder}`, ...(region ? ['--option', `s3.region=${region}`] : [])],
+        args: [
+          '--repo',
+          `s3:${endpoint}/${bucket}/${folder}`,
+          ...(region ? ['--option', `s3.region=${region}`] : []),
+        ],
         env: { ...secret, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
         files: {},
       }
@@ -50,7 +59,13 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   const options = [
     ...['BatchMode=yes', 'IdentitiesOnly=yes', 'IdentityAgent=none', 'StrictHostKeyChecking=yes'],
     ...[`UserKnownHostsFile=${place}/${hostsFile}`, 'GlobalKnownHostsFile=/dev/null', 'UpdateHostKeys=no'],
-    ...['ConnectTimeout=15', 'ServerAliveInterval=10', 'ServerAliveCountMax=3', 'ForwardAgent=no', 'ClearAllForwardings=yes'],
+    ...[
+      'ConnectTimeout=15',
+      'ServerAliveInterval=10',
+      'ServerAliveCountMax=3',
+      'ForwardAgent=no',
+      'ClearAllForwardings=yes',
+    ],
   ]
   return [
     ...['ssh', '-F', '/dev/null', '-i', `${place}/${keyFile}`],
@@ -103,7 +118,8 @@ export function parseSnapshots(text: string): ResticSnapshot[] {
 function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnapshot | undefined {
   const words = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string') : []
   const id = words.find((tag) => idPattern.test(tag))
-  if (id === undefined || typeof snapshotId !== 'string' || !/^[0-9a-f]{64}$/.test(snapshotId)) return undefined
+  if (id === undefined || typeof snapshotId !== 'string' || !/^[0-9a-f]{64}$/.test(snapshotId))
+    return undefined
   const createdAtMs = Date.parse(String(time)) || 0
   return { snapshotId, backup: { id, createdAtMs, ...parseNote(words) } }
 }
@@ -111,7 +127,9 @@ function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnaps
 function parseNote(tags: readonly string[]): BackupNote {
   const text = tags.find((tag) => tag.startsWith(notePrefix))?.slice(notePrefix.length) ?? ''
   try {
-    const { createdBy, description } = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<BackupNote>
+    const { createdBy, description } = JSON.parse(
+      Buffer.from(text, 'base64url').toString(),
+    ) as Partial<BackupNote>
     return { createdBy: String(createdBy ?? ''), description: String(description ?? '') }
   } catch {
     return { createdBy: '', description: '' }

@@ -2,6 +2,7 @@ import type Koa from 'koa'
 import type { Logger } from 'pino'
 import type { TimeFormat } from '../../shared/time.js'
 import type { Access } from '../access/access.js'
+import type { BackupTargets } from '../backups/targets.js'
 import type { Fleet } from '../fleet/contract.js'
 import { createMetrics } from '../metrics.js'
 import { createApp } from '../http/app.js'
@@ -11,6 +12,8 @@ import { healthPages, type MetricsReaders } from '../http/health.js'
 import { buildOpenApi } from '../http/openapi.js'
 import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
+import { backupRoutes } from './backups/backups.js'
+import { backupTargetRoutes } from './backups/targets.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
 import { batchRoutes } from './guests/batches.js'
@@ -32,6 +35,7 @@ import { unsupportedRoutes } from './unsupported.js'
 export interface ApiOptions {
   readonly fleet: Fleet
   readonly access: Access
+  readonly backupTargets: BackupTargets
   readonly time: TimeFormat
   readonly maxBodyBytes: number
   /** Addresses or CIDRs. */
@@ -74,7 +78,7 @@ export function createApi(options: ApiOptions): Api {
 }
 
 /** The table. */
-function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
+function allRoutes({ fleet, access, time, backupTargets: targets }: ApiOptions): Route[] {
   const { view } = fleet
   const pages = createGuestPages(view, time)
   return [
@@ -83,6 +87,8 @@ function allRoutes({ fleet, access, time }: ApiOptions): Route[] {
     ...containerWriteRoutes({ fleet, time }),
     ...batchRoutes({ fleet, time }),
     ...snapshotRoutes({ fleet, time }),
+    ...backupRoutes({ fleet, targets, time }),
+    ...backupTargetRoutes({ fleet, targets, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),

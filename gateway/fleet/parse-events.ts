@@ -18,6 +18,7 @@ const textChars: Readonly<Record<string, number>> = {
   ...{ ipv4: 45, ipv6: 45, hostIp: 45, publicIpv4: 45, publicIpv6: 45, mac: 17, id: 128, uuid: 36 },
   ...{ publicIpv4Interface: 16, publicIpv6Interface: 16, hostname: 253, kernel: 200, version: 64 },
   ...{ bootId: 64, timeZone: 64, distro: 64, release: 64, arch: 32, name: 200, kind: 32, action: 64 },
+  ...{ targetId: 64 },
   ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
 }
 const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
@@ -36,7 +37,8 @@ export function parseGuest(guest: Guest): Guest | undefined {
     mapping.protocol = mapping.protocol === 'udp' ? 'udp' : 'tcp'
     mapping.description = shorten(mapping.description, 200)
   }
-  for (const snapshot of parsed.snapshots) snapshot.description = shorten(snapshot.description, 200)
+  for (const kept of [...parsed.snapshots, ...parsed.backups])
+    kept.description = shorten(kept.description, 200)
   return parsed
 }
 

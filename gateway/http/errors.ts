@@ -37,6 +37,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
       ...['resource_exhausted', 'memory_in_use', 'storage_full', 'guest_busy', 'guest_refused'],
+      'backup_target_missing',
     ].map((code) => [code, 409]),
   ),
   internal_error: 500,

@@ -8,7 +8,9 @@ interface Kept extends StoredBackup {
 }
 
 /** What a test makes of calls by their names: one waits, or throws instead of the target. */
-export type BackupFaults = Partial<Record<keyof BackupRepositories, (watch: Watching) => void | Promise<void>>>
+export type BackupFaults = Partial<
+  Record<keyof BackupRepositories, (watch: Watching) => void | Promise<void>>
+>
 
 /** What targets keep, by their ids, guests and backups: the same for all hosts of a test. */
 export const memoryTargets = new Map<string, Map<string, Map<string, Kept>>>()
@@ -23,7 +25,7 @@ export class MemoryBackups implements BackupRepositories {
     const content = this.host.snapshots.get(guest!)?.get(snapshot!)
     if (content === undefined) throw new Error(`no snapshot ${tree}`)
     keptOf(at).set(id, { id, content, createdAtMs: Date.now(), ...note })
-    return { sizeBytes: 2_000_000, storedBytes: 1_000_000 }
+    return { sizeBytes: this.host.backupBytes, storedBytes: 1_000_000 }
   }
 
   async verify(_at: Repository, _percent: number, watch: Watching): Promise<void> {
@@ -33,7 +35,7 @@ export class MemoryBackups implements BackupRepositories {
   async readSize(at: Repository, id: string, watch: Watching): Promise<number> {
     await this.#meet('readSize', watch)
     getKept(at, id)
-    return 2_000_000
+    return this.host.backupBytes
   }
 
   async fetch(at: Repository, { id, tree }: { id: string; tree: string }, watch: Watching): Promise<void> {

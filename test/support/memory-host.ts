@@ -28,6 +28,8 @@ export interface MemoryHostOptions {
 export class MemoryHost {
   readonly faults: Faults = {}
   readonly backupFaults: BackupFaults = {}
+  /** How large every backup says that it is. */
+  backupBytes = 2_000_000
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
   /** What is on guests' disks, where a test says so. */

@@ -103,7 +103,10 @@ function sendStep(context: GuestContext): Step<BackupInput> {
 }
 
 /** A target that fails may not do that either; what it keeps then is in nobody's list, and goes with the next deletion. */
-async function takeBack({ backups, ...context }: GuestContext, step: StepContext<BackupInput>): Promise<void> {
+async function takeBack(
+  { backups, ...context }: GuestContext,
+  step: StepContext<BackupInput>,
+): Promise<void> {
   const { operationId, subject, input, log } = step
   const signal = AbortSignal.any([step.signal, AbortSignal.timeout(takeBackMs)])
   try {

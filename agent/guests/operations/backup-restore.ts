@@ -125,7 +125,11 @@ async function makeRoom({ context, capacity }: Parts, step: StepContext<RestoreI
 
 function checkFits(sizeBytes: number, limitBytes: number): void {
   if (limitBytes > 0 && sizeBytes > limitBytes)
-    throw new BerthError('conflict', 'backup_too_large', 'the backup is larger than the disk of the container')
+    throw new BerthError(
+      'conflict',
+      'backup_too_large',
+      'the backup is larger than the disk of the container',
+    )
 }
 
 async function endRoom(context: GuestContext, uuid: string): Promise<void> {

@@ -63,7 +63,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
-      summary: 'Cancels a pending task, removes an ended one',
+      summary: 'Cancels a pending task or one that can be stopped, removes an ended one',
       params: TaskPathSchema,
       errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
@@ -99,22 +99,28 @@ async function endTask(
   context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case OperationStatus.OPERATION_STATUS_PENDING:
-      return cancelTask(fleet, found)
+      return cancelTask(fleet, found, 'task canceled')
+    case OperationStatus.OPERATION_STATUS_RUNNING:
+      return cancelTask(fleet, found, 'the task is being stopped, and what it did undone')
     case OperationStatus.OPERATION_STATUS_DONE:
     case OperationStatus.OPERATION_STATUS_FAILED:
     case OperationStatus.OPERATION_STATUS_CANCELED:
       return removeTask(fleet, found)
-    case OperationStatus.OPERATION_STATUS_RUNNING:
     case OperationStatus.OPERATION_STATUS_UNSPECIFIED:
     case OperationStatus.UNRECOGNIZED:
       throw conflict('task_running', 'the task is running and cannot be stopped')
   }
 }
 
-async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
+/** The agent refuses what cannot be stopped now. */
+async function cancelTask(
+  fleet: Fleet,
+  { hostId, operation }: OperationView,
+  message: string,
+): Promise<Answer<never>> {
   const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
-  return { message: 'task canceled' }
+  return { message }
 }
 
 async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
