@@ -23,6 +23,7 @@ const patterns = {
   user: /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/,
   privateKey:
     /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\x20-\x7e\n]{1,16000}\n-----END [A-Z ]*PRIVATE KEY-----\n?$/,
+  certificate: /^(-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,8000}\n-----END CERTIFICATE-----\n?){1,4}$/,
   endpoint: /^https?:\/\/[A-Za-z0-9.:[\]-]{1,255}$/,
   region: /^[A-Za-z0-9-]{0,64}$/,
   bucket: /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
@@ -71,6 +72,8 @@ function checkS3(place: S3Place): void {
   must('bucket', patterns.bucket.test(place.bucket), 'the name of a bucket')
   must('prefix', isPath(place.prefix, patterns.prefix), 'folders with "/" between them')
   must('access_key_id', patterns.word.test(place.accessKeyId), 'printable characters')
+  const isPem = place.caCertificate === '' || patterns.certificate.test(place.caCertificate)
+  must('ca_certificate', isPem, 'certificates in PEM')
   must('secret_access_key', patterns.word.test(place.secretAccessKey), 'printable characters')
 }
 

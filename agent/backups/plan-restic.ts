@@ -1,4 +1,4 @@
-import type { BackupTarget, SftpPlace } from '../../proto/gen/berth/agent/v1/backup.js'
+import type { BackupTarget, S3Place, SftpPlace } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { BackupNote, StoredBackup } from './contract.js'
 
 /** Files that a run of restic needs, in its working directory. */
@@ -14,6 +14,7 @@ export interface ResticPlan {
 
 const keyFile = 'key'
 const hostsFile = 'known_hosts'
+const authorityFile = 'authority.pem'
 
 /**
  * @param name of the repository at the target: a guest's uuid
@@ -36,21 +37,32 @@ export function planRepository(target: BackupTarget, name: string, place: string
         env: secret,
         files: { [keyFile]: ending(at.value.privateKey), [hostsFile]: knownHost(at.value) },
       }
-    case 's3': {
-      const { endpoint, bucket, prefix, region, accessKeyId, secretAccessKey } = at.value
-      const folder = prefix === '' ? name : `${prefix}/${name}`
-      return {
-        args: [
-          '--repo',
-          `s3:${endpoint}/${bucket}/${folder}`,
-          ...(region ? ['--option', `s3.region=${region}`] : []),
-        ],
-        env: { ...secret, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
-        files: {},
-      }
-    }
+    case 's3':
+      return planS3(at.value, { name, at: place, secret })
     case undefined:
       throw new Error('a target without a place')
+  }
+}
+
+interface RunPlace {
+  /** Of the repository. */
+  readonly name: string
+  /** The working directory. */
+  readonly at: string
+  readonly secret: ResticPlan['env']
+}
+
+function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
+  const { endpoint, bucket, prefix, region, accessKeyId, secretAccessKey, caCertificate } = place
+  const folder = prefix === '' ? name : `${prefix}/${name}`
+  return {
+    args: [
+      ...['--repo', `s3:${endpoint}/${bucket}/${folder}`],
+      ...(region === '' ? [] : ['--option', `s3.region=${region}`]),
+      ...(caCertificate === '' ? [] : ['--cacert', `${at}/${authorityFile}`]),
+    ],
+    env: { ...secret, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
+    files: caCertificate === '' ? {} : { [authorityFile]: ending(caCertificate) },
   }
 }
 

@@ -21,6 +21,7 @@ export interface TargetFields {
   readonly prefix?: string
   readonly access_key_id?: string
   readonly secret_access_key?: string
+  readonly ca_certificate?: string
   readonly encryption_password?: string
   readonly verify_percent?: number
 }
@@ -83,6 +84,7 @@ function placeOf(fields: TargetFields): NonNullable<BackupTarget['place']> {
       ...{ endpoint: need(fields, 'endpoint').replace(/\/$/, ''), region: fields.region ?? '' },
       ...{ bucket: need(fields, 'bucket'), prefix: fields.prefix ?? '' },
       ...{ accessKeyId: need(fields, 'access_key_id'), secretAccessKey: need(fields, 'secret_access_key') },
+      caCertificate: (fields.ca_certificate ?? '').replaceAll('\r\n', '\n'),
     },
   }
 }
@@ -107,8 +109,11 @@ export function fieldsOf(target: BackupTarget): TargetFields & { readonly type: 
       return { ...common, type: 'sftp', ...rest, private_key: privateKey, host_key: hostKey }
     }
     case 's3': {
-      const { accessKeyId, secretAccessKey, ...rest } = place.value
-      const keys = { access_key_id: accessKeyId, secret_access_key: secretAccessKey }
+      const { accessKeyId, secretAccessKey, caCertificate, ...rest } = place.value
+      const keys = {
+        ...{ access_key_id: accessKeyId, secret_access_key: secretAccessKey },
+        ca_certificate: caCertificate,
+      }
       return { ...common, type: 's3', ...rest, ...keys }
     }
     case 'local':

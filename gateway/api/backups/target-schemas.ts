@@ -25,6 +25,10 @@ const places = {
   bucket: word('Of s3.', 63),
   prefix: word('Of s3: folders before every object; may be empty.'),
   access_key_id: word('Of s3.', 256),
+  ca_certificate: Type.String({
+    maxLength: 16_384,
+    description: 'Of s3: PEM of who signed the server’s certificate; empty: those that the hosts trust.',
+  }),
 }
 
 const figures = {
@@ -75,6 +79,7 @@ export const TargetRowSchema = Type.Object(
     host_key: Type.String(),
     ...{ endpoint: Type.String(), region: Type.String(), bucket: Type.String(), prefix: Type.String() },
     access_key_id: Type.String(),
+    ca_certificate: Type.String(),
     verify_percent: Type.Integer(),
     backups: Type.Integer({ description: 'Of containers that there are now.' }),
     created_at: TimeSchema,
@@ -90,10 +95,10 @@ export function targetRow(
   { backups, time }: { readonly backups: number; readonly time: TimeFormat },
 ): TargetRow {
   const { name, type, path = '', host = '', port = 0, user = '', host_key = '' } = shown
-  const { endpoint = '', region = '', bucket = '', prefix = '', access_key_id = '' } = shown
+  const { endpoint = '', region = '', bucket = '', prefix = '', access_key_id = '', ca_certificate = '' } = shown
   return {
     ...{ id, name, type, path, host, port, user, host_key },
-    ...{ endpoint, region, bucket, prefix, access_key_id },
+    ...{ endpoint, region, bucket, prefix, access_key_id, ca_certificate },
     ...{ verify_percent: shown.verify_percent ?? 0, backups },
     ...{ created_at: time.format(createdAtMs), updated_at: time.format(changedAtMs) },
   }
