@@ -1,14 +1,8 @@
 import { BerthError, conflict } from '../../shared/errors.js'
 
-/** What a target may be blamed for; all are the caller's or the target's to mend, so none is an internal error. */
-export const backupFailures = [
-  ...['backup_target_unreachable', 'backup_target_refused', 'backup_target_full', 'backup_target_failed'],
-  ...['backup_password_wrong', 'backup_damaged', 'backup_missing', 'backup_busy', 'backup_too_large'],
-  ...['backup_incomplete'],
-] as const
-
 interface Rule {
-  readonly pattern: RegExp
+  /** Any of these, case aside, in what restic or ssh says. Servers of S3 are known by their texts, not by their codes. */
+  readonly says: readonly string[]
   readonly code: string
   readonly message: string
   /** Trying again is of no use: restic would, for a quarter of an hour. */
@@ -18,82 +12,107 @@ interface Rule {
 /** The first that holds counts: what is nearest to the cause comes first. */
 const rules: readonly Rule[] = [
   {
-    pattern: /wrong password or no key found/,
+    says: ['wrong password or no key found'],
     code: 'backup_password_wrong',
     message: 'what the target has is encrypted with another password',
     final: true,
   },
   {
-    pattern: /Host key verification failed|REMOTE HOST IDENTIFICATION|No \S+ host key is known/,
+    says: ['host key verification failed', 'remote host identification', 'host key is known for'],
     code: 'backup_target_refused',
     message: 'the server has another host key than the target names',
     final: true,
   },
   {
-    pattern:
-      /no space left on device|disk quota exceeded|quota ?exceeded|XMinioStorageFull|EntityTooLarge|InsufficientStorage|507 Insufficient/i,
+    says: ['x509: ', 'tls: '],
+    code: 'backup_target_refused',
+    message: 'the certificate of the target is not one that the host trusts for it',
+    final: true,
+  },
+  {
+    says: [
+      ...['no space left on device', 'quota ?exceeded', 'cap exceeded', 'insufficient storage'],
+      ...['minimum free drive threshold', 'minimum free disk threshold'],
+    ],
     code: 'backup_target_full',
     message: 'the target has no room left',
     final: true,
   },
   {
-    pattern:
-      /Permission denied|Access ?Denied|InvalidAccessKeyId|SignatureDoesNotMatch|403 Forbidden|operation not permitted|read-only file system/i,
+    says: [
+      ...['permission denied', 'access ?denied', '403 forbidden', 'operation not permitted'],
+      ...[
+        'access key id you provided',
+        'request signature we calculated',
+        'request time and the (current|server)',
+      ],
+      'read-only file system',
+    ],
     code: 'backup_target_refused',
     message: 'the target refuses its credentials or its folder',
     final: true,
   },
   {
-    pattern: /already locked/,
+    says: ['already locked'],
     code: 'backup_busy',
     message: 'something else is being done with the backups of this container',
   },
   {
-    pattern:
-      /connection refused|no route to host|network is unreachable|i\/o timeout|timed? ?out|could not resolve|no such host|connection reset|broken pipe|connection lost|connection closed|closed by remote|kex_exchange|ssh command exited|ssh exited|client exited/i,
+    says: [
+      ...['connection (refused|reset|lost|closed|timed out)', 'no route to host', 'network is unreachable'],
+      ...['i/o timeout', 'timeout awaiting', 'could not resolve', 'no such host', 'broken pipe'],
+      ...[
+        'closed by remote',
+        'kex_exchange',
+        'ssh command exited',
+        'does not answer',
+        'start the sftp session',
+      ],
+    ],
     code: 'backup_target_unreachable',
     message: 'the target cannot be reached, or broke off',
   },
   {
-    pattern:
-      /does not match|hash mismatch|ciphertext verification failed|not found in (?:the )?index|contains errors|unexpected (?:pack|size|content)|invalid data|damaged|corrupt|pack .* (?:missing|truncated)|not found in repository|unable to load|number of (?:used )?blobs/i,
+    says: [
+      ...[
+        'does not match',
+        'hash mismatch',
+        'ciphertext verification failed',
+        'contains errors',
+        'invalid data',
+      ],
+      ...['not found in (the )?index', 'not found in repository', 'unexpected (pack|size|content)'],
+    ],
     code: 'backup_damaged',
     message: 'what the target has is not what was sent to it',
   },
   {
-    pattern: /\bEOF\b/,
+    says: ['\\bEOF\\b'],
     code: 'backup_target_unreachable',
     message: 'the target broke off',
   },
   {
-    pattern: /does not exist|no such file|NoSuchKey|NoSuchBucket|not a directory/i,
+    says: ['does not exist', 'no such file', 'not a directory'],
     code: 'backup_missing',
     message: 'the target has it not',
   },
 ]
 
-const unknown: Rule = {
-  pattern: /^/,
-  code: 'backup_target_failed',
-  message: 'the target failed',
-}
+const unknown: Rule = { says: [''], code: 'backup_target_failed', message: 'the target failed' }
 
-function ruleOf(said: string): Rule {
-  return rules.find(({ pattern }) => pattern.test(said)) ?? unknown
+const patterns = new Map(rules.map((rule) => [rule, new RegExp(rule.says.join('|'), 'i')]))
+
+function findRule(said: string): Rule | undefined {
+  return rules.find((rule) => patterns.get(rule)?.test(said))
 }
 
 /**
- * Why a run of restic failed.
+ * Why a run of restic failed, for whoever ordered it: what was said is for the log.
  * @param said all that it wrote to standard error, or the last that it complained of
  */
-export function planFailure(said: string, cause?: unknown): BerthError {
-  const { code, message } = ruleOf(said)
-  return failure(code, message, cause)
-}
-
-export function failure(code: string, message: string, cause?: unknown): BerthError {
-  const found = conflict(code, message)
-  return cause === undefined ? found : new BerthError(found.kind, code, message, { cause })
+export function planFailure(said: string): BerthError {
+  const { code, message } = findRule(said) ?? unknown
+  return conflict(code, message)
 }
 
 /** A complaint that comes while restic tries again and again. */
@@ -101,9 +120,8 @@ const complaint = /returned error|retrying|error loading|failed for|unable to/i
 
 /** Whether it is of no use to go on. Undefined: it is no complaint. */
 export function readComplaint(line: string): { readonly final: boolean } | undefined {
-  const rule = rules.find(({ pattern }) => pattern.test(line))
-  if (!complaint.test(line) && !rule?.final) return undefined
-  return { final: rule?.final ?? false }
+  const final = findRule(line)?.final ?? false
+  return final || complaint.test(line) ? { final } : undefined
 }
 
 /** Whether there is no repository yet, of all reasons that one cannot be opened for. */

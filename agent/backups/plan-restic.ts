@@ -14,6 +14,8 @@ export interface ResticPlan {
 
 const keyFile = 'key'
 const hostsFile = 'known_hosts'
+/** What ssh says, in the working directory. */
+export const sshLog = 'ssh.log'
 const authorityFile = 'authority.pem'
 
 /**
@@ -80,7 +82,8 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
     ],
   ]
   return [
-    ...['ssh', '-F', '/dev/null', '-i', `${place}/${keyFile}`],
+    // In a file of its own: of what it writes to standard error restic may have shown nothing when it ends.
+    ...['ssh', '-F', '/dev/null', '-E', `${place}/${sshLog}`, '-i', `${place}/${keyFile}`],
     ...options.flatMap((option) => ['-o', option]),
     ...['-p', String(port), '-l', user, host, '-s', 'sftp'],
   ].join(' ')

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { rm, stat } from 'node:fs/promises'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import { BerthError } from '../../shared/errors.js'
+import { BerthError, conflict } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
 import type {
   BackupNote,
@@ -12,7 +12,7 @@ import type {
   Watching,
 } from './contract.js'
 import { Places } from './places.js'
-import { failure, isAbsent } from './plan-failure.js'
+import { isAbsent } from './plan-failure.js'
 import { parseMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'
 
@@ -43,8 +43,7 @@ export class ResticRepositories implements BackupRepositories {
     watch: Watching,
   ): Promise<SentBackup> {
     return this.#transfer(at, watch, async (restic) => {
-      await ensureRepository(restic)
-      const known = await listSnapshots(restic)
+      const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
       const sent = known.find(({ backup }) => backup.id === id)
       if (sent) return { sizeBytes: await readSize(restic, sent.snapshotId), storedBytes: 0 }
       return backUp(restic, { id, tree, note, guest: at.guest, parent: known.at(-1)?.snapshotId }, watch)
@@ -70,32 +69,30 @@ export class ResticRepositories implements BackupRepositories {
 
   forget(at: Repository, id: string, watch: Watching): Promise<void> {
     return this.#ask(at, watch, async (restic) => {
-      if (!(await hasRepository(restic))) return
-      await restic.run({ args: ['unlock'] })
-      const found = (await listSnapshots(restic)).filter(({ backup }) => backup.id === id)
+      const found = ((await findSnapshots(restic)) ?? []).filter(({ backup }) => backup.id === id)
       const snapshots = found.map(({ snapshotId }) => snapshotId)
-      if (snapshots.length > 0)
-        await restic.run({ args: ['forget', ...snapshots, '--prune'], timeoutMs: transferMs })
+      if (snapshots.length === 0) return
+      await restic.run({ args: ['unlock'] }) // of whom was killed; who lives keeps its own
+      await restic.run({ args: ['forget', ...snapshots, '--prune'], timeoutMs: transferMs })
     })
   }
 
   list(at: Repository, watch: Watching): Promise<StoredBackup[]> {
-    return this.#ask(at, watch, async (restic) => {
-      if (!(await hasRepository(restic))) return []
-      return (await listSnapshots(restic)).map(({ backup }) => backup)
-    })
+    return this.#ask(at, watch, async (restic) =>
+      ((await findSnapshots(restic)) ?? []).map(({ backup }) => backup),
+    )
   }
 
   async probe(target: BackupTarget, watch: Watching): Promise<void> {
     const content = randomBytes(4096)
     await this.#ask({ target, guest: probeName }, watch, async (restic) => {
-      await ensureRepository(restic)
-      await restic.run({ args: ['unlock'] })
+      if (!(await findSnapshots(restic))) await createRepository(restic)
       const tag = randomUUID()
       await restic.run({ args: ['backup', '--stdin', '--host', probeName, '--tag', tag], stdin: content })
-      const [made] = (await listSnapshots(restic)).filter(({ backup }) => backup.id === tag)
-      if (!made) throw failure('backup_damaged', 'the target has lost at once what was sent to it')
+      const made = (await findSnapshots(restic))?.find(({ backup }) => backup.id === tag)
+      if (!made) throw conflict('backup_damaged', 'the target has lost at once what was sent to it')
       await check(restic, 100)
+      await restic.run({ args: ['unlock'] })
       await restic.run({ args: ['forget', made.snapshotId, '--prune'] })
     })
   }
@@ -121,7 +118,7 @@ export class ResticRepositories implements BackupRepositories {
 /** Who is read from needs no room. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
-    throw new BerthError('exhausted', 'storage_full', 'the backup does not fit', { cause: error })
+    throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')
   throw error
 }
 
@@ -130,32 +127,29 @@ async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
   const found = await stat(place.value.path).catch(() => undefined)
   if (!found?.isDirectory())
-    throw failure('backup_target_unreachable', `there is no folder ${place.value.path} on this host`)
+    throw conflict('backup_target_unreachable', `there is no folder ${place.value.path} on this host`)
 }
 
-async function hasRepository(restic: Restic): Promise<boolean> {
+/** Undefined: there is no repository. */
+async function findSnapshots(restic: Restic): Promise<ResticSnapshot[] | undefined> {
   try {
-    await restic.run({ args: ['cat', 'config', '--no-lock'] })
-    return true
+    const { stdout } = await restic.run({ args: ['snapshots', '--json', '--no-lock'] })
+    return parseSnapshots(stdout)
   } catch (error) {
-    if (isAbsent(error)) return false
+    if (isAbsent(error)) return undefined
     throw error
   }
 }
 
-async function ensureRepository(restic: Restic): Promise<void> {
-  if (!(await hasRepository(restic))) await restic.run({ args: ['init', '--repository-version', '2'] })
-}
-
-async function listSnapshots(restic: Restic): Promise<ResticSnapshot[]> {
-  const { stdout } = await restic.run({ args: ['snapshots', '--json', '--no-lock'] })
-  return parseSnapshots(stdout)
+async function createRepository(restic: Restic): Promise<ResticSnapshot[]> {
+  await restic.run({ args: ['init', '--repository-version', '2'] })
+  return []
 }
 
 /** @returns restic's own id. @throws {BerthError} `backup_missing` */
 async function getSnapshot(restic: Restic, id: string): Promise<string> {
-  const found = (await listSnapshots(restic)).find(({ backup }) => backup.id === id)
-  if (!found) throw failure('backup_missing', 'the target has no such backup of the container')
+  const found = (await findSnapshots(restic))?.find(({ backup }) => backup.id === id)
+  if (!found) throw conflict('backup_missing', 'the target has no such backup of the container')
   return found.snapshotId
 }
 
@@ -176,6 +170,7 @@ interface Sending {
 
 async function backUp(restic: Restic, sent: Sending, watch: Watching): Promise<SentBackup> {
   let summary: SentBackup | undefined
+  let doneBytes = 0
   const tags = planTags(sent.id, sent.note).flatMap((tag) => ['--tag', tag])
   const { code } = await restic.run({
     args: [
@@ -185,12 +180,16 @@ async function backUp(restic: Restic, sent: Sending, watch: Watching): Promise<S
     ...{ tree: sent.tree, timeoutMs: transferMs, okCodes: [0, 3] },
     onStdoutLine: (line) => {
       const message = parseMessage(line)
-      if (message?.kind === 'status') watch.report(shareOf(message), 'sending')
       if (message?.kind === 'summary') summary = message
+      if (message?.kind !== 'status') return false
+      watch.report(shareOf(message), 'sending')
+      const hasMoved = message.doneBytes > doneBytes
+      doneBytes = Math.max(doneBytes, message.doneBytes)
+      return hasMoved
     },
   })
-  if (code === 3) throw failure('backup_incomplete', 'some files of the container could not be read')
-  if (!summary) throw failure('backup_target_failed', 'restic did not say what it sent')
+  if (code === 3) throw conflict('backup_incomplete', 'some files of the container could not be read')
+  if (!summary) throw conflict('backup_target_failed', 'restic did not say what it sent')
   return { sizeBytes: summary.sizeBytes, storedBytes: summary.storedBytes }
 }
 

@@ -1,12 +1,13 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Logger } from 'pino'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { runBesideTree } from '../host/beside-tree.js'
 import { CommandError, hostEnvironment, run, type RunOptions, type RunResult } from '../host/process.js'
 import type { Watching } from './contract.js'
 import { Patience } from './patience.js'
-import { failure, planFailure } from './plan-failure.js'
-import { planRepository } from './plan-restic.js'
+import { planFailure } from './plan-failure.js'
+import { planRepository, sshLog } from './plan-restic.js'
 
 /** One command of restic. */
 export interface ResticCommand {
@@ -15,7 +16,8 @@ export interface ResticCommand {
   readonly tree?: string
   readonly okCodes?: readonly number[]
   readonly timeoutMs?: number
-  readonly onStdoutLine?: (line: string) => void
+  /** @returns whether it tells that something was moved */
+  readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
 }
 
@@ -24,6 +26,7 @@ export interface ResticOptions {
   readonly directory: string
   /** How long a target may fail before that is an end. */
   readonly patienceMs: number
+  readonly log: Logger
 }
 
 /** What asks a target only, and moves little. */
@@ -32,29 +35,29 @@ const askTimeoutMs = 180_000
 /** Not by cost of the guests. */
 const modestly = ['nice', '-n', '10']
 
+interface At {
+  readonly target: BackupTarget
+  /** Of the repository: a guest's uuid. */
+  readonly name: string
+  readonly watch: Watching
+}
+
 /** restic with one repository, in a working directory of its own that goes with it. */
 export class Restic {
   private constructor(
-    private readonly target: BackupTarget,
-    private readonly name: string,
-    private readonly place: string,
     private readonly options: ResticOptions,
-    private readonly watch: Watching,
+    private readonly at: At,
+    private readonly place: string,
   ) {}
 
-  /** @param name of the repository: a guest's uuid */
-  static async with<T>(
-    options: ResticOptions,
-    at: { readonly target: BackupTarget; readonly name: string; readonly watch: Watching },
-    work: (restic: Restic) => Promise<T>,
-  ): Promise<T> {
+  static async with<T>(options: ResticOptions, at: At, work: (restic: Restic) => Promise<T>): Promise<T> {
     await mkdir(options.directory, { recursive: true, mode: 0o700 })
     const place = await mkdtemp(join(options.directory, 'run-'))
     try {
       const { files } = planRepository(at.target, at.name, place)
       for (const [name, content] of Object.entries(files))
         await writeFile(join(place, name), content, { mode: 0o600 })
-      return await work(new Restic(at.target, at.name, place, options, at.watch))
+      return await work(new Restic(options, at, place))
     } finally {
       await rm(place, { recursive: true, force: true })
     }
@@ -64,7 +67,7 @@ export class Restic {
    * @throws {BerthError} why the target failed (`plan-failure.ts`); the signal's reason when aborted
    */
   async run(command: ResticCommand): Promise<RunResult> {
-    const { signal } = this.watch
+    const { signal } = this.at.watch
     signal.throwIfAborted()
     const given = new AbortController()
     const patience = new Patience(this.options.patienceMs)
@@ -72,7 +75,9 @@ export class Restic {
     const settings: RunOptions = {
       ...this.#settings(command),
       signal: AbortSignal.any([signal, given.signal]),
-      onStdoutLine: (line) => command.onStdoutLine?.(line),
+      onStdoutLine: (line) => {
+        if (command.onStdoutLine?.(line)) patience.reset()
+      },
       onStderrLine: (line) => {
         if (!patience.isOver(line)) return
         complaint ||= line
@@ -83,12 +88,12 @@ export class Restic {
       return await this.#launch(command, settings)
     } catch (error) {
       signal.throwIfAborted()
-      throw this.#failureOf(error, complaint)
+      throw await this.#failureOf(error, complaint)
     }
   }
 
   #launch({ args, tree }: ResticCommand, settings: RunOptions): Promise<RunResult> {
-    const repository = planRepository(this.target, this.name, this.place)
+    const repository = planRepository(this.at.target, this.at.name, this.place)
     const all = ['restic', ...repository.args, '--cache-dir', join(this.place, 'cache'), ...args]
     if (tree !== undefined) return runBesideTree({ place: this.place, tree }, [...modestly, ...all], settings)
     const [program, ...rest] = [...modestly, ...all] as [string, ...string[]]
@@ -96,7 +101,7 @@ export class Restic {
   }
 
   #settings({ okCodes, timeoutMs = askTimeoutMs, stdin }: ResticCommand): RunOptions {
-    const { env } = planRepository(this.target, this.name, this.place)
+    const { env } = planRepository(this.at.target, this.at.name, this.place)
     return {
       timeoutMs,
       maxOutputBytes: 16 * 1024 * 1024,
@@ -110,11 +115,13 @@ export class Restic {
     }
   }
 
-  #failureOf(error: unknown, complaint: string): unknown {
+  /** What was said names places and files, and is for the log alone. */
+  async #failureOf(error: unknown, complaint: string): Promise<unknown> {
     if (!(error instanceof CommandError)) return error
-    if (complaint !== '') return planFailure(complaint, error)
-    if (error.code === null && error.message.includes('no end after'))
-      return failure('backup_target_unreachable', 'the target does not answer', error)
-    return planFailure(error.stderr, error)
+    const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // where it was ssh at all
+    const { target, name: repository } = this.at
+    this.options.log.warn({ err: error, ssh, target: target.id, repository }, 'restic failed')
+    const isSilent = error.code === null && complaint === ''
+    return planFailure(isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`)
   }
 }

@@ -86,6 +86,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
       directory: join(config.state_dir, 'backups'),
       parallel: config.backups.parallel,
       patienceMs: config.backups.patience_seconds * 1000,
+      log,
     }),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,

@@ -1,4 +1,4 @@
-import { BerthError, notFound } from '../../shared/errors.js'
+import { BerthError } from '../../shared/errors.js'
 import { limits } from '../../shared/guest-rules.js'
 import type { BackupRecord, GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
@@ -21,13 +21,6 @@ export function reserveBackup(
   const figures = { sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0 }
   const reserved: BackupRecord = { ...backup, ...figures, scheduled: false, state: 'taking' }
   store.update(uuid, { backups: [...backups, reserved] })
-}
-
-/** @throws {BerthError} `not_found` */
-export function getReadyBackup({ backups }: GuestRecord, id: string): BackupRecord {
-  const found = backups.find((backup) => backup.id === id && backup.state === 'ready')
-  if (!found) throw notFound('backup')
-  return found
 }
 
 /** A guest or a backup that is gone is left alone. */

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { LabAgent } from '../support/lab-agent.js'
-import { failure } from '../../agent/backups/plan-failure.js'
+import { conflict } from '../../shared/errors.js'
 import { startTestGateway, type Reply, type TestGateway } from '../support/test-gateway.js'
 
 const privateKey =
@@ -216,7 +216,7 @@ describe('backup targets over HTTP', function () {
     expect(await check()).to.deep.include({ ok: true, code: '', host_id: 'host-a' })
     expect(await check({ host_id: 'host-b' })).to.deep.include({ ok: true, host_id: 'host-b' })
     agent.host.backupFaults.probe = () => {
-      throw failure('backup_target_refused', 'the target refuses', new Error('inside'))
+      throw conflict('backup_target_refused', 'the target refuses')
     }
     expect(await check()).to.deep.include({
       ok: false,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { failure } from '../../agent/backups/plan-failure.js'
+import { conflict } from '../../shared/errors.js'
 import type { LabAgent } from '../support/lab-agent.js'
 import { memoryTargets } from '../support/memory-backups.js'
 import {
@@ -186,7 +186,7 @@ describe('backups over HTTP', function () {
     for (const break_ of [
       () =>
         (agent.host.backupFaults.fetch = () => {
-          throw failure('backup_target_unreachable', 'away')
+          throw conflict('backup_target_unreachable', 'away')
         }),
       () =>
         (agent.host.faults.stop = () => {
@@ -237,7 +237,7 @@ describe('backups over HTTP', function () {
   it('are there again where the target does not delete them', async () => {
     const id = await backUp()
     agent.host.backupFaults.forget = () => {
-      throw failure('backup_target_unreachable', 'the target cannot be reached')
+      throw conflict('backup_target_unreachable', 'the target cannot be reached')
     }
     const failed = await ended(await remove(id))
     expect([failed['status'], failed['error']]).to.deep.equal(['failed', 'the target cannot be reached'])
@@ -247,7 +247,7 @@ describe('backups over HTTP', function () {
   for (const fault of ['send', 'verify'] as const)
     it(`are not there where they cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       agent.host.backupFaults[fault] = () => {
-        throw failure('backup_damaged', 'not what was sent')
+        throw conflict('backup_damaged', 'not what was sent')
       }
       const failed = await ended(await ask())
       expect([failed['status'], failed['error']]).to.deep.equal(['failed', 'not what was sent'])
@@ -346,7 +346,7 @@ describe('backups over HTTP', function () {
     const others = await gateway.makeKey({ scopes, container_uuids: [other.uuid], name: 'others' })
     const all = async (key: string): Promise<unknown> =>
       (await gateway.request('GET', '/backups', { key })).body.data
-    expect((await all(own)) as Row[]).to.have.length(1)
+    expect(await all(own)).to.have.length(1)
     expect(await all(others)).to.deep.equal([])
     expect((await gateway.request('GET', path, { key: others })).status).to.equal(404)
     // Of a container that it may not see, onto its own.

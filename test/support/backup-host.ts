@@ -23,18 +23,32 @@ import { waitFor } from './wait.js'
 type Order = NonNullable<SubmitOperationRequest['order']>
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
+interface Parts {
+  readonly config: AgentConfig
+  readonly host: LinuxHost
+  readonly domain: Domain
+  readonly closers: Closers
+  readonly wipe: () => void
+}
+
 /** A real agent's domain on a real pool, with real guests of LXC; several are several hosts. */
 export class BackupHost {
   /** Called at each point of each step. */
   observer: (event: StepEvent) => void | Promise<void> = () => undefined
 
-  private constructor(
-    readonly config: AgentConfig,
-    readonly host: LinuxHost,
-    readonly domain: Domain,
-    private readonly closers: Closers,
-    private readonly wipe: () => void,
-  ) {}
+  private constructor(private readonly parts: Parts) {}
+
+  get config(): AgentConfig {
+    return this.parts.config
+  }
+
+  get host(): LinuxHost {
+    return this.parts.host
+  }
+
+  get domain(): Domain {
+    return this.parts.domain
+  }
 
   /** @param tag as for `agentConfig` */
   static async open(tag: string): Promise<BackupHost> {
@@ -53,15 +67,16 @@ export class BackupHost {
     await domain.images.sweep()
     await domain.reconciler.compareNetwork()
     domain.engine.recover()
-    made = new BackupHost(config, host, domain, closers, wipe)
+    made = new BackupHost({ config, host, domain, closers, wipe })
     return made
   }
 
   async close(): Promise<void> {
-    for (const { uuid } of this.domain.context.store.list()) await this.done(powerOrder('delete', uuid).order!)
-    await this.closers.run()
+    for (const { uuid } of this.domain.context.store.list())
+      await this.done(powerOrder('delete', uuid).order!)
+    await this.parts.closers.run()
     await purge(this.config, log)
-    this.wipe()
+    this.parts.wipe()
   }
 
   async addGuest(id: number, name: string): Promise<string> {

@@ -1,7 +1,6 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { BackupRepositories, Repository, StoredBackup, Watching } from '../../agent/backups/contract.js'
-import { failure } from '../../agent/backups/plan-failure.js'
-import type { MemoryHost } from './memory-host.js'
+import { conflict } from '../../shared/errors.js'
 
 interface Kept extends StoredBackup {
   readonly content: string
@@ -12,12 +11,20 @@ export type BackupFaults = Partial<
   Record<keyof BackupRepositories, (watch: Watching) => void | Promise<void>>
 >
 
+/** What of a host is kept, and what becomes of a backup. */
+export interface BackedUp {
+  readonly snapshots: ReadonlyMap<string, ReadonlyMap<string, string>>
+  readonly next: Map<string, string>
+  readonly backupFaults: BackupFaults
+  readonly backupBytes: number
+}
+
 /** What targets keep, by their ids, guests and backups: the same for all hosts of a test. */
 export const memoryTargets = new Map<string, Map<string, Map<string, Kept>>>()
 
 /** Backups as the contract has them, of disks that are a text each. */
 export class MemoryBackups implements BackupRepositories {
-  constructor(private readonly host: MemoryHost) {}
+  constructor(private readonly host: BackedUp) {}
 
   async send(at: Repository, { id, tree, note }: Parameters<BackupRepositories['send']>[1], watch: Watching) {
     await this.#meet('send', watch)
@@ -78,6 +85,6 @@ function keptOf({ target, guest }: Repository): Map<string, Kept> {
 
 function getKept(at: Repository, id: string): Kept {
   const found = keptOf(at).get(id)
-  if (!found) throw failure('backup_missing', 'no such backup')
+  if (!found) throw conflict('backup_missing', 'no such backup')
   return found
 }

@@ -19,7 +19,17 @@ export class TestSftp {
     mkdirSync(join(directory, 'kept'), { recursive: true })
     mkdirSync('/run/sshd', { recursive: true, mode: 0o755 }) // sshd(8): privilege separation
     for (const name of ['host', 'user'])
-      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'btest', '-f', join(directory, name)])
+      execFileSync('ssh-keygen', [
+        '-q',
+        '-t',
+        'ed25519',
+        '-N',
+        '',
+        '-C',
+        'btest',
+        '-f',
+        join(directory, name),
+      ])
     const made = new TestSftp(directory, await freePort())
     await made.resume()
     return made

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { BerthError } from '../../../shared/errors.js'
 import type { OperationKind, OrderOf } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
@@ -21,6 +22,10 @@ interface RestoreInput extends TargetInput {
   /** What it would write while it shuts down is given up: its power is cut. */
   force: true
 }
+
+/** How long a disk that was given up may take to vanish, by the kernel's own pace. */
+const vanishMs = 60_000
+const lookMs = 500
 
 interface Parts {
   readonly context: GuestContext
@@ -87,9 +92,9 @@ function fetchStep({ context, capacity }: Parts): Step<RestoreInput> {
       if (step.input.sourceUuid !== uuid) await makeOwn(context, record)
       if (mayRun(record)) store.update(uuid, { status: 'restarting' })
     }),
-    undo: ifPresent(context, async ({ uuid }) => {
+    undo: ifPresent<RestoreInput>(context, async ({ uuid }, step) => {
       await volumes.discardNext(uuid)
-      await endRoom(context, uuid)
+      await endRoom(context, step)
     }),
   }
 }
@@ -114,12 +119,14 @@ async function makeRoom({ context, capacity }: Parts, step: StepContext<RestoreI
   const at = repositoryOf(context, subject.id, input, input.sourceUuid)
   const sizeBytes = await step.yieldWhile(backups.readSize(at, input.backupId, step))
   const record = store.get(subject.id)
-  checkFits(sizeBytes, driverOf(context, record).volumeLimitBytes(machineOf(record)))
+  const limitBytes = driverOf(context, record).volumeLimitBytes(machineOf(record))
+  checkFits(sizeBytes, limitBytes)
   const neededBytes = Math.ceil(sizeBytes * overhead) + smallOverheadBytes
   const { totalBytes, usedBytes } = await capacity.readDisk()
   if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
     throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup beside the disk')
-  store.update(subject.id, { fetchedBytes: neededBytes })
+  const overBytes = Math.max(0, (await usedBytesOf(context, subject.id)) - limitBytes)
+  store.update(subject.id, { fetchedBytes: neededBytes + overBytes })
   await setBound(context, store.get(subject.id))
 }
 
@@ -132,11 +139,23 @@ function checkFits(sizeBytes: number, limitBytes: number): void {
     )
 }
 
-async function endRoom(context: GuestContext, uuid: string): Promise<void> {
+/** What is on its way out counts until it is gone: a guest that runs by then would find its disk full. */
+async function endRoom(
+  context: GuestContext,
+  { subject: { id: uuid }, signal }: StepContext<unknown>,
+): Promise<void> {
   const record = context.store.find(uuid)
   if (!record || record.fetchedBytes === 0) return
+  const limitBytes = driverOf(context, record).volumeLimitBytes(context.machineOf(record))
+  const deadline = context.now() + vanishMs
+  while (limitBytes > 0 && context.now() < deadline && (await usedBytesOf(context, uuid)) > limitBytes)
+    await delay(lookMs, undefined, { signal })
   context.store.update(uuid, { fetchedBytes: 0 })
   await setBound(context, context.store.get(uuid))
+}
+
+async function usedBytesOf({ volumes }: GuestContext, uuid: string): Promise<number> {
+  return (await volumes.usage()).get(uuid) ?? 0
 }
 
 async function setBound(context: GuestContext, record: GuestRecord): Promise<void> {
@@ -151,5 +170,5 @@ async function makeOwn(context: GuestContext, record: GuestRecord): Promise<void
 
 async function commit(context: GuestContext, step: StepContext<RestoreInput>): Promise<void> {
   await forgetKept(context, step)
-  await endRoom(context, step.subject.id)
+  await endRoom(context, step)
 }

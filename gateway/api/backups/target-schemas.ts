@@ -89,17 +89,18 @@ export const TargetRowSchema = Type.Object(
 )
 export type TargetRow = Static<typeof TargetRowSchema>
 
+/** Of the other types. */
+const blank = {
+  ...{ path: '', host: '', port: 0, user: '', host_key: '' },
+  ...{ endpoint: '', region: '', bucket: '', prefix: '', access_key_id: '', ca_certificate: '' },
+  verify_percent: 0,
+}
+
 /** @param backups that the fleet's containers have there */
 export function targetRow(
   { id, shown, createdAtMs, changedAtMs }: TargetRecord,
   { backups, time }: { readonly backups: number; readonly time: TimeFormat },
 ): TargetRow {
-  const { name, type, path = '', host = '', port = 0, user = '', host_key = '' } = shown
-  const { endpoint = '', region = '', bucket = '', prefix = '', access_key_id = '', ca_certificate = '' } = shown
-  return {
-    ...{ id, name, type, path, host, port, user, host_key },
-    ...{ endpoint, region, bucket, prefix, access_key_id, ca_certificate },
-    ...{ verify_percent: shown.verify_percent ?? 0, backups },
-    ...{ created_at: time.format(createdAtMs), updated_at: time.format(changedAtMs) },
-  }
+  const times = { created_at: time.format(createdAtMs), updated_at: time.format(changedAtMs) }
+  return { id, ...blank, ...shown, backups, ...times }
 }

@@ -216,7 +216,7 @@ function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok
   // What the host has to say of itself is its operator's business.
   const isTold = operation.errorCode.startsWith('backup_')
   return isTold
-    ? { ok, code: operation.errorCode, message: operation.error.split(': ')[0]! }
+    ? { ok, code: operation.errorCode, message: operation.error }
     : { ok, code: 'agent_error', message: 'the host failed, or the check was canceled' }
 }
 
