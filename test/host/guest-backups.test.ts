@@ -10,6 +10,7 @@ import { TestS3 } from '../support/s3-server.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { TestSftp } from '../support/sftp-server.js'
 import { digestTree } from '../support/tree-digest.js'
+import { waitFor } from '../support/wait.js'
 import { writeVariedTree } from '../support/varied-tree.js'
 
 const password = 'the-password-of-the-vault'
@@ -230,7 +231,8 @@ describe('backups of guests', function () {
     s3.twist = () => false
 
     first.observer = ({ step, phase }) => {
-      if (step === 'send' && phase === 'before-run') setTimeout(() => void sftp.close(), 1500)
+      if (step === 'send' && phase === 'before-run')
+        void whenSending(sftp.place.path).then(() => sftp.close())
     }
     expect(await failing(sftpTarget())).to.equal('backup_target_unreachable')
     first.observer = () => undefined
@@ -266,6 +268,15 @@ describe('backups of guests', function () {
     expect(id).to.be.a('string')
   })
 })
+
+/** Once some of the data is there. */
+async function whenSending(directory: string): Promise<void> {
+  const isData = (name: string): boolean => /\/data\/..\/[0-9a-f]{64}/.test(name)
+  await waitFor(() => (readdirSync(directory, { recursive: true }) as string[]).some(isData), {
+    timeoutMs: 30_000,
+    what: 'data at the target',
+  })
+}
 
 /** Changes what is kept without changing its size. */
 function spoil(directory: string): void {
