@@ -25,6 +25,15 @@ export default tseslint.config(
       complexity: ['error', 12],
       'max-params': ['error', 4],
       'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],
+      // A member that is private has a #; what a constructor takes and keeps is `private readonly` in its parameters.
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector:
+            ':matches(PropertyDefinition, MethodDefinition[kind!=constructor])[accessibility=private]',
+          message: 'a private member has a name with #',
+        },
+      ],
     },
   },
   {

@@ -8,8 +8,10 @@ import { createApi } from './api/create-api.js'
 import { BackupTargets } from './backups/targets.js'
 import { limitsOf, type GatewayConfig } from './config.js'
 import { GatewayFleet } from './fleet/fleet.js'
+import { AccessPolicies } from './policy/access-policy.js'
+import { PanelSettings } from './panel-settings.js'
 import { startHttpServer } from './server.js'
-import { RedisProcess } from './store/redis-process.js'
+import { redisProcessOf } from './store/redis-process.js'
 import { Store } from './store/store.js'
 
 /** Requests in flight get this long at shutdown. */
@@ -56,6 +58,9 @@ async function startParts(
   const access = createAccess({
     ...{ store, secret, stateDir: config.state_dir, auditKeep, limits: limitsOf(config), log },
   })
+  const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
+  const policies = new AccessPolicies({ store, trustedProxies, log })
+  const settings = new PanelSettings(store, log)
   store.start()
   onClose(() => store.close())
   access.start()
@@ -64,9 +69,8 @@ async function startParts(
   onClose(() => fleet.close())
   const backupTargets = new BackupTargets(store, secret)
   let closing = false
-  const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const isClosing = () => closing
-  const http = { maxBodyBytes, trustedProxies, metricsFor }
+  const http = { maxBodyBytes, metricsFor, policies, settings }
   const { app } = createApi({ fleet, access, backupTargets, time, ...http, version, log, isClosing })
   const server = await startHttpServer(app, splitHostPort(config.listen), log)
   onClose(async () => {
@@ -78,8 +82,7 @@ async function startParts(
 
 /** @returns its address; the server is kept running in the background */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): string {
-  const { state_dir: stateDir, run_dir: runDir } = config
-  const redis = new RedisProcess({ program: config.redis.program, stateDir, runDir, log })
+  const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))
   onClose(() => redis.stop())
   return redis.url

@@ -33,6 +33,11 @@ command('init', 'make the certificate authority, the secret and an administrator
     main(config, (parsed) => init(parsed, adminKeyFile)),
   )
 
+command(
+  'disable-access-policy',
+  'let every address reach the gateway again; for who locked himself out',
+).action(({ config }: Options) => main(config, disableAccessPolicy))
+
 function command(name: string, description: string): Command {
   return program
     .command(name)
@@ -55,6 +60,26 @@ async function purge({ redis }: GatewayConfig): Promise<void> {
   const { purgeStore } = await import('./store/purge.js')
   const url = readRedisUrl() || redis.url
   if (url) console.log(`${await purgeStore(url, redis.prefix)} keys ${redis.prefix}* removed`)
+}
+
+const connectTimeoutMs = 5000
+
+/** In the store that the gateways use, which has to run. */
+async function disableAccessPolicy(config: GatewayConfig): Promise<void> {
+  const { Store } = await import('./store/store.js')
+  const { redisProcessOf } = await import('./store/redis-process.js')
+  const { AccessPolicies } = await import('./policy/access-policy.js')
+  const log = createLogger({ name: 'berth-gateway', level: 'error' })
+  const url = readRedisUrl() || config.redis.url || redisProcessOf(config, log).url
+  const store = new Store({ url, prefix: config.redis.prefix, log })
+  const policies = new AccessPolicies({ store, trustedProxies: [], log })
+  try {
+    await store.connected(connectTimeoutMs)
+    await policies.disable()
+    console.log('the access policy is off')
+  } finally {
+    await store.close()
+  }
 }
 
 const readRedisUrl = (): string => process.env['BERTH_REDIS_URL'] ?? ''

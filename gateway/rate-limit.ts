@@ -25,41 +25,41 @@ export function perSecond(count: number): Rate {
  * at which it has all its attempts back. Nothing waits, and nothing has to be cleaned up by a timer.
  */
 export class RateLimit {
-  private readonly fullAtMs = new Map<string, number>()
+  readonly #fullAtMs = new Map<string, number>()
 
   constructor(readonly rate: Rate) {}
 
   /** Counts an attempt. @returns ms until the next one is allowed, where this one is not; else 0 */
   take(caller: string, nowMs = performance.now()): number {
     const { burst, intervalMs } = this.rate
-    const fullAtMs = Math.max(this.fullAtMs.get(caller) ?? 0, nowMs) + intervalMs
+    const fullAtMs = Math.max(this.#fullAtMs.get(caller) ?? 0, nowMs) + intervalMs
     const waitMs = fullAtMs - nowMs - burst * intervalMs
     // Sums of fractions of a millisecond are never exact.
     if (waitMs > 1e-6) return waitMs
-    this.fullAtMs.set(caller, fullAtMs)
-    if (this.fullAtMs.size > maxCallers) this.forget(nowMs)
+    this.#fullAtMs.set(caller, fullAtMs)
+    if (this.#fullAtMs.size > maxCallers) this.#forget(nowMs)
     return 0
   }
 
   /** An attempt that does not count after all. */
   giveBack(caller: string): void {
-    const fullAtMs = this.fullAtMs.get(caller)
-    if (fullAtMs !== undefined) this.fullAtMs.set(caller, fullAtMs - this.rate.intervalMs)
+    const fullAtMs = this.#fullAtMs.get(caller)
+    if (fullAtMs !== undefined) this.#fullAtMs.set(caller, fullAtMs - this.rate.intervalMs)
   }
 
   /** What a caller has left, and ms until it has everything again. */
   left(caller: string, nowMs = performance.now()): { attempts: number; fullInMs: number } {
     const { burst, intervalMs } = this.rate
-    const fullInMs = Math.max(0, (this.fullAtMs.get(caller) ?? 0) - nowMs)
+    const fullInMs = Math.max(0, (this.#fullAtMs.get(caller) ?? 0) - nowMs)
     return { attempts: Math.max(0, Math.floor(burst - fullInMs / intervalMs + 1e-6)), fullInMs }
   }
 
   /** First who has everything back and so needs no memory, then a quarter of the rest. */
-  private forget(nowMs: number): void {
-    for (const [caller, fullAtMs] of this.fullAtMs) if (fullAtMs <= nowMs) this.fullAtMs.delete(caller)
-    for (const caller of this.fullAtMs.keys()) {
-      if (this.fullAtMs.size <= maxCallers * 0.75) break
-      this.fullAtMs.delete(caller)
+  #forget(nowMs: number): void {
+    for (const [caller, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(caller)
+    for (const caller of this.#fullAtMs.keys()) {
+      if (this.#fullAtMs.size <= maxCallers * 0.75) break
+      this.#fullAtMs.delete(caller)
     }
   }
 }

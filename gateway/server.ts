@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { createServer, STATUS_CODES, type Server } from 'node:http'
+import { createServer, STATUS_CODES, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
@@ -48,8 +48,10 @@ export async function startHttpServer(
   // Koa handles its own failures; the promise never rejects.
   const callback = (...[request, response]: Parameters<typeof handle>): void => {
     guard.trust(request.socket)
+    answers.note(request.socket, response as ServerResponse)
     void handle(request, response)
   }
+  const answers = new LastAnswers()
   const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
   const server = createServer(
     {
@@ -66,13 +68,28 @@ export async function startHttpServer(
   )
   server.on('connection', (socket: Socket) => guard.watch(socket))
   server.on('checkExpectation', callback)
-  server.on('clientError', refuseMalformed)
+  server.on('clientError', (error, socket) => refuseMalformed(error, socket, answers.isUnderWay(socket)))
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo
   log.info({ address, port }, 'http listening')
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     close: (graceMs) => closeServer(server, graceMs),
+  }
+}
+
+/** The last answer of each connection: nothing can be said in the middle of one. */
+class LastAnswers {
+  readonly #last = new WeakMap<Duplex, ServerResponse>()
+
+  note(socket: Duplex, response: ServerResponse): void {
+    this.#last.set(socket, response)
+  }
+
+  isUnderWay(socket: Duplex): boolean {
+    const last = this.#last.get(socket)
+    // Of a request that is still arriving what is refused is a part.
+    return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 }
 
@@ -107,9 +124,8 @@ const malformed: Readonly<Record<string, [number, string, string]>> = {
 }
 
 /** What Node's parser refuses never becomes a request; it is answered here in the same form. */
-function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable || (socket as Socket).bytesWritten > 0)
-    return void socket.destroy()
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex, isUnderWay: boolean): void {
+  if (error.code === 'ECONNRESET' || !socket.writable || isUnderWay) return void socket.destroy()
   const [status, code, message] = malformed[error.code ?? ''] ?? [400, 'invalid_request', 'malformed HTTP']
   const requestId = randomUUID()
   const body = JSON.stringify({ success: false, message, code, request_id: requestId })

@@ -28,8 +28,8 @@ export interface Peer {
  */
 export class ConnectionGuard {
   /** In the order in which they came. */
-  private readonly unproven = new Map<string, Unproven>()
-  private readonly bySource = new Map<string, Set<string>>()
+  readonly #unproven = new Map<string, Unproven>()
+  readonly #bySource = new Map<string, Set<string>>()
 
   constructor(private readonly limits: GuardLimits) {}
 
@@ -40,43 +40,43 @@ export class ConnectionGuard {
     const timer = setTimeout(() => socket.destroy(), this.limits.proveWithinMs).unref()
     // A reset before anything reads from it has nobody else to hear of it.
     socket.on('error', () => socket.destroy())
-    socket.once('close', () => this.forget(key, socket))
-    this.unproven.set(key, { socket, source, timer })
-    const ofSource = this.bySource.get(source) ?? new Set()
-    this.bySource.set(source, ofSource.add(key))
-    if (ofSource.size > this.limits.unprovenPerSource) this.end(ofSource)
-    if (this.unproven.size > this.limits.unproven) this.end(this.unproven.keys())
+    socket.once('close', () => this.#forget(key, socket))
+    this.#unproven.set(key, { socket, source, timer })
+    const ofSource = this.#bySource.get(source) ?? new Set()
+    this.#bySource.set(source, ofSource.add(key))
+    if (ofSource.size > this.limits.unprovenPerSource) this.#end(ofSource)
+    if (this.#unproven.size > this.limits.unproven) this.#end(this.#unproven.keys())
   }
 
   /** Its peer has shown who it is: the connection may stay. */
   trust(peer: Peer): void {
-    if (this.unproven.size === 0) return
+    if (this.#unproven.size === 0) return
     const key = keyOf(peer)
-    this.forget(key, this.unproven.get(key)?.socket)
+    this.#forget(key, this.#unproven.get(key)?.socket)
   }
 
   /** Ends all that have proven nothing. */
   close(): void {
-    for (const { socket } of [...this.unproven.values()]) socket.destroy()
+    for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
   /** The first of them is the oldest. */
-  private end(keys: Iterable<string>): void {
+  #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
-    const found = this.unproven.get(oldest)
-    this.forget(oldest, found?.socket)
+    const found = this.#unproven.get(oldest)
+    this.#forget(oldest, found?.socket)
     found?.socket.destroy()
   }
 
-  private forget(key: string, socket: Socket | undefined): void {
-    const found = this.unproven.get(key)
+  #forget(key: string, socket: Socket | undefined): void {
+    const found = this.#unproven.get(key)
     // The same port of the same peer may be another connection by now.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
-    this.unproven.delete(key)
-    const ofSource = this.bySource.get(found.source)
+    this.#unproven.delete(key)
+    const ofSource = this.#bySource.get(found.source)
     ofSource?.delete(key)
-    if (ofSource?.size === 0) this.bySource.delete(found.source)
+    if (ofSource?.size === 0) this.#bySource.delete(found.source)
   }
 }
 

@@ -9,6 +9,7 @@ import { describeHost, type FixedDescription } from '../metrics/host-description
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
 import { readNatPorts } from '../network/addresses/store.js'
+import { settingKinds } from '../guests/settings/kinds.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
@@ -173,7 +174,12 @@ function servicesOf(domain: Domain, describe: () => HostDescription, metrics: Me
   const { log } = context
   return {
     guests: createGuestService({ store: context.store, sampler, log }),
-    settings: createGuestSettingsService({ context, policy, capacity, log }),
+    settings: createGuestSettingsService({
+      context,
+      policy,
+      kinds: settingKinds({ context, policy, capacity }),
+      log,
+    }),
     routing: createRoutingService(routing, log),
     operations: createOperationService({ engine, orders, changes, log }),
     hosts: createHostService(describe, log),

@@ -8,7 +8,7 @@ import {
   templateIdPattern,
   uuidPattern,
 } from '../../shared/guest-rules.js'
-import { Virtualization, type GuestSpec as WireSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestSpec as WireSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { networkLimits } from '../../shared/network-limits.js'
 import { checkPortMapping, type CheckedMapping } from '../../shared/port-mapping-rules.js'
@@ -85,9 +85,9 @@ export function checkTemplateId(id: string): void {
   if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: malformed')
 }
 
-function parseVirtualization(value: Virtualization): 'lxc' {
-  if (value === Virtualization.VIRTUALIZATION_LXC) return 'lxc'
-  if (value === Virtualization.VIRTUALIZATION_KVM)
+function parseVirtualization(value: string): 'lxc' {
+  if (value === 'lxc') return 'lxc'
+  if (value === 'kvm')
     throw new BerthError('invalid', 'unsupported', 'virtualization: kvm is not available on this host', {
       field: 'virtualization',
     })

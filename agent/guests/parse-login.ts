@@ -1,4 +1,3 @@
-import { SshAuthMode } from '../../proto/gen/berth/agent/v1/guest.js'
 import { invalidField } from '../../shared/errors.js'
 import { checkSshPassword, parseSshPublicKey } from '../../shared/guest-rules.js'
 import type { Login } from '../drivers/contract.js'
@@ -10,7 +9,7 @@ export type LoginRequest =
   { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
 
 interface WireLogin {
-  readonly sshAuthMode: SshAuthMode
+  readonly sshAuthMode: string
   readonly sshPassword: string
   readonly sshPublicKey: string
 }
@@ -18,16 +17,14 @@ interface WireLogin {
 /** @throws {BerthError} `invalid_field` */
 export function parseLogin(wire: WireLogin): LoginRequest {
   switch (wire.sshAuthMode) {
-    case SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD:
+    case 'auto_password':
       return { kind: 'auto' }
-    case SshAuthMode.SSH_AUTH_MODE_PASSWORD:
+    case 'password':
       checkSshPassword(wire.sshPassword)
       return { kind: 'password', password: wire.sshPassword }
-    case SshAuthMode.SSH_AUTH_MODE_KEY:
+    case 'key':
       return { kind: 'key', publicKey: parseSshPublicKey(wire.sshPublicKey) }
-    case SshAuthMode.SSH_AUTH_MODE_KEEP:
-    case SshAuthMode.SSH_AUTH_MODE_UNSPECIFIED:
-    case SshAuthMode.UNRECOGNIZED:
+    default:
       throw invalidField('ssh_auth_mode', 'ssh_auth_mode: must be auto_password, password or key')
   }
 }

@@ -21,14 +21,14 @@ const markerOutput = /ct expression, datatype mark[^\n]*\n$/
 export class Nft {
   readonly #pipe: ToolPipe
 
-  private readonly lasting: boolean
+  readonly #lasting: boolean
 
   /**
    * @param options `lasting`: the process stays; tables that it owns (`flags owner`) last as long. `onLost`: it ended
    * without having been told to
    */
   constructor({ lasting = false, onLost }: { lasting?: boolean; onLost?: () => void } = {}) {
-    this.lasting = lasting
+    this.#lasting = lasting
     this.#pipe = new ToolPipe({
       program: 'nft',
       args: ['-n', '-i'],
@@ -51,7 +51,7 @@ export class Nft {
     commands.forEach(check)
     const line = commands.join('; ')
     const { stderr } =
-      this.lasting || line.length <= maxPiped
+      this.#lasting || line.length <= maxPiped
         ? await this.#pipe.send(line)
         : await once(['-f', '-'], commands.join('\n'))
     const problems = withoutWarnings(stderr)

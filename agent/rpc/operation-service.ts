@@ -9,7 +9,7 @@ import { parseRequester, parseUuid } from '../guests/parse-create.js'
 import type { OperationEngine } from '../operations/engine.js'
 import type { Order, Orders, Submitted } from '../operations/orders.js'
 import type { Changes } from '../state/changes.js'
-import { encodeGuest, encodeOperation } from './encode.js'
+import { encodeGuest } from './encode.js'
 import { unary } from './unary.js'
 
 export interface OperationServiceParts {
@@ -29,9 +29,9 @@ export function createOperationService({
     submitOperation: unary(log, 'submit operation', async (request) =>
       encodeSubmitted(await orders.submit(parseOrder(request)), changes.revision),
     ),
-    getOperation: unary(log, 'read operation', ({ id }) => ({ operation: encodeOperation(engine.get(id)) })),
+    getOperation: unary(log, 'read operation', ({ id }) => ({ operation: engine.get(id) })),
     cancelOperation: unary(log, 'cancel operation', ({ id }) => ({
-      operation: encodeOperation(engine.cancel(id)),
+      operation: engine.cancel(id),
       revision: changes.revision,
     })),
     removeOperation: unary(log, 'remove operation', ({ id }) => {
@@ -57,5 +57,5 @@ function encodeSubmitted(
   revision: number,
 ): SubmitOperationResponse {
   const shown = guest && encodeGuest(guest)
-  return { operation: encodeOperation(operation), revision, guest: shown, sshPassword }
+  return { operation, revision, guest: shown, sshPassword }
 }

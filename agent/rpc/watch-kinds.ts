@@ -4,7 +4,7 @@ import type { GuestStore } from '../guests/store.js'
 import type { ImageStore } from '../images/store.js'
 import type { OperationStore } from '../operations/store.js'
 import type { ChangeKind } from '../state/changes.js'
-import { encodeGuest, encodeOperation, encodeTemplate } from './encode.js'
+import { encodeGuest } from './encode.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
@@ -36,7 +36,7 @@ export function watchKinds({ guests, operations, images }: WatchStores): WatchKi
     template: kind({
       list: (since) => images.templates().filter(({ revision }) => revision > since),
       find: (key) => images.find(key),
-      encode: (record) => ({ $case: 'template', value: encodeTemplate(record) }),
+      encode: (value) => ({ $case: 'template', value }),
     }),
     guest: kind({
       list: (since) => guests.list(since),
@@ -49,7 +49,7 @@ export function watchKinds({ guests, operations, images }: WatchStores): WatchKi
           .list(since)
           .filter((record, i) => since >= 0 || i < listedOperations || record.finishedAtMs === 0),
       find: (key) => operations.find(key),
-      encode: (record) => ({ $case: 'operation', value: encodeOperation(record) }),
+      encode: (value) => ({ $case: 'operation', value }),
     }),
   }
 }

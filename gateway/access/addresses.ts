@@ -47,14 +47,14 @@ export function containsAddresses(outer: readonly string[], inner: readonly stri
  * A list made ready for many look-ups. It is one of each family: in one of both `::/0` would hold every IPv4 address.
  */
 export class AddressSet {
-  private readonly lists = { ipv4: new BlockList(), ipv6: new BlockList() }
+  readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
 
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
       const [address = '', prefix] = entry.split('/')
       const family = isIP(address) === 4 ? 'ipv4' : 'ipv6'
-      if (prefix === undefined) this.lists[family].addAddress(address, family)
-      else this.lists[family].addSubnet(address, Number(prefix), family)
+      if (prefix === undefined) this.#lists[family].addAddress(address, family)
+      else this.#lists[family].addSubnet(address, Number(prefix), family)
     }
   }
 
@@ -64,6 +64,6 @@ export class AddressSet {
     if (!address) return false
     const plain = unmap(address.text)
     const family = isIP(plain) === 4 ? 'ipv4' : 'ipv6'
-    return this.lists[family].check(plain, family)
+    return this.#lists[family].check(plain, family)
   }
 }

@@ -40,23 +40,23 @@ export interface ApiKeysOptions {
 
 /** The API keys, on behalf of a calling key. Every method throws BerthError `store_unavailable`. */
 export class ApiKeys {
-  private readonly names: KeyNames
-  private readonly made: MadeKeys
-  private readonly removedListeners = new Set<() => Promise<void>>()
+  readonly #names: KeyNames
+  readonly #made: MadeKeys
+  readonly #removedListeners = new Set<() => Promise<void>>()
 
   constructor(private readonly options: ApiKeysOptions) {
-    this.names = keyNames(options.store)
-    this.made = new MadeKeys(this.names, options.secret)
+    this.#names = keyNames(options.store)
+    this.#made = new MadeKeys(this.#names, options.secret)
   }
 
   /** Runs after keys were removed. */
   onRemoved(listener: () => Promise<void>): void {
-    this.removedListeners.add(listener)
+    this.#removedListeners.add(listener)
   }
 
   /** In the order they were made. A caller bound to containers sees the keys it may manage. */
   async list(callerId: number): Promise<ListedKey[]> {
-    const [keys, uses] = await Promise.all([this.readAll(), this.options.usage.readAll()])
+    const [keys, uses] = await Promise.all([this.#readAll(), this.options.usage.readAll()])
     return [...keys.values()]
       .filter((record) => isVisible(keys, callerId, record))
       .map((record) => ({ record, use: uses.get(record.id) }))
@@ -73,35 +73,35 @@ export class ApiKeys {
   ): Promise<CreatedKey> {
     return this.options.store.transact('make an API key', async (client) => {
       // Its maker may be deleted, or lose rights, and another attempt may make it, meanwhile.
-      await client.watch(this.names.version)
-      const made = operationId === undefined ? undefined : await this.made.find(client, operationId)
-      if (made) return this.readMade(client, made)
-      const record = await this.planRecord(client, callerId, fields)
+      await client.watch(this.#names.version)
+      const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
+      if (made) return this.#readMade(client, made)
+      const record = await this.#planRecord(client, callerId, fields)
       const key = createKeySecret()
       const complete = { ...record, digest: digestKey(key), prefix: shownPrefix(key) }
-      const marker = operationId === undefined ? undefined : this.made.marker(operationId, record.id, key)
-      await insertKey(client, this.names, complete, marker)
+      const marker = operationId === undefined ? undefined : this.#made.marker(operationId, record.id, key)
+      await insertKey(client, this.#names, complete, marker)
       return { record: complete, key }
     })
   }
 
-  private async planRecord(
+  async #planRecord(
     client: StoreClient,
     callerId: number,
     fields: KeyFields & { name: string },
   ): Promise<Omit<KeyRecord, 'digest' | 'prefix'>> {
-    const maker = await readChain(client, this.names, callerId)
+    const maker = await readChain(client, this.#names, callerId)
     if (!maker) throw notFound('API key')
     checkChainLength(maker)
     const grant = planNewKey(fields, effectiveRights(maker))
-    const id = await client.incr(this.names.nextId)
+    const id = await client.incr(this.#names.nextId)
     return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }
   }
 
   /** A deleted key does not come back: it was deleted because somebody else may hold it. */
-  private async readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
+  async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
-    const text = await client.get(this.names.record(id))
+    const text = await client.get(this.#names.record(id))
     if (text === null) throw conflict('invalid_state', `key ${id}, which this request made, was deleted`)
     return { record: decodeRecord(text), key }
   }
@@ -109,9 +109,9 @@ export class ApiKeys {
   /** @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state` */
   async update(callerId: number, id: number, fields: KeyFields): Promise<KeyRecord> {
     const changed = await this.options.store.transact('change an API key', async (client) => {
-      const keys = await this.watchAll(client)
+      const keys = await this.#watchAll(client)
       const record = planChange(situationOf(keys, callerId, id), fields)
-      await client.multi().set(this.names.record(id), encodeRecord(record)).incr(this.names.version).exec()
+      await client.multi().set(this.#names.record(id), encodeRecord(record)).incr(this.#names.version).exec()
       return record
     })
     this.options.cache.forget(id)
@@ -124,31 +124,31 @@ export class ApiKeys {
    */
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {
     const { removed, adopted } = await this.options.store.transact('remove an API key', async (client) => {
-      const keys = await this.watchAll(client)
+      const keys = await this.#watchAll(client)
       const plan = planRemoval(situationOf(keys, callerId, id))
-      const multi = client.multi().incr(this.names.version)
-      for (const key of plan.adopted) multi.set(this.names.record(key.id), encodeRecord(key))
+      const multi = client.multi().incr(this.#names.version)
+      for (const key of plan.adopted) multi.set(this.#names.record(key.id), encodeRecord(key))
       for (const key of plan.removed)
         multi
-          .del([this.names.record(key.id), this.names.digest(key.digest)])
-          .sRem(this.names.ids, String(key.id))
-          .hDel(this.names.used, String(key.id))
+          .del([this.#names.record(key.id), this.#names.digest(key.digest)])
+          .sRem(this.#names.ids, String(key.id))
+          .hDel(this.#names.used, String(key.id))
       await multi.exec()
       return plan
     })
     for (const key of [...removed, ...adopted]) this.options.cache.forget(key.id)
     for (const key of removed) this.options.usage.forget(key.id)
-    for (const listener of this.removedListeners) await listener()
+    for (const listener of this.#removedListeners) await listener()
     return removed
   }
 
-  private async readAll(): Promise<Map<number, KeyRecord>> {
-    return this.options.store.run('read the API keys', (client) => readAllKeys(client, this.names))
+  async #readAll(): Promise<Map<number, KeyRecord>> {
+    return this.options.store.run('read the API keys', (client) => readAllKeys(client, this.#names))
   }
 
-  private async watchAll(client: StoreClient): Promise<Keys> {
-    await client.watch(this.names.version)
-    return readAllKeys(client, this.names)
+  async #watchAll(client: StoreClient): Promise<Keys> {
+    await client.watch(this.#names.version)
+    return readAllKeys(client, this.#names)
   }
 }
 

@@ -48,22 +48,22 @@ interface Message {
  * the outcomes that the store could take only later.
  */
 export class AuditStore implements AuditLog {
-  private readonly late: LateOutcomes<Fields>
+  readonly #late: LateOutcomes<Fields>
 
   constructor(
     private readonly store: Store,
     private readonly keep: number,
     log: Logger,
   ) {
-    this.late = new LateOutcomes((fields) => this.append('audit-late', keep, fields), log)
-    store.on('up', () => void this.late.flush())
+    this.#late = new LateOutcomes((fields) => this.#append('audit-late', keep, fields), log)
+    store.on('up', () => void this.#late.flush())
   }
 
   async begin(start: AuditStart): Promise<AuditEntry> {
     const { action, caller, address, requestId } = start
     const target = shorten(start.target, longest.target)
     const entry = { by: caller.ref, action, target, user: caller.user, address, request_id: requestId }
-    return { id: await this.append('audit', this.keep, entry) }
+    return { id: await this.#append('audit', this.keep, entry) }
   }
 
   async finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void> {
@@ -72,12 +72,12 @@ export class AuditStore implements AuditLog {
     const detail = shorten(outcome.detail, longest.detail)
     const fields = { of: entry.id, success: success ? '1' : '0', target, detail, container: containerUuid }
     try {
-      await this.append('audit-outcome', this.keep + spareOutcomes, fields)
+      await this.#append('audit-outcome', this.keep + spareOutcomes, fields)
     } catch (cause) {
-      this.late.add(fields)
+      this.#late.add(fields)
       throw cause
     }
-    void this.late.flush()
+    void this.#late.flush()
   }
 
   /**
@@ -87,11 +87,11 @@ export class AuditStore implements AuditLog {
   async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
     const first = page ? (page.page - 1) * page.size : 0
     const last = page ? first + page.size : Infinity
-    const countFrom = await this.countUnfiltered(filter)
+    const countFrom = await this.#countUnfiltered(filter)
     const records: AuditRecord[] = []
     let total = 0
     const chunk = countFrom === undefined ? maxChunk : Math.min(maxChunk, last)
-    for await (const page of this.scan(filter, chunk)) {
+    for await (const page of this.#scan(filter, chunk)) {
       for (const record of page) {
         if (!matches(record, filter)) continue
         if (total >= first && total < last) records.push(shownTo(filter.guests, record))
@@ -103,19 +103,19 @@ export class AuditStore implements AuditLog {
   }
 
   /** The number of all entries, where that is the answer's total. */
-  private async countUnfiltered(filter: AuditFilter): Promise<number | undefined> {
+  async #countUnfiltered(filter: AuditFilter): Promise<number | undefined> {
     const { guests, ...fields } = filter
     if (guests !== 'all' || Object.values(fields).some((value) => value !== undefined)) return undefined
     return this.store.run('count audit entries', (client) => client.xLen(this.store.key('audit')))
   }
 
   /** Entries of the filter's time span, newest first, each with its outcome. */
-  private async *scan({ fromMs, toMs }: AuditFilter, chunk: number): AsyncGenerator<AuditRecord[]> {
-    const outcomes = await this.readLateOutcomes(fromMs)
+  async *#scan({ fromMs, toMs }: AuditFilter, chunk: number): AsyncGenerator<AuditRecord[]> {
+    const outcomes = await this.#readLateOutcomes(fromMs)
     const latestMs = toMs === undefined ? undefined : toMs + outcomeDelayMs
-    const outcomePages = this.pages('audit-outcome', chunk, fromMs, latestMs)
+    const outcomePages = this.#pages('audit-outcome', chunk, fromMs, latestMs)
     let oldestOutcome = latestMs === undefined ? Infinity : latestMs
-    for await (const messages of this.pages('audit', chunk, fromMs, toMs)) {
+    for await (const messages of this.#pages('audit', chunk, fromMs, toMs)) {
       const oldestEntry = timeOf(messages.at(-1)?.id)
       while (oldestOutcome >= oldestEntry) {
         const next = await outcomePages.next()
@@ -132,19 +132,14 @@ export class AuditStore implements AuditLog {
   }
 
   /** By entry id. They may be any time younger than their entries. */
-  private async readLateOutcomes(fromMs?: number): Promise<Map<string, Fields>> {
+  async #readLateOutcomes(fromMs?: number): Promise<Map<string, Fields>> {
     const outcomes = new Map<string, Fields>()
-    for await (const messages of this.pages('audit-late', maxChunk, fromMs))
+    for await (const messages of this.#pages('audit-late', maxChunk, fromMs))
       for (const { fields } of messages) if (fields['of']) outcomes.set(fields['of'], fields)
     return outcomes
   }
 
-  private async *pages(
-    stream: string,
-    chunk: number,
-    fromMs?: number,
-    toMs?: number,
-  ): AsyncGenerator<Message[]> {
+  async *#pages(stream: string, chunk: number, fromMs?: number, toMs?: number): AsyncGenerator<Message[]> {
     const start = fromMs === undefined ? '-' : String(fromMs)
     for (let end = toMs === undefined ? '+' : String(toMs); ;) {
       const messages = await this.store.run('read audit entries', async (client) =>
@@ -157,7 +152,7 @@ export class AuditStore implements AuditLog {
     }
   }
 
-  private async append(stream: string, keep: number, fields: Fields): Promise<string> {
+  async #append(stream: string, keep: number, fields: Fields): Promise<string> {
     const trim = { strategy: 'MAXLEN', strategyModifier: '=', threshold: keep } as const
     return this.store.run('write an audit entry', (client) =>
       client.xAdd(this.store.key(stream), '*', { e: JSON.stringify(fields) }, { TRIM: trim }),

@@ -32,13 +32,13 @@ export class KeyAuthenticator implements Authenticator {
   async authenticate({ headers }: Credentials, address: string): Promise<Principal> {
     try {
       const key = readKeyHeader(headers)
-      const resolved = await this.find(key)
+      const resolved = await this.#find(key)
       const nowMs = Date.now()
       checkKey(resolved, address, nowMs)
       this.parts.usage.note(resolved.record.id, nowMs, address)
       return resolved.principal
     } catch (error) {
-      const shown = this.limited(error, address)
+      const shown = this.#limited(error, address)
       this.parts.failures.note(shown, address)
       throw shown
     }
@@ -48,13 +48,13 @@ export class KeyAuthenticator implements Authenticator {
    * Only failures count, and only they are refused: whoever shares an address with a broken client, as behind
    * one proxy, is let in as ever.
    */
-  private limited(error: unknown, address: string): unknown {
+  #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
     const waitMs = isRefusal ? this.parts.limit.take(sourceOf(address)) : 0
     return waitMs === 0 ? error : rateLimited('too many failed authentications; try again later', waitMs)
   }
 
-  private async find(key: string): Promise<ResolvedKey> {
+  async #find(key: string): Promise<ResolvedKey> {
     const { store, cache } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate')
     // A stalled process may hold a cache whose invalidations still wait in its socket.

@@ -6,24 +6,24 @@ const linesPerWindow = 10
 
 /** Refused callers in the log: a few lines each window, then one that counts the rest. */
 export class FailureLog {
-  private windowEndMs = 0
-  private lines = 0
-  private silenced = 0
+  #windowEndMs = 0
+  #lines = 0
+  #silenced = 0
 
   constructor(private readonly log: Logger) {}
 
   note(error: unknown, address: string, nowMs = Date.now()): void {
     if (!(error instanceof BerthError) || error.code === 'store_unavailable') return
-    if (nowMs >= this.windowEndMs) this.openWindow(nowMs)
-    if (this.lines >= linesPerWindow) return void this.silenced++
-    this.lines++
+    if (nowMs >= this.#windowEndMs) this.#openWindow(nowMs)
+    if (this.#lines >= linesPerWindow) return void this.#silenced++
+    this.#lines++
     this.log.warn({ code: error.code, address }, 'authentication refused')
   }
 
-  private openWindow(nowMs: number): void {
-    if (this.silenced > 0) this.log.warn({ count: this.silenced }, 'more authentications refused')
-    this.windowEndMs = nowMs + windowMs
-    this.lines = 0
-    this.silenced = 0
+  #openWindow(nowMs: number): void {
+    if (this.#silenced > 0) this.log.warn({ count: this.#silenced }, 'more authentications refused')
+    this.#windowEndMs = nowMs + windowMs
+    this.#lines = 0
+    this.#silenced = 0
   }
 }

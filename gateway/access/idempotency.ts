@@ -29,11 +29,11 @@ type Begun = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: 
  * before the request runs, so that a repeat after a crash runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
-  private readonly running = new Map<string, IdempotencyRecord>()
+  readonly #running = new Map<string, IdempotencyRecord>()
   /** Those who ask for the same key at once ask one after another. */
-  private readonly turns = new Map<string, Promise<unknown>>()
-  private readonly sealingKey: Buffer
-  private readonly digestKey: Buffer
+  readonly #turns = new Map<string, Promise<unknown>>()
+  readonly #sealingKey: Buffer
+  readonly #digestKey: Buffer
 
   constructor(
     private readonly store: Store,
@@ -41,29 +41,29 @@ export class IdempotencyStore implements Idempotency {
     secret: Buffer,
   ) {
     const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `idempotency ${use}`, 32))
-    this.sealingKey = derive('sealing')
-    this.digestKey = derive('fingerprint')
+    this.#sealingKey = derive('sealing')
+    this.#digestKey = derive('fingerprint')
   }
 
   async begin(request: IdempotentRequest): Promise<Begun> {
-    const id = this.store.key('idempotency', request.caller.ref, this.digest(request.key))
-    const turn = (this.turns.get(id) ?? Promise.resolve()).then(
-      () => this.decide(id, request),
-      () => this.decide(id, request),
+    const id = this.store.key('idempotency', request.caller.ref, this.#digest(request.key))
+    const turn = (this.#turns.get(id) ?? Promise.resolve()).then(
+      () => this.#decide(id, request),
+      () => this.#decide(id, request),
     )
-    this.turns.set(id, turn)
+    this.#turns.set(id, turn)
     try {
       return await turn
     } finally {
-      if (this.turns.get(id) === turn) this.turns.delete(id)
+      if (this.#turns.get(id) === turn) this.#turns.delete(id)
     }
   }
 
-  private async decide(id: string, request: IdempotentRequest): Promise<Begun> {
-    const fingerprint = this.digest(request.fingerprint)
-    const fresh = this.startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
-    const found = await this.insert(id, fresh)
-    if (!found) return this.claim(id, fresh)
+  async #decide(id: string, request: IdempotentRequest): Promise<Begun> {
+    const fingerprint = this.#digest(request.fingerprint)
+    const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
+    const found = await this.#insert(id, fresh)
+    if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
       throw new BerthError(
         'conflict',
@@ -71,53 +71,50 @@ export class IdempotencyStore implements Idempotency {
         'this Idempotency-Key was used for another request',
       )
     if (found.state === 'done' && found.answer !== undefined)
-      return { replay: this.openAnswer(id, found.answer), operationId: found.operationId }
-    return this.takeOver(id, found)
+      return { replay: this.#openAnswer(id, found.answer), operationId: found.operationId }
+    return this.#takeOver(id, found)
   }
 
   async finish(claim: IdempotencyClaim, answer: StoredAnswer): Promise<void> {
-    const sealed = seal(this.sealingKey, JSON.stringify(answer), claim.id)
-    await this.settle(claim, { state: 'done', answer: sealed })
+    const sealed = seal(this.#sealingKey, JSON.stringify(answer), claim.id)
+    await this.#settle(claim, { state: 'done', answer: sealed })
   }
 
   async release(claim: IdempotencyClaim): Promise<void> {
-    await this.settle(claim, { state: 'open' })
+    await this.#settle(claim, { state: 'open' })
   }
 
   /** What ended here is no longer running here, even when the store cannot be told. */
-  private async settle(
-    claim: IdempotencyClaim,
-    end: Pick<IdempotencyRecord, 'state' | 'answer'>,
-  ): Promise<void> {
-    const record = this.running.get(claim.id)
+  async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
+    const record = this.#running.get(claim.id)
     if (!record) return
-    this.running.delete(claim.id)
-    await this.write(claim.id, { ...record, ...end })
+    this.#running.delete(claim.id)
+    await this.#write(claim.id, { ...record, ...end })
   }
 
-  private claim(id: string, record: IdempotencyRecord): Begun {
-    this.running.set(id, record)
+  #claim(id: string, record: IdempotencyRecord): Begun {
+    this.#running.set(id, record)
     return { claim: { id, operationId: record.operationId } }
   }
 
   /** An attempt that ended without an answer, or whose process is gone, is followed by exactly one other. */
-  private async takeOver(id: string, found: IdempotencyRecord): Promise<Begun> {
-    if (found.state !== 'open' && (await this.isRunning(id, found.owner))) throw stillRunning()
-    const next = this.startedRecord({ ...found, attempt: found.attempt + 1 })
+  async #takeOver(id: string, found: IdempotencyRecord): Promise<Begun> {
+    if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
+    const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
     const lock = `${id}:${next.attempt}`
     const won = await this.store.run('take over a request', (client) =>
       client.set(lock, this.instance.id, { condition: 'NX', expiration: { type: 'PX', value: takeoverMs } }),
     )
-    if (won === null || (await this.read(id))?.attempt !== found.attempt) throw stillRunning()
-    await this.write(id, next)
-    return this.claim(id, next)
+    if (won === null || (await this.#read(id))?.attempt !== found.attempt) throw stillRunning()
+    await this.#write(id, next)
+    return this.#claim(id, next)
   }
 
-  private async isRunning(id: string, owner: string): Promise<boolean> {
-    return owner === this.instance.id ? this.running.has(id) : this.instance.isAlive(owner)
+  async #isRunning(id: string, owner: string): Promise<boolean> {
+    return owner === this.instance.id ? this.#running.has(id) : this.instance.isAlive(owner)
   }
 
-  private startedRecord(
+  #startedRecord(
     from: Pick<IdempotencyRecord, 'operationId' | 'fingerprint' | 'attempt'>,
   ): IdempotencyRecord {
     const { operationId, fingerprint, attempt } = from
@@ -125,7 +122,7 @@ export class IdempotencyStore implements Idempotency {
   }
 
   /** @returns the record that was there before, which stays */
-  private async insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
+  async #insert(id: string, record: IdempotencyRecord): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', (client) =>
       client.set(id, JSON.stringify(record), {
         condition: 'NX',
@@ -136,23 +133,23 @@ export class IdempotencyStore implements Idempotency {
     return before === null ? undefined : (JSON.parse(before) as IdempotencyRecord)
   }
 
-  private async read(id: string): Promise<IdempotencyRecord | undefined> {
+  async #read(id: string): Promise<IdempotencyRecord | undefined> {
     const text = await this.store.run('read a request', (client) => client.get(id))
     return text === null ? undefined : (JSON.parse(text) as IdempotencyRecord)
   }
 
-  private async write(id: string, record: IdempotencyRecord): Promise<void> {
+  async #write(id: string, record: IdempotencyRecord): Promise<void> {
     await this.store.run('remember a request', (client) =>
       client.set(id, JSON.stringify(record), { expiration: { type: 'PX', value: keepMs } }),
     )
   }
 
-  private openAnswer(id: string, sealed: string): StoredAnswer {
-    return JSON.parse(open(this.sealingKey, sealed, id)) as StoredAnswer
+  #openAnswer(id: string, sealed: string): StoredAnswer {
+    return JSON.parse(open(this.#sealingKey, sealed, id)) as StoredAnswer
   }
 
-  private digest(text: string): string {
-    return createHmac('sha256', this.digestKey).update(text).digest('base64url')
+  #digest(text: string): string {
+    return createHmac('sha256', this.#digestKey).update(text).digest('base64url')
   }
 }
 

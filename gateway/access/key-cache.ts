@@ -29,82 +29,82 @@ interface Load {
  * it cannot, nothing is kept. Unknown digests are not remembered: garbage takes no memory.
  */
 export class KeyCache {
-  private readonly byDigest = new Map<string, ResolvedKey>()
-  private readonly digestsById = new Map<number, Set<string>>()
-  private readonly loads = new Set<Load>()
-  private readonly pending = new Map<string, Promise<ResolvedKey | undefined>>()
-  private readonly names: KeyNames
+  readonly #byDigest = new Map<string, ResolvedKey>()
+  readonly #digestsById = new Map<number, Set<string>>()
+  readonly #loads = new Set<Load>()
+  readonly #pending = new Map<string, Promise<ResolvedKey | undefined>>()
+  readonly #names: KeyNames
 
   constructor(private readonly store: Store) {
-    this.names = keyNames(store)
-    store.onInvalidate(this.names.recordPrefix, (key) =>
-      key === null ? this.clear() : this.forget(Number(key.slice(this.names.recordPrefix.length))),
+    this.#names = keyNames(store)
+    store.onInvalidate(this.#names.recordPrefix, (key) =>
+      key === null ? this.clear() : this.forget(Number(key.slice(this.#names.recordPrefix.length))),
     )
     store.on('down', () => this.clear())
   }
 
   get size(): number {
-    return this.byDigest.size
+    return this.#byDigest.size
   }
 
   /** From memory. */
   get(digest: string): ResolvedKey | undefined {
-    return this.byDigest.get(digest)
+    return this.#byDigest.get(digest)
   }
 
   /** From the store; asked once however many want it. @throws {BerthError} `store_unavailable` */
   async load(digest: string): Promise<ResolvedKey | undefined> {
-    const running = this.pending.get(digest)
+    const running = this.#pending.get(digest)
     if (running) return running
     const loading = this.store
-      .run('look up an API key', (client) => this.resolve(client, digest))
-      .finally(() => this.pending.delete(digest))
-    this.pending.set(digest, loading)
+      .run('look up an API key', (client) => this.#resolve(client, digest))
+      .finally(() => this.#pending.delete(digest))
+    this.#pending.set(digest, loading)
     return loading
   }
 
   /** Drops what depends on a key; also what is being read at this moment. */
   forget(id: number): void {
-    for (const load of this.loads) if (load.ids.has(id)) load.stale = true
-    for (const digest of this.digestsById.get(id) ?? []) this.byDigest.delete(digest)
-    this.digestsById.delete(id)
+    for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
+    for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
+    this.#digestsById.delete(id)
   }
 
   clear(): void {
-    for (const load of this.loads) load.stale = true
-    this.byDigest.clear()
-    this.digestsById.clear()
+    for (const load of this.#loads) load.stale = true
+    this.#byDigest.clear()
+    this.#digestsById.clear()
   }
 
-  private async resolve(client: StoreClient, digest: string): Promise<ResolvedKey | undefined> {
+  async #resolve(client: StoreClient, digest: string): Promise<ResolvedKey | undefined> {
     const load: Load = { ids: new Set(), stale: false }
-    this.loads.add(load)
+    this.#loads.add(load)
     try {
       for (;;) {
         load.stale = false
         load.ids.clear()
-        const resolved = await this.read(client, digest, load)
+        const resolved = await this.#read(client, digest, load)
         if (load.stale && this.store.ready()) continue // it changed while it was read
-        if (resolved && !load.stale) this.keep(digest, resolved, load.ids)
+        if (resolved && !load.stale) this.#keep(digest, resolved, load.ids)
         return resolved
       }
     } finally {
-      this.loads.delete(load)
+      this.#loads.delete(load)
     }
   }
 
-  private async read(client: StoreClient, digest: string, load: Load): Promise<ResolvedKey | undefined> {
-    const id = Number((await client.get(this.names.digest(digest))) ?? 0)
-    const chain = await readChain(client, this.names, id, (read) => load.ids.add(read))
+  async #read(client: StoreClient, digest: string, load: Load): Promise<ResolvedKey | undefined> {
+    const id = Number((await client.get(this.#names.digest(digest))) ?? 0)
+    const chain = await readChain(client, this.#names, id, (read) => load.ids.add(read))
     return chain && sameDigest(chain.records[0]?.digest, digest) ? resolveKey(chain) : undefined
   }
 
-  private keep(digest: string, resolved: ResolvedKey, ids: ReadonlySet<number>): void {
-    if (this.byDigest.size >= maxEntries) this.clear()
-    this.byDigest.set(digest, resolved)
+  #keep(digest: string, resolved: ResolvedKey, ids: ReadonlySet<number>): void {
+    if (this.#byDigest.size >= maxEntries) this.clear()
+    this.#byDigest.set(digest, resolved)
     for (const id of ids) {
-      const digests = this.digestsById.get(id) ?? new Set()
-      this.digestsById.set(id, digests.add(digest))
+      const digests = this.#digestsById.get(id) ?? new Set()
+      this.#digestsById.set(id, digests.add(digest))
     }
   }
 }

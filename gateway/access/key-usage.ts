@@ -11,10 +11,10 @@ const flushEveryMs = 5000
 
 /** Remembers uses and writes them together, at most once per key every few seconds. */
 export class KeyUsage {
-  private pending = new Map<number, { atMs: number; address: string }>()
-  private timer: NodeJS.Timeout | undefined
+  #pending = new Map<number, { atMs: number; address: string }>()
+  #timer: NodeJS.Timeout | undefined
 
-  private closed = false
+  #closed = false
 
   constructor(
     private readonly store: Store,
@@ -22,33 +22,33 @@ export class KeyUsage {
   ) {}
 
   note(id: number, atMs: number, address: string): void {
-    const use = this.pending.get(id)
+    const use = this.#pending.get(id)
     if (use) {
       use.atMs = atMs
       use.address = address
       return
     }
-    this.pending.set(id, { atMs, address })
-    this.arm()
+    this.#pending.set(id, { atMs, address })
+    this.#arm()
   }
 
   /** Writes what is pending, for the last time. */
   async close(): Promise<void> {
-    this.closed = true
+    this.#closed = true
     await this.flush()
   }
 
-  private arm(): void {
-    if (!this.closed) this.timer ??= setTimeout(() => void this.flush(), this.everyMs).unref()
+  #arm(): void {
+    if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), this.everyMs).unref()
   }
 
   /** Writes what is pending; while the store is down it stays pending. */
   async flush(): Promise<void> {
-    clearTimeout(this.timer)
-    this.timer = undefined
-    const writing = this.pending
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const writing = this.#pending
     if (writing.size === 0) return
-    this.pending = new Map()
+    this.#pending = new Map()
     const fields = [...writing].map(
       ([id, use]) => [String(id), `${use.atMs} ${use.address}`] as [string, string],
     )
@@ -56,13 +56,13 @@ export class KeyUsage {
       await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
       // A newer use of the same key wins.
-      for (const [id, use] of writing) if (!this.pending.has(id)) this.pending.set(id, use)
-      this.arm()
+      for (const [id, use] of writing) if (!this.#pending.has(id)) this.#pending.set(id, use)
+      this.#arm()
     }
   }
 
   forget(id: number): void {
-    this.pending.delete(id)
+    this.#pending.delete(id)
   }
 
   /** By key id. @throws {BerthError} `store_unavailable` */
@@ -71,7 +71,7 @@ export class KeyUsage {
       client.hGetAll(keyNames(this.store).used),
     )
     const uses = new Map(Object.entries(stored).map(([id, text]) => [Number(id), parseUse(text)]))
-    for (const [id, use] of this.pending) uses.set(id, { ...use })
+    for (const [id, use] of this.#pending) uses.set(id, { ...use })
     return uses
   }
 }

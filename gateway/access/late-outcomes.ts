@@ -8,8 +8,8 @@ const defaultLimit = 10_000
  */
 export class LateOutcomes<T> {
   /** In the order they came. */
-  private readonly waiting = new Set<T>()
-  private flushing = false
+  readonly #waiting = new Set<T>()
+  #flushing = false
 
   constructor(
     private readonly append: (outcome: T) => Promise<unknown>,
@@ -19,26 +19,26 @@ export class LateOutcomes<T> {
 
   /** Beyond the limit the oldest is dropped. */
   add(outcome: T): void {
-    this.waiting.add(outcome)
-    const [oldest] = this.waiting
-    if (this.waiting.size <= this.limit || oldest === undefined) return
-    this.waiting.delete(oldest)
+    this.#waiting.add(outcome)
+    const [oldest] = this.#waiting
+    if (this.#waiting.size <= this.limit || oldest === undefined) return
+    this.#waiting.delete(oldest)
     this.log.error({ outcome: oldest }, 'audit: too many outcomes wait for the store; the oldest is dropped')
   }
 
   /** Appends what waits, one after another, up to the first that fails. Never throws. */
   async flush(): Promise<void> {
-    if (this.flushing) return
-    this.flushing = true
+    if (this.#flushing) return
+    this.#flushing = true
     try {
-      for (const outcome of this.waiting) {
+      for (const outcome of this.#waiting) {
         await this.append(outcome)
-        this.waiting.delete(outcome)
+        this.#waiting.delete(outcome)
       }
     } catch (err) {
-      this.log.warn({ err, waiting: this.waiting.size }, 'audit: outcomes still wait for the store')
+      this.log.warn({ err, waiting: this.#waiting.size }, 'audit: outcomes still wait for the store')
     } finally {
-      this.flushing = false
+      this.#flushing = false
     }
   }
 }

@@ -15,19 +15,19 @@ interface MadeKey {
 
 /** Which operation made which API key, the key itself included: a repeat has to answer with it. */
 export class MadeKeys {
-  private readonly sealingKey: Buffer
+  readonly #sealingKey: Buffer
 
   constructor(
     private readonly names: KeyNames,
     secret: Buffer,
   ) {
-    this.sealingKey = Buffer.from(hkdfSync('sha256', secret, '', 'made API keys', 32))
+    this.#sealingKey = Buffer.from(hkdfSync('sha256', secret, '', 'made API keys', 32))
   }
 
   /** For `insertKey`. */
   marker(operationId: string, id: number, key: string): KeyMarker {
     const name = this.names.operation(operationId)
-    const made: MadeKey = { id, key: seal(this.sealingKey, key, name) }
+    const made: MadeKey = { id, key: seal(this.#sealingKey, key, name) }
     return { key: name, value: JSON.stringify(made), keepMs }
   }
 
@@ -37,6 +37,6 @@ export class MadeKeys {
     const text = await client.getEx(name, { type: 'PX', value: keepMs })
     if (text === null) return undefined
     const { id, key } = JSON.parse(text) as MadeKey
-    return { id, key: open(this.sealingKey, key, name) }
+    return { id, key: open(this.#sealingKey, key, name) }
   }
 }

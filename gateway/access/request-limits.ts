@@ -16,11 +16,18 @@ export interface RateState {
   readonly resetSeconds: number
 }
 
+/** What is counted of a request on its way. */
+interface Counted {
+  rate: RateState | undefined
+  /** Called once its answer has gone, or its connection. */
+  readonly onGone: (() => void)[]
+}
+
 /** Requests of every caller, or of every source address: how many a second, and how many at once. */
 export class RequestLimits {
-  private readonly rate: RateLimit | undefined
-  private readonly running = new Map<string, number>()
-  private readonly lines = new RateLimit(perMinute(1))
+  readonly #rate: RateLimit | undefined
+  readonly #running = new Map<string, number>()
+  readonly #lines = new RateLimit(perMinute(1))
 
   /** @param whose for people: `this key` */
   constructor(
@@ -28,54 +35,49 @@ export class RequestLimits {
     private readonly whose: string,
     private readonly log: Logger,
   ) {
-    this.rate = limit.perSecond > 0 ? new RateLimit(perSecond(limit.perSecond)) : undefined
+    this.#rate = limit.perSecond > 0 ? new RateLimit(perSecond(limit.perSecond)) : undefined
   }
 
   /**
-   * Counts a request and runs it.
-   * @param told gets what the caller has left, where that is too little
-   * @throws {BerthError} `rate_limited`
+   * Counts a request, which is in progress until its answer has gone.
+   * @throws {BerthError} `rate_limited`; what the caller has left is in the exchange then
    */
-  async within<T>(caller: string, told: { rate: RateState | undefined }, run: () => Promise<T>): Promise<T> {
+  enter(caller: string, exchange: Counted): void {
     try {
-      this.enter(caller)
+      this.#count(caller)
     } catch (error) {
       const state = this.state(caller)
-      told.rate = state && { ...state, remaining: 0 }
+      exchange.rate = state && { ...state, remaining: 0 }
       throw error
     }
-    try {
-      return await run()
-    } finally {
-      this.leave(caller)
-    }
+    exchange.onGone.push(() => this.#leave(caller))
   }
 
-  private enter(caller: string): void {
-    const running = this.running.get(caller) ?? 0
-    if (this.limit.atOnce > 0 && running >= this.limit.atOnce) throw this.refuse(caller, 'at once', 1000)
-    const waitMs = this.rate?.take(caller) ?? 0
-    if (waitMs > 0) throw this.refuse(caller, 'per second', waitMs)
-    this.running.set(caller, running + 1)
+  #count(caller: string): void {
+    const running = this.#running.get(caller) ?? 0
+    if (this.limit.atOnce > 0 && running >= this.limit.atOnce) throw this.#refuse(caller, 'at once', 1000)
+    const waitMs = this.#rate?.take(caller) ?? 0
+    if (waitMs > 0) throw this.#refuse(caller, 'per second', waitMs)
+    this.#running.set(caller, running + 1)
   }
 
-  private leave(caller: string): void {
-    const running = this.running.get(caller) ?? 0
-    if (running > 1) this.running.set(caller, running - 1)
-    else this.running.delete(caller)
+  #leave(caller: string): void {
+    const running = this.#running.get(caller) ?? 0
+    if (running > 1) this.#running.set(caller, running - 1)
+    else this.#running.delete(caller)
   }
 
   /** `undefined` where there is no rate to tell of. */
   state(caller: string): RateState | undefined {
-    if (this.rate === undefined) return undefined
-    const { attempts, fullInMs } = this.rate.left(caller)
+    if (this.#rate === undefined) return undefined
+    const { attempts, fullInMs } = this.#rate.left(caller)
     return { limit: this.limit.perSecond, remaining: attempts, resetSeconds: Math.ceil(fullInMs / 1000) }
   }
 
-  private refuse(caller: string, which: 'at once' | 'per second', waitMs: number) {
+  #refuse(caller: string, which: 'at once' | 'per second', waitMs: number) {
     const most = which === 'at once' ? this.limit.atOnce : this.limit.perSecond
     // A flood of requests must not become a flood of lines.
-    if (this.lines.take(caller) === 0) this.log.warn({ caller, most }, `more requests ${which} than allowed`)
+    if (this.#lines.take(caller) === 0) this.log.warn({ caller, most }, `more requests ${which} than allowed`)
     return rateLimited(`more than ${most} requests ${which} from ${this.whose}; try again later`, waitMs)
   }
 }

@@ -14,6 +14,10 @@ import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
 import { backupRoutes } from './backups/backups.js'
 import { backupTargetRoutes } from './backups/targets.js'
+import type { AccessPolicies } from '../policy/access-policy.js'
+import type { PanelSettings } from '../panel-settings.js'
+import { accessPolicyRoutes } from './access/access-policy.js'
+import { panelSettingRoutes } from './access/panel-settings.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
 import { batchRoutes } from './guests/batches.js'
@@ -38,8 +42,8 @@ export interface ApiOptions {
   readonly backupTargets: BackupTargets
   readonly time: TimeFormat
   readonly maxBodyBytes: number
-  /** Addresses or CIDRs. */
-  readonly trustedProxies: readonly string[]
+  readonly policies: AccessPolicies
+  readonly settings: PanelSettings
   readonly metricsFor: MetricsReaders
   readonly version: string
   readonly log: Logger
@@ -72,13 +76,13 @@ export function createApi(options: ApiOptions): Api {
     }),
     ...documentPages(document),
   ]
-  const { maxBodyBytes, trustedProxies } = options
-  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, trustedProxies, metrics, log })
+  const { maxBodyBytes, policies } = options
+  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, policies, metrics, log })
   return { app, routes, document }
 }
 
 /** The table. */
-function allRoutes({ fleet, access, time, backupTargets: targets }: ApiOptions): Route[] {
+function allRoutes({ fleet, access, time, policies, settings, backupTargets: targets }: ApiOptions): Route[] {
   const { view } = fleet
   const pages = createGuestPages(view, time)
   return [
@@ -100,6 +104,8 @@ function allRoutes({ fleet, access, time, backupTargets: targets }: ApiOptions):
     ...templateRoutes({ view }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
+    ...accessPolicyRoutes(policies),
+    ...panelSettingRoutes(settings),
     ...unsupportedRoutes(),
   ]
 }

@@ -32,15 +32,8 @@ const endpoints: Readonly<Record<string, readonly Endpoint[]>> = {
   Settings: [
     ['GET', '/swap', 'swap:read', 'getSwap'],
     ['POST', '/swap', 'swap:manage', 'changeSwap'],
-    ['GET', '/language', 'any', 'getLanguage'],
-    ['POST', '/language', 'admin:access', 'setLanguage'],
-    ['PUT', '/language', 'admin:access', 'replaceLanguage'],
     ['GET', '/ssl', 'admin:access', 'getSsl'],
     ['PUT', '/ssl', 'admin:access', 'updateSsl'],
-    ['GET', '/webssh-origins', 'admin:access', 'getWebsshOrigins'],
-    ['PUT', '/webssh-origins', 'admin:access', 'updateWebsshOrigins'],
-    ['GET', '/access-policy', 'admin:access', 'getAccessPolicy'],
-    ['PUT', '/access-policy', 'admin:access', 'updateAccessPolicy'],
   ],
   Consoles: [
     ['POST', '/ssh-ticket', 'terminal:ssh', 'createSshTicket'],

@@ -1,4 +1,3 @@
-import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from './reported.js'
 
 export const guestStatuses = [
@@ -15,24 +14,16 @@ export const guestStatuses = [
 
 export type GuestStatusName = (typeof guestStatuses)[number]
 
-const statusNames: Partial<Record<GuestStatus, GuestStatusName>> = {
-  [GuestStatus.GUEST_STATUS_CREATING]: 'creating',
-  [GuestStatus.GUEST_STATUS_STARTING]: 'starting',
-  [GuestStatus.GUEST_STATUS_RUNNING]: 'running',
-  [GuestStatus.GUEST_STATUS_STOPPING]: 'stopping',
-  [GuestStatus.GUEST_STATUS_STOPPED]: 'stopped',
-  [GuestStatus.GUEST_STATUS_RESTARTING]: 'restarting',
-  [GuestStatus.GUEST_STATUS_DELETING]: 'deleting',
-  [GuestStatus.GUEST_STATUS_ERROR]: 'error',
-}
+const known: ReadonlySet<string> = new Set(guestStatuses)
 
 /** A host that is away leaves its guests' state unknown, whatever it was last. */
 export function statusOf(view: GuestView): GuestStatusName {
   return view.online ? reportedStatus(view.guest.status) : 'unknown'
 }
 
-export function reportedStatus(status: GuestStatus): GuestStatusName {
-  return statusNames[status] ?? 'unknown'
+/** A word of an agent that is none counts as unknown. */
+export function reportedStatus(word: string): GuestStatusName {
+  return known.has(word) ? (word as GuestStatusName) : 'unknown'
 }
 
 /** Guests by the status they are shown with; those that nobody has are left out. */

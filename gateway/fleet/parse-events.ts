@@ -23,6 +23,13 @@ const textChars: Readonly<Record<string, number>> = {
 }
 const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
 
+/** Words that every guest has are kept once, not once a guest. */
+const words: ReadonlyMap<string, string> = new Map(
+  ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map(
+    (word) => [word, word],
+  ),
+)
+
 const namePattern = new RegExp(guestNamePattern)
 const guestUuidPattern = new RegExp(uuidPattern)
 const templatePattern = new RegExp(templateIdPattern)
@@ -68,7 +75,7 @@ function bounded<Message extends object>(message: Message): Message {
 }
 
 function boundedValue(field: string, value: unknown): unknown {
-  if (typeof value === 'string') return shorten(value, textChars[field])
+  if (typeof value === 'string') return words.get(value) ?? shorten(value, textChars[field])
   if (typeof value === 'number') return field.endsWith('Ms') ? clampTime(value) : value
   if (Array.isArray(value))
     return value.slice(0, listItems[field] ?? maxItems).map((item: unknown) => boundedValue(field, item))

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { GuestSpec, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import { BerthError } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
@@ -32,11 +32,11 @@ function describe_(capabilities: { kvm?: boolean; lxc?: boolean }): HostDescript
 
 function spec(changes: object = {}): GuestSpec {
   const limits = { vcpuMilli: 1000, ramMb: 100, diskGb: 10 }
-  const virtualization = Virtualization.VIRTUALIZATION_LXC
+  const virtualization = 'lxc'
   return GuestSpec.fromPartial({ templateId: 'debian-12', virtualization, limits, ...changes })
 }
 
-const kvm = { virtualization: Virtualization.VIRTUALIZATION_KVM }
+const kvm = { virtualization: 'kvm' }
 
 describe('planPlacement', () => {
   for (const [name, wanted, candidates, hostId, result] of [

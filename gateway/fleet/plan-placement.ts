@@ -1,5 +1,4 @@
 import type { GuestLimits, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
-import { Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
 import type { Allocation } from './host-totals.js'
@@ -79,9 +78,9 @@ function shares({ host, allocated }: Candidate, wanted: Wanted): { kind: keyof R
   ]
 }
 
-function canRun({ host }: Candidate, virtualization: Virtualization): boolean {
+function canRun({ host }: Candidate, virtualization: string): boolean {
   const capabilities = host.description?.capabilities
-  return Boolean(virtualization === Virtualization.VIRTUALIZATION_KVM ? capabilities?.kvm : capabilities?.lxc)
+  return Boolean(virtualization === 'kvm' ? capabilities?.kvm : capabilities?.lxc)
 }
 
 function offline(hostId: string | undefined): BerthError {

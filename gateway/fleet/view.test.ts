@@ -12,7 +12,7 @@ const guests = fc.record({
   uuid: fc.integer({ min: 0, max: 5 }).map(uuidOf),
   id: fc.integer({ min: 1, max: 6 }),
   name: fc.constantFrom('web', 'WEB', 'db', 'Db', 'mail', 'x-1', 'x-2'),
-  status: fc.integer({ min: 1, max: 8 }),
+  status: fc.constantFrom('creating', 'running', 'stopped', 'error', 'of tomorrow', ''),
 })
 const operations = fc.record({
   id: fc.constantFrom('o1', 'o2', 'o3', 'o4'),

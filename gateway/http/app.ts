@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import Router from '@koa/router'
 import Koa from 'koa'
 import type { Logger } from 'pino'
@@ -7,12 +7,13 @@ import { sourceOf } from '../../shared/source-address.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
-import { createClientAddressReader } from './client-address.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
+import { originOf } from '../policy/source.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
 import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from '../access/contract.js'
+import type { AccessPolicies } from '../policy/access-policy.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
@@ -30,8 +31,7 @@ export interface AppOptions {
   readonly access: AccessControl
   readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
-  /** Addresses or CIDRs. */
-  readonly trustedProxies: readonly string[]
+  readonly policies: Pick<AccessPolicies, 'judge'>
   readonly metrics: HttpMetrics
   readonly log: Logger
 }
@@ -43,16 +43,20 @@ export interface AppOptions {
 export function createApp(options: AppOptions): Koa {
   checkRoutes(options.routes)
   const router = createRouter(options)
-  const readAddress = createClientAddressReader(options.trustedProxies)
   const app = new Koa()
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
-    const exchange = openExchange(ctx.req, readAddress(ctx.req))
+    const { address, allowed } = options.policies.judge(originOf(ctx.req))
+    const exchange = openExchange(ctx.req, address)
     ctx.state['exchange'] = exchange
     ctx.respond = false
-    const reply = await replyTo(ctx, options.access, next)
-    sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
+    const reply = await replyTo(ctx, { addresses: options.access.addresses, allowed, next })
+    try {
+      sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
+    } finally {
+      whenGone(ctx.res, exchange)
+    }
     const seconds = (performance.now() - exchange.startedAtMs) / 1000
     options.metrics.observe(exchange.route, ctx.method, reply.status, seconds)
     logRequest(options.log, ctx, reply.status, seconds)
@@ -60,6 +64,17 @@ export function createApp(options: AppOptions): Koa {
   app.use(router.routes())
   app.on('error', (error: unknown) => options.log.error({ err: error }, 'http'))
   return app
+}
+
+/** A client that takes nothing of its answer for so long is hung up on. */
+const stalledMs = 60_000
+
+/** An answer that its reader takes slowly is in progress, and in memory, until it is taken. */
+function whenGone(response: ServerResponse, { onGone }: Exchange): void {
+  const gone = (): void => onGone.forEach((run) => run())
+  if (response.writableLength === 0 || response.destroyed) return gone()
+  response.once('close', gone)
+  response.setTimeout(stalledMs, () => response.destroy())
 }
 
 function createRouter(options: AppOptions): Router {
@@ -78,16 +93,23 @@ function createRouter(options: AppOptions): Router {
   return router
 }
 
-async function replyTo(
-  ctx: ExchangeContext,
-  { addresses }: Pick<AccessControl, 'addresses'>,
-  next: () => Promise<unknown>,
-): Promise<Reply> {
+interface Admission extends Pick<AccessControl, 'addresses'> {
+  /** By the access policy. */
+  readonly allowed: boolean
+  readonly next: () => Promise<unknown>
+}
+
+async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admission): Promise<Reply> {
   const exchange: Exchange = ctx.state.exchange
   try {
     checkProtocol(ctx.req)
     checkTarget(ctx)
-    await withinLimits(addresses, ctx, next)
+    if (!openPages.includes(ctx.path)) {
+      addresses.enter(sourceOf(exchange.address), exchange)
+      if (!allowed)
+        throw new BerthError('forbidden', 'ip_not_allowed', 'the access policy does not allow this address')
+    }
+    await next()
     return exchange.reply ?? unmatched(ctx)
   } catch (error) {
     exchange.error = error
@@ -103,20 +125,8 @@ function checkProtocol({ httpVersion, headers }: IncomingMessage): void {
     throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue can be met')
 }
 
-/** Whoever watches over the gateway is let in when others flood it. */
-const unlimitedPages: readonly string[] = ['/healthz', '/readyz']
-
-/** @throws {BerthError} `rate_limited` for a source with too many requests, whoever sends them */
-async function withinLimits(
-  addresses: AccessControl['addresses'],
-  ctx: ExchangeContext,
-  next: () => Promise<unknown>,
-): Promise<unknown> {
-  if (unlimitedPages.includes(ctx.path)) return next()
-  const { exchange } = ctx.state
-  const source = sourceOf(exchange.address)
-  return addresses.within(source, exchange, next)
-}
+/** Whoever watches over the gateway is let in, from anywhere and when others flood it. */
+const openPages: readonly string[] = ['/healthz', '/readyz']
 
 /** Koa parses the target lazily and throws on one that is no URL. */
 function checkTarget(ctx: ExchangeContext): void {

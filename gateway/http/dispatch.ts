@@ -44,18 +44,17 @@ export function createDispatcher(
     exchange.route = route.path
     const caller = await authenticator.authenticate(ctx.req, exchange.address)
     exchange.user = caller.user
-    await callers.within(caller.ref, exchange, async () => {
-      exchange.rate = callers.state(caller.ref)
-      authorize(caller, route.scope)
-      refuseBound(route, caller)
-      const request =
-        route.method === 'GET'
-          ? readTarget(checks, ctx)
-          : await readRequest(route, checks, ctx, options.maxBodyBytes)
-      exchange.reply = isWrite(route)
-        ? await answerWrite(route, options, { ctx, caller, request })
-        : await answerRead(route, options, { ctx, caller, request })
-    })
+    callers.enter(caller.ref, exchange)
+    exchange.rate = callers.state(caller.ref)
+    authorize(caller, route.scope)
+    refuseBound(route, caller)
+    const request =
+      route.method === 'GET'
+        ? readTarget(checks, ctx)
+        : await readRequest(route, checks, ctx, options.maxBodyBytes)
+    exchange.reply = isWrite(route)
+      ? await answerWrite(route, options, { ctx, caller, request })
+      : await answerRead(route, options, { ctx, caller, request })
   }
 }
 
@@ -180,6 +179,7 @@ class HandlerContext implements AnyContext {
   readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingMessage['headers']
+  readonly peer: string
   readonly operationId: string
   readonly guest: GuestView | undefined
   readonly task: OperationView | undefined
@@ -197,6 +197,7 @@ class HandlerContext implements AnyContext {
     this.caller = caller
     this.requestId = ctx.state.exchange.requestId
     this.headers = ctx.req.headers
+    this.peer = ctx.req.socket.remoteAddress ?? ''
     this.#log = log
   }
 

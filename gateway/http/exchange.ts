@@ -20,6 +20,8 @@ export interface Exchange {
   rate: RateState | undefined
   /** What was thrown, for the log. */
   error: unknown
+  /** Called once the answer has gone, or its connection. */
+  readonly onGone: (() => void)[]
 }
 
 export type ExchangeContext = Context & { state: { exchange: Exchange } }
@@ -37,5 +39,6 @@ export function openExchange(request: IncomingMessage, address: string): Exchang
     reply: undefined,
     rate: undefined,
     error: undefined,
+    onGone: [],
   }
 }

@@ -4,6 +4,7 @@ import type { Fleet } from '../fleet/contract.js'
 import type { Metrics } from '../metrics.js'
 import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
+import { isForwarded, isLoopback, originOf } from '../policy/source.js'
 import type { AccessControl, StoreHealth } from '../access/contract.js'
 import type { Reply } from './reply.js'
 
@@ -11,7 +12,7 @@ export interface HealthDeps {
   readonly store: StoreHealth
   readonly metrics: Metrics
   readonly fleet: Pick<Fleet, 'isComplete'>
-  readonly access: Pick<AccessControl, 'authenticator' | 'authorize'>
+  readonly access: Pick<AccessControl, 'authenticator' | 'authorize' | 'callers'>
   readonly metricsFor: MetricsReaders
   /** True once shutdown has begun. */
   isClosing(): boolean
@@ -66,18 +67,12 @@ function text(status: number, body: string): Reply {
  * @throws {BerthError}
  */
 async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {
-  if (metricsFor !== 'key' && isPlainLoopback(ctx)) return
+  const { peer, headers } = originOf(ctx.req)
+  if (metricsFor !== 'key' && isLoopback(peer) && !isForwarded(headers)) return
   if (metricsFor === 'loopback') throw new BerthError('forbidden', 'ip_not_allowed', 'only from this machine')
   const caller = await access.authenticator.authenticate(ctx.req, ctx.state.exchange.address)
+  access.callers.enter(caller.ref, ctx.state.exchange)
   access.authorize(caller, 'metrics:read')
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'a key bound to containers may not read metrics')
-}
-
-const forwardingHeaders = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'cf-connecting-ip', 'via']
-
-function isPlainLoopback(ctx: ExchangeContext): boolean {
-  const peer = ctx.req.socket.remoteAddress ?? ''
-  const loopback = peer === '::1' || /^(::ffff:)?127\./.test(peer)
-  return loopback && forwardingHeaders.every((name) => ctx.req.headers[name] === undefined)
 }

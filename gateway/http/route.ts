@@ -30,6 +30,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingHttpHeaders
+  /** Address of the other end of the connection: the client's, or a proxy's. */
+  readonly peer: string
   /** Stable for repeats of the same request with the same Idempotency-Key, random otherwise; a uuid. */
   readonly operationId: string
   readonly log: Logger

@@ -136,17 +136,17 @@ class PrivateAuthority implements Authority {
   }
 
   async signRequest(csrPem: string, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
-    return this.sign(await readRequestKey(csrPem), identity, lifetimeMs)
+    return this.#sign(await readRequestKey(csrPem), identity, lifetimeMs)
   }
 
   async issue(identity: Identity, lifetimeMs: number): Promise<KeyedCertificate> {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
     const spki = new PublicKey(new Uint8Array(publicKey.export({ type: 'spki', format: 'der' })))
-    const issued = await this.sign(spki, identity, lifetimeMs)
+    const issued = await this.#sign(spki, identity, lifetimeMs)
     return { ...issued, privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() }
   }
 
-  private async sign(key: PublicKey, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
+  async #sign(key: PublicKey, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
     const now = Date.now()
     // A leaf outliving its authority would fail in ways hard to read.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
@@ -162,7 +162,7 @@ class PrivateAuthority implements Authority {
         publicKey: key,
         signingKey: this.signingKey,
         signingAlgorithm: algorithm,
-        extensions: await this.extensions(key, identity),
+        extensions: await this.#extensions(key, identity),
       },
       webcrypto,
     )
@@ -170,7 +170,7 @@ class PrivateAuthority implements Authority {
     return { certificatePem, serial: serial.toUpperCase(), notBeforeMs, notAfterMs }
   }
 
-  private async extensions(key: PublicKey, identity: Identity) {
+  async #extensions(key: PublicKey, identity: Identity) {
     return [
       new BasicConstraintsExtension(false, undefined, true),
       new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),

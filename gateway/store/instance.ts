@@ -20,7 +20,7 @@ interface ProcessName {
 
 export class GatewayInstance {
   readonly id: string
-  private timer: NodeJS.Timeout | undefined
+  #timer: NodeJS.Timeout | undefined
 
   constructor(private readonly store: Store) {
     const { place, pid, startTicks } = thisProcess()
@@ -29,18 +29,18 @@ export class GatewayInstance {
 
   /** Begins to show the store that this process lives. */
   start(): void {
-    const renew = () => void this.renew().catch(() => undefined) // while it is down nobody can ask either
+    const renew = () => void this.#renew().catch(() => undefined) // while it is down nobody can ask either
     this.store.on('up', renew)
     if (this.store.ready()) renew()
-    this.timer ??= setInterval(renew, renewEveryMs).unref()
+    this.#timer ??= setInterval(renew, renewEveryMs).unref()
   }
 
   /** Lets others take over at once what this process began. */
   async stop(): Promise<void> {
-    clearInterval(this.timer)
+    clearInterval(this.#timer)
     if (!this.store.ready()) return
     await this.store
-      .run('end the instance', (client) => client.del(this.leaseKey(this.id)))
+      .run('end the instance', (client) => client.del(this.#leaseKey(this.id)))
       .catch(() => undefined)
   }
 
@@ -49,17 +49,17 @@ export class GatewayInstance {
     if (id === this.id) return true
     const local = isAliveHere(id)
     if (local !== undefined) return local
-    return (await this.store.run('find an instance', (client) => client.exists(this.leaseKey(id)))) === 1
+    return (await this.store.run('find an instance', (client) => client.exists(this.#leaseKey(id)))) === 1
   }
 
-  private async renew(): Promise<void> {
+  async #renew(): Promise<void> {
     if (!this.store.ready()) return
     await this.store.run('renew the instance', (client) =>
-      client.set(this.leaseKey(this.id), '1', { expiration: { type: 'PX', value: leaseMs } }),
+      client.set(this.#leaseKey(this.id), '1', { expiration: { type: 'PX', value: leaseMs } }),
     )
   }
 
-  private leaseKey(id: string): string {
+  #leaseKey(id: string): string {
     return this.store.key('instance', id)
   }
 }

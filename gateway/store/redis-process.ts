@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
+import type { GatewayConfig } from '../config.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
@@ -32,28 +33,33 @@ const stopTimeoutMs = 10_000
 const pollMs = 100
 const backoffMs = { first: 100, max: 5000, healthyAfter: 30_000 }
 
+export function redisProcessOf(config: GatewayConfig, log: Logger): RedisProcess {
+  const { state_dir: stateDir, run_dir: runDir, redis } = config
+  return new RedisProcess({ program: redis.program, stateDir, runDir, log })
+}
+
 export class RedisProcess {
-  private readonly paths: RedisPaths
-  private readonly config: string
-  private readonly stopping = new AbortController()
-  private guard: Promise<void> | undefined
-  private child: ChildProcess | undefined
+  readonly #paths: RedisPaths
+  readonly #config: string
+  readonly #stopping = new AbortController()
+  #guard: Promise<void> | undefined
+  #child: ChildProcess | undefined
 
   /** @throws {RangeError} when run_dir makes the socket's path too long */
   constructor(private readonly options: RedisProcessOptions) {
-    this.paths = redisPaths(options.stateDir, options.runDir)
-    this.config = planRedisConfig(this.paths, options.extraConfig)
+    this.#paths = redisPaths(options.stateDir, options.runDir)
+    this.#config = planRedisConfig(this.#paths, options.extraConfig)
   }
 
   get url(): string {
-    return `unix://${encodeURI(this.paths.socket)}`
+    return `unix://${encodeURI(this.#paths.socket)}`
   }
 
   /** Pid of the server that runs on this directory, whoever started it. */
   async findPid(): Promise<number | undefined> {
-    const pid = Number(await readFile(this.paths.pidFile, 'utf8').catch(() => ''))
+    const pid = Number(await readFile(this.#paths.pidFile, 'utf8').catch(() => ''))
     if (!Number.isInteger(pid) || pid < 2) return undefined
-    return (await this.isServer(pid)) ? pid : undefined
+    return (await this.#isServer(pid)) ? pid : undefined
   }
 
   /**
@@ -61,13 +67,13 @@ export class RedisProcess {
    * @throws {BerthError} `store_unavailable` when it does not within 60 s; it keeps being tried
    */
   async start(): Promise<void> {
-    for (const directory of [this.paths.directory, this.options.runDir])
+    for (const directory of [this.#paths.directory, this.options.runDir])
       await mkdir(directory, { recursive: true, mode: 0o700 })
-    await this.retireOutdated()
-    this.guard ??= this.keepRunning()
+    await this.#retireOutdated()
+    this.#guard ??= this.#keepRunning()
     const deadline = Date.now() + startTimeoutMs
-    while (!(await this.accepts())) {
-      if (Date.now() > deadline || this.stopping.signal.aborted)
+    while (!(await this.#accepts())) {
+      if (Date.now() > deadline || this.#stopping.signal.aborted)
         throw new BerthError('unavailable', 'store_unavailable', 'start redis-server')
       await delay(20)
     }
@@ -75,57 +81,57 @@ export class RedisProcess {
 
   /** Ends the server, adopted or not, and waits for it. */
   async stop(): Promise<void> {
-    this.stopping.abort()
-    await this.end(await this.findPid())
-    await this.guard
+    this.#stopping.abort()
+    await this.#end(await this.findPid())
+    await this.#guard
   }
 
   /** One whose configuration is not what this version wants is replaced; its data is on disk. */
-  private async retireOutdated(): Promise<void> {
+  async #retireOutdated(): Promise<void> {
     const pid = await this.findPid()
     if (pid !== undefined) {
-      const running = await readFile(this.paths.config, 'utf8').catch(() => '')
-      if (running === this.config && (await this.accepts())) return
+      const running = await readFile(this.#paths.config, 'utf8').catch(() => '')
+      if (running === this.#config && (await this.#accepts())) return
       this.options.log.info({ redisPid: pid }, 'redis-server: ending one with another configuration')
-      await this.end(pid)
+      await this.#end(pid)
     }
-    await writeFileAtomic(this.paths.config, this.config)
+    await writeFileAtomic(this.#paths.config, this.#config)
   }
 
-  private async keepRunning(): Promise<void> {
-    for (let failures = 0; !this.stopping.signal.aborted;) {
+  async #keepRunning(): Promise<void> {
+    for (let failures = 0; !this.#stopping.signal.aborted;) {
       const begun = performance.now()
-      const why = await this.runOnce().catch(describeError)
-      if (this.stopping.signal.aborted) return
+      const why = await this.#runOnce().catch(describeError)
+      if (this.#stopping.signal.aborted) return
       failures = performance.now() - begun > backoffMs.healthyAfter ? 0 : failures + 1
       const waitMs = Math.min(backoffMs.max, backoffMs.first * 2 ** failures)
       this.options.log.error({ why, waitMs }, 'redis-server ended; starting it again')
-      await delay(waitMs, undefined, { signal: this.stopping.signal }).catch(() => undefined)
+      await delay(waitMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined)
     }
   }
 
   /** Runs a server, or watches the one that holds the lock, to its end. @returns why it ended */
-  private async runOnce(): Promise<string> {
-    const { code, signal } = await this.spawnServer()
+  async #runOnce(): Promise<string> {
+    const { code, signal } = await this.#spawnServer()
     if (code !== lockTakenCode) return signal === null ? `exit code ${code}` : `signal ${signal}`
-    const pid = await this.waitForPid()
+    const pid = await this.#waitForPid()
     if (pid === undefined) return 'its directory is locked, but no server runs there'
     this.options.log.info({ redisPid: pid }, 'redis-server: adopted the running one')
-    while (!this.stopping.signal.aborted && (await this.isServer(pid))) await delay(pollMs)
+    while (!this.#stopping.signal.aborted && (await this.#isServer(pid))) await delay(pollMs)
     return 'the adopted one is gone'
   }
 
-  private async spawnServer(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  async #spawnServer(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
     const { program } = this.options
     const args = ['--nonblock', '--no-fork', '--conflict-exit-code', String(lockTakenCode)]
-    const child = spawn('flock', [...args, this.paths.lock, program, this.paths.config], {
-      cwd: this.paths.directory,
+    const child = spawn('flock', [...args, this.#paths.lock, program, this.#paths.config], {
+      cwd: this.#paths.directory,
       detached: true,
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
-    this.child = child
-    this.forwardLog(child)
+    this.#child = child
+    this.#forwardLog(child)
     return new Promise((resolve, reject) => {
       child.once('error', reject)
       child.once('exit', (code, signal) => resolve({ code, signal }))
@@ -133,7 +139,7 @@ export class RedisProcess {
   }
 
   /** Lines of the server as `pid:role date level message`; `#` marks what it deems important. */
-  private forwardLog(child: ChildProcess): void {
+  #forwardLog(child: ChildProcess): void {
     for (const stream of [child.stdout, child.stderr]) {
       if (!stream) continue
       createInterface({ input: stream }).on('line', (line) => {
@@ -146,7 +152,7 @@ export class RedisProcess {
   }
 
   /** The one that took the lock may not have written its pid file yet. */
-  private async waitForPid(): Promise<number | undefined> {
+  async #waitForPid(): Promise<number | undefined> {
     for (const deadline = Date.now() + 5000; Date.now() < deadline; await delay(pollMs)) {
       const pid = await this.findPid()
       if (pid !== undefined) return pid
@@ -154,12 +160,12 @@ export class RedisProcess {
     return undefined
   }
 
-  private async isServer(pid: number): Promise<boolean> {
+  async #isServer(pid: number): Promise<boolean> {
     try {
       const [cwd, stat, directory] = await Promise.all([
         readlink(`/proc/${pid}/cwd`),
         readFile(`/proc/${pid}/stat`, 'utf8'),
-        realpath(this.paths.directory),
+        realpath(this.#paths.directory),
       ])
       const [, name = '', state = ''] = /^\d+ \((.*)\) (\S) /s.exec(stat) ?? []
       const names = ['flock', basename(this.options.program).slice(0, 15)] // comm: proc_pid_comm(5)
@@ -169,20 +175,20 @@ export class RedisProcess {
     }
   }
 
-  private async end(pid: number | undefined): Promise<void> {
-    const target = pid ?? (this.child?.exitCode === null ? this.child.pid : undefined)
+  async #end(pid: number | undefined): Promise<void> {
+    const target = pid ?? (this.#child?.exitCode === null ? this.#child.pid : undefined)
     if (target === undefined) return
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       sendSignal(target, signal)
       for (const deadline = Date.now() + stopTimeoutMs; Date.now() < deadline; await delay(20))
-        if (!(await this.isServer(target))) return
+        if (!(await this.#isServer(target))) return
       this.options.log.error({ redisPid: target, signal }, 'redis-server: did not end')
     }
   }
 
-  private async accepts(): Promise<boolean> {
+  async #accepts(): Promise<boolean> {
     return new Promise((resolve) => {
-      const socket = connect(this.paths.socket)
+      const socket = connect(this.#paths.socket)
       const done = (answer: boolean) => {
         socket.destroy()
         resolve(answer)

@@ -33,15 +33,15 @@ const transactionAttempts = 25
  * 2 s, and used again at most 2 s after it is back.
  */
 export class Store {
-  private connection: StoreConnection | undefined
-  private confirmed = 0
-  private why = 'not connected yet'
-  private closed = false
-  private loop: Promise<void> | undefined
-  private readonly stop = new AbortController()
-  private readonly tracked = new Map<string, InvalidationListener>()
-  private readonly listeners = { up: new Set<() => void>(), down: new Set<() => void>() }
-  private exclusiveTail: Promise<unknown> = Promise.resolve()
+  #connection: StoreConnection | undefined
+  #confirmed = 0
+  #why = 'not connected yet'
+  #closed = false
+  #loop: Promise<void> | undefined
+  readonly #stop = new AbortController()
+  readonly #tracked = new Map<string, InvalidationListener>()
+  readonly #listeners = { up: new Set<() => void>(), down: new Set<() => void>() }
+  #exclusiveTail: Promise<unknown> = Promise.resolve()
 
   constructor(private readonly options: StoreOptions) {}
 
@@ -52,25 +52,37 @@ export class Store {
 
   /** Begins connecting, for as long as it takes. */
   start(): void {
-    this.loop ??= this.keepConnected()
+    this.#loop ??= this.#keepConnected()
+  }
+
+  /**
+   * Connects, for a command that runs once.
+   * @throws {BerthError} `store_unavailable` where it is not there in time
+   */
+  async connected(timeoutMs: number): Promise<void> {
+    const up = new Promise<void>((resolve) => this.on('up', resolve))
+    this.start()
+    await within(timeoutMs, up).catch((cause: unknown) => {
+      throw storeUnavailable(this.#why, cause)
+    })
   }
 
   ready(): boolean {
-    return this.connection !== undefined
+    return this.#connection !== undefined
   }
 
   /** Why it is not ready; "" when it is. */
   reason(): string {
-    return this.ready() ? '' : this.why
+    return this.ready() ? '' : this.#why
   }
 
   /** Since when, in ms of performance.now(), nothing the server did can have been missed; 0 while down. */
   confirmedAtMs(): number {
-    return this.connection ? this.confirmed : 0
+    return this.#connection ? this.#confirmed : 0
   }
 
   on(event: 'up' | 'down', listener: () => void): void {
-    this.listeners[event].add(listener)
+    this.#listeners[event].add(listener)
   }
 
   /**
@@ -78,13 +90,13 @@ export class Store {
    * any. To be called before `start`. While the store is down nothing is told: forget everything at `down`.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
-    this.tracked.set(prefix, listener)
+    this.#tracked.set(prefix, listener)
   }
 
   /** @throws {BerthError} `store_unavailable` while it is down */
   get client(): StoreClient {
-    if (!this.connection) throw storeUnavailable(this.why)
-    return this.connection.main
+    if (!this.#connection) throw storeUnavailable(this.#why)
+    return this.#connection.main
   }
 
   /**
@@ -105,34 +117,34 @@ export class Store {
    * @throws {BerthError} `store_unavailable`; also what `commands` throws
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
-    const turn = this.exclusiveTail.then(() => this.attempt(step, commands))
-    this.exclusiveTail = turn.catch(() => undefined)
+    const turn = this.#exclusiveTail.then(() => this.#attempt(step, commands))
+    this.#exclusiveTail = turn.catch(() => undefined)
     return turn
   }
 
   /** One round trip; afterwards every change acknowledged before it is known here. */
   async ping(): Promise<void> {
-    const connection = this.connection
+    const connection = this.#connection
     const sent = performance.now()
     await this.run('ping', (client) => within(pingTimeoutMs, client.ping()))
-    if (connection === this.connection) this.confirmed = sent
+    if (connection === this.#connection) this.#confirmed = sent
   }
 
   async close(): Promise<void> {
-    this.closed = true
-    this.stop.abort()
-    const connection = this.connection
+    this.#closed = true
+    this.#stop.abort()
+    const connection = this.#connection
     if (connection) {
       await within(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // what was sent is answered
-      this.drop(connection, 'closed')
+      this.#drop(connection, 'closed')
     }
-    await this.loop
+    await this.#loop
   }
 
-  private async attempt<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
+  async #attempt<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
-      if (!this.connection) throw storeUnavailable(step)
-      const client = this.connection.exclusive
+      if (!this.#connection) throw storeUnavailable(step)
+      const client = this.#connection.exclusive
       try {
         return await commands(client)
       } catch (cause) {
@@ -146,68 +158,68 @@ export class Store {
     }
   }
 
-  private async keepConnected(): Promise<void> {
-    for (let failures = 0; !this.closed; failures++) {
+  async #keepConnected(): Promise<void> {
+    for (let failures = 0; !this.#closed; failures++) {
       try {
-        const connection = await this.open()
+        const connection = await this.#open()
         failures = -1
-        await this.watch(connection)
+        await this.#watch(connection)
       } catch (cause) {
-        this.noteFailure(cause, failures)
+        this.#noteFailure(cause, failures)
       }
-      await this.pause(Math.min(retryMaxMs, 50 * 2 ** Math.max(0, failures)))
+      await this.#pause(Math.min(retryMaxMs, 50 * 2 ** Math.max(0, failures)))
     }
   }
 
-  private async open(): Promise<StoreConnection> {
+  async #open(): Promise<StoreConnection> {
     const sent = performance.now()
     const connection: StoreConnection = await connectStore(
       this.options.url,
-      [...this.tracked.keys()],
-      (key) => this.invalidate(key),
-      (cause) => this.drop(connection, describeError(cause)),
+      [...this.#tracked.keys()],
+      (key) => this.#invalidate(key),
+      (cause) => this.#drop(connection, describeError(cause)),
     )
-    if (this.closed) {
+    if (this.#closed) {
       connection.destroy()
       return connection
     }
-    this.connection = connection
-    this.confirmed = sent
+    this.#connection = connection
+    this.#confirmed = sent
     this.options.log.info('store: connected')
-    this.listeners.up.forEach((listener) => listener())
+    this.#listeners.up.forEach((listener) => listener())
     return connection
   }
 
   /** Pings until the connection is no longer the current one. */
-  private async watch(connection: StoreConnection): Promise<void> {
-    while (this.connection === connection) {
-      await this.pause(pingEveryMs)
-      if (this.connection !== connection) return
-      const answered = this.ping().catch((cause: unknown) => this.drop(connection, describeError(cause)))
+  async #watch(connection: StoreConnection): Promise<void> {
+    while (this.#connection === connection) {
+      await this.#pause(pingEveryMs)
+      if (this.#connection !== connection) return
+      const answered = this.ping().catch((cause: unknown) => this.#drop(connection, describeError(cause)))
       await answered
     }
   }
 
-  private drop(connection: StoreConnection, why: string): void {
-    if (this.connection !== connection) return
-    this.connection = undefined
-    this.why = why
-    this.listeners.down.forEach((listener) => listener())
+  #drop(connection: StoreConnection, why: string): void {
+    if (this.#connection !== connection) return
+    this.#connection = undefined
+    this.#why = why
+    this.#listeners.down.forEach((listener) => listener())
     connection.destroy() // rejects what waits for an answer
-    if (!this.closed) this.options.log.error({ why }, 'store: connection lost')
+    if (!this.#closed) this.options.log.error({ why }, 'store: connection lost')
   }
 
-  private invalidate(key: string | null): void {
-    for (const [prefix, listener] of this.tracked) if (key === null || key.startsWith(prefix)) listener(key)
+  #invalidate(key: string | null): void {
+    for (const [prefix, listener] of this.#tracked) if (key === null || key.startsWith(prefix)) listener(key)
   }
 
-  private noteFailure(cause: unknown, failures: number): void {
+  #noteFailure(cause: unknown, failures: number): void {
     const why = describeError(cause)
-    if (failures === 0 || why !== this.why) this.options.log.warn({ why }, 'store: cannot connect')
-    this.why = why
+    if (failures === 0 || why !== this.#why) this.options.log.warn({ why }, 'store: cannot connect')
+    this.#why = why
   }
 
-  private async pause(ms: number): Promise<void> {
-    await delay(ms, undefined, { signal: this.stop.signal }).catch(() => undefined)
+  async #pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#stop.signal }).catch(() => undefined)
   }
 }

@@ -2,7 +2,7 @@ import type { ServiceError } from '@grpc/grpc-js'
 import { expect } from 'chai'
 import type { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import { AddressedHost, bridge, guestPrefix, outside, outside6 } from '../support/addressed-host.js'
-import { call } from '../support/agent-calls.js'
+import { changeSetting } from '../support/agent-calls.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
@@ -95,8 +95,8 @@ describe('addresses of real guests', function () {
     it('gets others while it runs, has them after a restart, and leaves with its first all the while', async () => {
       const { ipv6: first } = await host.guest(uuid)
       const leaves = async (): Promise<string> => host.ask(await host.pidOf(uuid), 'tcp', outside6, '8081')
-      const request = { uuid, count: 3, addresses: [`${guestPrefix}99`], ifRevision: 0, operationId: '' }
-      const { ipv6Addresses } = await call(host.settings.assignIpv6.bind(host.settings), request)
+      const value = { count: 3, addresses: [`${guestPrefix}99`] }
+      const { ipv6Addresses } = await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
       expect(ipv6Addresses).to.have.length(5).and.include(`${guestPrefix}99`)
       expect(ipv6Addresses[0]).to.equal(first)
       for (const address of ipv6Addresses)
@@ -139,7 +139,7 @@ describe('addresses of real guests', function () {
           what: 'the guest to be closed',
         })
         const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
-        await call(host.settings.setFirewall.bind(host.settings), { uuid: closed, firewall, ifRevision: 0 })
+        await changeSetting(host.settings, { $case: 'firewall', value: firewall }, { uuid: closed })
         streams = await Promise.all(addresses[1].map((address) => host.follow(address)))
       })
       after(() => host.power('delete', closed))

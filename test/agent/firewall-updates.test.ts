@@ -237,7 +237,7 @@ describe('updates of a firewall', function () {
     const newest = accepted.toSorted((a, b) => b.revision - a.revision)[0]!
     expect(await host.firewall(guest)).to.deep.equal(newest.firewall)
     const chain = chainOf()
-    await host.setFirewall(guest, newest.firewall!)
+    await host.setFirewall(guest, newest.firewall)
     expect(chainOf()).to.equal(chain)
   })
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { AddressedHost, guestPrefix, hostAddress6, outside6 } from '../support/addressed-host.js'
-import { call, wireMapping } from '../support/agent-calls.js'
+import { changeSetting, wireMapping } from '../support/agent-calls.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
@@ -44,8 +44,8 @@ describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', f
   }
 
   it('leaves with its first, and answers a mapping with it, once it is given the others', async () => {
-    const request = { uuid, count: 0, addresses: nearer, ifRevision: 0, operationId: '' }
-    await call(host.settings.assignIpv6.bind(host.settings), request)
+    const value = { count: 0, addresses: nearer }
+    await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
     given = await readNetwork()
     expect(given.match(/deprecated/g)).to.have.length(2)
     await expectAnswers('given')

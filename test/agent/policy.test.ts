@@ -4,7 +4,7 @@ import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_pro
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { GuestStatus, TrafficAction, TrafficMode, type Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { call } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { expectMore, expectRate, Flow, serveFlows, type FlowOptions, type Way } from '../support/flow.js'
@@ -95,29 +95,29 @@ describe('traffic, quota and expiry of a guest', function () {
   })
 
   it('what exceeds the quota stops the guest, which is then blocked until the count is reset', async () => {
-    await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_STOP })
+    await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
-    await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+    await waitFor(() => guest().status === 'stopped')
     expect(guest().policyReason).to.equal('traffic quota used up')
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(await host.power('restart', uuid)).to.equal('policy_blocked')
     await host.agent.kill()
     await reconnect()
-    expect([guest().policyBlocked, guest().status]).to.deep.equal([true, GuestStatus.GUEST_STATUS_STOPPED])
+    expect([guest().policyBlocked, guest().status]).to.deep.equal([true, 'stopped'])
     await resetTraffic()
     await waitFor(() => !guest().policyBlocked)
-    expect(guest().status, 'not started by itself').to.equal(GuestStatus.GUEST_STATUS_STOPPED)
+    expect(guest().status, 'not started by itself').to.equal('stopped')
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
   it('nothing more is sent from then on, however long the guest takes to stop', async () => {
     await resetTraffic()
-    await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_STOP })
+    await limitTraffic({ monthlyGb: 1, action: 'stop' })
     process.kill(await initPid(), 'SIGSTOP') // it does not hear that it is to halt
     await whileFlooding(async () => {
       await waitFor(() => guest().policyBlocked, { timeoutMs: 60_000 })
       const before = countSent()
-      await waitFor(() => guest().status === GuestStatus.GUEST_STATUS_STOPPED)
+      await waitFor(() => guest().status === 'stopped')
       expect(countSent() - before, 'bytes').to.be.below(50e6)
     })
     await resetTraffic()
@@ -126,7 +126,7 @@ describe('traffic, quota and expiry of a guest', function () {
   })
 
   it('throttled instead, it goes on at the lower rate, until the quota is raised', async () => {
-    await limitTraffic({ monthlyGb: 1, action: TrafficAction.TRAFFIC_ACTION_THROTTLE })
+    await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
     await expectRate(await flow('up'), 5, 'throttled')
@@ -157,8 +157,7 @@ describe('traffic, quota and expiry of a guest', function () {
   it('at its expiry a guest is stopped and blocked, not deleted; clearing it unblocks', async () => {
     await setExpiry(Date.now() + 3000)
     expect(guest().policyBlocked).to.equal(false)
-    const isEnded = (): boolean =>
-      guest().policyBlocked && guest().status === GuestStatus.GUEST_STATUS_STOPPED
+    const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
     await waitFor(isEnded, { timeoutMs: 30_000, what: 'its end' })
     expect(guest().policyReason).to.equal('expired')
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
@@ -214,10 +213,10 @@ describe('traffic, quota and expiry of a guest', function () {
 
   const guest = (): Guest => host.guest(uuid)
 
-  const resetTraffic = () => call(host.client.resetTraffic.bind(host.client), { uuid, ifRevision: 0 })
+  const resetTraffic = () => host.resetTraffic(uuid)
 
-  async function limitTraffic(change: { monthlyGb?: number; action?: TrafficAction }): Promise<void> {
-    const mode = TrafficMode.TRAFFIC_MODE_TOTAL
+  async function limitTraffic(change: { monthlyGb?: number; action?: string }): Promise<void> {
+    const mode = 'total'
     await host.seen(uuid, (await host.setTrafficLimit(uuid, { mode, ...change })).revision)
   }
 

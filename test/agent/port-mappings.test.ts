@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
-import { call, wireMapping } from '../support/agent-calls.js'
+import { call, changeSetting, wireMapping } from '../support/agent-calls.js'
 import { agentConfig, AgentProcess } from '../support/agent-process.js'
 import { askPeer, codeOf, SettingsHost } from '../support/settings-host.js'
 import { sh } from '../support/sh.js'
@@ -33,38 +33,34 @@ describe('port mappings of a guest', function () {
 
   it('are added, changed and removed, and watchers see what was answered', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
-    const [web] = one.mappings
+    const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
     const two = await host.addMapping(stopped, { containerPort: 53, hostPort: 25053, protocol: 'udp' })
-    expect(two.mappings).to.deep.equal([
+    expect(two.portMappings).to.deep.equal([
       web,
       wireMapping({ containerPort: 53, hostPort: 25053, protocol: 'udp' }),
     ])
-    expect((await host.seen(stopped, two.revision)).portMappings).to.deep.equal(two.mappings)
+    expect((await host.seen(stopped, two.revision)).portMappings).to.deep.equal(two.portMappings)
     const changed = await host.updateMapping(stopped, 0, { containerPort: 8080 })
-    expect(changed.mappings[0]).to.deep.equal({ ...web, containerPort: 8080 })
+    expect(changed.portMappings[0]).to.deep.equal({ ...web, containerPort: 8080 })
     const left = await host.removeMapping(stopped, 0)
-    expect(left.mappings).to.deep.equal(two.mappings.slice(1))
-    expect((await host.seen(stopped, left.revision)).portMappings).to.deep.equal(left.mappings)
+    expect(left.portMappings).to.deep.equal(two.portMappings.slice(1))
+    expect((await host.seen(stopped, left.revision)).portMappings).to.deep.equal(left.portMappings)
   })
 
   it('of one operation are added once', async () => {
-    const order = {
-      uuid: stopped,
-      mapping: wireMapping({ containerPort: 81 }),
-      ifRevision: 0,
-      operationId: randomUUID(),
-    }
-    const first = await call(host.client.addPortMapping.bind(host.client), order)
-    const again = await call(host.client.addPortMapping.bind(host.client), order)
+    const change = { $case: 'addPortMapping', value: wireMapping({ containerPort: 81 }) } as const
+    const target = { uuid: stopped, operationId: randomUUID() }
+    const first = await changeSetting(host.client, change, target)
+    const again = await changeSetting(host.client, change, target)
     expect(again).to.deep.equal(first)
-    expect(first.mappings).to.have.length(1)
+    expect(first.portMappings).to.have.length(1)
   })
 
   it('keep ranges as one', async () => {
     const range = { containerPort: 21000, containerPortEnd: 21999, hostPort: 21000, hostPortEnd: 21999 }
-    const { mappings } = await host.addMapping(running, range)
-    expect(mappings).to.deep.equal([wireMapping(range)])
+    const { portMappings } = await host.addMapping(running, range)
+    expect(portMappings).to.deep.equal([wireMapping(range)])
     expect(await codeOf(host.addMapping(stopped, { containerPort: 1, hostPort: 21500 }))).to.equal(
       'port_conflict',
     )
@@ -73,7 +69,7 @@ describe('port mappings of a guest', function () {
 
   it('take no more host ports than a guest may have, over all of them and both protocols', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
-    const { mappings } = await host.addMapping(running, range)
+    const { portMappings: mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal(
       'resource_exhausted',
     )
@@ -87,7 +83,7 @@ describe('port mappings of a guest', function () {
   })
 
   it('refuse what is taken, out of range or malformed, and change nothing then', async () => {
-    const { mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 25022 })
+    const { portMappings: mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 25022 })
     const server = await listen(25555)
     try {
       for (const [fields, code] of [
@@ -114,7 +110,7 @@ describe('port mappings of a guest', function () {
     await host.addMapping(stopped, { containerPort: 22, hostPort: 25556 })
     const server = await listen(25556)
     try {
-      const { mappings } = await host.updateMapping(stopped, 0, { description: 'mine' })
+      const { portMappings: mappings } = await host.updateMapping(stopped, 0, { description: 'mine' })
       expect(mappings[0]).to.include({ hostPort: 25556, description: 'mine' })
       expect(await codeOf(host.updateMapping(stopped, 0, { protocol: 'udp' }))).to.equal('accepted')
       expect(await codeOf(host.updateMapping(stopped, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
@@ -135,7 +131,7 @@ describe('port mappings of a guest', function () {
     expect(host.guest(running).portMappings.map((m) => m.hostPort)).to.deep.equal([25003, 25004])
     const codes = await Promise.all([1, 2].map(() => codeOf(host.removeMapping(running, 0, revision))))
     expect(codes.toSorted()).to.deep.equal(['accepted', 'precondition_failed'])
-    expect((await host.removeMapping(running, 0)).mappings).to.deep.equal([])
+    expect((await host.removeMapping(running, 0)).portMappings).to.deep.equal([])
   })
 
   it('give one port to one of twenty that want it', async () => {
@@ -159,7 +155,7 @@ describe('port mappings of a guest', function () {
   it('lead into the guest from when they are answered to when they are removed', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
-      const { mappings } = await host.addMapping(running, { containerPort: 8080 })
+      const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })
       const port = mappings[0]!.hostPort
       await waitFor(async () => (await askPeer(gateway, port)) === 'hello', { what: 'an answer' })
       await host.updateMapping(running, 0, { containerPort: 8081 })
@@ -177,7 +173,7 @@ describe('port mappings of a guest', function () {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     const answers = (port: number) => async (): Promise<boolean> => (await askPeer(gateway, port)) === 'hello'
     try {
-      const { mappings } = await host.addMapping(running, { containerPort: 8080 })
+      const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })
       const { hostPort } = mappings[0]!
       await waitFor(answers(hostPort), { what: 'an answer' })
       sh('ip', 'link', 'delete', `x${tag}1`)

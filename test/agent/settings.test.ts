@@ -2,7 +2,6 @@ import Database from 'better-sqlite3'
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { FirewallRule, type Firewall } from '../../proto/gen/berth/agent/v1/network.js'
 import { call } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
@@ -30,7 +29,7 @@ describe('settings of a guest', function () {
 
   describe('firewall', () => {
     const set = async (uuid: string, firewall: Firewall, ifRevision = 0): Promise<Firewall> =>
-      (await host.setFirewall(uuid, firewall, ifRevision)).firewall!
+      (await host.setFirewall(uuid, firewall, ifRevision)).firewall
     const rule = (fields: Partial<FirewallRule>): FirewallRule =>
       FirewallRule.create({ direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', ...fields })
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
@@ -148,7 +147,7 @@ describe('settings of a guest', function () {
       await host.setExpiry(running, Date.now() - 1000)
       const blocked = await waitFor(() => {
         const { status, policyBlocked } = host.guest(running)
-        return policyBlocked && status === GuestStatus.GUEST_STATUS_STOPPED ? host.guest(running) : undefined
+        return policyBlocked && status === 'stopped' ? host.guest(running) : undefined
       })
       expect(blocked.policyReason).to.equal('expired')
       expect(await host.power('start', running)).to.equal('policy_blocked')

@@ -98,7 +98,8 @@ describe('forms of clients, in every field of every body', () => {
             expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    expect(restricting).to.equal(11) // five of a key, twice, and the rules of a firewall
+    // Five of a key, twice; the rules of a firewall; two of the access policy; WebSSH origins.
+    expect(restricting).to.equal(14)
   })
 
   describe('of what restricts a key', () => {

@@ -19,7 +19,7 @@ class HeldStore extends Store {
   outOfTouch = false
 
   override run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
-    return super.run(step, (client) => commands(this.hold(client)))
+    return super.run(step, (client) => commands(this.#hold(client)))
   }
 
   override confirmedAtMs(): number {
@@ -31,7 +31,7 @@ class HeldStore extends Store {
     await super.ping()
   }
 
-  private hold(client: StoreClient): StoreClient {
+  #hold(client: StoreClient): StoreClient {
     const held = Object.create(client) as StoreClient
     const get = async (key: string) => {
       const reply = await client.get(key)

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import { GuestSpec, SshAuthMode, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import { PoolAddress, SetRoutingRequest } from '../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../shared/errors.js'
 import type { LabAgent } from '../support/lab-agent.js'
@@ -8,8 +8,8 @@ import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
 
 const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
 const base = {
-  ...{ virtualization: Virtualization.VIRTUALIZATION_LXC, templateId: 'debian-12', limits },
-  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
+  ...{ virtualization: 'lxc', templateId: 'debian-12', limits },
+  sshAuthMode: 'auto_password',
 }
 const unbounded = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
 const ipv4 = '203.0.113.9'

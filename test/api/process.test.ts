@@ -76,6 +76,19 @@ describe('berth-gateway', function () {
     expect(await readFile(keyFile, 'utf8')).to.equal(key)
   })
 
+  /** As somebody does who locked himself out. */
+  async function expectPolicyDisabled(key: string): Promise<void> {
+    const call = (method: 'GET' | 'PUT', body?: object) =>
+      apiCall(`http://127.0.0.1:${port}`, [method, '/api/v1/access-policy'], {
+        headers: { connection: 'close', 'x-api-key': key },
+        ...(body && { body: JSON.stringify(body) }),
+      })
+    expect((await call('PUT', { enabled: true, allowed_sources: ['192.0.2.1'] })).status).to.equal(200)
+    const { ended, output } = run('disable-access-policy', '--config', join(directory, 'gateway.yaml'))
+    expect([await ended, output()]).to.deep.equal([0, 'the access policy is off\n'])
+    await waitFor(async () => (await call('GET')).body.data.enabled === false)
+  }
+
   it('serves, ends in order on SIGTERM, and has its keys when it is back', async () => {
     const key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
     for (let round = 0; round < 2; round++) {
@@ -88,6 +101,7 @@ describe('berth-gateway', function () {
       const answers = () => get('/api/v1/api-keys', { 'x-api-key': key })
       await waitFor(async () => (await answers()).status === 200, { what: 'the admin key works' })
       expect((await answers()).body).to.have.nested.property('data[0].name', 'admin')
+      await expectPolicyDisabled(key)
       child.kill('SIGTERM')
       expect(await ended, output()).to.equal(0)
       expect(output()).not.to.include(key)

@@ -298,6 +298,20 @@ describe('the HTTP protocol', () => {
         expect(await exchange(gateway, text)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
   })
 
+  it('refuses what is malformed after an answer on the same connection, and not in the place of one', async () => {
+    const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
+    const { port, hostname } = new URL(gateway.url)
+    const socket = connect({ port: Number(port), host: hostname })
+    let text = ''
+    socket.on('data', (chunk) => (text += chunk.toString()))
+    socket.write(good)
+    await waitFor(() => text.endsWith('ok\n'))
+    socket.write('hello\r\n\r\n')
+    await once(socket, 'close')
+    expect(text).to.match(/^HTTP\/1.1 200 [^]*HTTP\/1.1 400 [^]*"success":false/)
+    expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
+  })
+
   it('is healthy, ready and measured', async () => {
     expect((await gateway.request('GET', '/healthz', { key: '' })).text).to.equal('ok\n')
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)

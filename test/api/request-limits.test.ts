@@ -68,6 +68,26 @@ describe('limits of requests', () => {
     for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
   })
 
+  it('hold an answer that its reader does not take, until it hangs up', async () => {
+    gateway = await startTestGateway({
+      limits: { caller: { perSecond: 0, atOnce: 1 } },
+    })
+    // More than the kernel takes for a reader who does not read.
+    const portMappings = Array.from({ length: 1000 }, (_, n) => ({
+      ...{ containerPort: n + 1, containerPortEnd: n + 1, hostPort: n + 1, hostPortEnd: n + 1 },
+      ...{ protocol: 'tcp' as const, hostIp: '', description: 'x'.repeat(200) },
+    }))
+    for (let n = 0; n < 60; n++) await gateway.fleet.addGuest({ portMappings })
+    const { port, hostname } = new URL(gateway.url)
+    const reader = connect({ port: Number(port), host: hostname }).pause()
+    reader.write(`GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`)
+    const status = async () => (await gateway.request('GET', '/host-report')).status
+    await waitFor(async () => (await status()) === 429, { what: 'the answer counts' })
+    expect(await status()).to.equal(429)
+    reader.destroy()
+    await waitFor(async () => (await status()) === 200, { what: 'it is over' })
+  })
+
   it('are not counted where there are none', async () => {
     gateway = await startTestGateway({ limits: { caller: none, address: none } })
     const { headers } = await gateway.request('GET', '/containers')

@@ -339,9 +339,9 @@ describe('settings of a container', function () {
 
 /** What is asked is done, and nobody hears of it. */
 function losingAnswers(client: AgentClient): AgentClient {
-  const addPortMapping: AgentClient['settings']['addPortMapping'] = async (request) => {
-    await client.settings.addPortMapping(request)
+  const changeSetting: AgentClient['settings']['changeSetting'] = async (request) => {
+    await client.settings.changeSetting(request)
     throw new BerthError('timeout', 'agent_timeout', 'no answer')
   }
-  return { ...client, settings: { ...client.settings, addPortMapping } }
+  return { ...client, settings: { ...client.settings, changeSetting } }
 }

@@ -2,13 +2,12 @@ import { Server, type ServerWritableStream } from '@grpc/grpc-js'
 import { randomUUID } from 'node:crypto'
 import { bind } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
-import { Guest, GuestStatus, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import {
   Operation,
   OperationServiceService,
-  OperationStatus,
   type OperationServiceServer,
   type SubmitOperationRequest,
   type SubmitOperationResponse,
@@ -92,12 +91,12 @@ export class WatchHost {
     if (order?.$case !== 'create') throw new Error('only creations are simulated')
     const { id, uuid, name, spec } = order.value
     const limits = spec?.limits ? { limits: spec.limits } : {}
-    const status = GuestStatus.GUEST_STATUS_CREATING
+    const status = 'creating'
     const guest = this.#set({ ...seedGuest(id), ...limits, uuid, name, status })
     const operation = Operation.fromPartial({
       ...{ id: operationId, action: 'create', requestedBy, createdAtMs: Date.now() },
       ...{ subject: { kind: 'guest', id: uuid, name, number: id } },
-      ...{ status: OperationStatus.OPERATION_STATUS_RUNNING, revision: ++this.#revision },
+      ...{ status: 'running', revision: ++this.#revision },
     })
     this.#send(this.#revision, { $case: 'operation', value: operation })
     return { operation, guest, revision: this.#revision, sshPassword: 'Simulated1' }
@@ -134,11 +133,11 @@ function sampleMetrics(): HostMetrics {
 function templateOf(id: string): Template {
   return Template.fromPartial({
     ...{ id, name: id, distro: id.split('-')[0]!, release: id, arch: 'amd64', available: true },
-    virtualization: Virtualization.VIRTUALIZATION_LXC,
+    virtualization: 'lxc',
   })
 }
 
-const statuses = [GuestStatus.GUEST_STATUS_RUNNING, GuestStatus.GUEST_STATUS_STOPPED]
+const statuses = ['running', 'stopped']
 
 function seedGuest(id: number): Guest {
   const octets = [(id >> 8) & 255, id & 255]
@@ -146,7 +145,7 @@ function seedGuest(id: number): Guest {
   const mapping = { containerPort: 22, hostPort, protocol: 'tcp', description: 'SSH' }
   return Guest.fromPartial({
     ...{ id, uuid: `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`, name: `sim-${id}` },
-    virtualization: Virtualization.VIRTUALIZATION_LXC,
+    virtualization: 'lxc',
     templateId: templates[id % templates.length]!,
     limits: {
       vcpuMilli: 500 * (1 + (id % 8)),

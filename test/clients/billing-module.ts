@@ -150,8 +150,8 @@ export function describeBillingModule(host: ClientsHost): void {
   })
 
   it('shows usage and traffic', async () => {
-    const usage = (await module.get(of('/usage'))).body.data
-    expect(usage.memory_usage_bytes).to.be.greaterThan(0)
+    const usage = async (): Promise<Body> => (await module.get(of('/usage'))).body.data
+    await waitFor(async () => (await usage()).memory_usage_bytes > 0, { what: 'a sample' })
     expect((await module.get(of('/traffic'))).body.data).to.include({ limit_gb: 500 })
   })
 

@@ -4,7 +4,6 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import {
   call,
   createGuest,
@@ -66,15 +65,14 @@ describe('guests that end without an order', function () {
       ['-P', join(instance.stateDir, 'lxc'), '-n', `xe-${id}`, '--clear-env', '--', ...command],
       { timeout: 20_000 },
     )
-  const untilStatus = (id: number, status: GuestStatus): Promise<Guest> =>
+  const untilStatus = (id: number, status: string): Promise<Guest> =>
     waitFor(() => watched.guests().find((g) => g.id === id && g.status === status), {
-      what: () =>
-        `guest ${id} ${GuestStatus[status]}: ${JSON.stringify(watched.guests().map((g) => [g.id, GuestStatus[g.status]]))}`,
+      what: () => `guest ${id} ${status}: ${JSON.stringify(watched.guests().map((g) => [g.id, g.status]))}`,
     })
 
   it('powered off from inside: stays stopped', async () => {
     lxc(1, 'poweroff', '-f')
-    const { statusReason } = await untilStatus(1, GuestStatus.GUEST_STATUS_STOPPED)
+    const { statusReason } = await untilStatus(1, 'stopped')
     expect(statusReason).to.equal('shut down from inside')
     expect(readInits(instance).has('xe-1')).to.equal(false)
   })
@@ -88,7 +86,7 @@ describe('guests that end without an order', function () {
     await waitFor(() => ![undefined, before].includes(readInits(instance).get('xe-2')), {
       what: 'a new init',
     })
-    await untilStatus(2, GuestStatus.GUEST_STATUS_RUNNING)
+    await untilStatus(2, 'running')
   })
 
   it('the host rebooted: what ran runs again, with its rules before it', async () => {
@@ -98,15 +96,15 @@ describe('guests that end without an order', function () {
     await agent.ready()
     watched.close()
     watched = new WatchedHost(agent.watch())
-    for (const id of [2, 3]) await untilStatus(id, GuestStatus.GUEST_STATUS_RUNNING)
-    await untilStatus(1, GuestStatus.GUEST_STATUS_STOPPED)
+    for (const id of [2, 3]) await untilStatus(id, 'running')
+    await untilStatus(1, 'stopped')
     await waitFor(() => readInits(instance).size === 2, { what: 'both guests' })
     expect(readInventory(instance)).to.deep.equal(readExpected(instance))
   })
 
   it('what runs after a start has figures soon', async () => {
     const client = agent.guests()
-    const { uuid } = await untilStatus(3, GuestStatus.GUEST_STATUS_RUNNING)
+    const { uuid } = await untilStatus(3, 'running')
     const operations = agent.operations()
     const { operation } = await submit(operations, powerOrder('restart', uuid))
     await operationDone(operations, operation!.id)
@@ -122,7 +120,7 @@ describe('guests that end without an order', function () {
   })
 
   it('a guest that a killed agent left frozen goes on', async () => {
-    await untilStatus(3, GuestStatus.GUEST_STATUS_RUNNING)
+    await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')
     await agent.start()

@@ -2,7 +2,6 @@ import { expect } from 'chai'
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Firewall } from '../../proto/gen/berth/agent/v1/network.js'
 import { call } from '../support/agent-calls.js'
 import { createFaultyAgent, setFaults, type Fault } from '../support/faulty-agent.js'
@@ -259,7 +258,7 @@ describe('settings where something fails', function () {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)
-      await waitFor(() => host.guest(deleted).status === GuestStatus.GUEST_STATUS_DELETING)
+      await waitFor(() => host.guest(deleted).status === 'deleting')
       expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(
         new Set(['invalid_state']),
       )
@@ -274,7 +273,7 @@ describe('settings where something fails', function () {
       faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)
-      await waitFor(() => host.guest(broken).status === GuestStatus.GUEST_STATUS_ERROR, { timeoutMs: 30_000 })
+      await waitFor(() => host.guest(broken).status === 'error', { timeoutMs: 30_000 })
       expect(new Set(await Promise.all(settingsOf(broken).map(codeOf)))).to.deep.equal(
         new Set(['invalid_state']),
       )
@@ -289,8 +288,8 @@ describe('settings where something fails', function () {
     return [
       host.addMapping(of, { containerPort: 1 }, ifRevision),
       host.setFirewall(of, firewall, ifRevision),
-      host.setLimits(of, { networkUpMbps: 50 + round, ifRevision }),
-      host.setTrafficLimit(of, { monthlyGb: 100 + round, ifRevision }),
+      host.setLimits(of, { networkUpMbps: 50 + round }, ifRevision),
+      host.setTrafficLimit(of, { monthlyGb: 100 + round }, ifRevision),
       host.setExpiry(of, Date.now() + (1 + round) * 86_400_000, ifRevision),
       host.assignIpv6(of, [], ifRevision),
     ]

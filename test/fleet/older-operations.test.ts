@@ -7,7 +7,7 @@ import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
 import { Snapshot } from '../../gateway/fleet/snapshot.js'
 import { FleetState } from '../../gateway/fleet/view.js'
-import { Operation, OperationStatus } from '../../proto/gen/berth/agent/v1/operation.js'
+import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { LabAgent } from '../support/lab-agent.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js'
@@ -121,7 +121,7 @@ describe('operations that the gateway does not list', function () {
 })
 
 function made(id: string): Operation {
-  return Operation.fromPartial({ id, action: 'stop', status: OperationStatus.OPERATION_STATUS_DONE })
+  return Operation.fromPartial({ id, action: 'stop', status: 'done' })
 }
 
 /** @returns their ids, oldest first */

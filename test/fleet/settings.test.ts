@@ -1,7 +1,12 @@
 import { expect } from 'chai'
-import { powerOrder } from '../support/agent-calls.js'
+import { powerOrder, settingRequest, type WireChange } from '../support/agent-calls.js'
 import { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
-import { Firewall, FirewallRule } from '../../proto/gen/berth/agent/v1/network.js'
+import {
+  Firewall,
+  FirewallRule,
+  LimitsChange,
+  PortMappingChange,
+} from '../../proto/gen/berth/agent/v1/network.js'
 import type { AgentClient } from '../../gateway/fleet/contract.js'
 import { BerthError } from '../../shared/errors.js'
 import type { LabAgent } from '../support/lab-agent.js'
@@ -32,32 +37,30 @@ describe('settings of a guest, gateway to agent', function () {
   after(() => test.close())
 
   const seen = (name = 'sim-1'): Guest => test.fleet.view.findGuest(name)!.guest
+  const change = async (wanted: WireChange, target: Parameters<typeof settingRequest>[1]): Promise<Guest> =>
+    (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
   it('are seen in the view at the revision they were answered with', async () => {
     const { uuid } = seen()
-    const added = await client.settings.addPortMapping({ uuid, mapping, ifRevision: 0, operationId: '' })
+    const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)
-    expect(seen().portMappings).to.deep.equal(added.mappings)
+    expect(seen().portMappings).to.deep.equal(added.portMappings)
     expect(seen().revision).to.equal(added.revision)
-    const expiry = await client.settings.setExpiry({ uuid, expiresAtMs: 1, ifRevision: added.revision })
+    const expiry = await change({ $case: 'expiresAtMs', value: 1 }, { uuid, ifRevision: added.revision })
     await test.fleet.reached(hostId, expiry.revision)
     expect(seen()).to.include({ policyBlocked: true, policyReason: 'expired' })
   })
 
   it('tell what is not sent from what is 0', async () => {
     const { uuid, limits } = seen('sim-2')
-    const base = { uuid, ifRevision: 0 }
-    const { limits: changed } = await client.settings.setLimits({ ...base, networkDownMbps: 0, ramMb: 1024 })
+    const wanted = LimitsChange.fromPartial({ networkDownMbps: 0, ramMb: 1024 })
+    const { limits: changed } = await change({ $case: 'limits', value: wanted }, { uuid })
     expect(changed).to.deep.equal({ ...limits, networkDownMbps: 0, ramMb: 1024 })
-    await client.settings.addPortMapping({
-      ...base,
-      mapping: { ...mapping, description: 'web' },
-      operationId: '',
-    })
-    const update = { ...base, index: 1, change: { description: '' } }
-    const { mappings } = await client.settings.updatePortMapping(update)
-    expect(mappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
+    await change({ $case: 'addPortMapping', value: { ...mapping, description: 'web' } }, { uuid })
+    const update = { index: 1, change: PortMappingChange.fromPartial({ description: '' }) }
+    const { portMappings } = await change({ $case: 'updatePortMapping', value: update }, { uuid })
+    expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
   it('that a host cannot carry out: the answer says that the ones before stay in force, and no more of the host', async () => {
@@ -66,17 +69,16 @@ describe('settings of a guest, gateway to agent', function () {
     agent.host.wire.onAttach = () => {
       if (refused++ === 0) throw new Error('attach bt3: nft: died')
     }
-    const order = { uuid, mapping, ifRevision: 0, operationId: '' }
-    const refusal = await client.settings.addPortMapping(order).catch((error: unknown) => error)
+    const added = change({ $case: 'addPortMapping', value: mapping }, { uuid })
+    const refusal = await added.catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({
       code: 'agent_error',
-      message: 'the host failed: add port mapping; what was set before stays in force',
+      message: 'the host failed: change setting; what was set before stays in force',
     })
   })
 
   it('are refused with the agent’s own codes', async () => {
     const { uuid, revision, portMappings } = seen('sim-3')
-    const { settings } = client
     const taken = { ...mapping, hostPort: portMappings[0]!.hostPort }
     const rule = FirewallRule.create({
       direction: 'in',
@@ -88,17 +90,20 @@ describe('settings of a guest, gateway to agent', function () {
     const firewall = Firewall.create({ enabled: true, defaultAction: 'DROP', rules: [rule] })
     for (const [work, expected] of [
       [
-        settings.addPortMapping({ uuid, mapping: taken, ifRevision: 0, operationId: '' }),
+        change({ $case: 'addPortMapping', value: taken }, { uuid }),
         ['conflict', 'port_conflict', 'host_port'],
       ],
-      [settings.removePortMapping({ uuid, index: 9, ifRevision: 0 }), ['not_found', 'not_found', undefined]],
-      [settings.setFirewall({ uuid, firewall, ifRevision: 0 }), ['invalid', 'invalid_field', 'rules.0.port']],
+      [change({ $case: 'removePortMapping', value: 9 }, { uuid }), ['not_found', 'not_found', undefined]],
       [
-        settings.resetTraffic({ uuid, ifRevision: revision + 1 }),
+        change({ $case: 'firewall', value: firewall }, { uuid }),
+        ['invalid', 'invalid_field', 'rules.0.port'],
+      ],
+      [
+        change({ $case: 'resetTraffic', value: {} }, { uuid, ifRevision: revision + 1 }),
         ['conflict', 'precondition_failed', undefined],
       ],
       [
-        settings.assignIpv6({ uuid, count: 0, addresses: [], ifRevision: 0, operationId: '' }),
+        change({ $case: 'assignIpv6', value: { count: 0, addresses: [] } }, { uuid }),
         ['exhausted', 'resource_exhausted', undefined],
       ],
     ] as const)

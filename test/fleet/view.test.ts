@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { hostname } from 'node:os'
-import { GuestStatus } from '../../proto/gen/berth/agent/v1/guest.js'
 import { powerOrder } from '../support/agent-calls.js'
 import { LabAgent } from '../support/lab-agent.js'
 import { freePort } from '../support/ports.js'
@@ -27,16 +26,16 @@ describe('what the gateway shows of its hosts', function () {
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     expect(response.sshPassword).to.match(/^[A-Za-z0-9]{12,}$/)
     expect(response.guest?.id).to.equal(1001)
-    expect(view.findGuest('web')?.guest.status).to.equal(GuestStatus.GUEST_STATUS_CREATING)
+    expect(view.findGuest('web')?.guest.status).to.equal('creating')
     expect(view.operations()[0]?.operation.action).to.equal('create')
     await waitFor(() => {
       goOn()
-      return view.findGuest('web')?.guest.status === GuestStatus.GUEST_STATUS_RUNNING
+      return view.findGuest('web')?.guest.status === 'running'
     })
     const uuid = response.guest!.uuid
     const deleted = await test.fleet.agent(hostId).operations.submitOperation(powerOrder('delete', uuid))
     await test.fleet.reached(hostId, deleted.revision)
-    await waitFor(() => view.findGuest(uuid)?.guest.status === GuestStatus.GUEST_STATUS_DELETING)
+    await waitFor(() => view.findGuest(uuid)?.guest.status === 'deleting')
     await waitFor(() => {
       goOn()
       return view.findGuest(uuid) === undefined
@@ -76,7 +75,7 @@ describe('what the gateway shows of its hosts', function () {
     a.agent.update(away, { status: 'error' })
     await a.agent.resume()
     await waitFor(() => test.fleet.view.findHost(a.hostId)?.state === 'online')
-    expect(test.fleet.view.findGuest(away)?.guest.status).to.equal(GuestStatus.GUEST_STATUS_ERROR)
+    expect(test.fleet.view.findGuest(away)?.guest.status).to.equal('error')
     expect([...test.fleet.view.guests()].every((guest) => guest.online)).to.equal(true)
   })
 

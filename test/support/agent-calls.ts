@@ -1,22 +1,38 @@
 import { Metadata, status, type CallOptions, type ServiceError } from '@grpc/grpc-js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import {
-  PortMapping,
-  SshAuthMode,
-  Virtualization,
-  type GuestSpec,
-} from '../../proto/gen/berth/agent/v1/guest.js'
-import {
-  OperationStatus,
-  type CreateOrder,
-  type Operation,
-  type OperationServiceClient,
-  type ReinstallOrder,
-  type SubmitOperationRequest,
-  type SubmitOperationResponse,
+import { PortMapping, type Guest, type GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type {
+  ChangeSettingRequest,
+  Firewall,
+  GuestSettingsServiceClient,
+} from '../../proto/gen/berth/agent/v1/network.js'
+import type {
+  CreateOrder,
+  Operation,
+  OperationServiceClient,
+  ReinstallOrder,
+  SubmitOperationRequest,
+  SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import { waitFor } from './wait.js'
+
+export type WireChange = NonNullable<ChangeSettingRequest['change']>
+type SettingTarget = Partial<ChangeSettingRequest> & Pick<ChangeSettingRequest, 'uuid'>
+
+export function settingRequest(change: WireChange, target: SettingTarget): ChangeSettingRequest {
+  return { ifRevision: 0, operationId: '', ...target, change }
+}
+
+/** The guest as it is then, with its firewall. */
+export async function changeSetting(
+  settings: GuestSettingsServiceClient,
+  change: WireChange,
+  target: SettingTarget,
+): Promise<Guest & { firewall: Firewall }> {
+  const answer = await call(settings.changeSetting.bind(settings), settingRequest(change, target))
+  return { ...answer.guest!, firewall: answer.firewall! }
+}
 
 /** A tcp mapping; host port 0 is picked. */
 export function wireMapping(fields: Partial<PortMapping>): PortMapping {
@@ -24,7 +40,7 @@ export function wireMapping(fields: Partial<PortMapping>): PortMapping {
 }
 
 export const plainSpec: GuestSpec = {
-  virtualization: Virtualization.VIRTUALIZATION_LXC,
+  virtualization: 'lxc',
   templateId: 'debian-12',
   limits: {
     vcpuMilli: 1000,
@@ -37,7 +53,7 @@ export const plainSpec: GuestSpec = {
   },
   assignNat: true,
   portMappings: [wireMapping({ containerPort: 22, description: 'ssh' })],
-  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
+  sshAuthMode: 'auto_password',
   sshPassword: '',
   sshPublicKey: '',
   start: true,
@@ -80,7 +96,7 @@ export function reinstallOrder(
   uuid: string,
   { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},
 ): SubmitOperationRequest {
-  const login = { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD, sshPassword: '', sshPublicKey: '' }
+  const login = { sshAuthMode: 'auto_password', sshPassword: '', sshPublicKey: '' }
   const value = { uuid, templateId: 'debian-12', force: true, ...login, ...fields }
   return { operationId, requestedBy: 'test', order: { $case: 'reinstall', value } }
 }
@@ -154,8 +170,8 @@ export async function operationDone(
   timeoutMs = 60_000,
 ): Promise<Operation> {
   const ended = await operationEnded(client, id, timeoutMs)
-  if (ended.status !== OperationStatus.OPERATION_STATUS_DONE)
-    throw new Error(`operation ${ended.action} ended as ${OperationStatus[ended.status]}: ${ended.error}`)
+  if (ended.status !== 'done')
+    throw new Error(`operation ${ended.action} ended as ${ended.status}: ${ended.error}`)
   return ended
 }
 

@@ -4,8 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import {
   FirewallRule,
-  SetLimitsRequest,
-  UpdatePortMappingRequest,
+  LimitsChange,
+  PortMappingChange,
+  type ChangeSettingResponse,
   type Firewall,
   type GuestSettingsServiceClient,
 } from '../../proto/gen/berth/agent/v1/network.js'
@@ -13,13 +14,21 @@ import type {
   OperationServiceClient,
   SubmitOperationRequest,
 } from '../../proto/gen/berth/agent/v1/operation.js'
-import { callUntilAnswered, createOrder, createRequest, powerOrder, wireMapping } from './agent-calls.js'
+import {
+  callUntilAnswered,
+  createOrder,
+  createRequest,
+  powerOrder,
+  settingRequest,
+  wireMapping,
+  type WireChange,
+} from './agent-calls.js'
 
 /** What a guest was acknowledged to have. */
 export interface Acknowledged {
   portMappings?: Guest['portMappings'] | undefined
   limits?: Guest['limits']
-  ipv6Addresses?: Guest['ipv6Addresses']
+  ipv6Addresses?: Guest['ipv6Addresses'] | undefined
   firewall?: Firewall | undefined
 }
 
@@ -99,57 +108,49 @@ export class Customer {
   }
 
   async #setPorts(uuid: string): Promise<void> {
-    const { settings, stopped } = this.parts
     const known = this.acknowledged.portMappings
     this.acknowledged.portMappings = undefined
     const containerPort = randomInt(1, 5) * 1000
-    const order = { uuid, ifRevision: 0 }
     const kind = randomInt(known && known.length > 2 ? 2 : 4)
-    // What was removed by a call whose answer got lost is not there to be removed again.
-    if (kind === 0) {
-      const method = settings.removePortMapping.bind(settings)
-      return this.#keepPorts(await callUntilAnswered(method, { ...order, index: 0 }, stopped))
-    }
-    if (kind === 1) {
-      const change = { containerPort, containerPortEnd: containerPort }
-      const request = UpdatePortMappingRequest.fromPartial({ ...order, index: 0, change })
-      const method = settings.updatePortMapping.bind(settings)
-      return this.#keepPorts(await callUntilAnswered(method, request, stopped))
-    }
-    const request = { ...order, mapping: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
-    const once = { ...request, operationId: randomUUID() }
-    this.#keepPorts(await callUntilAnswered(settings.addPortMapping.bind(settings), once, stopped))
-  }
-
-  #keepPorts({ mappings }: { mappings: Guest['portMappings'] }): void {
-    this.acknowledged.portMappings = mappings
+    const answer = await this.#change(uuid, changeOfPorts(kind, containerPort))
+    this.acknowledged.portMappings = answer.guest?.portMappings
   }
 
   async #setFirewall(uuid: string): Promise<void> {
-    const { settings, stopped } = this.parts
     const rules = Array.from({ length: randomInt(4) }, () => randomRule())
-    const firewall = { enabled: randomInt(3) > 0, defaultAction: pick('ACCEPT', 'DROP'), rules }
-    const request = { uuid, firewall, ifRevision: 0 }
-    const answer = await callUntilAnswered(settings.setFirewall.bind(settings), request, stopped)
-    this.acknowledged.firewall = answer.firewall
+    const value = { enabled: randomInt(3) > 0, defaultAction: pick('ACCEPT', 'DROP'), rules }
+    this.acknowledged.firewall = (await this.#change(uuid, { $case: 'firewall', value })).firewall
   }
 
   async #setLimits(uuid: string): Promise<void> {
-    const { settings, stopped } = this.parts
-    const request = SetLimitsRequest.fromPartial({
-      ...{ uuid, ramMb: pick(96, 128, 256), vcpuMilli: pick(500, 1000, 1500) },
+    const value = LimitsChange.fromPartial({
+      ...{ ramMb: pick(96, 128, 256), vcpuMilli: pick(500, 1000, 1500) },
       ...{ networkDownMbps: pick(0, 30, 50), networkUpMbps: pick(0, 20, 40), ioReadMbps: pick(0, 5) },
     })
-    const answer = await callUntilAnswered(settings.setLimits.bind(settings), request, stopped)
-    this.acknowledged.limits = answer.limits
+    this.acknowledged.limits = (await this.#change(uuid, { $case: 'limits', value })).guest?.limits
   }
 
   async #assignIpv6(uuid: string): Promise<void> {
-    const { settings, stopped } = this.parts
-    const request = { uuid, count: randomInt(2), addresses: [], ifRevision: 0, operationId: randomUUID() }
-    const answer = await callUntilAnswered(settings.assignIpv6.bind(settings), request, stopped)
-    this.acknowledged.ipv6Addresses = answer.ipv6Addresses
+    const value = { count: randomInt(2), addresses: [] }
+    const { guest } = await this.#change(uuid, { $case: 'assignIpv6', value })
+    this.acknowledged.ipv6Addresses = guest?.ipv6Addresses
   }
+
+  /** Once, however often it is asked for. */
+  #change(uuid: string, change: WireChange): Promise<ChangeSettingResponse> {
+    const { settings, stopped } = this.parts
+    const request = settingRequest(change, { uuid, operationId: randomUUID() })
+    return callUntilAnswered(settings.changeSetting.bind(settings), request, stopped)
+  }
+}
+
+function changeOfPorts(kind: number, containerPort: number): WireChange {
+  if (kind === 0) return { $case: 'removePortMapping', value: 0 }
+  if (kind === 1) {
+    const change = PortMappingChange.fromPartial({ containerPort, containerPortEnd: containerPort })
+    return { $case: 'updatePortMapping', value: { index: 0, change } }
+  }
+  return { $case: 'addPortMapping', value: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
 }
 
 /** A mapping that is not there is `not_found`, as a guest is: the next order tells which. */

@@ -14,7 +14,6 @@ import type { GuestRecord } from '../../agent/guests/record.js'
 import { Orders } from '../../agent/operations/orders.js'
 import type { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord } from '../../agent/operations/types.js'
-import { SshAuthMode } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { validateConfig } from '../../shared/config.js'
 import {
@@ -191,7 +190,7 @@ async function submit(
 
 function requestOf(action: GuestAction, operationId: string, start: boolean): SubmitOperationRequest {
   const created = createRequest(1, 'matrix', { start, portMappings: [mapping] })
-  const login = { sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: newPassword }
+  const login = { sshAuthMode: 'password', sshPassword: newPassword }
   switch (action) {
     case 'create':
       return createOrder({ ...created, operationId, uuid: guestUuid })

@@ -64,7 +64,10 @@ export async function finishDeletions({ pool }: Instance): Promise<void> {
     timeoutMs: 30_000,
     what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
   })
-  for (const what of ['filesystem', 'subvolume']) command('btrfs', [what, 'sync', pool])
+  command('btrfs', ['filesystem', 'sync', pool])
+  // `subvolume sync` looks once a second.
+  const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
+  await waitFor(() => left() === '', { timeoutMs: 30_000, what: () => `deletions: ${left()}` })
 }
 
 /** What the journal wants the host to look like when no operation is under way. */

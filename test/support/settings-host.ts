@@ -6,13 +6,13 @@ import type { Guest, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type {
   Firewall,
   GuestSettingsServiceClient,
+  LimitsChange,
   PortMappingChange,
-  SetExpiryResponse,
-  SetLimitsRequest,
-  SetTrafficLimitRequest,
+  TrafficLimitChange,
 } from '../../proto/gen/berth/agent/v1/network.js'
 import {
   call,
+  changeSetting,
   createGuest,
   createRequest,
   operationDone,
@@ -21,6 +21,7 @@ import {
   submit,
   wireMapping,
   type PowerAction,
+  type WireChange,
 } from './agent-calls.js'
 import type { AgentProcess } from './agent-process.js'
 import { installBusyboxImage } from './busybox-image.js'
@@ -173,17 +174,16 @@ export class SettingsHost {
   }
 
   addMapping(uuid: string, fields: Parameters<typeof wireMapping>[0], ifRevision = 0) {
-    const mapping = wireMapping(fields)
-    return call(this.client.addPortMapping.bind(this.client), { uuid, mapping, ifRevision, operationId: '' })
+    return this.#change({ $case: 'addPortMapping', value: wireMapping(fields) }, uuid, ifRevision)
   }
 
   updateMapping(uuid: string, index: number, fields: Partial<PortMappingChange>, ifRevision = 0) {
     const change = { ...unsent.mapping, ...fields }
-    return call(this.client.updatePortMapping.bind(this.client), { uuid, index, change, ifRevision })
+    return this.#change({ $case: 'updatePortMapping', value: { index, change } }, uuid, ifRevision)
   }
 
   removeMapping(uuid: string, index: number, ifRevision = 0) {
-    return call(this.client.removePortMapping.bind(this.client), { uuid, index, ifRevision })
+    return this.#change({ $case: 'removePortMapping', value: index }, uuid, ifRevision)
   }
 
   async removeMappings(uuid: string): Promise<void> {
@@ -196,25 +196,31 @@ export class SettingsHost {
   }
 
   setFirewall(uuid: string, firewall: Firewall, ifRevision = 0) {
-    return call(this.client.setFirewall.bind(this.client), { uuid, firewall, ifRevision })
+    return this.#change({ $case: 'firewall', value: firewall }, uuid, ifRevision)
   }
 
-  setLimits(uuid: string, fields: Partial<SetLimitsRequest>) {
-    const request = { ...unsent.limits, uuid, ifRevision: 0, ...fields }
-    return call(this.client.setLimits.bind(this.client), request)
+  setLimits(uuid: string, fields: Partial<LimitsChange>, ifRevision = 0) {
+    return this.#change({ $case: 'limits', value: { ...unsent.limits, ...fields } }, uuid, ifRevision)
   }
 
-  setTrafficLimit(uuid: string, fields: Partial<SetTrafficLimitRequest>) {
-    const request = { ...unsent.traffic, uuid, ifRevision: 0, ...fields }
-    return call(this.client.setTrafficLimit.bind(this.client), request)
+  setTrafficLimit(uuid: string, fields: Partial<TrafficLimitChange>, ifRevision = 0) {
+    return this.#change({ $case: 'trafficLimit', value: { ...unsent.traffic, ...fields } }, uuid, ifRevision)
   }
 
-  setExpiry(uuid: string, expiresAtMs: number, ifRevision = 0): Promise<SetExpiryResponse> {
-    return call(this.client.setExpiry.bind(this.client), { uuid, expiresAtMs, ifRevision })
+  resetTraffic(uuid: string) {
+    return this.#change({ $case: 'resetTraffic', value: {} }, uuid)
+  }
+
+  setExpiry(uuid: string, expiresAtMs: number, ifRevision = 0) {
+    return this.#change({ $case: 'expiresAtMs', value: expiresAtMs }, uuid, ifRevision)
   }
 
   assignIpv6(uuid: string, addresses: readonly string[], ifRevision = 0) {
-    const request = { uuid, count: 0, addresses: [...addresses], ifRevision, operationId: '' }
-    return call(this.client.assignIpv6.bind(this.client), request)
+    const value = { count: 0, addresses: [...addresses] }
+    return this.#change({ $case: 'assignIpv6', value }, uuid, ifRevision)
+  }
+
+  #change(change: WireChange, uuid: string, ifRevision = 0) {
+    return changeSetting(this.client, change, { uuid, ifRevision })
   }
 }

@@ -6,7 +6,7 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js'
 import { GatewayFleet } from '../../gateway/fleet/fleet.js'
 import type { Store } from '../../gateway/store/store.js'
-import { GuestSpec, SshAuthMode, Virtualization } from '../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import { validateConfig } from '../../shared/config.js'
 import { BerthError } from '../../shared/errors.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
@@ -115,11 +115,11 @@ export function creationRequest(name: string, more: object = {}) {
 
 /** One that every host can carry out. */
 export const guestSpec = GuestSpec.fromPartial({
-  virtualization: Virtualization.VIRTUALIZATION_LXC,
+  virtualization: 'lxc',
   templateId: 'debian-12',
   limits: { vcpuMilli: 1000, ramMb: 512, diskGb: 10 },
   assignNat: true,
-  sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD,
+  sshAuthMode: 'auto_password',
   start: true,
 })
 

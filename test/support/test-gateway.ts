@@ -8,6 +8,8 @@ import { createAccess, noLimits, type Access, type LimitOptions } from '../../ga
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { BackupTargets } from '../../gateway/backups/targets.js'
 import type { MetricsReaders } from '../../gateway/http/health.js'
+import { AccessPolicies } from '../../gateway/policy/access-policy.js'
+import { PanelSettings } from '../../gateway/panel-settings.js'
 import { createApi, type Api } from '../../gateway/api/create-api.js'
 import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../gateway/server.js'
 import { Store } from '../../gateway/store/store.js'
@@ -75,6 +77,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const secret = await readOrCreateKey(join(stateDir, 'secret'))
   const limits = { ...noLimits, ...options.limits }
   const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
+  const policies = new AccessPolicies({ store, trustedProxies: options.trustedProxies ?? [], log })
+  const settings = new PanelSettings(store, log)
   store.start()
   access.start()
   await waitFor(() => store.ready(), { what: 'store connected' })
@@ -90,7 +94,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     backupTargets: new BackupTargets(store, secret),
     time: createTimeFormat('UTC'),
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
-    trustedProxies: options.trustedProxies ?? [],
+    ...{ policies, settings },
     metricsFor: options.metricsFor ?? 'loopback_or_key',
     version: '0.0.0-test',
     log,

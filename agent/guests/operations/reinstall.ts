@@ -1,4 +1,3 @@
-import { SshAuthMode } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict, invalidField } from '../../../shared/errors.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { OperationOutcome, Step } from '../../operations/types.js'
@@ -67,7 +66,7 @@ async function acceptReinstall(
   checkTemplateId(templateId)
   if (!context.images.knows(templateId))
     throw invalidField('template_id', `template_id: no template ${templateId}`)
-  const keeps = order.sshAuthMode === SshAuthMode.SSH_AUTH_MODE_KEEP
+  const keeps = order.sshAuthMode === 'keep'
   const wanted = keeps ? undefined : parseLogin(order)
   const login = wanted ? context.sealLogin(uuid, loginOf(wanted)) : ''
   const disk = await capacity.readDisk()

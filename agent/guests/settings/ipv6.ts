@@ -1,12 +1,14 @@
 import { conflict } from '../../../shared/errors.js'
+import { checkInteger } from '../../../shared/field-checks.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import type { Network } from '../../network/contract.js'
 import type { GuestContext } from '../context.js'
 import { networkOf } from '../network.js'
 import type { GuestRecord } from '../record.js'
 import { changeGuest, type Target } from './change.js'
+import { parseAddresses } from './parse.js'
 
-export interface Ipv6Order {
+interface Ipv6Order {
   /** As many more, beside the explicit ones. */
   readonly count: number
   readonly addresses: readonly string[]
@@ -16,8 +18,13 @@ export interface Ipv6Order {
  * More IPv6 addresses for a guest, inside it at once where it runs. Nothing asked for: one, unless it has some.
  * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
  */
-export function assignIpv6(context: GuestContext, target: Target, order: Ipv6Order): Promise<GuestRecord> {
+export async function assignIpv6(
+  context: GuestContext,
+  target: Target,
+  wanted: Ipv6Order,
+): Promise<GuestRecord> {
   const { store, network } = context
+  const order = checkOrder(wanted)
   return changeGuest(context, target, {
     write: (record) => {
       const chosen = chooseMore(network, record, order)
@@ -26,6 +33,13 @@ export function assignIpv6(context: GuestContext, target: Target, order: Ipv6Ord
     },
     apply: (record) => network.attach(networkOf(record, context), ['rules', 'addresses']),
   })
+}
+
+function checkOrder({ count, addresses }: Ipv6Order): Ipv6Order {
+  return {
+    count: checkInteger('ipv6_count', count, networkLimits.addresses),
+    addresses: parseAddresses('ipv6_addresses', addresses, 'ipv6'),
+  }
 }
 
 function chooseMore(

@@ -1,12 +1,8 @@
 import { parseAddress, type AddressFamily } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import { checkTrafficLimit, networkLimits } from '../../../shared/network-limits.js'
-import {
-  TrafficAction as WireAction,
-  TrafficMode as WireMode,
-  type TrafficLimit as WireTrafficLimit,
-} from '../../../proto/gen/berth/agent/v1/guest.js'
-import { unlimitedTraffic, type TrafficAction, type TrafficLimit } from '../record.js'
+import type { TrafficLimit as WireTrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { unlimitedTraffic, type TrafficLimit } from '../record.js'
 
 /** The year 9999: what JavaScript and every client can still write as a date. */
 const lastTimeMs = 253_402_300_799_000
@@ -54,27 +50,16 @@ export function parseTrafficLimit(
   }
 }
 
-const modes: Partial<Record<WireMode, TrafficLimit['mode']>> = {
-  [WireMode.TRAFFIC_MODE_UNSPECIFIED]: 'total',
-  [WireMode.TRAFFIC_MODE_TOTAL]: 'total',
-  [WireMode.TRAFFIC_MODE_SPLIT]: 'split',
-}
+const modes = ['total', 'split'] as const
+const actions = ['stop', 'throttle', 'none'] as const
 
-const actions: Partial<Record<WireAction, TrafficAction>> = {
-  [WireAction.TRAFFIC_ACTION_UNSPECIFIED]: 'stop',
-  [WireAction.TRAFFIC_ACTION_STOP]: 'stop',
-  [WireAction.TRAFFIC_ACTION_THROTTLE]: 'throttle',
-  [WireAction.TRAFFIC_ACTION_NONE]: 'none',
-}
-
-/** @throws {BerthError} `invalid_field` naming the words that are known */
-function parseWord<Wire extends number, Word extends string>(
+/** Empty is the first. @throws {BerthError} `invalid_field` naming the words that are known */
+function parseWord<Word extends string>(
   field: string,
-  value: Wire,
-  words: Partial<Record<Wire, Word>>,
+  value: string,
+  words: readonly [Word, ...Word[]],
 ): Word {
-  const word = words[value]
+  const word = value === '' ? words[0] : words.find((known) => known === value)
   if (word !== undefined) return word
-  const known = [...new Set(Object.values(words))].join(', ')
-  throw invalidField(field, `${field}: must be one of ${known}`)
+  throw invalidField(field, `${field}: must be one of ${words.join(', ')}`)
 }

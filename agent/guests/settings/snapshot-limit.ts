@@ -10,12 +10,12 @@ import { changeGuest, type ChangeContext, type Target } from './change.js'
 export function setSnapshotLimit(
   context: ChangeContext,
   target: Target,
-  wanted: { readonly snapshotLimit: number },
+  wanted: number,
 ): Promise<GuestRecord> {
   const { store } = context
   return changeGuest(context, target, {
     write: ({ uuid, snapshotLimit: old }) => {
-      const snapshotLimit = checkInteger('snapshot_limit', wanted.snapshotLimit, limits.snapshots)
+      const snapshotLimit = checkInteger('snapshot_limit', wanted, limits.snapshots)
       store.update(uuid, { snapshotLimit })
       return () => store.update(uuid, { snapshotLimit: old })
     },

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { Guest, GuestStatus } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { createTimeFormat } from '../../../shared/time.js'
 import type { GuestView } from '../../fleet/contract.js'
 import { FleetState } from '../../fleet/view.js'
@@ -36,7 +36,7 @@ const guestSteps = fc.record({
   // In several blocks, and at the ends of some.
   id: fc.constantFrom(1, 2, 255, 256, 257, 511, 512, 700, 5000),
   kind: fc.constantFrom('set', 'set', 'delete', 'online', 'offline', 'read' as const),
-  status: fc.constantFrom(GuestStatus.GUEST_STATUS_RUNNING, GuestStatus.GUEST_STATUS_STOPPED),
+  status: fc.constantFrom('running', 'stopped'),
 })
 
 describe('pages of guests', () => {
@@ -45,7 +45,10 @@ describe('pages of guests', () => {
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
         const texts = new Map<string, string>()
-        for (const { host: n, id, kind, status } of [...steps, { host: 0, id: 1, kind: 'read', status: 3 }]) {
+        for (const { host: n, id, kind, status } of [
+          ...steps,
+          { host: 0, id: 1, kind: 'read', status: 'running' },
+        ]) {
           const host = hosts[n]!
           if (kind === 'set') view.apply(host, { $case: 'guest', value: reported(id, { status }) })
           else if (kind === 'delete')

@@ -1,13 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
-import {
-  GuestLimits,
-  TrafficAction,
-  TrafficLimit,
-  TrafficMode,
-  Virtualization,
-  type PortMapping,
-} from '../../../proto/gen/berth/agent/v1/guest.js'
+import { GuestLimits, TrafficLimit, type PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
@@ -123,8 +116,8 @@ export function compactRow(view: GuestView): CompactRow {
   return { id, uuid, name, status: statusOf(view), ip: ipv4 }
 }
 
-export function virtualizationName(virtualization: Virtualization): 'lxc' | 'kvm' {
-  return virtualization === Virtualization.VIRTUALIZATION_KVM ? 'kvm' : 'lxc'
+export function virtualizationName(virtualization: string): 'lxc' | 'kvm' {
+  return virtualization === 'kvm' ? 'kvm' : 'lxc'
 }
 
 function limitsRow({ guest }: GuestView) {
@@ -169,11 +162,11 @@ function trafficLimitRow(limit = noTrafficLimit) {
   }
 }
 
-export function trafficModeName(mode: TrafficMode): 'total' | 'split' {
-  return mode === TrafficMode.TRAFFIC_MODE_SPLIT ? 'split' : 'total'
+export function trafficModeName(mode: string): 'total' | 'split' {
+  return mode === 'split' ? 'split' : 'total'
 }
 
-export function trafficActionName(action: TrafficAction): 'stop' | 'throttle' | 'none' {
-  if (action === TrafficAction.TRAFFIC_ACTION_THROTTLE) return 'throttle'
-  return action === TrafficAction.TRAFFIC_ACTION_NONE ? 'none' : 'stop'
+export function trafficActionName(action: string): 'stop' | 'throttle' | 'none' {
+  if (action === 'throttle') return 'throttle'
+  return action === 'none' ? 'none' : 'stop'
 }

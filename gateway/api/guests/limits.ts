@@ -58,9 +58,8 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
           await leaveSetting(fleet, context)
           return updatedAnswer(nothingToChange, body, LimitsBodySchema)
         }
-        await changeSetting(fleet, context, describeFields(wanted), (settings, target) =>
-          settings.setLimits({ ...target, ...wanted }),
-        )
+        const change = { $case: 'limits', value: wanted } as const
+        await changeSetting(fleet, context, { change, detail: describeFields(wanted) })
         return updatedAnswer('limits updated', body, LimitsBodySchema)
       },
     }),
@@ -78,9 +77,8 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
         const text = context.body.expires_at
         const expiresAtMs = time.parseField('expires_at', text.trim() || text)
         const detail = `expires ${time.format(expiresAtMs) || 'never'}`
-        await changeSetting(fleet, context, detail, (settings, target) =>
-          settings.setExpiry({ ...target, expiresAtMs }),
-        )
+        const change = { $case: 'expiresAtMs', value: expiresAtMs } as const
+        await changeSetting(fleet, context, { change, detail })
         return { message: 'expiry updated' }
       },
     }),

@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { BerthError } from '../../../shared/errors.js'
 import { createTimeFormat } from '../../../shared/time.js'
-import { SshAuthMode, TrafficAction, TrafficMode } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
 import { planCreate } from './plan-create.js'
 
@@ -31,7 +30,7 @@ describe('planning a container from its request', () => {
     const { spec } = plan()
     expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 512, diskGb: 10, networkDownMbps: 0 })
     expect(spec).to.include({ assignNat: true, start: true, templateId: 'debian-12' })
-    expect(spec.sshAuthMode).to.equal(SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD)
+    expect(spec.sshAuthMode).to.equal('auto_password')
   })
 
   it('takes fractions of a processor', () => expect(plan({ vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
@@ -239,15 +238,15 @@ describe('planning a container from its request', () => {
     const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
     expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
     const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
-    expect(key).to.include({ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '' })
+    expect(key).to.include({ sshAuthMode: 'key', sshPassword: '' })
   })
 
   it('takes the mode from the password or the key that is sent, and asks where both are', () => {
     expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
-      ...{ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: 'abcd1234', sshPublicKey: '' },
+      ...{ sshAuthMode: 'password', sshPassword: 'abcd1234', sshPublicKey: '' },
     })
     expect(plan({ ssh_public_key: publicKey }).spec).to.include({
-      ...{ sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPassword: '', sshPublicKey: publicKey },
+      ...{ sshAuthMode: 'key', sshPassword: '', sshPublicKey: publicKey },
     })
     const both = { ssh_password: 'abcd1234', ssh_public_key: publicKey }
     expect(failureOf(both)).to.deep.equal(['missing_field', 'ssh_auth_mode'])
@@ -293,8 +292,8 @@ describe('planning a container from its request', () => {
       nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_ip: '192.0.2.1' }],
     })
     expect(spec.traffic).to.deep.equal({
-      ...{ mode: TrafficMode.TRAFFIC_MODE_SPLIT, monthlyGb: 0, inGb: 5, outGb: 0 },
-      ...{ action: TrafficAction.TRAFFIC_ACTION_THROTTLE, throttleMbps: 0, resetDay: 15 },
+      ...{ mode: 'split', monthlyGb: 0, inGb: 5, outGb: 0 },
+      ...{ action: 'throttle', throttleMbps: 0, resetDay: 15 },
     })
     expect(spec.expiresAtMs).to.equal(Date.parse('2030-01-01T23:59:59Z'))
     expect(spec.portMappings[1]).to.include({

@@ -1,13 +1,7 @@
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { checkGuestName, defaultSnapshotLimit } from '../../../shared/guest-rules.js'
-import {
-  TrafficAction,
-  TrafficMode,
-  Virtualization,
-  type GuestSpec,
-  type TrafficLimit,
-} from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestSpec, TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
 import { planLogin } from './plan-login.js'
 import { planMappings } from './plan-mappings.js'
@@ -24,7 +18,7 @@ export function planCreate(body: CreateBody, time: TimeFormat): { name: string; 
   return {
     name: body.name,
     spec: {
-      virtualization: Virtualization.VIRTUALIZATION_LXC,
+      virtualization: 'lxc',
       templateId: body.template_id,
       limits: {
         vcpuMilli: Math.round((body.vcpu ?? 1) * 1000),
@@ -97,8 +91,8 @@ function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
 }
 
 function planInitialTraffic(body: CreateBody): TrafficLimit {
-  const { mode = TrafficMode.TRAFFIC_MODE_TOTAL, ...rest } = planTraffic(body)
-  const { action = TrafficAction.TRAFFIC_ACTION_STOP, monthlyGb = 0, inGb = 0, outGb = 0 } = rest
+  const { mode = 'total', ...rest } = planTraffic(body)
+  const { action = 'stop', monthlyGb = 0, inGb = 0, outGb = 0 } = rest
   const { throttleMbps = 0, resetDay = 0 } = rest
   return { mode, action, monthlyGb, inGb, outGb, throttleMbps, resetDay }
 }

@@ -1,4 +1,4 @@
-import { SshAuthMode, type GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import { checkSshPassword, parseSshPublicKey } from '../../../shared/guest-rules.js'
 import type { CreateBody } from './create-body.js'
@@ -17,9 +17,7 @@ export function planLogin(body: LoginFields): PlannedLogin {
 
 /** Of a guest that has one. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planReinstallLogin(body: LoginFields): PlannedLogin {
-  return body.ssh_auth_mode === 'keep'
-    ? { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEEP }
-    : planNewLogin(body)
+  return body.ssh_auth_mode === 'keep' ? { ...noSecrets, sshAuthMode: 'keep' } : planNewLogin(body)
 }
 
 function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields): PlannedLogin {
@@ -29,14 +27,14 @@ function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields): PlannedLo
   if (mode === 'password') {
     if (password === '') throw missing('ssh_password', 'password')
     checkSshPassword(password)
-    return { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_PASSWORD, sshPassword: password }
+    return { ...noSecrets, sshAuthMode: 'password', sshPassword: password }
   }
   if (mode === 'key') {
     if (keyLine === '') throw missing('ssh_public_key', 'key')
     const sshPublicKey = parseSshPublicKey(keyLine)
-    return { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_KEY, sshPublicKey }
+    return { ...noSecrets, sshAuthMode: 'key', sshPublicKey }
   }
-  return { ...noSecrets, sshAuthMode: SshAuthMode.SSH_AUTH_MODE_AUTO_PASSWORD }
+  return { ...noSecrets, sshAuthMode: 'auto_password' }
 }
 
 /** Which of two ways in is meant, nobody can guess. @throws {BerthError} `missing_field` */

@@ -1,8 +1,8 @@
 import { parseAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import { checkTrafficLimit } from '../../../shared/network-limits.js'
-import { TrafficAction, TrafficMode, type GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
-import type { SetTrafficLimitRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/network.js'
 
 /*
  * Settings from request fields, for a new container and for a change alike; what is not sent is undefined.
@@ -46,19 +46,13 @@ export interface TrafficBody {
   readonly monthly_traffic_gb?: number
   readonly traffic_in_gb?: number
   readonly traffic_out_gb?: number
-  readonly traffic_action?: keyof typeof trafficActions
+  readonly traffic_action?: 'stop' | 'throttle' | 'none'
   readonly traffic_throttle_mbps?: number
   readonly traffic_reset_day?: number
 }
 
-const trafficActions = {
-  stop: TrafficAction.TRAFFIC_ACTION_STOP,
-  throttle: TrafficAction.TRAFFIC_ACTION_THROTTLE,
-  none: TrafficAction.TRAFFIC_ACTION_NONE,
-} as const
-
 /** @throws {BerthError} `invalid_field` */
-export function planTraffic(body: TrafficBody): Omit<SetTrafficLimitRequest, 'uuid' | 'ifRevision'> {
+export function planTraffic(body: TrafficBody): TrafficLimitChange {
   const numbers = {
     monthlyGb: body.monthly_traffic_gb,
     inGb: body.traffic_in_gb,
@@ -67,12 +61,8 @@ export function planTraffic(body: TrafficBody): Omit<SetTrafficLimitRequest, 'uu
     resetDay: body.traffic_reset_day,
   }
   checkTrafficLimit(numbers)
-  const action = body.traffic_action && trafficActions[body.traffic_action]
-  return { ...numbers, mode: body.traffic_mode && modeOf(body.traffic_mode), action }
-}
-
-function modeOf(mode: NonNullable<TrafficBody['traffic_mode']>): TrafficMode {
-  return mode === 'total' ? TrafficMode.TRAFFIC_MODE_TOTAL : TrafficMode.TRAFFIC_MODE_SPLIT
+  const mode = body.traffic_mode === 'in_out' ? 'split' : body.traffic_mode
+  return { ...numbers, mode, action: body.traffic_action }
 }
 
 /**

@@ -1,36 +1,47 @@
 import { Type, type TObject } from 'typebox'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
-import type { Fleet, SettingsCalls } from '../../fleet/contract.js'
+import type { ChangeSettingRequest, Firewall } from '../../../proto/gen/berth/agent/v1/network.js'
+import type { Fleet } from '../../fleet/contract.js'
 import { checkIfMatch, ifRevisionOf } from '../../http/if-match.js'
 import { fieldName } from '../../http/refusal.js'
 import type { Answer, RequestContext, Subjects } from '../../http/route.js'
 
-/** What a settings call is about. */
-export interface SettingsTarget {
-  readonly uuid: string
-  /** What If-Match allows; 0: any. */
-  readonly ifRevision: number
+type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit' | 'operationId'> &
+  Subjects['guest']
+
+export interface SettingChange {
+  readonly change: NonNullable<ChangeSettingRequest['change']>
+  /** For the audit entry. */
+  readonly detail: string
+  /** Only where the guest has this revision; 0: any. If-Match goes before it. */
+  readonly ifRevision?: number
 }
 
-type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit'> & Subjects['guest']
+export interface ChangedSetting {
+  /** As it is now. */
+  readonly guest: Guest
+  readonly firewall: Firewall | undefined
+}
 
 /**
  * Changes a setting of the request's container; resolves once the view shows it.
- * @param detail for the audit entry
  * @throws {BerthError} `precondition_failed`, `host_offline`, and the agent's own
  */
-export async function changeSetting<Response extends { revision: number }>(
+export async function changeSetting(
   fleet: Fleet,
   context: Context,
-  detail: string,
-  send: (settings: SettingsCalls, target: SettingsTarget) => Promise<Response>,
-): Promise<{ guest: Guest; response: Response }> {
+  { change, detail, ifRevision = 0 }: SettingChange,
+): Promise<ChangedSetting> {
   const { hostId, guest } = context.guest
+  const { operationId } = context
   context.audit({ detail: `id ${guest.id}, ${detail}` })
-  const target = { uuid: guest.uuid, ifRevision: ifRevisionOf(context.headers) }
-  const response = await send(fleet.agent(hostId).settings, target)
-  await fleet.reached(hostId, response.revision)
-  return { guest, response }
+  const answer = await fleet.agent(hostId).settings.changeSetting({
+    ...{ uuid: guest.uuid, operationId, change },
+    ifRevision: ifRevisionOf(context.headers) || ifRevision,
+  })
+  const changed = answer.guest ?? guest
+  await fleet.reached(hostId, changed.revision)
+  return { guest: changed, firewall: answer.firewall }
 }
 
 /** What an update says beside its message, where there is something to say. */
@@ -62,10 +73,7 @@ export const nothingToChange = 'nothing to change'
  * An update without a field that is known: refused as one with some would be, but nothing is sent.
  * @throws {BerthError} `precondition_failed`
  */
-export async function leaveSetting(
-  fleet: Fleet,
-  context: Context & { readonly operationId: string },
-): Promise<void> {
+export async function leaveSetting(fleet: Fleet, context: Context): Promise<void> {
   const { guest } = context.guest
   context.audit({ detail: `id ${guest.id}, nothing` })
   await checkIfMatch(fleet, guest.uuid, context)

@@ -224,9 +224,8 @@ function quotaRoute(fleet: Fleet): Route {
     errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
       const snapshotLimit = parseQuota(context.body)
-      const { guest } = await changeSetting(fleet, context, `limit ${snapshotLimit}`, (settings, target) =>
-        settings.setSnapshotLimit({ ...target, snapshotLimit }),
-      )
+      const change = { $case: 'snapshotLimit', value: snapshotLimit } as const
+      const { guest } = await changeSetting(fleet, context, { change, detail: `limit ${snapshotLimit}` })
       const container = { id: guest.id, name: guest.name, snapshot_limit: snapshotLimit }
       return { message: 'quota updated', data: { quota: snapshotLimit, container } }
     },

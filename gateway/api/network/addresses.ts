@@ -150,11 +150,9 @@ function assignRoute(fleet: Fleet): Route {
       const addresses = planAddresses('ipv6_addresses', context.body.ipv6_addresses)
       const count = context.body.ipv6_count ?? 0
       const detail = addresses.join(', ') || `count ${count || 1}`
-      const { guest, response } = await changeSetting(fleet, context, detail, (settings, target) =>
-        settings.assignIpv6({ ...target, count, addresses, operationId: context.operationId }),
-      )
-      const all = response.ipv6Addresses
-      const { id, name } = guest
+      const change = { $case: 'assignIpv6', value: { count, addresses } } as const
+      const { guest } = await changeSetting(fleet, context, { change, detail })
+      const { id, name, ipv6Addresses: all } = guest
       return { message: 'IPv6 assigned', data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all } }
     },
   })

@@ -6,7 +6,6 @@ import {
   Firewall,
   type FirewallRule,
   type GetFirewallResponse,
-  type SetFirewallResponse,
 } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { fieldName } from '../../http/refusal.js'
@@ -15,7 +14,7 @@ import { numeric, restricts, trimmed } from '../../http/normalize.js'
 import { envelopeAround } from '../../http/reply.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import { changeSetting } from '../guests/settings.js'
+import { changeSetting, type ChangedSetting } from '../guests/settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
@@ -123,8 +122,8 @@ function replaceRoute(fleet: Fleet): Route {
     },
     errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
-      const response = await replaceFirewall(fleet, context)
-      return { message: 'firewall updated', data: firewallRow(response.firewall) }
+      const { firewall } = await replaceFirewall(fleet, context)
+      return { message: 'firewall updated', data: firewallRow(firewall) }
     },
   })
 }
@@ -134,7 +133,7 @@ type ReplaceContext = RequestContext<unknown, unknown, FirewallBody> & Subjects[
 /** Others may change the firewall between the look at it and the change: then it is looked at once more. */
 const maxAttempts = 5
 
-async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<SetFirewallResponse> {
+async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<ChangedSetting> {
   for (let attempt = 1; ; attempt++) {
     const stored = await findStored(fleet, context)
     try {
@@ -158,14 +157,12 @@ async function sendFirewall(
   fleet: Fleet,
   context: ReplaceContext,
   stored: GetFirewallResponse | undefined,
-): Promise<SetFirewallResponse> {
+): Promise<ChangedSetting> {
   const firewall = planFirewall(context.body, stored?.firewall)
   const state = firewall.enabled ? `on, default ${firewall.defaultAction}` : 'off'
   const detail = `${state}, ${firewall.rules.length} rules`
-  const { response } = await changeSetting(fleet, context, detail, (settings, target) =>
-    settings.setFirewall({ ...target, ifRevision: target.ifRevision || (stored?.revision ?? 0), firewall }),
-  )
-  return response
+  const change = { $case: 'firewall', value: firewall } as const
+  return changeSetting(fleet, context, { change, detail, ifRevision: stored?.revision ?? 0 })
 }
 
 /** @throws {BerthError} `invalid_field`, `missing_field` */

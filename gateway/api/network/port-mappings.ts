@@ -31,7 +31,7 @@ const RandomPortSchema = Type.Object({
 })
 
 const common = { scope: 'container:network', bound: 'guest', tag: 'Ports' } as const
-const change = {
+const conditional = {
   ...common,
   conditional: true,
   data: MappingsSchema,
@@ -47,7 +47,7 @@ export function portMappingRoutes(fleet: Fleet): Route[] {
 
 function addRoute(fleet: Fleet): Route {
   return route({
-    ...change,
+    ...conditional,
     method: 'POST',
     path: '/containers/{id}/port-mappings',
     name: 'addPortMapping',
@@ -56,20 +56,19 @@ function addRoute(fleet: Fleet): Route {
     params: ContainerPathSchema,
     body: MappingBodySchema,
     example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },
-    errors: [...change.errors, 'resource_exhausted'],
+    errors: [...conditional.errors, 'resource_exhausted'],
     handle: async (context) => {
       const mapping = planMapping(context.body)
-      const { response } = await changeSetting(fleet, context, describe(mapping), (settings, target) =>
-        settings.addPortMapping({ ...target, mapping, operationId: context.operationId }),
-      )
-      return mappingsAnswer('port mapping added', response.mappings)
+      const change = { $case: 'addPortMapping', value: mapping } as const
+      const { guest } = await changeSetting(fleet, context, { change, detail: describe(mapping) })
+      return mappingsAnswer('port mapping added', guest.portMappings)
     },
   })
 }
 
 function updateRoute(fleet: Fleet): Route {
   return route({
-    ...change,
+    ...conditional,
     method: 'PUT',
     path: '/containers/{id}/port-mappings/{index}',
     name: 'updatePortMapping',
@@ -78,22 +77,21 @@ function updateRoute(fleet: Fleet): Route {
     params: IndexPathSchema,
     body: MappingChangeSchema,
     example: { container_port: 8080 },
-    errors: [...change.errors, 'resource_exhausted'],
+    errors: [...conditional.errors, 'resource_exhausted'],
     handle: async (context) => {
       const { index } = context.params
       const wanted = planMappingChange(context.body)
-      const { response } = await changeSetting(fleet, context, `index ${index}`, (settings, target) =>
-        settings.updatePortMapping({ ...target, index, change: wanted }),
-      )
+      const change = { $case: 'updatePortMapping', value: { index, change: wanted } } as const
+      const { guest } = await changeSetting(fleet, context, { change, detail: `index ${index}` })
       const changes = Object.values(wanted).some((value) => value !== undefined)
-      return mappingsAnswer(changes ? 'port mapping changed' : nothingToChange, response.mappings)
+      return mappingsAnswer(changes ? 'port mapping changed' : nothingToChange, guest.portMappings)
     },
   })
 }
 
 function removeRoute(fleet: Fleet): Route {
   return route({
-    ...change,
+    ...conditional,
     method: 'DELETE',
     path: '/containers/{id}/port-mappings/{index}',
     name: 'removePortMapping',
@@ -102,10 +100,9 @@ function removeRoute(fleet: Fleet): Route {
     params: IndexPathSchema,
     handle: async (context) => {
       const { index } = context.params
-      const { response } = await changeSetting(fleet, context, `index ${index}`, (settings, target) =>
-        settings.removePortMapping({ ...target, index }),
-      )
-      return mappingsAnswer('port mapping removed', response.mappings)
+      const change = { $case: 'removePortMapping', value: index } as const
+      const { guest } = await changeSetting(fleet, context, { change, detail: `index ${index}` })
+      return mappingsAnswer('port mapping removed', guest.portMappings)
     },
   })
 }

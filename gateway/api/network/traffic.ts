@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { TrafficLimit, TrafficMode } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GetTrafficResponse } from '../../../proto/gen/berth/agent/v1/network.js'
 import { clampTime, createTimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
@@ -59,7 +59,7 @@ type TrafficRow = Static<typeof TrafficSchema>
 const TrafficBodySchema = Type.Object(trafficFields)
 const errors = ['host_offline', 'agent_timeout']
 const common = { bound: 'guest', tag: 'Traffic', params: ContainerPathSchema } as const
-const change = {
+const conditional = {
   ...common,
   scope: 'container:traffic',
   conditional: true,
@@ -92,21 +92,20 @@ function readRoute(fleet: Fleet): Route {
 function changeRoutes(fleet: Fleet): Route[] {
   return [
     route({
-      ...change,
+      ...conditional,
       method: 'POST',
       path: '/containers/{id}/traffic-reset',
       name: 'resetTraffic',
       audit: 'container.traffic_reset',
       summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
       handle: async (context) => {
-        await changeSetting(fleet, context, 'counters to zero', (settings, target) =>
-          settings.resetTraffic(target),
-        )
+        const change = { $case: 'resetTraffic', value: {} } as const
+        await changeSetting(fleet, context, { change, detail: 'counters to zero' })
         return { message: 'traffic reset' }
       },
     }),
     route({
-      ...change,
+      ...conditional,
       method: 'PUT',
       path: '/containers/{id}/traffic-limit',
       name: 'updateTrafficLimit',
@@ -123,10 +122,8 @@ function changeRoutes(fleet: Fleet): Route[] {
           await leaveSetting(fleet, context)
           return updatedAnswer(nothingToChange, body, TrafficBodySchema)
         }
-        const detail = describeFields(sent)
-        await changeSetting(fleet, context, detail, (settings, target) =>
-          settings.setTrafficLimit({ ...target, ...wanted }),
-        )
+        const change = { $case: 'trafficLimit', value: wanted } as const
+        await changeSetting(fleet, context, { change, detail: describeFields(sent) })
         return updatedAnswer('traffic limit updated', body, TrafficBodySchema)
       },
     }),
@@ -175,6 +172,6 @@ function offsetText(minutes: number): string {
 function usedPercent({ mode, monthlyGb, inGb, outGb }: TrafficLimit, rx: number, tx: number): number {
   const percent = (usedBytes: number, quotaGb: number): number =>
     quotaGb === 0 ? 0 : Math.round(usedBytes / quotaGb / 1e5) / 100
-  if (mode !== TrafficMode.TRAFFIC_MODE_SPLIT) return percent(rx + tx, monthlyGb)
+  if (mode !== 'split') return percent(rx + tx, monthlyGb)
   return Math.max(percent(rx, inGb), percent(tx, outGb))
 }

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import { OperationStatus } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Principal } from '../../access/principal.js'
 import type { Fleet, FleetView, OperationView } from '../../fleet/contract.js'
 import { operationFields } from '../../fleet/lists/operation-table.js'
@@ -98,16 +97,15 @@ async function endTask(
   const { action, subject } = found.operation
   context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
-    case OperationStatus.OPERATION_STATUS_PENDING:
+    case 'pending':
       return cancelTask(fleet, found, 'task canceled')
-    case OperationStatus.OPERATION_STATUS_RUNNING:
+    case 'running':
       return cancelTask(fleet, found, 'the task is being stopped, and what it did undone')
-    case OperationStatus.OPERATION_STATUS_DONE:
-    case OperationStatus.OPERATION_STATUS_FAILED:
-    case OperationStatus.OPERATION_STATUS_CANCELED:
+    case 'done':
+    case 'failed':
+    case 'canceled':
       return removeTask(fleet, found)
-    case OperationStatus.OPERATION_STATUS_UNSPECIFIED:
-    case OperationStatus.UNRECOGNIZED:
+    default:
       throw conflict('task_running', 'the task is running and cannot be stopped')
   }
 }

@@ -1,4 +1,3 @@
-import { Virtualization } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../reported.js'
 import { statusOf } from '../guest-status.js'
 import type { Fields } from './query.js'
@@ -9,7 +8,7 @@ export const guestFields = {
   id: ({ guest }) => guest.id,
   name: ({ guest }) => guest.name,
   status: statusOf,
-  virtualization: ({ guest }) => (guest.virtualization === Virtualization.VIRTUALIZATION_KVM ? 'kvm' : 'lxc'),
+  virtualization: ({ guest }) => (guest.virtualization === 'kvm' ? 'kvm' : 'lxc'),
   template: ({ guest }) => guest.templateId,
   vcpu: ({ guest }) => guest.limits?.vcpuMilli ?? 0,
   ram_mb: ({ guest }) => guest.limits?.ramMb ?? 0,

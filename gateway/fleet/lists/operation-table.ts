@@ -1,4 +1,4 @@
-import { OperationStatus, type Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { guestSubjectOf, guestUuidOf } from '../operation-subject.js'
 import type { OperationView } from '../reported.js'
 import type { Fields } from './query.js'
@@ -8,16 +8,11 @@ export const operationStatuses = ['pending', 'running', 'done', 'failed', 'cance
 
 type OperationStatusName = (typeof operationStatuses)[number]
 
-const statusNames: Partial<Record<OperationStatus, OperationStatusName>> = {
-  [OperationStatus.OPERATION_STATUS_PENDING]: 'pending',
-  [OperationStatus.OPERATION_STATUS_RUNNING]: 'running',
-  [OperationStatus.OPERATION_STATUS_DONE]: 'done',
-  [OperationStatus.OPERATION_STATUS_FAILED]: 'failed',
-  [OperationStatus.OPERATION_STATUS_CANCELED]: 'canceled',
-}
+const known: ReadonlySet<string> = new Set(operationStatuses)
 
+/** A word of an agent that is none counts as pending. */
 export function operationStatusOf({ status }: Operation): OperationStatusName {
-  return statusNames[status] ?? 'pending'
+  return known.has(status) ? (status as OperationStatusName) : 'pending'
 }
 
 /** It changes no more. */

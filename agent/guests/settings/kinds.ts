@@ -1,0 +1,51 @@
+import type { ChangeSettingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { ProcessorsAndMemory } from '../capacity.js'
+import type { GuestContext, PolicyKeeper } from '../context.js'
+import type { GuestRecord } from '../record.js'
+import type { Target } from './change.js'
+import { setFirewall } from './firewall.js'
+import { assignIpv6 } from './ipv6.js'
+import { setLimits } from './limits.js'
+import { PolicySettings } from './policy.js'
+import { PortMappings } from './port-mappings.js'
+import { setSnapshotLimit } from './snapshot-limit.js'
+
+export type WireChange = NonNullable<ChangeSettingRequest['change']>
+type ChangeName = WireChange['$case']
+type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
+
+/** Journals a change and has it in force when it resolves. @returns the guest as it is then */
+export type SettingKind<Name extends ChangeName> = (
+  target: Target,
+  value: ValueOf<Name>,
+) => Promise<GuestRecord>
+
+/** A kind for each change there is: the cases of `ChangeSettingRequest.change`. */
+export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
+
+export interface SettingParts {
+  readonly context: GuestContext
+  readonly policy: PolicyKeeper
+  readonly capacity: ProcessorsAndMemory
+}
+
+export function settingKinds({ context, policy, capacity }: SettingParts): SettingKinds {
+  const mappings = new PortMappings(context)
+  const policies = new PolicySettings(context, policy)
+  return {
+    addPortMapping: (target, wanted) => mappings.add(target, wanted),
+    updatePortMapping: (target, { index, change }) => {
+      if (!change) throw new BerthError('invalid', 'missing_field', 'change: missing', { field: 'change' })
+      return mappings.update(target, index, change)
+    },
+    removePortMapping: (target, index) => mappings.remove(target, index),
+    firewall: (target, wanted) => setFirewall(context, target, wanted),
+    limits: (target, wanted) => setLimits(context, target, { wanted, capacity }),
+    trafficLimit: (target, wanted) => policies.setTrafficLimit(target, wanted),
+    resetTraffic: (target) => policies.resetTraffic(target),
+    expiresAtMs: (target, time) => policies.setExpiry(target, time),
+    assignIpv6: (target, order) => assignIpv6(context, target, order),
+    snapshotLimit: (target, limit) => setSnapshotLimit(context, target, limit),
+  }
+}

@@ -1,0 +1,88 @@
+import { Type, type Static } from 'typebox'
+import { parseAddressList } from '../../access/addresses.js'
+import { restricts } from '../../http/normalize.js'
+import { route, type RequestContext, type Route } from '../../http/route.js'
+import type { AccessPolicies, AccessPolicy } from '../../policy/access-policy.js'
+
+const list = (description: string) => Type.Array(Type.String(), { description })
+
+const PolicySchema = Type.Object(
+  {
+    enabled: Type.Boolean({ description: 'Only `allowed_sources` reach the gateway.' }),
+    allowed_sources: list('Addresses and CIDRs.'),
+    trusted_proxies: list('Proxies whose forwarded-for headers count, beside those of the configuration.'),
+    current_source: Type.String({ description: 'The address that this request comes from.' }),
+  },
+  { title: 'AccessPolicy' },
+)
+
+const listBody = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { ...restricts, maxItems: 256, description }))
+
+const BodySchema = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean()),
+    allowed_sources: listBody('Addresses and CIDRs. Absent: as they are.'),
+    trusted_proxies: listBody('Addresses and CIDRs; `[]`: nobody. Absent: as they are.'),
+  },
+  { title: 'NewAccessPolicy' },
+)
+
+const common = {
+  path: '/access-policy',
+  scope: 'admin:access',
+  bound: 'refused',
+  tag: 'Settings',
+  data: PolicySchema,
+} as const
+
+export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
+  return [
+    route({
+      ...common,
+      method: 'GET',
+      name: 'getAccessPolicy',
+      summary: 'Which addresses may reach the gateway',
+      handle: (context) => ({ data: policyRow(policies, policies.policy, context) }),
+    }),
+    route({
+      ...common,
+      method: 'PUT',
+      name: 'updateAccessPolicy',
+      audit: 'access_policy.update',
+      summary:
+        'Changes the fields sent, at once at every gateway; refused where it would lock the caller out',
+      body: BodySchema,
+      example: { enabled: true, allowed_sources: ['192.0.2.0/24', '2001:db8::/48'], trusted_proxies: [] },
+      handle: async (context) => {
+        const policy = await policies.change(planPolicy(context.body), context)
+        const { enabled, allowedSources } = policy
+        context.audit({ detail: `${enabled ? 'on' : 'off'}, ${allowedSources.join(', ')}` })
+        return { message: 'access policy updated', data: policyRow(policies, policy, context) }
+      },
+    }),
+  ]
+}
+
+/** @throws {BerthError} `invalid_field` */
+function planPolicy(body: Static<typeof BodySchema>): Partial<AccessPolicy> {
+  const { enabled, allowed_sources: sources, trusted_proxies: proxies } = body
+  return {
+    ...(enabled === undefined ? {} : { enabled }),
+    ...(sources && { allowedSources: parseAddressList('allowed_sources', sources.join()) }),
+    ...(proxies && { trustedProxies: parseAddressList('trusted_proxies', proxies.join()) }),
+  }
+}
+
+function policyRow(
+  policies: AccessPolicies,
+  { enabled, allowedSources, trustedProxies }: AccessPolicy,
+  origin: Pick<RequestContext<unknown, unknown, unknown>, 'peer' | 'headers'>,
+): Static<typeof PolicySchema> {
+  return {
+    enabled,
+    allowed_sources: [...allowedSources],
+    trusted_proxies: [...trustedProxies],
+    current_source: policies.judge(origin).address,
+  }
+}
