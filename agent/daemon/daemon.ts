@@ -10,6 +10,7 @@ import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
 import { readNatPorts } from '../network/addresses/store.js'
 import { settingKinds } from '../guests/settings/kinds.js'
+import { createBackupService } from '../rpc/backup-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
@@ -173,6 +174,7 @@ function servicesOf(domain: Domain, describe: () => HostDescription, metrics: Me
   const { changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
+    backups: createBackupService({ backups: context.backups, log }),
     guests: createGuestService({ store: context.store, sampler, log }),
     settings: createGuestSettingsService({
       context,

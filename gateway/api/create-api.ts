@@ -13,6 +13,7 @@ import { buildOpenApi } from '../http/openapi.js'
 import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
 import { backupRoutes } from './backups/backups.js'
+import { keptBackupRoutes } from './backups/kept.js'
 import { backupTargetRoutes } from './backups/targets.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
 import type { PanelSettings } from '../panel-settings.js'
@@ -93,6 +94,7 @@ function allRoutes({ fleet, access, time, policies, settings, backupTargets: tar
     ...snapshotRoutes({ fleet, time }),
     ...backupRoutes({ fleet, targets, time }),
     ...backupTargetRoutes({ fleet, targets, time }),
+    ...keptBackupRoutes({ fleet, targets, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),

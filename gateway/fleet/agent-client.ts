@@ -1,4 +1,5 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -19,6 +20,8 @@ const maxWaiting = 2000
 
 /** By call. An operation may be on any host, so that a caller waits for the slowest. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
+/** What the agent itself asks others for, who may be slow. */
+const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 
 /** How grpc-js (1.14.7, subchannel-call.ts) says REFUSED_STREAM: the peer did nothing with it (RFC 9113, 8.7). */
 const refusedStream = 'Stream refused by server'
@@ -53,6 +56,8 @@ export class GrpcAgentClient implements AgentClient {
     private readonly timeoutMs: number,
   ) {}
 
+  readonly backups = this.#calls(BackupServiceService, ({ backups }) => backups)
+
   readonly guests = this.#calls(GuestServiceService, ({ guests }) => guests)
 
   readonly settings = this.#calls(GuestSettingsServiceService, ({ settings }) => settings)
@@ -69,7 +74,7 @@ export class GrpcAgentClient implements AgentClient {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
       const call = (request: unknown): Promise<unknown> => {
-        const timeoutMs = Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
+        const timeoutMs = longTimeouts[name] ?? Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
         const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
         return this.#call(client, name, { request, step, timeoutMs })
       }

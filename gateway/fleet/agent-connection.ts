@@ -1,5 +1,6 @@
 import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
 import { createSecureContext, type PeerCertificate } from 'node:tls'
+import { BackupServiceClient } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
@@ -30,6 +31,7 @@ export interface AgentTarget {
 /** Clients of one agent; they are replaced, not changed, when a certificate is. */
 export interface AgentConnection {
   readonly target: AgentTarget
+  readonly backups: InstanceType<typeof BackupServiceClient>
   readonly guests: InstanceType<typeof GuestServiceClient>
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
@@ -80,6 +82,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   })
   return {
     target,
+    backups: new BackupServiceClient('', channelCredentials, shared),
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,

@@ -179,6 +179,31 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
+  it('are found at the target and deleted there when the container is gone', async () => {
+    const id = await backUp({ body: { description: 'the last one' } })
+    await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
+    const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
+    expect(containers.body.data).to.deep.equal([
+      { uuid: guest.uuid, id: guest.id, name: guest.name, exists: false },
+    ])
+    const url = `/backup-targets/${targetId}/backups`
+    const list = (): Promise<Reply> =>
+      gateway.request('GET', `${url}?container_uuid=${guest.uuid}&host_id=host-b`)
+    const [kept_, ...others] = (await list()).body.data as unknown as Row[]
+    expect(others).to.deep.equal([])
+    expect(kept_).to.deep.include({ id, container_uuid: guest.uuid, description: 'the last one' })
+    const there = gateway.fleet.agentOf('host-b').host
+    there.backupFaults.list = () => {
+      throw conflict('backup_password_wrong', 'another password')
+    }
+    const refused = await list()
+    delete there.backupFaults.list
+    expect([refused.status, refused.body.code]).to.deep.equal([409, 'backup_password_wrong'])
+    await ended(await gateway.request('DELETE', `${url}/${id}?container_uuid=${guest.uuid}`))
+    expect((await list()).body.data).to.deep.equal([])
+    expect((await gateway.request('GET', `${url}?container_uuid=x`)).status).to.equal(400)
+  })
+
   it('leave the container as it was where a restore fails, at any step', async () => {
     const id = await backUp()
     write('second')
