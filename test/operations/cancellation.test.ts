@@ -1,7 +1,8 @@
 import { expect } from 'chai'
-import type { OperationOutcome } from '../../agent/operations/types.js'
+import type { OperationOutcome, Step } from '../../agent/operations/types.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
-import { define, expectRefused, fail, Gate, order, useEngines } from '../support/operation-lab.js'
+import { define, expectRefused, fail, Gate, order, step, useEngines } from '../support/operation-lab.js'
+import { waitFor } from '../support/wait.js'
 
 describe('operations cancelled and removed', () => {
   const lab = useEngines()
@@ -35,6 +36,78 @@ describe('operations cancelled and removed', () => {
     engine.cancel('3')
     expect(engine.busy(guestSubject('h'))).to.equal(false)
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
+  })
+
+  it('stops a step that may be stopped, and undoes what came before', async () => {
+    const done: string[] = []
+    const noted = (name: string): Step<unknown> => ({
+      ...step(name, () => void done.push(name)),
+      undo: async () => void done.push(`undo ${name}`),
+    })
+    const long: Step<unknown> = {
+      name: 'long',
+      cancelable: true,
+      run: ({ signal }) =>
+        new Promise((_, reject) => {
+          done.push('long')
+          signal.addEventListener('abort', () => reject(new Error('stopped')), { once: true })
+        }),
+      undo: async () => void done.push('undo long'),
+    }
+    const outcomes: string[] = []
+    const settle = (_: unknown, { status }: OperationOutcome): void => void outcomes.push(status)
+    const engine = lab.start([define('a', [noted('first'), long, noted('last')], { settle })])
+    engine.submit(order('1', 'a', 'g'))
+    await waitFor(() => done.includes('long'), { intervalMs: 2 })
+    expect(engine.cancel('1')).to.include({ status: 'running', stage: 'canceling' })
+    expect(await engine.wait('1')).to.include({ status: 'canceled', errorCode: '', error: '' })
+    expect(done).to.deep.equal(['first', 'long', 'undo long', 'undo first'])
+    expect(outcomes).to.deep.equal(['canceled'])
+    expectRefused(() => engine.cancel('1'), 'invalid_state')
+  })
+
+  it('counts also where the step ends well in spite of it', async () => {
+    const gate = new Gate()
+    const undone: string[] = []
+    const deaf = { ...gate.step, cancelable: true, undo: async () => void undone.push('gate') }
+    const engine = lab.start([define('a', [deaf, step('never', () => fail())])])
+    engine.submit(order('1', 'a', 'g'))
+    await gate.entered(1)
+    engine.cancel('1')
+    gate.open()
+    expect((await engine.wait('1')).status).to.equal('canceled')
+    expect(undone).to.deep.equal(['gate'])
+  })
+
+  it('is a failure where it cannot be undone', async () => {
+    const gate = new Gate()
+    const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
+    const engine = lab.start([define('a', [stuck])])
+    engine.submit(order('1', 'a', 'g'))
+    await gate.entered(1)
+    engine.cancel('1')
+    gate.open()
+    const { status, error } = await engine.wait('1')
+    expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
+  })
+
+  it('is not forgotten by an agent that is gone before the step hears of it', async () => {
+    const gate = new Gate()
+    const runs: string[] = []
+    const deaf = {
+      ...{ name: 'gate', cancelable: true },
+      run: () => (runs.push('run'), gate.pass()),
+      undo: async () => void runs.push('undo'),
+    }
+    const engine = lab.start([define('a', [deaf])])
+    engine.submit(order('1', 'a', 'g'))
+    await gate.entered(1)
+    engine.cancel('1')
+    await engine.close(1)
+    const next = lab.start([define('a', [deaf])])
+    expect((await next.wait('1')).status).to.equal('canceled')
+    expect(runs).to.deep.equal(['run', 'undo'])
+    gate.open()
   })
 
   it('removes what has ended, as a change that watchers see', async () => {
