@@ -6,7 +6,7 @@ import { runBesideTree } from '../host/beside-tree.js'
 import { CommandError, hostEnvironment, run, type RunOptions, type RunResult } from '../host/process.js'
 import type { Watching } from './contract.js'
 import { Patience } from './patience.js'
-import { planFailure } from './plan-failure.js'
+import { isAbsent, planFailure } from './plan-failure.js'
 import { planRepository, sshLog } from './plan-restic.js'
 
 /** One command of restic. */
@@ -120,8 +120,10 @@ export class Restic {
     if (!(error instanceof CommandError)) return error
     const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // where it was ssh at all
     const { target, name: repository } = this.at
-    this.options.log.warn({ err: error, ssh, target: target.id, repository }, 'restic failed')
     const isSilent = error.code === null && complaint === ''
-    return planFailure(isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`)
+    const failed = planFailure(isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`)
+    const level = isAbsent(failed) ? 'debug' : 'warn' // as before each guest's first backup
+    this.options.log[level]({ err: error, ssh, target: target.id, repository }, 'restic failed')
+    return failed
   }
 }

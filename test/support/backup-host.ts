@@ -117,7 +117,7 @@ export class BackupHost {
       this.domain.context.store.list().map(({ uuid }) => this.host.volumes.listSnapshots(uuid)),
     )
     const volumes = readdirSync(join(storage.pool, 'guests')).filter((name) => name.endsWith('.next'))
-    return [...runs, ...snapshots.flat(), ...volumes, ...programsOf(stateDir)]
+    return [...runs, ...snapshots.flat(), ...volumes, ...programsBelow(join(stateDir, 'backups'))]
   }
 
   /** Fails unless the host has nothing of backups, soon. */
@@ -143,10 +143,10 @@ function makeDirectories(config: AgentConfig): void {
 }
 
 /** restic and ssh are told of a directory below it. */
-function programsOf(stateDir: string): string[] {
+export function programsBelow(directory: string): string[] {
   return readdirSync('/proc').flatMap((pid) => {
     const words = /^\d+$/.test(pid) ? readWords(pid) : []
-    return words.some((word) => word.includes(`${stateDir}/backups`)) ? [words.join(' ')] : []
+    return words.some((word) => word.includes(`${directory}/`)) ? [words.join(' ')] : []
   })
 }
 
