@@ -149,9 +149,11 @@ describe('backups of guests', function () {
       timeoutMs: 60_000,
       what: 'old disks to vanish',
     })
+    const usedBytes = (await first.host.volumes.usage()).get(uuid) ?? 0
+    const roomMib = Math.floor((limit - usedBytes) / 1024 ** 2) - 20
     execFileSync(
       'dd',
-      ['if=/dev/zero', `of=${join(first.rootOf(uuid), 'fill')}`, 'bs=1M', 'count=940', 'conv=fsync'],
+      ['if=/dev/zero', `of=${join(first.rootOf(uuid), 'fill')}`, 'bs=1M', `count=${roomMib}`, 'conv=fsync'],
       { stdio: 'ignore' },
     )
     const restored = await restore(first, uuid, id, to)
