@@ -170,6 +170,15 @@ export const AgentConfigSchema = Type.Object(
       },
       object,
     ),
+    backups: Type.Object(
+      {
+        /** Disks that are sent, read back or fetched at once. */
+        parallel: Type.Integer({ minimum: 1, maximum: 64, default: 2 }),
+        /** How long a target may fail before what is being done with it fails. */
+        patience_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
+      },
+      object,
+    ),
     metrics: Type.Object(
       {
         guest_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 10 }),

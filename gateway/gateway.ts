@@ -5,6 +5,7 @@ import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
 import { createAccess } from './access/access.js'
 import { createApi } from './api/create-api.js'
+import { BackupTargets } from './backups/targets.js'
 import { limitsOf, retentionOf, type GatewayConfig } from './config.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { AccessPolicies } from './policy/access-policy.js'
@@ -68,10 +69,11 @@ async function startParts(
   onClose(() => access.close())
   const fleet = await GatewayFleet.start({ store, config, log })
   onClose(() => fleet.close())
+  const backupTargets = new BackupTargets(store, secret)
   let closing = false
   const isClosing = () => closing
   const http = { maxBodyBytes, metricsFor, policies, settings }
-  const { app } = createApi({ fleet, access, time, ...http, version, log, isClosing })
+  const { app } = createApi({ fleet, access, backupTargets, time, ...http, version, log, isClosing })
   const server = await startHttpServer(app, splitHostPort(config.listen), log)
   onClose(async () => {
     closing = true

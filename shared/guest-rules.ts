@@ -25,6 +25,7 @@ export const limits = {
   portMappings: { min: 0, max: 1000 },
   snapshots: { min: 0, max: 1000 },
   snapshotIntervalHours: { min: 1, max: 8760 },
+  backups: { min: 0, max: 100 },
 } as const
 
 /** Default number of snapshots that a guest may have. */
@@ -77,8 +78,8 @@ const keyTypes = [
  * @returns the key with single spaces, trimmed
  * @throws {BerthError} `invalid_field`
  */
-export function parseSshPublicKey(line: string): string {
-  const bad = (why: string): BerthError => invalidField('ssh_public_key', `ssh_public_key: ${why}`)
+export function parseSshPublicKey(line: string, field = 'ssh_public_key'): string {
+  const bad = (why: string): BerthError => invalidField(field, `${field}: ${why}`)
   if (line.length > 16_384 || /[\p{Cc}\u2028\u2029]/u.test(line.trim())) throw bad('must be one line')
   const [type = '', blob = '', ...comment] = line.trim().split(/ +/)
   if (!keyTypes.includes(type)) throw bad(`must begin with one of ${keyTypes.join(', ')}`)

@@ -11,6 +11,7 @@ import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
 import { readNatPorts } from '../network/addresses/store.js'
 import { settingKinds } from '../guests/settings/kinds.js'
+import { createBackupService } from '../rpc/backup-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
@@ -111,6 +112,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { context, engine, images, policy, reconciler, snapshots } = domain
   await images.sweep()
+  await context.backups.sweep()
   await thawGuests(context)
   await adoptProcessors(context)
   await reconciler.ensureNetwork(['rules'])
@@ -206,6 +208,7 @@ function servicesOf(domain: Domain, { describe, metrics, history, swap }: Servic
   const { changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
+    backups: createBackupService({ backups: context.backups, log }),
     guests: createGuestService({ store: context.store, sampler, history, log }),
     settings: createGuestSettingsService({
       context,

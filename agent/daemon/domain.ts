@@ -5,6 +5,7 @@ import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
 import { createTimeFormat } from '../../shared/time.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
+import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
@@ -181,6 +182,7 @@ function createContext(parts: ContextParts): GuestContext {
     store,
     drivers,
     volumes,
+    backups: host.backups,
     userIdSlots: settings.userIdSlots,
     network,
     facts: host.facts,
@@ -201,6 +203,7 @@ function createContext(parts: ContextParts): GuestContext {
       }),
     deviceOf,
     ...loginVault(key),
+    ...targetVault(key),
     now: parts.options.now ?? Date.now,
     time: createTimeFormat(config.time_zone),
   }

@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
+import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
+import type { BackupRepositories } from '../backups/contract.js'
+import { ResticRepositories } from '../backups/repositories.js'
 import type { AgentConfig } from '../config.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readCgroupLayout } from '../host/cgroup.js'
@@ -42,6 +45,7 @@ export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 export interface Host {
   readonly volumes: HostVolumes
   readonly images: ImagePool
+  readonly backups: BackupRepositories
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
   readonly swap: HostSwap
@@ -89,6 +93,12 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     volumes,
     drivers,
     images: openImages(config, pool, trash),
+    backups: new ResticRepositories({
+      directory: join(config.state_dir, 'backups'),
+      parallel: config.backups.parallel,
+      patienceMs: config.backups.patience_seconds * 1000,
+      log,
+    }),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
     swap: new SwapFiles(config),

@@ -1,5 +1,7 @@
 import type { Logger } from 'pino'
 import type { TimeFormat } from '../../shared/time.js'
+import type { BackupRepositories } from '../backups/contract.js'
+import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
@@ -57,14 +59,15 @@ export interface PolicyKeeper {
 /** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
 export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
-  Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot'>
+  Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'>
 
 /** What the guests domain works with; made once in daemon.ts. */
-export interface GuestContext {
+export interface GuestContext extends TargetVault {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly volumes: GuestVolumes
+  readonly backups: BackupRepositories
   /** How many guests the host has user ids for. */
   readonly userIdSlots: number
   readonly network: Network

@@ -13,6 +13,7 @@ import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js
 import type { GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
+import { boundOf } from './volume-bound.js'
 
 /** Delay before a look: changes come in groups, and one look serves them all. */
 const lookDelayMs = 100
@@ -202,10 +203,10 @@ export class Reconciler {
   }
 
   async #compareStorage(): Promise<void> {
-    const { store, machineOf, drivers } = this.#context
+    const { store, drivers } = this.#context
     const bounds = store.list().flatMap((record): [string, number][] => {
       const driver = drivers[record.spec.virtualization]
-      return driver ? [[record.uuid, driver.volumeLimitBytes(machineOf(record))]] : []
+      return driver ? [[record.uuid, boundOf(driver, this.#context, record)]] : []
     })
     this.#noteRepairs('storage', await this.parts.repairStorage(new Map(bounds)))
   }

@@ -101,6 +101,26 @@ export const noSchedule: Readonly<SnapshotSchedule> = {
   ...{ lastRunMs: 0, nextRunMs: 0 },
 }
 
+/** A state of the guest's volume that is kept at a backup target. */
+export interface BackupRecord {
+  /** That of the operation that makes it; by which the target knows it. */
+  id: string
+  targetId: string
+  createdAtMs: number
+  createdBy: string
+  /** By a schedule. */
+  scheduled: boolean
+  /** Of all files in it. */
+  sizeBytes: number
+  /** What the target had to take for it. */
+  storedBytes: number
+  /** 0: not yet. */
+  verifiedAtMs: number
+  description: string
+  /** As of a snapshot. */
+  state: 'taking' | 'ready' | 'deleting'
+}
+
 export const openFirewall: Firewall = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
 
 export const unlimitedTraffic: Readonly<TrafficLimit> = {
@@ -130,6 +150,10 @@ export interface GuestDocument {
   /** Oldest first. */
   snapshots: readonly SnapshotRecord[]
   snapshotSchedule: Readonly<SnapshotSchedule>
+  /** Oldest first. */
+  backups: readonly BackupRecord[]
+  /** By how much the volume's bound is raised while a backup is fetched beside what is there. */
+  fetchedBytes: number
 }
 
 /** Values for a guest made by a version without the field. */
@@ -142,6 +166,8 @@ export const documentDefaults: Readonly<GuestDocument> = {
   snapshotLimit: defaultSnapshotLimit,
   snapshots: [],
   snapshotSchedule: noSchedule,
+  backups: [],
+  fetchedBytes: 0,
 }
 
 /** A guest as journaled. */

@@ -1,4 +1,5 @@
 import { BerthError, notFound } from '../../shared/errors.js'
+import { sentSnapshotId } from './backups.js'
 import type { GuestContext } from './context.js'
 import type { GuestRecord, SnapshotRecord } from './record.js'
 import type { GuestStore } from './store.js'
@@ -48,7 +49,9 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
 
 /** Snapshots that no journal knows: of an operation that could not take them back. */
 export async function removeStrays({ store, volumes }: GuestContext, uuid: string): Promise<void> {
-  const known = new Set(store.get(uuid).snapshots.map(({ id }) => id))
+  const { snapshots, backups } = store.get(uuid)
+  const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
+  const known = new Set([...snapshots.map(({ id }) => id), ...sent])
   for (const id of await volumes.listSnapshots(uuid))
     if (!known.has(id)) await volumes.deleteSnapshot(uuid, id)
 }

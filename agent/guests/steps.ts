@@ -3,6 +3,7 @@ import { driverOf, type GuestContext } from './context.js'
 import { networkOf } from './network.js'
 import { checkAllowed } from './policy.js'
 import type { GuestRecord } from './record.js'
+import { volumeLimitOf } from './volume-bound.js'
 
 /*
  * Steps that guest operations are composed of. Each reads the guest from the journal, so that a step repeated after a
@@ -20,8 +21,7 @@ export function diskStep(context: GuestContext): GuestStep {
       await ensureImage(context, record.spec.templateId, step)
       const driver = driverOf(context, record)
       const machine = context.machineOf(record)
-      const limitBytes = driver.volumeLimitBytes(machine)
-      await context.volumes.clone(record.uuid, record.spec.templateId, limitBytes)
+      await context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context, record))
       await driver.initialize(machine, context.openLogin(record), machine.volume)
     }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),

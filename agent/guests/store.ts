@@ -14,7 +14,14 @@ import {
 
 export type GuestInsert = Omit<
   GuestRecord,
-  'revision' | 'statusReason' | 'policy' | 'snapshots' | 'snapshotLimit' | 'snapshotSchedule'
+  | 'revision'
+  | 'statusReason'
+  | 'policy'
+  | 'snapshots'
+  | 'snapshotLimit'
+  | 'snapshotSchedule'
+  | 'backups'
+  | 'fetchedBytes'
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit'>>
 

@@ -54,7 +54,18 @@ export async function snapshotSubvolume(
   await request('snapshot', source, directory, name, flag, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/** Makes the group with its limit, and the subvolume, with what it has used, a member. Safe to repeat. */
+/**
+ * An empty subvolume, from its first moment in the group, which is made.
+ * @throws {CommandError} also when `directory` has that name already
+ */
+export async function createSubvolume(
+  { directory, name }: { directory: string; name: string },
+  group?: BoundedGroup,
+): Promise<void> {
+  await request('create', directory, name, group?.id ?? '', group?.limitBytes ?? '')
+}
+
+/** Makes the group, with its bound, and the subvolume a member, with what it has used. Safe to repeat. */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }

@@ -22,8 +22,9 @@ export interface RunOptions {
   env?: Record<string, string>
   /** Called with the pid once the command has started. */
   onStart?: (pid: number) => void
-  /** Called with each complete line of standard error, for progress. */
+  /** Called with each complete line of that output, for progress; of such an output the beginning is kept. */
   onStderrLine?: (line: string) => void
+  onStdoutLine?: (line: string) => void
   /** Bytes of output kept per stream; default 1 MiB. With more the command is killed and fails. */
   maxOutputBytes?: number
   /** Encoding of the output; `latin1` keeps bytes as they are. */
@@ -124,17 +125,22 @@ async function launch(order: LaunchOrder, options: RunOptions): Promise<RunResul
 class Output {
   readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   readonly #sizes = { stdout: 0, stderr: 0 }
-  #partial = ''
+  readonly #partial = { stdout: '', stderr: '' }
 
-  constructor(private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine'>) {}
+  constructor(
+    private readonly options: Pick<
+      RunOptions,
+      'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'
+    >,
+  ) {}
 
   /** @returns false when more came than is kept, which is a failure unless its lines are followed */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
-    const { maxOutputBytes = 1024 * 1024, onStderrLine } = this.options
+    const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length
-    const follows = stream === 'stderr' && onStderrLine
-    if (follows) this.#follow(chunk, onStderrLine)
-    if (this.#sizes[stream] > maxOutputBytes) return Boolean(follows)
+    const follow = stream === 'stderr' ? onStderrLine : onStdoutLine
+    if (follow) this.#follow(stream, chunk, follow)
+    if (this.#sizes[stream] > maxOutputBytes) return follow !== undefined
     this.#chunks[stream].push(Buffer.from(chunk)) // copies, since the chunk is part of a larger buffer
     return true
   }
@@ -147,9 +153,9 @@ class Output {
     return Buffer.concat(this.#chunks.stderr).toString('utf8')
   }
 
-  #follow(chunk: Buffer, onLine: (line: string) => void): void {
-    const lines = (this.#partial + chunk.toString('utf8')).split('\n')
-    this.#partial = (lines.pop() ?? '').slice(-4096)
+  #follow(stream: 'stdout' | 'stderr', chunk: Buffer, onLine: (line: string) => void): void {
+    const lines = (this.#partial[stream] + chunk.toString('utf8')).split('\n')
+    this.#partial[stream] = (lines.pop() ?? '').slice(-4096)
     lines.forEach(onLine)
   }
 }

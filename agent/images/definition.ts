@@ -15,7 +15,7 @@ export function imageSubject({ id, name }: { id: string; name: string }): Subjec
 
 /** Making an image ahead of its first use, as a task of its own: ordered by the agent itself. */
 export function imageBuildDefinition(images: Images): OperationDefinition<ImageMakeInput> {
-  return { action: 'image_build', cancelable: true, steps: [makeStep(images)] }
+  return { action: 'image_build', steps: [makeStep(images)] }
 }
 
 interface Parts {
@@ -30,7 +30,6 @@ export function imageDownloadKind({
 }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',
-    cancelable: true,
     accept: async ({ templateId }): Promise<Accepted<ImageMakeInput>> => {
       const disk = await readDisk()
       return {
@@ -63,6 +62,7 @@ function checkMakeable(images: Images, id: string): void {
 function makeStep(images: Images): Step<ImageMakeInput> {
   return {
     name: 'image',
+    cancelable: true,
     run: (step) =>
       step.yieldWhile(
         images.ensure(step.input.templateId, (fraction, stage) => step.report(fraction, stage), step.signal),

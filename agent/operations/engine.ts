@@ -92,7 +92,7 @@ export class OperationEngine {
   }
 
   /**
-   * What was not begun, at once; what runs and can be canceled is undone first, see `wait`.
+   * What was not begun, or is at a step that may be stopped: that one is undone afterwards.
    * @throws {BerthError} `not_found`; `task_running`; `invalid_state` when it has ended
    */
   cancel(id: string): OperationRecord {
@@ -101,11 +101,9 @@ export class OperationEngine {
       const { status } = this.store.get(id)
       throw conflict('invalid_state', `the task has ended: ${status}`)
     }
-    if (!task.begun) {
-      this.#commitCancel(id)
-      this.#drop(task)
-    } else if (!this.#executions.get(id)?.cancel())
-      throw conflict('task_running', 'the task is running and cannot be canceled')
+    if (task.begun) return this.#cancelRunning(id)
+    this.#commitCancel(id)
+    this.#drop(task)
     return this.store.get(id)
   }
 
@@ -196,6 +194,12 @@ export class OperationEngine {
     return inTime
   }
 
+  #cancelRunning(id: string): OperationRecord {
+    if (!this.#executions.get(id)?.cancel())
+      throw conflict('task_running', 'the task is running and cannot be canceled now')
+    return this.store.get(id)
+  }
+
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`no operation ${order.action}`)
@@ -276,9 +280,9 @@ export class OperationEngine {
       yieldWhile: <T>(work: Promise<T>) => this.#scheduler.pause(task, () => work),
       persist: <T>(write: () => T) => this.#persist(task, write),
     }
+    const execution = new Execution(parts, definition, operation)
+    this.#executions.set(task.id, execution)
     try {
-      const execution = new Execution(parts, definition, operation)
-      this.#executions.set(task.id, execution)
       return await execution.run()
     } catch (err) {
       if (err instanceof Interrupted) throw err

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { BerthError } from '../../shared/errors.js'
 import { planProgress, ProgressReporter } from './progress.js'
 import { Interrupted, planBackoffMs, recordedError, recordedUndoFailure } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore, StepWrite } from './store.js'
@@ -20,16 +19,16 @@ export interface ExecutionParts {
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
-  /** Waits without occupying a place in which another operation could run. @throws {Interrupted} */
+  /** Waits without keeping others from running. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
-  /** Waits for `work` in the same way. */
+  /** Waits for `work` without keeping others from running. */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
-  /** Retries a journal write until it succeeds. @throws {Interrupted} */
+  /** Writes to the journal, again until it succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
-/** What the journal has of an operation that was canceled while it ran, until it is undone. */
-const canceled: OperationError = { code: 'canceled', message: 'canceled' }
+/** By which an operation that is being undone is told from one that failed. */
+const canceledCode = 'canceled'
 
 interface Attempt {
   phase: 'run' | 'undo'
@@ -37,18 +36,16 @@ interface Attempt {
   repeated: boolean
 }
 
-/** Runs one operation from its journaled position to its outcome. */
+/** One operation from where the journal has it to its outcome. */
 export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** Whether the journaled step index has the same meaning in this version. */
+  /** The journal's index means this version's step of that index. */
   readonly #known: boolean
-  readonly #stop = new AbortController()
-  readonly #signal: AbortSignal
-  #index = 0
-  #undoing = false
   #progress: number
+  /** Of the step that runs now and may be canceled. */
+  #cancelable: { readonly index: number; readonly abort: AbortController } | undefined
 
   constructor(
     private readonly parts: ExecutionParts,
@@ -60,44 +57,45 @@ export class Execution {
     this.#weights = definition.steps.map((step) => step.weight ?? 1)
     this.#known = definition.steps[operation.step]?.name === operation.stepName
     this.#progress = operation.record.progress
-    this.#undoing = operation.undoing
-    this.#signal = definition.cancelable ? AbortSignal.any([parts.signal, this.#stop.signal]) : parts.signal
   }
 
   /**
-   * Ends what runs and has it undone; durable when this returns.
-   * @returns false: it cannot be, or is being undone already
+   * Ends the step that runs now and undoes all; journaled when this returns.
+   * @returns false: what runs now is not to be stopped
    */
   cancel(): boolean {
-    if (!this.definition.cancelable || this.#undoing || this.parts.signal.aborted) return false
-    const written = this.#written(this.#index, `undo ${this.#step(this.#index).name}`)
-    this.parts.store.beginUndo(this.#id, written, canceled)
-    this.#undoing = true
-    this.#stop.abort(new BerthError('conflict', canceled.code, canceled.message))
+    const running = this.#cancelable
+    if (!running || this.parts.signal.aborted) return false
+    const written = this.#written(running.index, 'canceling')
+    this.parts.store.beginUndo(this.#id, written, { code: canceledCode, message: 'canceled' })
+    running.abort.abort()
     return true
   }
 
   /** @throws {Interrupted} when the agent shuts down first */
   async run(): Promise<OperationOutcome> {
+    const outcome = await this.#run()
+    const isCanceled = outcome.status === 'failed' && outcome.undone && outcome.code === canceledCode
+    return isCanceled ? { status: 'canceled' } : outcome
+  }
+
+  async #run(): Promise<OperationOutcome> {
     const { record, step, undoing } = this.operation
     if (undoing) {
       const error = { code: record.errorCode, message: record.error }
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // Steps may be repeated, so an operation journaled by a version with other steps begins at the first.
+    // Each step may be repeated, so a journal of another version is resumed at the first.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
-      this.#index = index
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))
-      if (this.#undoing) return this.#undo(index, canceled, false)
       if (error) return this.#undo(index, error, false)
     }
-    this.#undoing = true // too late to be canceled
     return { status: 'done' }
   }
 
-  /** @returns why it failed; never for a forward-only operation */
+  /** @returns why it failed; never for what is only tried forward */
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)
@@ -120,19 +118,18 @@ export class Execution {
     })
   }
 
-  /** Begins with the failed step, which may be half done. */
+  /** The failed step first: it may have got half-way. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
-    this.#undoing = true
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)
       if (!step.undo) continue
       const written = this.#written(index, `undo ${step.name}`)
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
-      // A step that could not be undone may use what earlier steps made: leave that.
+      // What was made before may be in use by what could not be undone: leave it.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
-    return error.code === canceled.code ? { status: 'canceled' } : failed(error, true)
+    return failed(error, true)
   }
 
   async #undoStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
@@ -152,23 +149,32 @@ export class Execution {
       progress: this.#progress,
       stage,
     })
+    const abort = new AbortController()
+    if (phase === 'run' && step.cancelable) this.#cancelable = { index, abort }
     try {
       await this.#observe(step, `before-${phase}`)
-      await step[phase]?.(this.#context(attempt, reporter))
+      await step[phase]?.(this.#context(attempt, reporter, abort.signal))
       await this.#observe(step, `after-${phase}`)
-      return undefined
+      return canceledBy(abort.signal)
     } catch (err) {
       if (this.parts.signal.aborted) throw new Interrupted()
-      if (!this.#stop.signal.aborted) this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
-      return recordedError(err)
+      const canceled = canceledBy(abort.signal)
+      if (!canceled) this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
+      return canceled ?? recordedError(err)
     } finally {
+      this.#cancelable = undefined
       reporter.close()
     }
   }
 
-  #context({ phase, index, repeated }: Attempt, reporter: ProgressReporter): StepContext<unknown> {
+  #context(
+    { phase, index, repeated }: Attempt,
+    reporter: ProgressReporter,
+    canceled: AbortSignal,
+  ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    const signal = phase === 'run' ? this.#signal : this.parts.signal
+    // Each combined signal stays listed with the one of the whole agent: only for those that need it.
+    const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,
       subject: this.operation.record.subject,
@@ -184,7 +190,7 @@ export class Execution {
     }
   }
 
-  /** Progress is only informative: failing to write it fails nothing. */
+  /** Progress is for people: that it cannot be written now fails nothing. */
   #report(progress: number, stage: string): void {
     try {
       this.parts.store.report(this.#id, progress, stage)
@@ -193,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Writes, unless the agent is shutting down: then no step begins. */
+  /** Nothing new begins once the agent shuts down. */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)
@@ -214,6 +220,10 @@ export class Execution {
     if (!step) throw new RangeError(`${this.definition.action} has no step ${index}`)
     return step
   }
+}
+
+function canceledBy(signal: AbortSignal): OperationError | undefined {
+  return signal.aborted ? { code: canceledCode, message: 'canceled' } : undefined
 }
 
 function failed({ code, message }: OperationError, undone: boolean): OperationOutcome {

@@ -23,10 +23,7 @@ export interface StepContext<Input> {
   readonly input: Input
   /** Whether this step may have run before: after a crash, or again after a failure. */
   readonly repeated: boolean
-  /**
-   * Aborted when the agent shuts down; the step may stop anywhere, it will run again. Of what is `cancelable` also when
-   * it is canceled; then it is undone.
-   */
+  /** Aborted when the agent shuts down, or the operation is canceled; the step may stop anywhere, it will run again. */
   readonly signal: AbortSignal
   readonly log: Logger
   /** Reports progress within the step, 0 to 1, and a text for people. */
@@ -47,6 +44,8 @@ export interface Step<Input> {
   readonly name: string
   /** Share of the operation's progress; default 1. */
   readonly weight?: number
+  /** While it runs, the operation may be canceled: `signal` is aborted and everything undone. Not of a `forwardOnly` one. */
+  readonly cancelable?: boolean
   run(context: StepContext<Input>): Promise<void>
   undo?(context: StepContext<Input>): Promise<void>
 }
@@ -70,8 +69,6 @@ export interface OperationDefinition<Input> {
   readonly steps: readonly Step<Input>[]
   /** Never undone: a failing step is retried with backoff, also after restarts (used by delete). */
   readonly forwardOnly?: boolean
-  /** May be canceled while it runs: each step ends soon once its signal is aborted, and what ran is undone. */
-  readonly cancelable?: boolean
   /**
    * Writes to the database in the transaction that begins the operation with its first step. Synchronous, without other
    * effects; runs again when the first step does.

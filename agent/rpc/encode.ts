@@ -25,11 +25,12 @@ export function encodeGuest(record: GuestRecord): Guest {
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
+    backups: record.backups.filter(({ state }) => state === 'ready'),
   }
 }
 
 /** The record without secrets and other fields that stay on the host. */
-function shownOf({ login: _login, firewall: _firewall, ...shown }: GuestRecord) {
+function shownOf({ login: _login, firewall: _firewall, fetchedBytes: _fetched, ...shown }: GuestRecord) {
   return shown
 }
 

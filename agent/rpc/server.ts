@@ -1,5 +1,6 @@
 import { Server } from '@grpc/grpc-js'
 import { createServer, type AddressInfo } from 'node:net'
+import { BackupServiceService, type BackupServiceServer } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService, type ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
@@ -20,6 +21,7 @@ import { certificateService } from './certificates.js'
 import type { AgentTls } from './tls.js'
 
 export interface AgentServices {
+  backups: BackupServiceServer
   guests: GuestServiceServer
   settings: GuestSettingsServiceServer
   routing: RoutingServiceServer
@@ -51,6 +53,7 @@ export async function serve(
   services: AgentServices,
 ): Promise<() => Promise<void>> {
   const server = new Server(limits)
+  server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)
   server.addService(GuestSettingsServiceService, services.settings)
   server.addService(RoutingServiceService, services.routing)

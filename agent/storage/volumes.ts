@@ -2,7 +2,12 @@ import { mkdir, readdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
-import { exchangeSubvolumes, snapshotSubvolume, type ExchangeResult } from '../host/btrfs-ioctl.js'
+import {
+  createSubvolume,
+  exchangeSubvolumes,
+  snapshotSubvolume,
+  type ExchangeResult,
+} from '../host/btrfs-ioctl.js'
 import { exists } from '../host/mount.js'
 import { CommandError } from '../host/process.js'
 import { Bounds } from './bounds.js'
@@ -15,8 +20,9 @@ const template = new RegExp(templateIdPattern)
 const snapshotId = /^[a-z0-9][a-z0-9-]{0,62}$/
 const nextSuffix = '.next'
 
-/** What a volume is a clone of. */
-export type VolumeSource = { readonly templateId: string } | { readonly snapshot: string }
+/** What a volume is a clone of; `empty`: of nothing. */
+export type VolumeSource = ClonedSource | { readonly empty: true }
+type ClonedSource = { readonly templateId: string } | { readonly snapshot: string }
 
 export interface SnapshotTaken {
   /** False: it was there already. */
@@ -194,7 +200,8 @@ export class Volumes {
     const target = { directory: this.#pool.guests, name, readOnly: false }
     const group = this.#bounds.findGroup(guest, limitBytes)
     try {
-      await snapshotSubvolume(await this.#findSource(guest, source), target, group)
+      if ('empty' in source) await createSubvolume(target, group)
+      else await snapshotSubvolume(await this.#findSource(guest, source), target, group)
     } catch (error) {
       if (error instanceof CommandError && error.stderr === 'File exists\n') return false
       throw error
@@ -204,7 +211,7 @@ export class Volumes {
     return true
   }
 
-  async #findSource(guest: string, source: VolumeSource): Promise<string> {
+  async #findSource(guest: string, source: ClonedSource): Promise<string> {
     if ('snapshot' in source) {
       const path = this.snapshotPathOf(guest, source.snapshot)
       if (await exists(path)) return path

@@ -10,6 +10,8 @@ const verbs = {
   task: ['read', 'delete'],
   container: ['read', 'create', 'power', 'reinstall', 'delete', 'resize', 'traffic', 'password', 'network'],
   snapshot: ['read', 'create', 'delete', 'restore', 'schedule'],
+  backup: ['read', 'create', 'delete', 'restore'],
+  backuptarget: ['read', 'manage'],
   terminal: ['ssh', 'vnc'],
   image: ['read', 'download', 'delete', 'toggle'],
   security: ['read', 'check', 'settings'],

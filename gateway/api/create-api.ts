@@ -2,6 +2,7 @@ import type Koa from 'koa'
 import type { Logger } from 'pino'
 import type { TimeFormat } from '../../shared/time.js'
 import type { Access } from '../access/access.js'
+import type { BackupTargets } from '../backups/targets.js'
 import type { Fleet } from '../fleet/contract.js'
 import { createMetrics } from '../metrics.js'
 import { createApp } from '../http/app.js'
@@ -11,6 +12,9 @@ import { healthPages, type MetricsReaders } from '../http/health.js'
 import { buildOpenApi } from '../http/openapi.js'
 import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
+import { backupRoutes } from './backups/backups.js'
+import { keptBackupRoutes } from './backups/kept.js'
+import { backupTargetRoutes } from './backups/targets.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
 import type { PanelSettings } from '../panel-settings.js'
 import { accessPolicyRoutes } from './access/access-policy.js'
@@ -41,6 +45,7 @@ import { unsupportedRoutes } from './unsupported.js'
 export interface ApiOptions {
   readonly fleet: Fleet
   readonly access: Access
+  readonly backupTargets: BackupTargets
   readonly time: TimeFormat
   readonly maxBodyBytes: number
   readonly policies: AccessPolicies
@@ -82,8 +87,8 @@ export function createApi(options: ApiOptions): Api {
   return { app, routes, document }
 }
 
-/** The table of routes. */
-function allRoutes({ fleet, access, time, policies, settings }: ApiOptions): Route[] {
+/** The table. */
+function allRoutes({ fleet, access, time, policies, settings, backupTargets: targets }: ApiOptions): Route[] {
   const { view } = fleet
   const pages = createGuestPages(view, time)
   return [
@@ -92,6 +97,9 @@ function allRoutes({ fleet, access, time, policies, settings }: ApiOptions): Rou
     ...containerWriteRoutes({ fleet, time }),
     ...batchRoutes({ fleet, time }),
     ...snapshotRoutes({ fleet, time }),
+    ...backupRoutes({ fleet, targets, time }),
+    ...backupTargetRoutes({ fleet, targets, time }),
+    ...keptBackupRoutes({ fleet, targets, time }),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),

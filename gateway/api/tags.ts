@@ -2,6 +2,7 @@
 export const tagTexts: Readonly<Record<string, string>> = {
   'API keys': 'Keys of programs. A key gives only what it holds itself.',
   Accounts: 'Sub-users, who see and use the containers they were given.',
+  Backups: 'States of containers that are kept elsewhere, encrypted, and the places where.',
   Consoles: 'Tickets for terminals and screens in a browser.',
   Containers: 'Containers: create, look at, start, stop, change, delete. Actions answer with a task.',
   Firewall: 'What may reach a container, and what it may reach.',

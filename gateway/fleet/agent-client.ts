@@ -1,4 +1,5 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService } from '../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
@@ -21,6 +22,8 @@ const maxWaiting = 2000
 
 /** In ms, by call. An operation may be on any host, so its caller waits for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
+/** What the agent itself asks others for, who may be slow. */
+const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 
 /**
  * grpc-js' text (1.14.7, subchannel-call.ts) for REFUSED_STREAM: the peer did nothing with the call (RFC 9113, 8.7).
@@ -59,6 +62,8 @@ export class GrpcAgentClient implements AgentClient {
     private readonly timeoutMs: number,
   ) {}
 
+  readonly backups = this.#calls(BackupServiceService, ({ backups }) => backups)
+
   readonly guests = this.#calls(GuestServiceService, ({ guests }) => guests)
 
   readonly settings = this.#calls(GuestSettingsServiceService, ({ settings }) => settings)
@@ -78,7 +83,7 @@ export class GrpcAgentClient implements AgentClient {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
       const call = (request: unknown): Promise<unknown> => {
-        const timeoutMs = Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
+        const timeoutMs = longTimeouts[name] ?? Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
         const client = clientOf(this.connection) as Record<string, UnaryMethod<unknown, unknown>>
         return this.#call(client, name, { request, step, timeoutMs })
       }

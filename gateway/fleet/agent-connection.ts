@@ -1,5 +1,6 @@
 import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
 import { createSecureContext, type PeerCertificate } from 'node:tls'
+import { BackupServiceClient } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
@@ -32,6 +33,7 @@ export interface AgentTarget {
 /** Clients of one agent; replaced as a whole when a certificate changes. */
 export interface AgentConnection {
   readonly target: AgentTarget
+  readonly backups: InstanceType<typeof BackupServiceClient>
   readonly guests: InstanceType<typeof GuestServiceClient>
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
@@ -84,6 +86,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   })
   return {
     target,
+    backups: new BackupServiceClient('', channelCredentials, shared),
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,

@@ -1,3 +1,4 @@
+import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics, HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
@@ -90,6 +91,8 @@ export type RoutingCalls = Calls<typeof RoutingServiceService>
 
 /** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
 export interface AgentClient {
+  /** `listBackups` waits for the target, for about a minute. */
+  readonly backups: Calls<typeof BackupServiceService>
   readonly guests: Calls<typeof GuestServiceService>
   readonly settings: SettingsCalls
   readonly routing: RoutingCalls

@@ -1,6 +1,13 @@
-import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Operation, Subject } from '../../proto/gen/berth/agent/v1/operation.js'
 
 /** Uuid of the guest that the operation is about; empty: none. */
 export function guestUuidOf({ subject }: Operation): string {
-  return subject?.kind === 'guest' ? subject.id : ''
+  return guestSubjectOf({ subject })?.id ?? ''
+}
+
+const kinds: readonly string[] = ['guest', 'backup']
+
+/** The guest that it is about; what is done with a guest's backups is about the guest. */
+export function guestSubjectOf({ subject }: Pick<Operation, 'subject'>): Subject | undefined {
+  return subject && kinds.includes(subject.kind) ? subject : undefined
 }

@@ -19,6 +19,7 @@ const textChars: Readonly<Record<string, number>> = {
   ...{ publicIpv4Interface: 16, publicIpv6Interface: 16, hostname: 253, kernel: 200, version: 64 },
   ...{ bootId: 64, timeZone: 64, distro: 64, release: 64, arch: 32, name: 200, kind: 32, action: 64 },
   ...{ variant: 64, source: 32, failure: 64, os: 16, sha256: 64, unsupported: 200, url: 2000 },
+  ...{ targetId: 64 },
   ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
   ...{ time: 5 },
 }
@@ -45,7 +46,8 @@ export function parseGuest(guest: Guest): Guest | undefined {
     mapping.protocol = mapping.protocol === 'udp' ? 'udp' : 'tcp'
     mapping.description = shorten(mapping.description, 200)
   }
-  for (const snapshot of parsed.snapshots) snapshot.description = shorten(snapshot.description, 200)
+  for (const kept of [...parsed.snapshots, ...parsed.backups])
+    kept.description = shorten(kept.description, 200)
   return parsed
 }
 

@@ -38,6 +38,13 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
       ...['image_in_use', 'image_disabled', 'swap_unsupported', 'disk_shrink'],
       ...['resource_exhausted', 'memory_in_use', 'storage_full', 'guest_busy', 'guest_refused'],
+      ...[
+        'backup_target_missing',
+        'backup_target_unreachable',
+        'backup_target_refused',
+        'backup_target_failed',
+      ],
+      ...['backup_password_wrong', 'backup_damaged'],
     ].map((code) => [code, 409]),
   ),
   internal_error: 500,

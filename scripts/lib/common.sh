@@ -141,7 +141,12 @@ remove_stale_policy() {
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do
-    case $package in redis-server) set -- redis-server ;; lxc) set -- lxc lxc-net ;; *) continue ;; esac
+    case $package in
+      redis-server) set -- redis-server ;;
+      lxc) set -- lxc lxc-net ;;
+      openssh-server) set -- ssh ;;
+      *) continue ;;
+    esac
     for service in "$@"; do
       if [ -d /run/systemd/system ]; then
         systemctl -q disable --now "$service" 2>/dev/null || true

@@ -41,7 +41,10 @@ describe('the OpenAPI document', () => {
       paths: Record<string, Record<string, { responses: object; parameters: { name: string }[] }>>
     }
     const reads = Object.entries(paths).filter(([, { get }]) => get && '409' in get.responses)
-    expect(reads.map(([path]) => path)).to.deep.equal(['/containers/{id}/random-port'])
+    expect(reads.map(([path]) => path)).to.deep.equal([
+      '/backup-targets/{id}/backups',
+      '/containers/{id}/random-port',
+    ])
     for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods))) {
       const takes = operation.parameters.some(({ name }) => name === 'If-Match')
       expect('412' in operation.responses).to.equal(takes)

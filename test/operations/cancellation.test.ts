@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { OperationOutcome, Step } from '../../agent/operations/types.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
-import { define, expectRefused, fail, Gate, order, useEngines } from '../support/operation-lab.js'
+import { define, expectRefused, fail, Gate, order, step, useEngines } from '../support/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('operations cancelled and removed', () => {
@@ -38,78 +38,76 @@ describe('operations cancelled and removed', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  describe('that may be canceled while they run', () => {
-    const settled: string[] = []
-    const undone: string[] = []
-    beforeEach(() => {
-      settled.length = 0
-      undone.length = 0
+  it('stops a step that may be stopped, and undoes what came before', async () => {
+    const done: string[] = []
+    const noted = (name: string): Step<unknown> => ({
+      ...step(name, () => void done.push(name)),
+      undo: async () => void done.push(`undo ${name}`),
     })
-    /** Runs until its signal is aborted; then it fails, or succeeds all the same. */
-    const long = (heeds: boolean) => {
-      let begun = 0
-      const run: Step<unknown>['run'] = ({ signal }) => {
-        begun++
-        return new Promise((done, refuse) =>
-          signal.addEventListener('abort', () => (heeds ? refuse(new Error('aborted')) : done())),
-        )
-      }
-      const undo: Step<unknown>['undo'] = async ({ repeated }) =>
-        void undone.push(repeated ? 'again' : 'once')
-      return { step: { name: 'long', run, undo }, begun: (count: number) => waitFor(() => begun >= count) }
+    const long: Step<unknown> = {
+      name: 'long',
+      cancelable: true,
+      run: ({ signal }) =>
+        new Promise((_, reject) => {
+          done.push('long')
+          signal.addEventListener('abort', () => reject(new Error('stopped')), { once: true })
+        }),
+      undo: async () => void done.push('undo long'),
     }
-    const cancelable = (steps: Step<unknown>[]) =>
-      define('c', steps, { cancelable: true, settle: (_, { status }) => void settled.push(status) })
+    const outcomes: string[] = []
+    const settle = (_: unknown, { status }: OperationOutcome): void => void outcomes.push(status)
+    const engine = lab.start([define('a', [noted('first'), long, noted('last')], { settle })])
+    engine.submit(order('1', 'a', 'g'))
+    await waitFor(() => done.includes('long'), { intervalMs: 2 })
+    expect(engine.cancel('1')).to.include({ status: 'running', stage: 'canceling' })
+    expect(await engine.wait('1')).to.include({ status: 'canceled', errorCode: '', error: '' })
+    expect(done).to.deep.equal(['first', 'long', 'undo long', 'undo first'])
+    expect(outcomes).to.deep.equal(['canceled'])
+    expectRefused(() => engine.cancel('1'), 'invalid_state')
+  })
 
-    for (const heeds of [true, false])
-      it(`are undone and end as canceled, where a step ${heeds ? 'stops' : 'succeeds all the same'}`, async () => {
-        const { step, begun } = long(heeds)
-        const engine = lab.start([cancelable([step])])
-        for (const id of ['1', '2']) engine.submit(order(id, 'c', 'g'))
-        await begun(1)
-        expect(engine.openOperations(guestSubject('g'))).to.deep.equal(['1', '2'])
-        expect(engine.cancel('1').status).to.equal('running')
-        expectRefused(() => engine.cancel('1'), 'task_running')
-        expect(await engine.wait('1')).to.include({ status: 'canceled', error: '', errorCode: '' })
-        expect(undone).to.deep.equal(['once'])
-        await begun(2)
-        engine.cancel('2')
-        await engine.wait('2')
-        expect(settled).to.deep.equal(['canceled', 'canceled'])
-        expect(engine.stats()).to.include({ running: 0, canceled: 2 })
-      })
+  it('counts also where the step ends well in spite of it', async () => {
+    const gate = new Gate()
+    const undone: string[] = []
+    const deaf = { ...gate.step, cancelable: true, undo: async () => void undone.push('gate') }
+    const engine = lab.start([define('a', [deaf, step('never', () => fail())])])
+    engine.submit(order('1', 'a', 'g'))
+    await gate.entered(1)
+    engine.cancel('1')
+    gate.open()
+    expect((await engine.wait('1')).status).to.equal('canceled')
+    expect(undone).to.deep.equal(['gate'])
+  })
 
-    it('stay canceled where the agent ends before they are undone', async () => {
-      const { step, begun } = long(true)
-      let enter = (): void => undefined
-      const entered = new Promise<void>((resolve) => (enter = resolve))
-      const undo: Step<unknown>['undo'] = async (context) => {
-        await step.undo?.(context)
-        enter()
-        if (context.repeated) return
-        await new Promise((_, refuse) =>
-          context.signal.addEventListener('abort', () => refuse(new Error('end'))),
-        )
-      }
-      const definition = cancelable([{ ...step, undo }])
-      const engine = lab.start([definition])
-      engine.submit(order('1', 'c', 'g'))
-      await begun(1)
-      engine.cancel('1')
-      await entered
-      await engine.close()
-      expect(settled).to.deep.equal([])
-      const next = lab.start([definition])
-      expect((await next.wait('1')).status).to.equal('canceled')
-      expect([undone, settled]).to.deep.equal([['once', 'again'], ['canceled']])
-    })
+  it('is a failure where it cannot be undone', async () => {
+    const gate = new Gate()
+    const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
+    const engine = lab.start([define('a', [stuck])])
+    engine.submit(order('1', 'a', 'g'))
+    await gate.entered(1)
+    engine.cancel('1')
+    gate.open()
+    const { status, error } = await engine.wait('1')
+    expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
+  })
 
-    it('cannot be once they are done', async () => {
-      const engine = lab.start([cancelable([{ name: 'short', run: async () => undefined }])])
-      engine.submit(order('1', 'c', 'g'))
-      expect((await engine.wait('1')).status).to.equal('done')
-      expectRefused(() => engine.cancel('1'), 'invalid_state')
-    })
+  it('is not forgotten by an agent that is gone before the step hears of it', async () => {
+    const gate = new Gate()
+    const runs: string[] = []
+    const deaf = {
+      ...{ name: 'gate', cancelable: true },
+      run: () => (runs.push('run'), gate.pass()),
+      undo: async () => void runs.push('undo'),
+    }
+    const engine = lab.start([define('a', [deaf])])
+    engine.submit(order('1', 'a', 'g'))
+    await gate.entered(1)
+    engine.cancel('1')
+    await engine.close(1)
+    const next = lab.start([define('a', [deaf])])
+    expect((await next.wait('1')).status).to.equal('canceled')
+    expect(runs).to.deep.equal(['run', 'undo'])
+    gate.open()
   })
 
   it('removes what has ended, as a change that watchers see', async () => {

@@ -9,6 +9,7 @@ import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
 import { planFreeBytes } from '../../agent/storage/room.js'
 import { conflict } from '../../shared/errors.js'
+import { MemoryBackups, type BackupFaults } from './memory-backups.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemorySwap } from './memory-swap.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
@@ -33,6 +34,9 @@ export interface MemoryHostOptions {
 /** What of a host outlives its agent: guests that run, what their packets have come to, images and room. */
 export class MemoryHost {
   readonly faults: Faults = {}
+  readonly backupFaults: BackupFaults = {}
+  /** How large every backup says that it is. */
+  backupBytes = 2_000_000
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
   /** What is on guests' disks, where a test says so. */
@@ -41,6 +45,8 @@ export class MemoryHost {
   readonly bounds = new Map<string, number>()
   /** By guest and id: what was on the disk. */
   readonly snapshots = new Map<string, Map<string, string>>()
+  /** By guest: what is on the volume that is about to take the place of its own. */
+  readonly next = new Map<string, string>()
   readonly wire = new MemoryWire()
   readonly swap = new MemorySwap()
   readonly images = new Set(['debian-12'])
@@ -74,6 +80,7 @@ export class MemoryHost {
       facts,
       swap: this.swap,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
+      backups: new MemoryBackups(this),
       describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
@@ -105,8 +112,7 @@ export class MemoryHost {
 
   /** What a disk has, and its snapshots: a text each. */
   #openVolumes(): HostVolumes {
-    const { faults, contents, snapshots } = this
-    const next = new Map<string, string>()
+    const { faults, contents, snapshots, next } = this
     const ofGuest = (uuid: string): Map<string, string> => {
       if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
       return snapshots.get(uuid)!
@@ -143,6 +149,7 @@ export class MemoryHost {
         await faults.deleteSnapshot?.(uuid)
         return ofGuest(uuid).delete(id)
       },
+      snapshotPathOf: (uuid, id) => `/nowhere/${uuid}/${id}`,
       pathOf: (uuid) => `/nowhere/${uuid}`,
       nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
       clone: async (uuid) => {

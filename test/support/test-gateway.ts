@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import { Agent, request as send, type Dispatcher } from 'undici'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
+import { BackupTargets } from '../../gateway/backups/targets.js'
 import type { MetricsReaders } from '../../gateway/http/health.js'
 import { AccessPolicies } from '../../gateway/policy/access-policy.js'
 import { PanelSettings } from '../../gateway/panel-settings.js'
@@ -93,6 +94,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const api = createApi({
     fleet,
     access,
+    backupTargets: new BackupTargets(store, secret),
     time: createTimeFormat('UTC'),
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
     ...{ policies, settings },

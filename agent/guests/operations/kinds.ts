@@ -1,6 +1,10 @@
 import type { OperationKinds } from '../../operations/orders.js'
 import type { HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
+import { backupCreateKind } from './backup-create.js'
+import { backupDeleteKind } from './backup-delete.js'
+import { backupRestoreKind } from './backup-restore.js'
+import { backupTargetCheckKind } from './backup-target-check.js'
 import { createKind } from './create.js'
 import { deleteKind } from './delete.js'
 import { reinstallKind } from './reinstall.js'
@@ -28,5 +32,9 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Guest
     snapshotCreate: snapshotCreateKind(context, capacity),
     snapshotRestore: snapshotRestoreKind(context),
     snapshotDelete: snapshotDeleteKind(context),
+    backupCreate: backupCreateKind(context),
+    backupRestore: backupRestoreKind(context, capacity),
+    backupDelete: backupDeleteKind(context),
+    backupTargetCheck: backupTargetCheckKind(context),
   }
 }

@@ -10,9 +10,10 @@ import { hashableLogin, loginOf, parseLogin } from '../parse-login.js'
 import type { GuestRecord } from '../record.js'
 import { removeStrays } from '../snapshots.js'
 import { ensureImage, ifPresent, withGuest } from '../steps.js'
+import { volumeLimitOf } from '../volume-bound.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { broken } from './outcomes.js'
-import { forgetKept, replaceDiskSteps, volumeLimitOf } from './replace-disk.js'
+import { forgetKept, replaceDiskSteps } from './replace-disk.js'
 
 const gib = 1024 ** 3
 

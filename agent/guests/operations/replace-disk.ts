@@ -1,9 +1,10 @@
 import { toBerthError } from '../../../shared/errors.js'
 import type { Step, StepContext } from '../../operations/types.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { policyReasonOf } from '../policy.js'
 import type { GuestRecord } from '../record.js'
 import { bootSteps, ifPresent, stopStep, withGuest, type StopInput } from '../steps.js'
+import { volumeLimitOf } from '../volume-bound.js'
 
 /*
  * Steps that replace a guest's volume by one from a template (reinstall) or a snapshot (restore). The old disk is kept
@@ -46,11 +47,6 @@ export async function forgetKept(
 /** Whether the guest should and may run; one that gets blocked during the operation stays stopped, without an error. */
 export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && policyReasonOf(record) === ''
-}
-
-/** Quota of the guest's volume in bytes; 0: none. */
-export function volumeLimitOf(context: GuestContext, record: GuestRecord): number {
-  return driverOf(context, record).volumeLimitBytes(context.machineOf(record))
 }
 
 function keepStep({ volumes }: GuestContext): Step<unknown> {

@@ -4,16 +4,13 @@ import type { Step } from '../../operations/types.js'
 import { refuseFull } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
-import type { GuestRecord } from '../record.js'
 import { forgetSnapshot, removeStrays, reserveSnapshot, updateSnapshot } from '../snapshots.js'
+import { whileFrozen } from '../while-frozen.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 
 interface SnapshotInput {
   description: string
 }
-
-/** A guest that does not freeze within this goes on, and its snapshot is what a power loss would leave. */
-const freezeTimeoutMs = 500
 
 /** The snapshot has the operation's id. */
 export function snapshotCreateKind(
@@ -63,22 +60,5 @@ export function takeStep(context: GuestContext): Step<unknown> {
       await driverOf(context, record).thaw(context.machineOf(record))
       await volumes.deleteSnapshot(subject.id, id)
     },
-  }
-}
-
-/** That a guest cannot be frozen is no reason to have no snapshot of it; it always goes on afterwards. */
-async function whileFrozen<T>(
-  context: GuestContext,
-  record: GuestRecord,
-  work: () => Promise<T>,
-): Promise<T> {
-  const [driver, machine] = [driverOf(context, record), context.machineOf(record)]
-  try {
-    await driver
-      .freeze(machine, freezeTimeoutMs)
-      .catch((err: unknown) => context.log.warn({ err, guest: record.uuid }, 'freeze for a snapshot'))
-    return await work()
-  } finally {
-    await driver.thaw(machine)
   }
 }

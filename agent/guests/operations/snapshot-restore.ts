@@ -1,12 +1,13 @@
 import type { OperationKind } from '../../operations/orders.js'
-import type { DefinedOperation, OperationOutcome, Step } from '../../operations/types.js'
+import type { Step } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import type { GuestRecord } from '../record.js'
 import { getReadySnapshot, removeStrays } from '../snapshots.js'
 import { ifPresent, withGuest } from '../steps.js'
+import { volumeLimitOf } from '../volume-bound.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
-import { mark, settled } from './outcomes.js'
-import { forgetKept, keptId, mayRun, replaceDiskSteps, volumeLimitOf } from './replace-disk.js'
+import { mark } from './outcomes.js'
+import { forgetKept, replaceDiskSteps } from './replace-disk.js'
+import { settleRestore } from './settle-restore.js'
 
 interface RestoreInput {
   snapshotId: string
@@ -52,24 +53,4 @@ function prepareStep(context: GuestContext): Step<RestoreInput> {
     }),
     undo: ifPresent(context, async ({ uuid }) => void (await volumes.discardNext(uuid))),
   }
-}
-
-function settleRestore(
-  context: GuestContext,
-  { id, subject }: DefinedOperation<RestoreInput>,
-  outcome: OperationOutcome,
-): void {
-  const record = context.store.find(subject.id)
-  if (!record || outcome.status === 'canceled') return
-  const isWhole = outcome.status === 'done' || outcome.undone
-  const reason = outcome.status === 'failed' ? outcome.message : ''
-  settled(context, subject.id, isWhole && mayRun(record) ? 'running' : 'stopped', isWhole ? '' : reason)
-  if (!isWhole) offerKept(context, record, keptId(id))
-}
-
-/** Neither the new disk works nor is the old one back: its owner may try to restore what it was. */
-function offerKept({ store, now }: GuestContext, { uuid, snapshots }: GuestRecord, id: string): void {
-  const description = 'before a restore that failed'
-  const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }] })
 }

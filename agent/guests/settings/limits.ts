@@ -5,8 +5,8 @@ import { checkCapacityChange, type HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkLimits } from '../limits.js'
 import { networkOf } from '../network.js'
-import { volumeLimitOf } from '../operations/replace-disk.js'
 import type { GuestLimits, GuestRecord } from '../record.js'
+import { volumeLimitOf } from '../volume-bound.js'
 import { changeGuest, type Target } from './change.js'
 
 const gib = 1024 ** 3

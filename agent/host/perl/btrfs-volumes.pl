@@ -1,4 +1,4 @@
-# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `join`, `bound`, `ungroup`, `destroy`,
+# Requests about subvolumes and quota groups of btrfs (linux/btrfs.h): `snapshot`, `create`, `join`, `bound`, `ungroup`, `destroy`,
 # `exchange` with their arguments. An empty argument is none. Structures are packed as on all 64-bit machines.
 use strict;
 use warnings;
@@ -59,6 +59,17 @@ sub open_volume {
   my $volume = open_directory($path) or die "$path: $!\n";
   my $above = open_directory("$path/..") or die "$path/..: $!\n";
   return (subvolume_id($volume), $above);
+}
+
+# BTRFS_IOC_SUBVOL_CREATE_V2 with, into a group, BTRFS_SUBVOL_QGROUP_INHERIT
+sub create {
+  my ($directory, $name, $group, $bytes) = @_;
+  my $to = open_directory($directory) or die "$directory: $!\n";
+  ensure_group($to, $group, $bytes) if $group;
+  my $inherit = pack('Q4 Q5 Q', 0, 1, (0) x 7, $group || 0);
+  my ($length, $pointer) = $group ? (length $inherit, unpack('J', pack('P', $inherit))) : (0, 0);
+  my $arguments = pack('q Q Q Q Q Q2 Z4040', 0, 0, $group ? 4 : 0, $length, $pointer, 0, 0, $name);
+  ioctl($to, 0x50009418, $arguments) or die "$!\n";
 }
 
 # BTRFS_IOC_QGROUP_ASSIGN
@@ -124,6 +135,7 @@ sub exchange {
 
 my %requests = (
   snapshot => \&snapshot,
+  create => \&create,
   join => \&join_group,
   bound => \&bound_volume,
   ungroup => \&remove_groups,

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
+import { guestSubjectOf } from '../../fleet/operation-subject.js'
 import type { OperationView } from '../../fleet/contract.js'
 import { operationStatuses, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
@@ -41,7 +42,7 @@ export const QueuedSchema = Type.Object(
 )
 
 export function taskRow({ hostId, operation }: OperationView, time: TimeFormat): TaskRow {
-  const guest = operation.subject?.kind === 'guest' ? operation.subject : undefined
+  const guest = guestSubjectOf(operation)
   return {
     task_id: operation.id,
     id: operation.id,

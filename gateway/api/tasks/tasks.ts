@@ -62,7 +62,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       bound: 'task',
       audit: 'task.delete',
       tag: 'Tasks',
-      summary: 'Cancels a task that is pending or can be stopped, removes an ended one',
+      summary: 'Cancels a pending task or one that can be stopped, removes an ended one',
       params: TaskPathSchema,
       errors: ['task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => endTask(fleet, context),
@@ -98,8 +98,9 @@ async function endTask(
   context.audit({ detail: `${action} ${subject?.name ?? ''}`.trim() })
   switch (found.operation.status) {
     case 'pending':
-    case 'running': // the agent knows whether it can be stopped
-      return cancelTask(fleet, found)
+      return cancelTask(fleet, found, 'task canceled')
+    case 'running':
+      return cancelTask(fleet, found, 'the task is being stopped, and what it did undone')
     case 'done':
     case 'failed':
     case 'canceled':
@@ -109,10 +110,15 @@ async function endTask(
   }
 }
 
-async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {
+/** The agent refuses what cannot be stopped now. */
+async function cancelTask(
+  fleet: Fleet,
+  { hostId, operation }: OperationView,
+  message: string,
+): Promise<Answer<never>> {
   const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)
-  return { message: 'task canceled' }
+  return { message }
 }
 
 async function removeTask(fleet: Fleet, { hostId, operation }: OperationView): Promise<Answer<never>> {

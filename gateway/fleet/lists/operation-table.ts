@@ -1,5 +1,5 @@
 import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
-import { guestUuidOf } from '../operation-subject.js'
+import { guestSubjectOf, guestUuidOf } from '../operation-subject.js'
 import type { OperationView } from '../reported.js'
 import type { Fields } from './query.js'
 import { Table } from './table.js'
@@ -24,8 +24,8 @@ export function isEnded(operation: Operation): boolean {
 export const operationFields = {
   status: ({ operation }) => operationStatusOf(operation),
   action: ({ operation }) => operation.action,
-  container_id: ({ operation }) => guestOf(operation)?.number ?? 0,
-  container_name: ({ operation }) => guestOf(operation)?.name ?? '',
+  container_id: ({ operation }) => guestSubjectOf(operation)?.number ?? 0,
+  container_name: ({ operation }) => guestSubjectOf(operation)?.name ?? '',
   host_id: ({ hostId }) => hostId,
   user: ({ operation }) => operation.requestedBy,
   created_at: ({ operation }) => Math.floor(operation.createdAtMs / 1000),
@@ -75,10 +75,6 @@ export class OperationTable extends Table<OperationView, OperationField> {
     ids?.delete(operation.id)
     if (ids?.size === 0) this.#byGuest.delete(guestUuid)
   }
-}
-
-function guestOf({ subject }: Operation) {
-  return subject?.kind === 'guest' ? subject : undefined
 }
 
 function newestFirst({ operation: a }: OperationView, { operation: b }: OperationView): number {

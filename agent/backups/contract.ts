@@ -1,0 +1,65 @@
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+
+/** What is kept of one guest at a target. */
+export interface Repository {
+  readonly target: BackupTarget
+  /** The guest's uuid. */
+  readonly guest: string
+}
+
+/** Around work that may take hours. */
+export interface Watching {
+  /** What is begun may stop anywhere then; it is done again, or undone. */
+  readonly signal: AbortSignal
+  /** Progress from 0 to 1, and what is being done, for people. */
+  report(fraction: number, stage?: string): void
+}
+
+/** What people want to know of a backup, kept with it at its target. */
+export interface BackupNote {
+  readonly createdBy: string
+  readonly description: string
+}
+
+export interface StoredBackup extends BackupNote {
+  /** That of the operation that made it. */
+  readonly id: string
+  readonly createdAtMs: number
+}
+
+export interface SentBackup {
+  /** Of all files in it. */
+  readonly sizeBytes: number
+  /** What the target had to take for it, after what it had already; 0: it was there. */
+  readonly storedBytes: number
+}
+
+/**
+ * Where backups are kept. Every method asks the target and is safe to repeat; what fails for the target's sake is a
+ * BerthError with a code of its own (`failures.ts`), and nothing is left on the host.
+ */
+export interface BackupRepositories {
+  /** Keeps a tree that nobody changes; done once for each id. */
+  send(
+    at: Repository,
+    sent: { id: string; tree: string; note: BackupNote },
+    watch: Watching,
+  ): Promise<SentBackup>
+  /**
+   * Whether all is there that the backups of the guest need, and a share of it reads as it was written.
+   * @throws {BerthError} `backup_damaged`
+   */
+  verify(at: Repository, percent: number, watch: Watching): Promise<void>
+  /** Of all files in a backup, in bytes. @throws {BerthError} `backup_missing` */
+  readSize(at: Repository, id: string, watch: Watching): Promise<number>
+  /** Into an empty directory; all that was read is compared with what was written. @throws {BerthError} `backup_missing` */
+  fetch(at: Repository, fetched: { id: string; tree: string }, watch: Watching): Promise<void>
+  /** With all that no other backup of the guest needs. One that is not there is gone. */
+  forget(at: Repository, id: string, watch: Watching): Promise<void>
+  /** Oldest first; none where nothing was kept of the guest. */
+  list(at: Repository, watch: Watching): Promise<StoredBackup[]>
+  /** Keeps something small, reads it back and deletes it. */
+  probe(target: BackupTarget, watch: Watching): Promise<void>
+  /** Removes what killed agents left on the host; nothing may be under way. */
+  sweep(): Promise<void>
+}

@@ -1,0 +1,136 @@
+import { BerthError, conflict } from '../../shared/errors.js'
+
+interface Rule {
+  /** Any of these, case aside, in what restic or ssh says. Servers of S3 are known by their texts, not by their codes. */
+  readonly says: readonly string[]
+  readonly code: string
+  readonly message: string
+  /** Trying again is of no use: restic would, for a quarter of an hour. */
+  readonly final?: boolean
+}
+
+/** The first that holds counts: what is nearest to the cause comes first. */
+const rules: readonly Rule[] = [
+  {
+    says: ['wrong password or no key found'],
+    code: 'backup_password_wrong',
+    message: 'what the target has is encrypted with another password',
+    final: true,
+  },
+  {
+    says: ['host key verification failed', 'remote host identification', 'host key is known for'],
+    code: 'backup_target_refused',
+    message: 'the server has another host key than the target names',
+    final: true,
+  },
+  {
+    says: ['x509: ', 'tls: '],
+    code: 'backup_target_refused',
+    message: 'the certificate of the target is not one that the host trusts for it',
+    final: true,
+  },
+  {
+    says: [
+      ...['no space left on device', 'quota ?exceeded', 'cap exceeded', 'insufficient storage'],
+      ...['minimum free drive threshold', 'minimum free disk threshold'],
+    ],
+    code: 'backup_target_full',
+    message: 'the target has no room left',
+    final: true,
+  },
+  {
+    says: [
+      ...['permission denied', 'access ?denied', '403 forbidden', 'operation not permitted'],
+      ...[
+        'access key id you provided',
+        'request signature we calculated',
+        'request time and the (current|server)',
+      ],
+      'read-only file system',
+    ],
+    code: 'backup_target_refused',
+    message: 'the target refuses its credentials or its folder',
+    final: true,
+  },
+  {
+    says: ['already locked'],
+    code: 'backup_busy',
+    message: 'something else is being done with the backups of this container',
+  },
+  {
+    says: [
+      ...['connection (refused|reset|lost|closed|timed out)', 'no route to host', 'network is unreachable'],
+      ...['i/o timeout', 'timeout awaiting', 'could not resolve', 'no such host', 'broken pipe'],
+      ...[
+        'closed by remote',
+        'kex_exchange',
+        'ssh command exited',
+        'does not answer',
+        'start the sftp session',
+        'file already closed',
+        'failed to send packet',
+        'server disconnect',
+        'closed idle connection',
+        'use of closed',
+        'foreign host',
+      ],
+    ],
+    code: 'backup_target_unreachable',
+    message: 'the target cannot be reached, or broke off',
+  },
+  {
+    says: [
+      ...[
+        'does not match',
+        'hash mismatch',
+        'ciphertext verification failed',
+        'contains errors',
+        'invalid data',
+      ],
+      ...['not found in (the )?index', 'not found in repository', 'unexpected (pack|size|content)'],
+    ],
+    code: 'backup_damaged',
+    message: 'what the target has is not what was sent to it',
+  },
+  {
+    says: ['\\bEOF\\b'],
+    code: 'backup_target_unreachable',
+    message: 'the target broke off',
+  },
+  {
+    says: ['does not exist', 'no such file', 'not a directory'],
+    code: 'backup_missing',
+    message: 'the target has it not',
+  },
+]
+
+const unknown: Rule = { says: [''], code: 'backup_target_failed', message: 'the target failed' }
+
+const patterns = new Map(rules.map((rule) => [rule, new RegExp(rule.says.join('|'), 'i')]))
+
+function findRule(said: string): Rule | undefined {
+  return rules.find((rule) => patterns.get(rule)?.test(said))
+}
+
+/**
+ * Why a run of restic failed, for whoever ordered it: what was said is for the log.
+ * @param said all that it wrote to standard error, or the last that it complained of
+ */
+export function planFailure(said: string): BerthError {
+  const { code, message } = findRule(said) ?? unknown
+  return conflict(code, message)
+}
+
+/** A complaint that comes while restic tries again and again. */
+const complaint = /returned error|retrying|error loading|failed for|unable to/i
+
+/** Whether it is of no use to go on. Undefined: it is no complaint. */
+export function readComplaint(line: string): { readonly final: boolean } | undefined {
+  const final = findRule(line)?.final ?? false
+  return final || complaint.test(line) ? { final } : undefined
+}
+
+/** Whether there is no repository yet, of all reasons that one cannot be opened for. */
+export function isAbsent(error: unknown): boolean {
+  return error instanceof BerthError && error.code === 'backup_missing'
+}

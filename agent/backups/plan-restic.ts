@@ -1,0 +1,177 @@
+import type { BackupTarget, S3Place, SftpPlace } from '../../proto/gen/berth/agent/v1/backup.js'
+import type { BackupNote, StoredBackup } from './contract.js'
+
+/** Files that a run of restic needs, in its working directory. */
+export type RunFiles = Readonly<Record<string, string>>
+
+/** How restic is told of a repository: nothing secret is an argument. */
+export interface ResticPlan {
+  readonly args: readonly string[]
+  /** Of root's process: nobody else reads it. */
+  readonly env: Readonly<Record<string, string>>
+  readonly files: RunFiles
+}
+
+const keyFile = 'key'
+const hostsFile = 'known_hosts'
+/** What ssh says, in the working directory. */
+export const sshLog = 'ssh.log'
+const authorityFile = 'authority.pem'
+
+/**
+ * @param name of the repository at the target: a guest's uuid
+ * @param place the working directory, absolute
+ */
+export function planRepository(target: BackupTarget, name: string, place: string): ResticPlan {
+  const secret = { RESTIC_PASSWORD: target.password }
+  const at = target.place
+  switch (at?.$case) {
+    case 'local':
+      return { args: ['--repo', `${at.value.path}/${name}`], env: secret, files: {} }
+    case 'sftp':
+      return {
+        args: [
+          '--repo',
+          `sftp:target:${at.value.path}/${name}`,
+          '--option',
+          `sftp.command=${sshCommand(at.value, place)}`,
+        ],
+        env: secret,
+        files: { [keyFile]: ending(at.value.privateKey), [hostsFile]: knownHost(at.value) },
+      }
+    case 's3':
+      return planS3(at.value, { name, at: place, secret })
+    case undefined:
+      throw new Error('a target without a place')
+  }
+}
+
+interface RunPlace {
+  /** Of the repository. */
+  readonly name: string
+  /** The working directory. */
+  readonly at: string
+  readonly secret: ResticPlan['env']
+}
+
+function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
+  const { endpoint, bucket, prefix, region, accessKeyId, secretAccessKey, caCertificate } = place
+  const folder = prefix === '' ? name : `${prefix}/${name}`
+  return {
+    args: [
+      ...['--repo', `s3:${endpoint}/${bucket}/${folder}`],
+      ...(region === '' ? [] : ['--option', `s3.region=${region}`]),
+      ...(caCertificate === '' ? [] : ['--cacert', `${at}/${authorityFile}`]),
+    ],
+    env: { ...secret, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
+    files: caCertificate === '' ? {} : { [authorityFile]: ending(caCertificate) },
+  }
+}
+
+/** Nothing of the host's own configuration counts, and nobody but the server named is talked to. */
+function sshCommand({ host, port, user }: SftpPlace, place: string): string {
+  const options = [
+    ...['BatchMode=yes', 'IdentitiesOnly=yes', 'IdentityAgent=none', 'StrictHostKeyChecking=yes'],
+    ...[`UserKnownHostsFile=${place}/${hostsFile}`, 'GlobalKnownHostsFile=/dev/null', 'UpdateHostKeys=no'],
+    ...[
+      'ConnectTimeout=15',
+      'ServerAliveInterval=10',
+      'ServerAliveCountMax=3',
+      'ForwardAgent=no',
+      'ClearAllForwardings=yes',
+    ],
+  ]
+  return [
+    // In a file of its own: of what it writes to standard error restic may have shown nothing when it ends.
+    ...['ssh', '-F', '/dev/null', '-E', `${place}/${sshLog}`, '-i', `${place}/${keyFile}`],
+    ...options.flatMap((option) => ['-o', option]),
+    ...['-p', String(port), '-l', user, host, '-s', 'sftp'],
+  ].join(' ')
+}
+
+/** As sshd(8) has it of known_hosts: hosts on other ports are written otherwise. */
+function knownHost({ host, port, hostKey }: SftpPlace): string {
+  const [type, blob] = hostKey.trim().split(/ +/)
+  return `${port === 22 ? host : `[${host}]:${port}`} ${type} ${blob}\n`
+}
+
+function ending(text: string): string {
+  return text.endsWith('\n') ? text : `${text}\n`
+}
+
+const notePrefix = 'note:'
+
+/** Tags of a backup: its id, and what people want to know of it. A comma would part a tag. */
+export function planTags(id: string, note: BackupNote): string[] {
+  return [id, notePrefix + Buffer.from(JSON.stringify(note)).toString('base64url')]
+}
+
+/** Of `restic snapshots --json`. */
+export interface ResticSnapshot {
+  /** restic's own. */
+  readonly snapshotId: string
+  readonly backup: StoredBackup
+}
+
+interface RawSnapshot {
+  readonly id?: unknown
+  readonly time?: unknown
+  readonly tags?: unknown
+}
+
+const idPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** Those that have an id of ours, oldest first. @throws on what is no list */
+export function parseSnapshots(text: string): ResticSnapshot[] {
+  const list = JSON.parse(text) as unknown
+  if (list === null) return []
+  if (!Array.isArray(list)) throw new Error('restic: no list of snapshots')
+  const found = (list as RawSnapshot[]).flatMap((raw) => parseSnapshot(raw) ?? [])
+  return found.sort((a, b) => a.backup.createdAtMs - b.backup.createdAtMs)
+}
+
+function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnapshot | undefined {
+  const words = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string') : []
+  const id = words.find((tag) => idPattern.test(tag))
+  if (id === undefined || typeof snapshotId !== 'string' || !/^[0-9a-f]{64}$/.test(snapshotId))
+    return undefined
+  const createdAtMs = Date.parse(String(time)) || 0
+  return { snapshotId, backup: { id, createdAtMs, ...parseNote(words) } }
+}
+
+function parseNote(tags: readonly string[]): BackupNote {
+  const text = tags.find((tag) => tag.startsWith(notePrefix))?.slice(notePrefix.length) ?? ''
+  try {
+    const { createdBy, description } = JSON.parse(
+      Buffer.from(text, 'base64url').toString(),
+    ) as Partial<BackupNote>
+    return { createdBy: String(createdBy ?? ''), description: String(description ?? '') }
+  } catch {
+    return { createdBy: '', description: '' }
+  }
+}
+
+/** Of a line of `restic backup --json`. */
+export type ResticMessage =
+  | { readonly kind: 'status'; readonly doneBytes: number; readonly totalBytes: number }
+  | { readonly kind: 'summary'; readonly sizeBytes: number; readonly storedBytes: number }
+
+/** Undefined: nothing of interest. */
+export function parseMessage(line: string): ResticMessage | undefined {
+  const message = parseObject(line)
+  const figure = (field: string): number => Math.max(0, Number(message?.[field]) || 0)
+  if (message?.['message_type'] === 'status')
+    return { kind: 'status', doneBytes: figure('bytes_done'), totalBytes: figure('total_bytes') }
+  if (message?.['message_type'] === 'summary')
+    return { kind: 'summary', sizeBytes: figure('total_bytes_processed'), storedBytes: figure('data_added') }
+  return undefined
+}
+
+function parseObject(line: string): Record<string, unknown> | undefined {
+  try {
+    const value = JSON.parse(line) as unknown
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,204 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { rm, stat } from 'node:fs/promises'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { BerthError, conflict } from '../../shared/errors.js'
+import { treeName } from '../host/beside-tree.js'
+import type {
+  BackupNote,
+  BackupRepositories,
+  Repository,
+  SentBackup,
+  StoredBackup,
+  Watching,
+} from './contract.js'
+import { Places } from './places.js'
+import { isAbsent } from './plan-failure.js'
+import { parseMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
+import { Restic, type ResticOptions } from './restic.js'
+
+/** The longest that anything may take that moves a guest's disk. */
+const transferMs = 24 * 3_600_000
+
+/** Of the repository by which targets are checked. */
+const probeName = 'berth-check'
+
+export interface ResticRepositoriesOptions extends ResticOptions {
+  /** Transfers at once. */
+  readonly parallel: number
+}
+
+/** A repository of restic for each guest, below the target's folder: docs/decisions/0200. */
+export class ResticRepositories implements BackupRepositories {
+  readonly #options: ResticRepositoriesOptions
+  readonly #places: Places
+
+  constructor(options: ResticRepositoriesOptions) {
+    this.#options = options
+    this.#places = new Places(options.parallel)
+  }
+
+  send(
+    at: Repository,
+    { id, tree, note }: { id: string; tree: string; note: BackupNote },
+    watch: Watching,
+  ): Promise<SentBackup> {
+    return this.#transfer(at, watch, async (restic) => {
+      const known = (await findSnapshots(restic)) ?? (await createRepository(restic))
+      const sent = known.find(({ backup }) => backup.id === id)
+      if (sent) return { sizeBytes: await readSize(restic, sent.snapshotId), storedBytes: 0 }
+      return backUp(restic, { id, tree, note, guest: at.guest, parent: known.at(-1)?.snapshotId }, watch)
+    })
+  }
+
+  verify(at: Repository, percent: number, watch: Watching): Promise<void> {
+    return this.#transfer(at, watch, (restic) => check(restic, percent))
+  }
+
+  readSize(at: Repository, id: string, watch: Watching): Promise<number> {
+    return this.#ask(at, watch, async (restic) => readSize(restic, await getSnapshot(restic, id)))
+  }
+
+  fetch(at: Repository, { id, tree }: { id: string; tree: string }, watch: Watching): Promise<void> {
+    return this.#transfer(at, watch, async (restic) => {
+      const snapshot = await getSnapshot(restic, id)
+      watch.report(0, 'fetching')
+      const args = ['restore', snapshot, '--target', '.', '--verify', '--no-lock']
+      await restic.run({ args, tree, timeoutMs: transferMs }).catch(blameHost)
+    })
+  }
+
+  forget(at: Repository, id: string, watch: Watching): Promise<void> {
+    return this.#ask(at, watch, async (restic) => {
+      const found = ((await findSnapshots(restic)) ?? []).filter(({ backup }) => backup.id === id)
+      const snapshots = found.map(({ snapshotId }) => snapshotId)
+      if (snapshots.length === 0) return
+      await restic.run({ args: ['unlock'] }) // of whom was killed; who lives keeps its own
+      await restic.run({ args: ['forget', ...snapshots, '--prune'], timeoutMs: transferMs })
+    })
+  }
+
+  list(at: Repository, watch: Watching): Promise<StoredBackup[]> {
+    return this.#ask(at, watch, async (restic) =>
+      ((await findSnapshots(restic)) ?? []).map(({ backup }) => backup),
+    )
+  }
+
+  async probe(target: BackupTarget, watch: Watching): Promise<void> {
+    const content = randomBytes(4096)
+    await this.#ask({ target, guest: probeName }, watch, async (restic) => {
+      if (!(await findSnapshots(restic))) await createRepository(restic)
+      const tag = randomUUID()
+      await restic.run({ args: ['backup', '--stdin', '--host', probeName, '--tag', tag], stdin: content })
+      const made = (await findSnapshots(restic))?.find(({ backup }) => backup.id === tag)
+      if (!made) throw conflict('backup_damaged', 'the target has lost at once what was sent to it')
+      await check(restic, 100)
+      await restic.run({ args: ['unlock'] })
+      await restic.run({ args: ['forget', made.snapshotId, '--prune'] })
+    })
+  }
+
+  async sweep(): Promise<void> {
+    await rm(this.#options.directory, { recursive: true, force: true })
+  }
+
+  #transfer<T>(at: Repository, watch: Watching, work: (restic: Restic) => Promise<T>): Promise<T> {
+    return this.#places.run(watch.signal, () => this.#ask(at, watch, work))
+  }
+
+  async #ask<T>(
+    { target, guest: name }: Repository,
+    watch: Watching,
+    work: (restic: Restic) => Promise<T>,
+  ): Promise<T> {
+    await checkFolder(target)
+    return Restic.with(this.#options, { target, name, watch }, work)
+  }
+}
+
+/** Who is read from needs no room. */
+function blameHost(error: unknown): never {
+  if (error instanceof BerthError && error.code === 'backup_target_full')
+    throw new BerthError('exhausted', 'storage_full', 'the backup does not fit')
+  throw error
+}
+
+/** A folder that is not mounted now must not be made on the disk below. */
+async function checkFolder({ place }: BackupTarget): Promise<void> {
+  if (place?.$case !== 'local') return
+  const found = await stat(place.value.path).catch(() => undefined)
+  if (!found?.isDirectory())
+    throw conflict('backup_target_unreachable', `there is no folder ${place.value.path} on this host`)
+}
+
+/** Undefined: there is no repository. */
+async function findSnapshots(restic: Restic): Promise<ResticSnapshot[] | undefined> {
+  try {
+    const { stdout } = await restic.run({ args: ['snapshots', '--json', '--no-lock'] })
+    return parseSnapshots(stdout)
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
+}
+
+async function createRepository(restic: Restic): Promise<ResticSnapshot[]> {
+  await restic.run({ args: ['init', '--repository-version', '2'] })
+  return []
+}
+
+/** @returns restic's own id. @throws {BerthError} `backup_missing` */
+async function getSnapshot(restic: Restic, id: string): Promise<string> {
+  const found = (await findSnapshots(restic))?.find(({ backup }) => backup.id === id)
+  if (!found) throw conflict('backup_missing', 'the target has no such backup of the container')
+  return found.snapshotId
+}
+
+async function readSize(restic: Restic, snapshot: string): Promise<number> {
+  const args = ['stats', '--mode', 'restore-size', '--json', '--no-lock', snapshot]
+  const { stdout } = await restic.run({ args, timeoutMs: transferMs })
+  return Number((JSON.parse(stdout) as { total_size?: unknown }).total_size) || 0
+}
+
+interface Sending {
+  readonly id: string
+  readonly tree: string
+  readonly note: BackupNote
+  readonly guest: string
+  /** What files are compared with: those that are the same are not read. */
+  readonly parent: string | undefined
+}
+
+async function backUp(restic: Restic, sent: Sending, watch: Watching): Promise<SentBackup> {
+  let summary: SentBackup | undefined
+  let doneBytes = 0
+  const tags = planTags(sent.id, sent.note).flatMap((tag) => ['--tag', tag])
+  const { code } = await restic.run({
+    args: [
+      ...['backup', treeName, '--json', '--host', sent.guest, ...tags],
+      ...(sent.parent ? ['--parent', sent.parent] : ['--force']),
+    ],
+    ...{ tree: sent.tree, timeoutMs: transferMs, okCodes: [0, 3] },
+    onStdoutLine: (line) => {
+      const message = parseMessage(line)
+      if (message?.kind === 'summary') summary = message
+      if (message?.kind !== 'status') return false
+      watch.report(shareOf(message), 'sending')
+      const hasMoved = message.doneBytes > doneBytes
+      doneBytes = Math.max(doneBytes, message.doneBytes)
+      return hasMoved
+    },
+  })
+  if (code === 3) throw conflict('backup_incomplete', 'some files of the container could not be read')
+  if (!summary) throw conflict('backup_target_failed', 'restic did not say what it sent')
+  return { sizeBytes: summary.sizeBytes, storedBytes: summary.storedBytes }
+}
+
+function shareOf({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: number }): number {
+  return totalBytes > 0 ? doneBytes / totalBytes : 0
+}
+
+/** Structure always; and of what is kept a share, read and compared with what it should be. */
+async function check(restic: Restic, percent: number): Promise<void> {
+  const share = percent >= 100 ? ['--read-data'] : percent > 0 ? [`--read-data-subset=${percent}%`] : []
+  await restic.run({ args: ['check', '--no-lock', ...share], timeoutMs: transferMs })
+}

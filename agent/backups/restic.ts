@@ -1,0 +1,129 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { runBesideTree } from '../host/beside-tree.js'
+import { CommandError, hostEnvironment, run, type RunOptions, type RunResult } from '../host/process.js'
+import type { Watching } from './contract.js'
+import { Patience } from './patience.js'
+import { isAbsent, planFailure } from './plan-failure.js'
+import { planRepository, sshLog } from './plan-restic.js'
+
+/** One command of restic. */
+export interface ResticCommand {
+  readonly args: readonly string[]
+  /** What it finds at `treeName` in its working directory. */
+  readonly tree?: string
+  readonly okCodes?: readonly number[]
+  readonly timeoutMs?: number
+  /** @returns whether it tells that something was moved */
+  readonly onStdoutLine?: (line: string) => boolean
+  readonly stdin?: Buffer
+}
+
+export interface ResticOptions {
+  /** Of working directories, which hold keys while something runs. */
+  readonly directory: string
+  /** How long a target may fail before that is an end. */
+  readonly patienceMs: number
+  readonly log: Logger
+}
+
+/** What asks a target only, and moves little. */
+const askTimeoutMs = 180_000
+
+/** Not by cost of the guests. */
+const modestly = ['nice', '-n', '10']
+
+interface At {
+  readonly target: BackupTarget
+  /** Of the repository: a guest's uuid. */
+  readonly name: string
+  readonly watch: Watching
+}
+
+/** restic with one repository, in a working directory of its own that goes with it. */
+export class Restic {
+  private constructor(
+    private readonly options: ResticOptions,
+    private readonly at: At,
+    private readonly place: string,
+  ) {}
+
+  static async with<T>(options: ResticOptions, at: At, work: (restic: Restic) => Promise<T>): Promise<T> {
+    await mkdir(options.directory, { recursive: true, mode: 0o700 })
+    const place = await mkdtemp(join(options.directory, 'run-'))
+    try {
+      const { files } = planRepository(at.target, at.name, place)
+      for (const [name, content] of Object.entries(files))
+        await writeFile(join(place, name), content, { mode: 0o600 })
+      return await work(new Restic(options, at, place))
+    } finally {
+      await rm(place, { recursive: true, force: true })
+    }
+  }
+
+  /**
+   * @throws {BerthError} why the target failed (`plan-failure.ts`); the signal's reason when aborted
+   */
+  async run(command: ResticCommand): Promise<RunResult> {
+    const { signal } = this.at.watch
+    signal.throwIfAborted()
+    const given = new AbortController()
+    const patience = new Patience(this.options.patienceMs)
+    let complaint = ''
+    const settings: RunOptions = {
+      ...this.#settings(command),
+      signal: AbortSignal.any([signal, given.signal]),
+      onStdoutLine: (line) => {
+        if (command.onStdoutLine?.(line)) patience.reset()
+      },
+      onStderrLine: (line) => {
+        if (!patience.isOver(line)) return
+        complaint ||= line
+        given.abort()
+      },
+    }
+    try {
+      return await this.#launch(command, settings)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw await this.#failureOf(error, complaint)
+    }
+  }
+
+  #launch({ args, tree }: ResticCommand, settings: RunOptions): Promise<RunResult> {
+    const repository = planRepository(this.at.target, this.at.name, this.place)
+    const all = ['restic', ...repository.args, '--cache-dir', join(this.place, 'cache'), ...args]
+    if (tree !== undefined) return runBesideTree({ place: this.place, tree }, [...modestly, ...all], settings)
+    const [program, ...rest] = [...modestly, ...all] as [string, ...string[]]
+    return run(program, rest, settings)
+  }
+
+  #settings({ okCodes, timeoutMs = askTimeoutMs, stdin }: ResticCommand): RunOptions {
+    const { env } = planRepository(this.at.target, this.at.name, this.place)
+    return {
+      timeoutMs,
+      maxOutputBytes: 16 * 1024 * 1024,
+      env: {
+        ...hostEnvironment,
+        ...env,
+        ...{ HOME: this.place, TMPDIR: this.place, RESTIC_PROGRESS_FPS: '2', GOMAXPROCS: '2' },
+      },
+      ...(okCodes && { okCodes }),
+      ...(stdin && { stdin }),
+    }
+  }
+
+  /** What was said names places and files, and is for the log alone. */
+  async #failureOf(error: unknown, complaint: string): Promise<unknown> {
+    if (!(error instanceof CommandError)) return error
+    const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // where it was ssh at all
+    const { target, name: repository } = this.at
+    const isSilent = error.code === null && complaint === ''
+    const failed = planFailure(isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`)
+    const level = isAbsent(failed) ? 'debug' : 'warn' // as before each guest's first backup
+    this.options.log[level]({ err: error, ssh, target: target.id, repository }, 'restic failed')
+    return failed
+  }
+}

@@ -1,0 +1,39 @@
+import type { OperationKind } from '../../operations/orders.js'
+import { forgetBackup, updateBackup } from '../backups.js'
+import type { GuestContext } from '../context.js'
+import { parseUuid } from '../parse-create.js'
+import { backupSubject, parseTarget, repositoryOf, type TargetInput } from './backup-order.js'
+
+interface DeleteInput extends TargetInput {
+  backupId: string
+}
+
+/** Also of a guest that is on another host, or nowhere any more: then the target alone knows it. */
+export function backupDeleteKind(context: GuestContext): OperationKind<'backupDelete', DeleteInput> {
+  const { store, backups } = context
+  return {
+    action: 'backup-delete',
+    accept: (order) => {
+      const subject = backupSubject(context, order.uuid)
+      const backupId = parseUuid('backup_id', order.backupId)
+      const input = { ...parseTarget(context, subject.id, order.target), backupId }
+      return {
+        ...{ subject, input, hashOf: { targetId: input.targetId, backupId } },
+        reserve: () => updateBackup(store, subject.id, { id: backupId, state: 'deleting' }),
+      }
+    },
+    steps: [
+      {
+        name: 'forget',
+        run: async (step) => {
+          const at = repositoryOf(context, step.subject.id, step.input)
+          await step.yieldWhile(backups.forget(at, step.input.backupId, step))
+        },
+      },
+    ],
+    settle: ({ subject, input: { backupId: id } }, { status }) => {
+      if (status === 'done') forgetBackup(store, subject.id, id)
+      else updateBackup(store, subject.id, { id, state: 'ready' })
+    },
+  }
+}

@@ -1,0 +1,42 @@
+import { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
+import { checkBackupTarget } from '../../../shared/backup-target-rules.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { Repository } from '../../backups/contract.js'
+import type { Subject } from '../../operations/types.js'
+import type { GuestContext } from '../context.js'
+import { parseUuid } from '../parse-create.js'
+
+/** As journaled, of all that is done with a target. */
+export interface TargetInput {
+  targetId: string
+  /** Sealed: the journal has no secret in clear. */
+  target: string
+}
+
+/** What is done with a guest's backups is one after another, and keeps nobody from starting or stopping it. */
+export function backupSubject({ store }: GuestContext, uuid: string): Subject {
+  const id = parseUuid('uuid', uuid)
+  const known = store.find(id)
+  return { kind: 'backup', id, name: known?.name ?? '', number: known?.id ?? 0 }
+}
+
+/** @param about what the sealed target is for: the subject's id. @throws {BerthError} `invalid_field`, `missing_field` */
+export function parseTarget(
+  { sealTarget }: GuestContext,
+  about: string,
+  target: BackupTarget | undefined,
+): TargetInput {
+  if (!target) throw new BerthError('invalid', 'missing_field', 'target: missing', { field: 'target' })
+  checkBackupTarget(target)
+  return { targetId: target.id, target: sealTarget(about, target) }
+}
+
+/** @param guest the one that the backups are of; default: that which it was sealed for */
+export function repositoryOf(
+  { openTarget }: GuestContext,
+  about: string,
+  { target }: TargetInput,
+  guest = about,
+): Repository {
+  return { target: openTarget(about, target), guest }
+}

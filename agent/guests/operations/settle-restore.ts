@@ -1,0 +1,26 @@
+import type { DefinedOperation, OperationOutcome } from '../../operations/types.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord } from '../record.js'
+import { settled } from './outcomes.js'
+import { keptId, mayRun } from './replace-disk.js'
+
+/** How a guest looks once its disk was to be put back, from a snapshot or a backup. */
+export function settleRestore(
+  context: GuestContext,
+  { id, subject }: DefinedOperation<unknown>,
+  outcome: OperationOutcome,
+): void {
+  const record = context.store.find(subject.id)
+  if (!record || outcome.status === 'canceled') return
+  const isWhole = outcome.status === 'done' || outcome.undone
+  const reason = outcome.status === 'failed' ? outcome.message : ''
+  settled(context, subject.id, isWhole && mayRun(record) ? 'running' : 'stopped', isWhole ? '' : reason)
+  if (!isWhole) offerKept(context, record, keptId(id))
+}
+
+/** Neither the new disk works nor is the old one back: its owner may try to restore what it was. */
+function offerKept({ store, now }: GuestContext, { uuid, snapshots }: GuestRecord, id: string): void {
+  const description = 'before a restore that failed'
+  const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
+  store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }] })
+}

@@ -1,0 +1,255 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, conflict, notFound } from '../../../shared/errors.js'
+import { descriptionPattern, uuidPattern } from '../../../shared/guest-rules.js'
+import type { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
+import { guestsOf, isBound, type Principal } from '../../access/principal.js'
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { ContainerPathSchema } from '../guests/containers.js'
+import { queueOrder } from '../guests/queue-order.js'
+import { QueuedSchema } from '../tasks/task-row.js'
+import { backupRow, BackupSchema, listBackups } from './backup-row.js'
+import type { BackupParts } from './targets.js'
+
+const ContainerBackupsSchema = Type.Object(
+  { backups: Type.Array(BackupSchema) },
+  { title: 'ContainerBackups' },
+)
+
+const TargetIdSchema = Type.String({ maxLength: 64 })
+
+const CreateBackupSchema = Type.Object(
+  {
+    target_id: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Default: the target, where there is but one.' }),
+    ),
+    description: Type.Optional(
+      Type.String({
+        pattern: descriptionPattern,
+        description: 'At most 200 printable characters on one line.',
+      }),
+    ),
+  },
+  { title: 'NewBackup' },
+)
+
+const RestoreBodySchema = Type.Object(
+  {
+    target_id: Type.Optional(TargetIdSchema),
+    container_uuid: Type.Optional(
+      Type.String({
+        pattern: uuidPattern,
+        description:
+          'With target_id: of a container that is not there any more, or whose backup is in no list. Not for callers bound to containers.',
+      }),
+    ),
+  },
+  { title: 'BackupRestore' },
+)
+type RestoreBody = Static<typeof RestoreBodySchema>
+
+const QueuedBackupSchema = Type.Object(
+  { ...QueuedSchema.properties, backup_id: Type.String() },
+  { title: 'QueuedBackup' },
+)
+type QueuedBackup = Static<typeof QueuedBackupSchema>
+
+const BackupPathSchema = Type.Object({
+  ...ContainerPathSchema.properties,
+  backup_id: Type.String({ maxLength: 64 }),
+})
+
+type Context<Params, Body> = RequestContext<Params, unknown, Body> & Subjects['guest']
+type BackupParams = Static<typeof BackupPathSchema>
+
+const ofContainer = { bound: 'guest', tag: 'Backups' } as const
+const writeErrors = ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout']
+
+export function backupRoutes(parts: BackupParts): Route[] {
+  return [...readRoutes(parts), createRoute(parts), restoreRoute(parts), deleteRoute(parts)]
+}
+
+function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
+  const rowsOf = async (guests: Iterable<GuestView>) => {
+    const targetNames = new Map((await targets.list()).map(({ id, shown }) => [id, shown.name]))
+    return listBackups(guests).map((found) => backupRow(found, { targetNames, time }))
+  }
+  return [
+    route({
+      method: 'GET',
+      path: '/backups',
+      name: 'listBackups',
+      scope: 'backup:read',
+      bound: 'own',
+      tag: 'Backups',
+      summary: 'Backups of all containers, newest first',
+      data: Type.Array(BackupSchema),
+      handle: async ({ caller }) => ({ data: await rowsOf(guestsOf(caller, fleet.view)) }),
+    }),
+    route({
+      ...ofContainer,
+      method: 'GET',
+      path: '/containers/{id}/backups',
+      name: 'getContainerBackups',
+      scope: 'backup:read',
+      summary: 'Backups of a container, newest first',
+      params: ContainerPathSchema,
+      data: ContainerBackupsSchema,
+      handle: async ({ guest }) => ({ data: { backups: await rowsOf([guest]) } }),
+    }),
+  ]
+}
+
+function createRoute(parts: BackupParts): Route {
+  return route({
+    ...ofContainer,
+    method: 'POST',
+    path: '/containers/{id}/backups',
+    name: 'createBackup',
+    scope: 'backup:create',
+    audit: 'backup.create',
+    summary: 'Queues a backup of a container’s disk as it is then; it is listed once it was read back',
+    params: ContainerPathSchema,
+    body: CreateBackupSchema,
+    bodyOptional: true,
+    example: { description: 'before the move' },
+    data: QueuedBackupSchema,
+    statuses: [202],
+    conditional: true,
+    errors: [...writeErrors, 'quota_exceeded', 'backup_target_missing'],
+    handle: async (context) => {
+      const { uuid, name, id } = context.guest.guest
+      const target = await parts.targets.open(await targetIdFor(parts, context.body?.target_id))
+      await parts.targets.note(target.id, { uuid, name, id })
+      const description = context.body?.description ?? ''
+      const order = { $case: 'backupCreate', value: { uuid, target, description } } as const
+      const { data } = await queueOrder(parts.fleet, context, { action: 'backup-create', order })
+      return queued(data, context.operationId)
+    },
+  })
+}
+
+function restoreRoute(parts: BackupParts): Route {
+  return route({
+    ...ofContainer,
+    method: 'POST',
+    path: '/containers/{id}/backups/{backup_id}/restore',
+    name: 'restoreBackup',
+    scope: 'backup:restore',
+    audit: 'backup.restore',
+    summary:
+      'Queues that a container’s disk becomes what was kept, of it or of another on any host; one that runs is cut off once that is fetched, and started again',
+    params: BackupPathSchema,
+    body: RestoreBodySchema,
+    bodyOptional: true,
+    example: {
+      target_id: '0b6f6f0e-1f0a-4f0e-9f0a-6d7f1f1d2c3b',
+      container_uuid: '6f0f3f6a-0d2e-4f0e-9f0a-6d7f1f1d2c3b',
+    },
+    data: QueuedBackupSchema,
+    statuses: [202],
+    conditional: true,
+    errors: [...writeErrors, 'backup_target_missing'],
+    handle: async (context) => {
+      const { uuid } = context.guest.guest
+      const { backup_id: backupId } = context.params
+      const { targetId, sourceUuid } = locate(parts.fleet.view, context)
+      const target = await openTarget(parts, targetId)
+      const value = { uuid, target, backupId, sourceUuid }
+      const order = { $case: 'backupRestore', value } as const
+      const { data } = await queueOrder(parts.fleet, context, { action: 'backup-restore', order })
+      return queued(data, backupId)
+    },
+  })
+}
+
+function deleteRoute(parts: BackupParts): Route {
+  return route({
+    ...ofContainer,
+    method: 'DELETE',
+    path: '/containers/{id}/backups/{backup_id}',
+    name: 'deleteBackup',
+    scope: 'backup:delete',
+    audit: 'backup.delete',
+    summary: 'Queues that a backup is deleted, with all that no other of the container needs',
+    params: BackupPathSchema,
+    data: QueuedBackupSchema,
+    statuses: [202],
+    conditional: true,
+    errors: [...writeErrors, 'backup_target_missing'],
+    handle: async (context) => {
+      const { uuid, backups } = context.guest.guest
+      const { backup_id: backupId } = context.params
+      const found = backups.find(({ id }) => id === backupId)
+      if (!found) throw notFound('backup')
+      const target = await openTarget(parts, found.targetId)
+      const order = { $case: 'backupDelete', value: { uuid, target, backupId } } as const
+      const { data } = await queueOrder(parts.fleet, context, { action: 'backup-delete', order })
+      return queued(data, backupId)
+    },
+  })
+}
+
+function queued(data: Static<typeof QueuedSchema>, backupId: string): Answer<QueuedBackup> {
+  return { status: 202, message: `${data.action} queued`, data: { ...data, backup_id: backupId } }
+}
+
+/** @throws {BerthError} `missing_field` where there are several; `backup_target_missing` */
+async function targetIdFor({ targets }: BackupParts, wanted: string | undefined): Promise<string> {
+  const known = await targets.list()
+  if (wanted !== undefined) {
+    if (known.some(({ id }) => id === wanted)) return wanted
+    throw conflict('backup_target_missing', 'target_id: no such backup target')
+  }
+  const [only, ...others] = known
+  if (only && others.length === 0) return only.id
+  if (!only) throw conflict('backup_target_missing', 'there is no backup target: an administrator adds one')
+  const message = 'target_id: is required, since there are several backup targets'
+  throw new BerthError('invalid', 'missing_field', message, { field: 'target_id' })
+}
+
+/** @throws {BerthError} `backup_target_missing`: it was forgotten */
+async function openTarget({ targets }: BackupParts, id: string): Promise<BackupTarget> {
+  try {
+    return await targets.open(id)
+  } catch (error) {
+    if (!(error instanceof BerthError) || error.code !== 'not_found') throw error
+    throw conflict('backup_target_missing', 'the target of the backup was removed')
+  }
+}
+
+interface Located {
+  readonly targetId: string
+  /** The container's that it is of. */
+  readonly sourceUuid: string
+}
+
+/**
+ * Where a backup is: of the container itself, of another that the caller may see, or where the caller says.
+ * @throws {BerthError} `not_found`
+ */
+function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): Located {
+  const { guest, caller, params, body } = context
+  const told = body && toldPlace(caller, body)
+  if (told) return told
+  const found = findBackup([guest], params.backup_id) ?? findBackup(guestsOf(caller, view), params.backup_id)
+  if (!found) throw notFound('backup')
+  return found
+}
+
+function findBackup(guests: Iterable<GuestView>, id: string): Located | undefined {
+  for (const { guest } of guests) {
+    const backup = guest.backups.find((candidate) => candidate.id === id)
+    if (backup) return { targetId: backup.targetId, sourceUuid: guest.uuid }
+  }
+  return undefined
+}
+
+function toldPlace(
+  caller: Principal,
+  { target_id: targetId, container_uuid: sourceUuid }: RestoreBody,
+): Located | undefined {
+  if (targetId === undefined || sourceUuid === undefined) return undefined
+  if (isBound(caller)) throw notFound('backup')
+  return { targetId, sourceUuid }
+}

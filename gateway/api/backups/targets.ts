@@ -1,0 +1,238 @@
+import { Type, type Static } from 'typebox'
+import { randomUUID } from 'node:crypto'
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { TargetFields } from '../../backups/plan-target.js'
+import type { BackupTargets, TargetRecord } from '../../backups/targets.js'
+import type { Fleet, FleetView } from '../../fleet/contract.js'
+import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { chooseHost } from '../hosts/host-choice.js'
+import {
+  ChangeTargetSchema,
+  CreateTargetSchema,
+  targetRow,
+  TargetRowSchema,
+  type TargetRow,
+} from './target-schemas.js'
+
+export interface BackupParts {
+  readonly fleet: Fleet
+  readonly targets: BackupTargets
+  readonly time: TimeFormat
+}
+
+export const TargetPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
+
+const CheckBodySchema = Type.Object(
+  {
+    host_id: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Who is to try; default: the first host.' }),
+    ),
+  },
+  { title: 'BackupTargetCheck' },
+)
+
+const CheckedSchema = Type.Object(
+  {
+    ok: Type.Boolean(),
+    code: Type.String({ description: 'Why not; empty: it works.' }),
+    message: Type.String(),
+    host_id: Type.String(),
+    task_id: Type.String(),
+  },
+  { title: 'BackupTargetChecked' },
+)
+
+const RemoveQuerySchema = Type.Object({
+  force: Type.Optional(
+    Type.Boolean({ description: 'Also where containers have backups there; what is there stays there.' }),
+  ),
+})
+
+const ofTargets = { bound: 'refused', tag: 'Backups' } as const
+
+export function backupTargetRoutes(parts: BackupParts): Route[] {
+  return [...readRoutes(parts), ...changeRoutes(parts), checkRoute(parts)]
+}
+
+function readRoutes(parts: BackupParts): Route[] {
+  const { targets, fleet, time } = parts
+  return [
+    route({
+      ...ofTargets,
+      method: 'GET',
+      path: '/backup-targets',
+      name: 'listBackupTargets',
+      scope: 'backuptarget:read',
+      summary: 'Where backups may go, by name; without secrets',
+      data: Type.Array(TargetRowSchema),
+      handle: async () => {
+        const count = countBackups(fleet.view)
+        const records = await targets.list()
+        return { data: records.map((record) => targetRow(record, { backups: count(record.id), time })) }
+      },
+    }),
+    route({
+      ...ofTargets,
+      method: 'GET',
+      path: '/backup-targets/{id}',
+      name: 'getBackupTarget',
+      scope: 'backuptarget:read',
+      summary: 'One place where backups may go; without secrets',
+      params: TargetPathSchema,
+      data: TargetRowSchema,
+      handle: async ({ params }) => ({ data: rowOf(parts, await targets.get(params.id)) }),
+    }),
+  ]
+}
+
+function changeRoutes(parts: BackupParts): Route[] {
+  const { targets } = parts
+  return [
+    route({
+      ...ofTargets,
+      method: 'POST',
+      path: '/backup-targets',
+      name: 'createBackupTarget',
+      scope: 'backuptarget:manage',
+      audit: 'backup_target.create',
+      summary: 'Adds a place where backups may go; nothing is done there yet',
+      body: CreateTargetSchema,
+      example: {
+        ...{ name: 'vault', type: 'sftp', host: 'backup.example.com', user: 'berth', path: '/backups' },
+        ...{ private_key: '-----BEGIN OPENSSH PRIVATE KEY-----\n…', host_key: 'ssh-ed25519 AAAA…' },
+        encryption_password: 'a long one, kept elsewhere too',
+      },
+      data: TargetRowSchema,
+      statuses: [201],
+      errors: ['name_conflict', 'resource_exhausted'],
+      handle: async (context) => {
+        const { name, type } = context.body
+        context.audit({ target: name, detail: type })
+        const record = await targets.create(context.operationId, fieldsIn(context.body))
+        return { status: 201, message: 'backup target added', data: rowOf(parts, record) }
+      },
+    }),
+    route({
+      ...ofTargets,
+      method: 'PATCH',
+      path: '/backup-targets/{id}',
+      name: 'updateBackupTarget',
+      scope: 'backuptarget:manage',
+      audit: 'backup_target.update',
+      summary: 'Changes the fields sent; the type and the encryption password stay',
+      params: TargetPathSchema,
+      body: ChangeTargetSchema,
+      example: { verify_percent: 10 },
+      data: TargetRowSchema,
+      errors: ['name_conflict'],
+      handle: async (context) => {
+        const { params, body } = context
+        context.audit({ target: params.id, detail: Object.keys(fieldsIn(body)).join(', ') })
+        const record = await targets.update(params.id, fieldsIn(body))
+        return { message: 'backup target changed', data: rowOf(parts, record) }
+      },
+    }),
+    route({
+      ...ofTargets,
+      method: 'DELETE',
+      path: '/backup-targets/{id}',
+      name: 'deleteBackupTarget',
+      scope: 'backuptarget:manage',
+      audit: 'backup_target.delete',
+      summary: 'Forgets a place of backups; what is there stays there',
+      params: TargetPathSchema,
+      query: RemoveQuerySchema,
+      errors: ['invalid_state'],
+      handle: (context) => removeTarget(parts, context),
+    }),
+  ]
+}
+
+async function removeTarget(
+  { targets, fleet }: BackupParts,
+  context: RequestContext<{ id: string }, Static<typeof RemoveQuerySchema>, unknown>,
+): Promise<Answer<never>> {
+  const { params, query } = context
+  const { id, shown } = await targets.get(params.id)
+  const backups = countBackups(fleet.view)(id)
+  context.audit({ target: shown.name, detail: `id ${id}, ${backups} backups` })
+  if (backups > 0 && !query.force)
+    throw conflict(
+      'invalid_state',
+      `containers have ${backups} backups there: delete them first, or use force`,
+    )
+  await targets.remove(id)
+  return { message: 'backup target removed' }
+}
+
+function checkRoute(parts: BackupParts): Route {
+  return route({
+    ...ofTargets,
+    method: 'POST',
+    path: '/backup-targets/{id}/check',
+    name: 'checkBackupTarget',
+    scope: 'backuptarget:manage',
+    audit: 'backup_target.check',
+    summary: 'Has a host keep something small there, read it back and delete it; answers once it knows',
+    params: TargetPathSchema,
+    body: CheckBodySchema,
+    bodyOptional: true,
+    example: { host_id: '6f0f3f6a-0d2e-4f0e-9f0a-6d7f1f1d2c3b' },
+    data: CheckedSchema,
+    errors: ['host_offline', 'agent_timeout'],
+    handle: (context) => checkTarget(parts, context),
+  })
+}
+
+/** The longest that an answer is waited for; what takes longer goes on as a task. */
+const waitMs = 120_000
+
+async function checkTarget(
+  { fleet, targets }: BackupParts,
+  context: RequestContext<{ id: string }, unknown, Static<typeof CheckBodySchema> | undefined>,
+): Promise<Answer<Static<typeof CheckedSchema>>> {
+  const target = await targets.open(context.params.id)
+  const { id: hostId } = chooseHost(fleet.view, context.body?.host_id)
+  // A check says what is now: one that is asked for again is another.
+  const operationId = randomUUID()
+  context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
+  const { revision } = await fleet.agent(hostId).operations.submitOperation({
+    ...{ operationId, requestedBy: context.caller.user },
+    order: { $case: 'backupTargetCheck', value: { target } },
+  })
+  await fleet.reached(hostId, revision)
+  const ended = await fleet.ended(operationId, waitMs)
+  if (!ended || !isEnded(ended.operation))
+    throw new BerthError('timeout', 'agent_timeout', `not done yet: task ${operationId} goes on`)
+  return { data: { ...outcomeOf(ended.operation), host_id: hostId, task_id: operationId } }
+}
+
+function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok' | 'code' | 'message'> {
+  const ok = operationStatusOf(operation) === 'done'
+  if (ok) return { ok, code: '', message: 'the target works' }
+  // What the host has to say of itself is its operator's business.
+  const isTold = operation.errorCode.startsWith('backup_')
+  return isTold
+    ? { ok, code: operation.errorCode, message: operation.error }
+    : { ok, code: 'agent_error', message: 'the host failed, or the check was canceled' }
+}
+
+/** Only the fields that are meant: bodies may hold more. */
+function fieldsIn(body: Static<typeof ChangeTargetSchema>): TargetFields {
+  const known = Object.keys(ChangeTargetSchema.properties)
+  return Object.fromEntries(Object.entries(body).filter(([field]) => known.includes(field)))
+}
+
+function rowOf({ fleet, time }: BackupParts, record: TargetRecord): TargetRow {
+  return targetRow(record, { backups: countBackups(fleet.view)(record.id), time })
+}
+
+function countBackups(view: FleetView): (targetId: string) => number {
+  const counts = new Map<string, number>()
+  for (const { guest } of view.guests())
+    for (const { targetId } of guest.backups) counts.set(targetId, (counts.get(targetId) ?? 0) + 1)
+  return (targetId) => counts.get(targetId) ?? 0
+}

@@ -1,0 +1,297 @@
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { powerOrder } from '../support/agent-calls.js'
+import { BackupHost } from '../support/backup-host.js'
+import { TestS3 } from '../support/s3-server.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { TestSftp } from '../support/sftp-server.js'
+import { digestTree } from '../support/tree-digest.js'
+import { waitFor } from '../support/wait.js'
+import { writeVariedTree } from '../support/varied-tree.js'
+
+const password = 'the-password-of-the-vault'
+const sizeMib = 32
+
+/** What a guest of another name has otherwise. */
+const ownFiles = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/shadow', 'etc/passwd']
+
+describe('backups of guests', function () {
+  this.timeout(180_000)
+  const scratch = scratchDirectory('btest-gb-targets')
+  let first: BackupHost
+  let second: BackupHost
+  let uuid: string
+  let other: string
+  let sftp: TestSftp
+  let s3: TestS3
+
+  before(async () => {
+    first = await BackupHost.open('gba')
+    second = await BackupHost.open('gbb')
+    uuid = await first.addGuest(1, 'kept')
+    other = await second.addGuest(2, 'other')
+    await first.done(powerOrder('stop', uuid).order!)
+    await second.done(powerOrder('stop', other).order!)
+    writeVariedTree(first.rootOf(uuid), sizeMib)
+    mkdirSync(join(scratch.path, 'local'))
+    sftp = await TestSftp.start(join(scratch.path, 'sftp'))
+    s3 = await TestS3.start(join(scratch.path, 's3'))
+  })
+  after(async () => {
+    await sftp?.close()
+    await s3?.close()
+    await first?.close()
+    await second?.close()
+    scratch.wipe()
+  })
+  afterEach(async () => {
+    first.observer = () => undefined
+    s3.twist = () => false
+    for (const { id, targetId } of first.record(uuid).backups) await remove(id, targets.get(targetId)!)
+    await first.isClean()
+    await second.isClean()
+  })
+
+  const targets = new Map<string, BackupTarget>()
+  const target = (place: NonNullable<BackupTarget['place']>): BackupTarget => {
+    const made = { id: randomUUID(), name: 'vault', password, verifyPercent: 100, place }
+    targets.set(made.id, made)
+    return made
+  }
+  const localTarget = (): BackupTarget =>
+    target({ $case: 'local', value: { path: join(scratch.path, 'local') } })
+  const sftpTarget = (): BackupTarget => target({ $case: 'sftp', value: sftp.place })
+  const s3Target = (): BackupTarget => target({ $case: 's3', value: s3.place })
+  const restore = (at: BackupHost, guest: string, backupId: string, from: BackupTarget) =>
+    at.carryOut({
+      $case: 'backupRestore',
+      value: { uuid: guest, target: from, backupId, sourceUuid: uuid },
+    })
+  const remove = (backupId: string, from: BackupTarget) =>
+    first.done({ $case: 'backupDelete', value: { uuid, target: from, backupId } })
+
+  for (const [kind, targetOf] of [
+    ['a folder', localTarget],
+    ['a server of sftp', sftpTarget],
+    ['a server of S3', s3Target],
+  ] as const)
+    it(`are kept in ${kind}, and come back whole, on another host too`, async () => {
+      const to = targetOf()
+      const kept = digestTree(first.rootOf(uuid))
+      const id = await first.backUp(uuid, to)
+      const [backup] = first.record(uuid).backups
+      expect(backup).to.include({ id, state: 'ready', targetId: to.id, description: 'of a test' })
+      expect(backup!.sizeBytes).to.be.within(sizeMib * 1024 ** 2, 2 * (sizeMib + 80) * 1024 ** 2)
+      expect(backup!.storedBytes).to.be.within(sizeMib * 1024 ** 2, (sizeMib + 20) * 1024 ** 2)
+      expect(backup!.verifiedAtMs).to.be.greaterThan(0)
+
+      writeFileSync(join(first.rootOf(uuid), 'later'), 'later')
+      expect((await restore(first, uuid, id, to)).status).to.equal('done')
+      expect(digestTree(first.rootOf(uuid))).to.equal(kept)
+      expect(first.record(uuid)).to.include({ status: 'stopped', fetchedBytes: 0 })
+
+      expect((await restore(second, other, id, to)).status).to.equal('done')
+      expect(readFileSync(join(second.rootOf(other), 'etc/hostname'), 'utf8')).to.equal('other\n')
+      expect(digestOthers(second.rootOf(other))).to.equal(digestOthers(first.rootOf(uuid)))
+
+      await remove(id, to)
+      expect(first.record(uuid).backups).to.deep.equal([])
+      expect((await restore(second, other, id, to)).errorCode).to.equal('backup_missing')
+    })
+
+  /** But for what is each guest's own. */
+  function digestOthers(root: string): string {
+    const etc = join(root, 'etc')
+    utimesSync(etc, 0, 0)
+    return digestTree(
+      root,
+      ownFiles.map((file) => `./${file}`),
+    )
+  }
+
+  it('are of the moment they were begun at, of a guest that runs and goes on', async () => {
+    const to = localTarget()
+    await first.done(powerOrder('start', uuid).order!)
+    first.inside(1, 'echo before >/root/data; sync')
+    first.observer = ({ step, phase }) => {
+      if (step === 'send' && phase === 'before-run') first.inside(1, 'echo after >/root/data; sync')
+    }
+    const id = await first.backUp(uuid, to)
+    expect(first.inside(1, 'cat /root/data')).to.equal('after')
+    expect((await restore(first, uuid, id, to)).status).to.equal('done')
+    expect(first.record(uuid).status).to.equal('running')
+    expect(first.inside(1, 'cat /root/data')).to.equal('before')
+    await first.done(powerOrder('stop', uuid).order!)
+  })
+
+  it('send again only what has changed', async () => {
+    const to = localTarget()
+    const one = await first.backUp(uuid, to)
+    writeFileSync(join(first.rootOf(uuid), 'small'), 'x'.repeat(1000))
+    const two = await first.backUp(uuid, to)
+    expect(first.record(uuid).backups.at(-1)!.storedBytes).to.be.lessThan(1024 ** 2)
+    await remove(one, to)
+    expect((await restore(first, uuid, two, to)).status).to.equal('done')
+  })
+
+  it('fit beside a disk that is all but full, whose bound is as before afterwards', async () => {
+    const to = localTarget()
+    const id = await first.backUp(uuid, to)
+    const limit = 1024 ** 3
+    const boundOf = async (): Promise<unknown> =>
+      (await first.host.volumes.ensureLimits(new Map([[uuid, limit]]))).length
+    // What earlier tests gave up counts until the kernel is done with it.
+    await waitFor(async () => ((await first.host.volumes.usage()).get(uuid) ?? 0) < 150 * 1024 ** 2, {
+      timeoutMs: 60_000,
+      what: 'old disks to vanish',
+    })
+    const usedBytes = (await first.host.volumes.usage()).get(uuid) ?? 0
+    const roomMib = Math.floor((limit - usedBytes) / 1024 ** 2) - 20
+    execFileSync(
+      'dd',
+      ['if=/dev/zero', `of=${join(first.rootOf(uuid), 'fill')}`, 'bs=1M', `count=${roomMib}`, 'conv=fsync'],
+      { stdio: 'ignore' },
+    )
+    const restored = await restore(first, uuid, id, to)
+    expect(restored.status, restored.error).to.equal('done')
+    expect(await boundOf()).to.equal(0)
+  })
+
+  it('are refused by a target with another password, host key or credentials, and by one that is away', async () => {
+    const to = localTarget()
+    const id = await first.backUp(uuid, to)
+    const wrongKey = {
+      ...sftp.place,
+      hostKey: readFileSync(join(scratch.path, 'sftp/user.pub'), 'utf8').trim(),
+    }
+    const away = { ...sftp.place, port: 9 }
+    const cases: [BackupTarget, string][] = [
+      [{ ...to, password: 'another-password' }, 'backup_password_wrong'],
+      [target({ $case: 'sftp', value: wrongKey }), 'backup_target_refused'],
+      [target({ $case: 'sftp', value: { ...sftp.place, user: 'nobody' } }), 'backup_target_refused'],
+      [target({ $case: 'sftp', value: away }), 'backup_target_unreachable'],
+      [target({ $case: 's3', value: { ...s3.place, accessKeyId: 'unknown' } }), 'backup_target_refused'],
+      [
+        target({ $case: 's3', value: { ...s3.place, endpoint: 'https://127.0.0.1:9' } }),
+        'backup_target_unreachable',
+      ],
+      [target({ $case: 's3', value: { ...s3.place, caCertificate: '' } }), 'backup_target_refused'],
+      [target({ $case: 'local', value: { path: '/var/tmp/btest-gb-none' } }), 'backup_target_unreachable'],
+    ]
+    for (const [wrong, code] of cases) {
+      const failed = await first.carryOut({
+        $case: 'backupCreate',
+        value: { uuid, target: wrong, description: '' },
+      })
+      expect([failed.status, failed.errorCode], failed.error).to.deep.equal(['failed', code])
+      const checked = await first.carryOut({ $case: 'backupTargetCheck', value: { target: wrong } })
+      // Of nothing that was kept with another password.
+      if (code !== 'backup_password_wrong') expect(checked.errorCode).to.equal(code)
+      expect(first.record(uuid).backups.map((backup) => backup.id)).to.deep.equal([id])
+    }
+  })
+
+  it('fail where the target is full, breaks off or lies, and leave nothing', async () => {
+    const small = join(scratch.path, 'small')
+    mkdirSync(small)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])
+    const failing = async (to: BackupTarget): Promise<string> => {
+      const began = performance.now()
+      const { status, errorCode, error } = await first.carryOut({
+        $case: 'backupCreate',
+        value: { uuid, target: to, description: '' },
+      })
+      expect([status, first.record(uuid).backups], error).to.deep.equal(['failed', []])
+      if (process.env['BTEST_LOG']) console.log(errorCode, error)
+      expect(performance.now() - began).to.be.lessThan(90_000)
+      await first.isClean()
+      return errorCode
+    }
+    try {
+      expect(await failing(target({ $case: 'local', value: { path: small } }))).to.equal('backup_target_full')
+    } finally {
+      execFileSync('umount', [small])
+    }
+
+    let puts = 0
+    s3.twist = ({ method, url }, response) => {
+      if (method !== 'PUT' || !url?.includes('/data/') || puts++ < 1) return false
+      response.writeHead(507, { 'content-type': 'application/xml' })
+      response.end(
+        '<Error><Code>XMinioStorageFull</Code><Message>Storage backend has reached its minimum free drive threshold.</Message></Error>',
+      )
+      return true
+    }
+    expect(await failing(s3Target())).to.equal('backup_target_full')
+
+    puts = 0
+    s3.twist = ({ method, url, socket }) => {
+      if (method !== 'PUT' || !url?.includes('/data/')) return false
+      socket.destroy()
+      return true
+    }
+    expect(await failing(s3Target())).to.equal('backup_target_unreachable')
+    s3.twist = () => false
+
+    first.observer = ({ step, phase }) => {
+      if (step === 'send' && phase === 'before-run')
+        void whenSending(sftp.place.path).then(() => sftp.close())
+    }
+    expect(await failing(sftpTarget())).to.equal('backup_target_unreachable')
+    first.observer = () => undefined
+    await sftp.resume()
+
+    // It says that it has it, and keeps something else of the same size.
+    first.observer = ({ step, phase }) => {
+      if (step === 'verify' && phase === 'before-run') spoil(join(s3.directory, 'berth'))
+    }
+    expect(await failing(s3Target())).to.equal('backup_damaged')
+  })
+
+  it('are canceled half-way', async () => {
+    const id = randomUUID()
+    const order = { $case: 'backupCreate', value: { uuid, target: s3Target(), description: '' } } as const
+    s3.twist = ({ method, url }) => method === 'PUT' && url?.includes('/data/') === true && canceled()
+    const canceled = (): boolean => {
+      if (first.domain.engine.get(id).status === 'running') first.domain.engine.cancel(id)
+      return false
+    }
+    const ended = await first.carryOut(order, id)
+    expect([ended.status, first.record(uuid).backups]).to.deep.equal(['canceled', []])
+  })
+
+  it('have their secrets in no argument, and in no file that stays', async () => {
+    const seen: string[] = []
+    first.observer = ({ step }) => void (step === 'send' && seen.push(''))
+    const watching = setInterval(() => seen.push(execFileSync('ps', ['-eo', 'args', '-ww']).toString()), 50)
+    const id = await first.backUp(uuid, s3Target()).finally(() => clearInterval(watching))
+    const text = seen.join('\n')
+    expect(text).to.include('restic')
+    for (const secret of [password, `=${s3.place.secretAccessKey}`]) expect(text).not.to.include(secret)
+    expect(id).to.be.a('string')
+  })
+})
+
+/** Once some of the data is there. */
+async function whenSending(directory: string): Promise<void> {
+  const isData = (name: string): boolean => /\/data\/..\/[0-9a-f]{64}/.test(name)
+  await waitFor(() => (readdirSync(directory, { recursive: true }) as string[]).some(isData), {
+    timeoutMs: 30_000,
+    what: 'data at the target',
+  })
+}
+
+/** Changes what is kept without changing its size. */
+function spoil(directory: string): void {
+  for (const name of readdirSync(directory, { recursive: true }) as string[]) {
+    const path = join(directory, name)
+    if (!/\/data\/.*_object$/.test(path) || !statSync(path).isFile()) continue
+    const content = readFileSync(path)
+    content[content.length >> 1]! ^= 1
+    writeFileSync(path, content)
+  }
+}

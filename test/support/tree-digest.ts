@@ -1,0 +1,21 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+
+/**
+ * Of all that is in a tree: names, contents, kinds, owners, modes, times, links, devices, attributes, ACLs. Sockets
+ * are nothing without who made them.
+ * @param without paths below it, `./etc/hostname`
+ */
+export function digestTree(root: string, without: readonly string[] = []): string {
+  const excluded = without.map((path) => `--exclude=${path}`)
+  const output = execFileSync(
+    'tar',
+    [
+      ...['--create', '--file=-', `--directory=${root}`, '--format=pax', '--sort=name', '--numeric-owner'],
+      ...['--pax-option=exthdr.name=x,delete=atime,delete=ctime', '--warning=no-file-ignored'],
+      ...['--xattrs', '--xattrs-include=*', '--acls', '--anchored', ...excluded, '.'],
+    ],
+    { maxBuffer: 1 << 30, stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  return createHash('sha256').update(output).digest('hex')
+}
