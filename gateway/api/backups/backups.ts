@@ -1,9 +1,10 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, conflict, notFound } from '../../../shared/errors.js'
-import { descriptionPattern, uuidPattern } from '../../../shared/guest-rules.js'
+import { descriptionPattern } from '../../../shared/guest-rules.js'
 import type { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 import { queueOrder } from '../guests/queue-order.js'
@@ -38,7 +39,8 @@ const RestoreBodySchema = Type.Object(
     target_id: Type.Optional(TargetIdSchema),
     container_uuid: Type.Optional(
       Type.String({
-        pattern: uuidPattern,
+        ...trimmed,
+        format: 'uuid',
         description:
           'With target_id: of a container that is not there any more, or whose backup is in no list. Not for callers bound to containers.',
       }),
