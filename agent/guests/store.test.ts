@@ -41,7 +41,8 @@ describe('guest store', () => {
   it('gives back what it was given', () => {
     const policy = { expired: false, overQuota: false }
     const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule }
-    const expected = { ...guest, ...snapshots, policy, statusReason: '', revision: 1 }
+    const backups = { backups: [], fetchedBytes: 0 }
+    const expected = { ...guest, ...snapshots, ...backups, policy, statusReason: '', revision: 1 }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])
   })
