@@ -65,7 +65,7 @@ export class Execution {
    */
   cancel(): boolean {
     const running = this.#cancelable
-    if (!running || this.parts.signal.aborted) return false
+    if (!running || running.abort.signal.aborted || this.parts.signal.aborted) return false
     const written = this.#written(running.index, 'canceling')
     this.parts.store.beginUndo(this.#id, written, { code: canceledCode, message: 'canceled' })
     running.abort.abort()

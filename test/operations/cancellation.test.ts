@@ -60,6 +60,7 @@ describe('operations cancelled and removed', () => {
     engine.submit(order('1', 'a', 'g'))
     await waitFor(() => done.includes('long'), { intervalMs: 2 })
     expect(engine.cancel('1')).to.include({ status: 'running', stage: 'canceling' })
+    expectRefused(() => engine.cancel('1'), 'task_running')
     expect(await engine.wait('1')).to.include({ status: 'canceled', errorCode: '', error: '' })
     expect(done).to.deep.equal(['first', 'long', 'undo long', 'undo first'])
     expect(outcomes).to.deep.equal(['canceled'])
