@@ -16,7 +16,7 @@ const prefix = 'bthx'
 const newNet = 0x40000000
 const errno = { ENOSYS: 38, ENOPROTOOPT: 92 }
 
-/** CAP_SYS_RESOURCE, without which the host's root has no more message queues than one guest may have. */
+/** Has CAP_SYS_RESOURCE, without which the host's root has no more message queues than one guest may have. */
 function mayRaiseLimits(): boolean {
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
   return ((BigInt(`0x${capabilities ?? '0'}`) >> 24n) & 1n) === 1n
