@@ -1,7 +1,92 @@
 import { Type, type Static } from 'typebox'
+import { keptAlerts } from '../shared/abuse.js'
 
 const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
+const threshold = (value: number) => Type.Integer({ minimum: 1, maximum: 10_000_000, default: value })
+const ports = (...list: number[]) =>
+  Type.Array(Type.Integer({ minimum: 1, maximum: 65535 }), {
+    default: list,
+    maxItems: 256,
+    uniqueItems: true,
+  })
+
+/** From where on what a guest does is told, and how severe it is; docs/abuse.md says what is counted. */
+const thresholdSchemas = {
+  port_scan: Type.Object({ medium: threshold(15), high: threshold(100), critical: threshold(1000) }, object),
+  horizontal_scan: Type.Object(
+    {
+      ...{
+        medium: threshold(25),
+        high: threshold(100),
+        high_slow: threshold(250),
+        critical: threshold(1000),
+      },
+      peer_ports: ports(4662, 6881, 6889, 8333, 8444, 9333, 18080, 26656, 30303, 51413),
+    },
+    object,
+  ),
+  brute_force: Type.Object(
+    {
+      ...{
+        medium: threshold(20),
+        high: threshold(30),
+        high_targets: threshold(25),
+        critical_targets: threshold(100),
+      },
+      ports: ports(21, 22, 23, 445, 3389, 5900, 5985),
+      database_ports: ports(1433, 1521, 3306, 5432, 6379, 9200, 27017),
+      reply_bytes: threshold(4000),
+    },
+    object,
+  ),
+  ddos: Type.Object(
+    {
+      ...{ high_openings: threshold(500), critical_openings: threshold(2000) },
+      ...{ high_packets: threshold(30_000), critical_packets: threshold(100_000), forged: threshold(100) },
+    },
+    object,
+  ),
+  spam: Type.Object(
+    {
+      ...{ medium: threshold(30), high: threshold(100), critical: threshold(500) },
+      ...{ medium_targets: threshold(10), high_targets: threshold(50), critical_targets: threshold(200) },
+    },
+    object,
+  ),
+  mining: Type.Object(
+    {
+      pools: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{2,252}$' }), {
+        default: [
+          ...['2miners.com', 'antpool.com', 'braiins.com', 'c3pool.com', 'ethermine.org', 'f2pool.com'],
+          ...['flypool.org', 'gntl.uk', 'hashvault.pro', 'herominers.com', 'hiveon.net', 'kryptex.network'],
+          ...['luckpool.net', 'minexmr.com', 'miningocean.org', 'moneroocean.stream', 'nanopool.org'],
+          ...['nicehash.com', 'p2pool.io', 'poolin.com', 'slushpool.com', 'sparkpool.com', 'supportxmr.com'],
+          ...['unmineable.com', 'viabtc.com', 'woolypooly.com', 'xmrpool.eu', 'zpool.ca'],
+        ],
+        maxItems: 256,
+      }),
+    },
+    object,
+  ),
+  proxy: Type.Object({ high_clients: threshold(20) }, object),
+  reflection: Type.Object(
+    {
+      ...{
+        medium_mbps: threshold(10),
+        high_mbps: threshold(50),
+        critical_mbps: threshold(200),
+        ratio: threshold(5),
+      },
+      ports: ports(
+        ...[17, 19, 53, 69, 111, 123, 137, 161, 177, 389, 427, 520, 623, 1434, 1900, 3283, 3389, 3702, 5093],
+        ...[5351, 5353, 5683, 10001, 11211, 37810],
+      ),
+    },
+    object,
+  ),
+}
+
 const ipv4Cidr = '^\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}$'
 
 /** Schema of agent.yaml. Every key has a default; `systemd/agent.example.yaml` documents each. */
@@ -129,6 +214,17 @@ export const AgentConfigSchema = Type.Object(
       },
       object,
     ),
+    kvm: Type.Object(
+      {
+        /** Virtual machines, where QEMU is installed. */
+        enabled: Type.Boolean({ default: true }),
+        /** How long a virtual machine may take to shut down. */
+        stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
+        /** Image of a CD with drivers of virtual devices, which Windows gets in its second drive. Empty: none. */
+        virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
+      },
+      object,
+    ),
     images: Type.Object(
       {
         /** Debian mirror for building images. */
@@ -152,6 +248,8 @@ export const AgentConfigSchema = Type.Object(
         max_download_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 20 }),
         /** What an image may have once it is unpacked. */
         max_image_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 40 }),
+        /** Directory that administrators copy files of images to, `upload:NAME` as their URL. Empty: `uploads` in the state directory. */
+        uploads: Type.String({ default: '', pattern: '^(/[^\\0]+)?$' }),
         /** Templates whose images are made at start rather than at first use. */
         prefetch: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,62}$' }), { default: [] }),
       },
@@ -170,12 +268,40 @@ export const AgentConfigSchema = Type.Object(
       },
       object,
     ),
+    security: Type.Object(
+      {
+        /** Whether guests are watched for what harms others. */
+        enabled: Type.Boolean({ default: true }),
+        /** Seconds between two looks. */
+        interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
+        /** Whether the first bytes of connections are looked at, for mining and proxies. Nothing of them is kept. */
+        payload: Type.Boolean({ default: true }),
+        /** Whether port 25 of others is closed to guests whose own setting does not open it. */
+        close_smtp: Type.Boolean({ default: true }),
+        /** Seconds between a critical alert and the stop that follows it. */
+        grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
+        /** Days to keep alerts, and at most how many. */
+        keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
+        keep: Type.Integer({ minimum: 100, maximum: keptAlerts, default: keptAlerts }),
+        ...thresholdSchemas,
+      },
+      object,
+    ),
     backups: Type.Object(
       {
         /** Disks that are sent, read back or fetched at once. */
         parallel: Type.Integer({ minimum: 1, maximum: 64, default: 2 }),
         /** How long a target may fail before what is being done with it fails. */
         patience_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
+        /** Memory in MiB that one of them may take: what a target sends is read into it. */
+        memory_mb: Type.Integer({ minimum: 512, maximum: 1_048_576, default: 2048 }),
+      },
+      object,
+    ),
+    consoles: Type.Object(
+      {
+        /** How long a terminal stays, with what runs in it, when the connection to its user is lost; 0: not at all. */
+        keep_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 120 }),
       },
       object,
     ),

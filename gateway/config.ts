@@ -1,9 +1,11 @@
 import { Type, type Static } from 'typebox'
+import type { TargetPolicy } from '../shared/outbound-targets.js'
 import type { Retention } from './access/retention.js'
 
 const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
 const requests = (value: number) => Type.Integer({ minimum: 0, maximum: 1000000, default: value })
+const optionalHostPort = (value: string) => Type.String({ default: value, pattern: '^(.+:\\d{1,5})?$' })
 const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:\\d{1,5}$' })
 
 /** Schema of gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
@@ -14,6 +16,10 @@ export const GatewayConfigSchema = Type.Object(
     run_dir: absolutePath('/run/berth/gateway'),
     /** host:port of the HTTP API. */
     listen: hostPort('127.0.0.1:8080'),
+    /** host:port of the HTTP API over TLS, once `PUT /ssl` turns it on; empty: never. */
+    tls_listen: optionalHostPort('[::]:443'),
+    /** host:port for challenges of certificate authorities and redirects, while TLS is on; empty: never. */
+    http_listen: optionalHostPort('[::]:80'),
     /** host:port of the TLS endpoint where agents join; its certificate is the private CA's. */
     join_listen: hostPort('127.0.0.1:8081'),
     /** Address of `join_listen` as agents reach it, put into join tokens; empty: join_listen. */
@@ -79,6 +85,28 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
+    /** The certificate authority of mode `letsencrypt`. */
+    acme: Type.Object(
+      {
+        directory: Type.String({
+          default: 'https://acme-v02.api.letsencrypt.org/directory',
+          pattern: '^https://[^\\s]+$',
+        }),
+        /** File with PEM certificates that its server is trusted by, beside the usual ones; empty: none. */
+        ca_file: Type.String({ default: '', pattern: '^(/[^\\n]*)?$' }),
+      },
+      object,
+    ),
+    /** What may be told of changes, at whose URLs. */
+    webhooks: Type.Object(
+      {
+        /** http besides https. */
+        allow_http: Type.Boolean({ default: false }),
+        /** Addresses and CIDRs that may be told although they are private, special or this machine's. */
+        allowed_targets: Type.Array(Type.String({ maxLength: 64 }), { default: [], maxItems: 256 }),
+      },
+      object,
+    ),
     /** How many times a host's resources may be promised to guests; 0: without limit. */
     placement: Type.Object(
       {
@@ -94,6 +122,15 @@ export const GatewayConfigSchema = Type.Object(
         /** Entries: the oldest go first. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
+      },
+      object,
+    ),
+    /** Of log-ins that succeeded, and as many of those that failed. */
+    login_log: Type.Object(
+      {
+        /** Rows: the oldest go first. */
+        keep: Type.Integer({ minimum: 100, maximum: 100000, default: 10000 }),
+        keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
       },
       object,
     ),
@@ -119,9 +156,20 @@ export function limitsOf({ limits }: GatewayConfig) {
   }
 }
 
+/** Which URLs webhooks may have. */
+export function webhookPolicy({ webhooks }: GatewayConfig): TargetPolicy {
+  const { allow_http: allowHttp, allowed_targets: allowedTargets } = webhooks
+  return { allowHttp, allowedTargets, setting: 'webhooks.allowed_targets' }
+}
+
 /** How much is kept, as access control takes it. */
-export function retentionOf({ audit, idempotency }: GatewayConfig): Retention {
-  return { auditDays: audit.keep_days, repeatHours: idempotency.keep_hours, repeats: idempotency.keep }
+export function retentionOf({ audit, idempotency, login_log: logins }: GatewayConfig): Retention {
+  return {
+    auditDays: audit.keep_days,
+    repeatHours: idempotency.keep_hours,
+    repeats: idempotency.keep,
+    logins: { keep: logins.keep, days: logins.keep_days },
+  }
 }
 
 export type GatewayConfig = Static<typeof GatewayConfigSchema>

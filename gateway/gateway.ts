@@ -4,18 +4,30 @@ import { readOrCreateKey } from '../shared/sealing.js'
 import { splitHostPort } from '../shared/join-token.js'
 import { createTimeFormat } from '../shared/time.js'
 import { createAccess } from './access/access.js'
+import { createDescribe } from './api/events/describe.js'
 import { createApi } from './api/create-api.js'
+import { keepTargets } from './backups/keep-targets.js'
 import { BackupTargets } from './backups/targets.js'
-import { limitsOf, retentionOf, type GatewayConfig } from './config.js'
+import { limitsOf, retentionOf, webhookPolicy, type GatewayConfig } from './config.js'
+import { EventHub } from './events/hub.js'
 import { GatewayFleet } from './fleet/fleet.js'
+import { CustomImages } from './images/custom-images.js'
+import { keepImages } from './images/keep-images.js'
 import { AccessPolicies } from './policy/access-policy.js'
 import { PanelSettings } from './panel-settings.js'
+import { SecurityAudit } from './security-audit.js'
+import { Webhooks } from './webhooks/webhooks.js'
 import { startHttpServer } from './server.js'
 import { redisProcessOf } from './store/redis-process.js'
 import { Store } from './store/store.js'
+import { Upkeep } from './upkeep.js'
+import { tlsOptionsOf } from './tls/options.js'
+import { Tls } from './tls/tls.js'
 
 /** How long requests in progress may take to end at shutdown. */
 const graceMs = 10_000
+/** How soon a host that was away, or joined, has what was set meanwhile. */
+const upkeepEveryMs = 60_000
 
 export interface GatewayOptions {
   readonly config: GatewayConfig
@@ -63,21 +75,43 @@ async function startParts(
   const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const policies = new AccessPolicies({ store, trustedProxies, log })
   const settings = new PanelSettings(store, log)
+  const tls = new Tls({ store, secret, log, ...(await tlsOptionsOf(config)) })
+  const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
   store.start()
   onClose(() => store.close())
   access.start()
   onClose(() => access.close())
   const fleet = await GatewayFleet.start({ store, config, log })
   onClose(() => fleet.close())
+  const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })
+  securityAudit.start()
+  onClose(() => securityAudit.stop())
   const backupTargets = new BackupTargets(store, secret)
+  const customImages = new CustomImages(store)
+  const targets = keepTargets({ fleet, targets: backupTargets, log })
+  const upkeep = new Upkeep([targets, keepImages({ fleet, images: customImages, log })], log)
+  upkeep.start(upkeepEveryMs)
+  onClose(() => upkeep.close())
+  const describe = createDescribe(time)
+  const events = new EventHub({ view: fleet.view, describe })
+  webhooks.start(fleet.view, describe)
+  onClose(() => webhooks.close())
   let closing = false
   const isClosing = () => closing
-  const http = { maxBodyBytes, metricsFor, policies, settings }
-  const { app } = createApi({ fleet, access, backupTargets, time, ...http, version, log, isClosing })
-  const server = await startHttpServer(app, splitHostPort(config.listen), log)
+  const http = { maxBodyBytes, metricsFor, policies, settings, tls }
+  const panelDirectory = join(import.meta.dirname, 'panel')
+  const about = { version, panelDirectory, log, isClosing }
+  const api = createApi({
+    ...{ fleet, access, store, backupTargets, customImages, upkeep, events, webhooks, time, ...about },
+    ...http,
+  })
+  const server = await startHttpServer(api, splitHostPort(config.listen), log)
+  await tls.start(api)
   onClose(async () => {
     closing = true
-    await server.close(graceMs)
+    api.consoles.closeAll()
+    events.close()
+    await Promise.all([server.close(graceMs), tls.close()])
   })
   log.info({ url: server.url, version }, 'gateway started')
 }

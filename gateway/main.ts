@@ -6,6 +6,7 @@ import { readConfig } from '../shared/config.js'
 import { BerthError, ConfigError, describeError } from '../shared/errors.js'
 import { createLogger } from '../shared/logging.js'
 import { version } from '../shared/version.js'
+import type { CommandContext } from './admin-commands.js'
 import { GatewayConfigSchema, type GatewayConfig } from './config.js'
 
 const defaultConfig = '/etc/berth/gateway.yaml'
@@ -38,8 +39,34 @@ command(
   'let every address reach the gateway again; for who locked himself out',
 ).action(({ config }: Options) => main(config, disableAccessPolicy))
 
-function command(name: string, description: string): Command {
-  return program
+const admin = program.command('admin').description('administrators who log in')
+
+command('add <name>', 'make an administrator', admin)
+  .requiredOption('--password-file <file>', 'has the password, of at least 12 characters')
+  .action((name: string, { config, passwordFile }: Options & { passwordFile: string }) =>
+    main(config, async (parsed) =>
+      (await import('./admin-commands.js')).addAdmin(commandContext(parsed), name, passwordFile),
+    ),
+  )
+command(
+  'link <name>',
+  'print a link by which an administrator sets a new password; ends his sessions, removes password and second factor',
+  admin,
+).action((name: string, { config }: Options) =>
+  main(config, async (parsed) =>
+    (await import('./admin-commands.js')).recoverAdmin(commandContext(parsed), name),
+  ),
+)
+command('first-link', 'print the link that makes the first administrator, while there is none', admin)
+  .requiredOption('--url-file <file>', 'keeps the link, mode 0600; removed once there is an administrator')
+  .action(({ config, urlFile }: Options & { urlFile: string }) =>
+    main(config, async (parsed) =>
+      (await import('./admin-commands.js')).keepFirstLink(commandContext(parsed), urlFile),
+    ),
+  )
+
+function command(name: string, description: string, parent: Command = program): Command {
+  return parent
     .command(name)
     .description(description)
     .option('-c, --config <file>', 'configuration file', defaultConfig)
@@ -62,24 +89,23 @@ async function purge({ redis }: GatewayConfig): Promise<void> {
   if (url) console.log(`${await purgeStore(url, redis.prefix)} keys ${redis.prefix}* removed`)
 }
 
-const connectTimeoutMs = 5000
-
 /** In the store that the gateways use, which has to run. */
 async function disableAccessPolicy(config: GatewayConfig): Promise<void> {
-  const { Store } = await import('./store/store.js')
-  const { redisProcessOf } = await import('./store/redis-process.js')
+  const { withStore } = await import('./admin-commands.js')
   const { AccessPolicies } = await import('./policy/access-policy.js')
-  const log = createLogger({ name: 'berth-gateway', level: 'error' })
-  const url = readRedisUrl() || config.redis.url || redisProcessOf(config, log).url
-  const store = new Store({ url, prefix: config.redis.prefix, log })
-  const policies = new AccessPolicies({ store, trustedProxies: [], log })
-  try {
-    await store.connected(connectTimeoutMs)
-    await policies.disable()
-    console.log('the access policy is off')
-  } finally {
-    await store.close()
-  }
+  const context = commandContext(config)
+  await withStore(
+    context,
+    (store) => new AccessPolicies({ store, trustedProxies: [], log: context.log }),
+    async (policies) => {
+      await policies.disable()
+      console.log('the access policy is off')
+    },
+  )
+}
+
+function commandContext(config: GatewayConfig): CommandContext {
+  return { config, redisUrl: readRedisUrl(), log: createLogger({ name: 'berth-gateway', level: 'error' }) }
 }
 
 const readRedisUrl = (): string => process.env['BERTH_REDIS_URL'] ?? ''

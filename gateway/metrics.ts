@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
 import type { StoreHealth } from './access/contract.js'
+import type { Tls } from './tls/tls.js'
 
 export interface HttpMetrics {
   observe(route: string, method: string, status: number, seconds: number): void
@@ -14,11 +15,16 @@ export interface Metrics extends HttpMetrics {
 }
 
 /** Metrics of the gateway and, as last reported, of every agent. */
-export function createMetrics(view: FleetView, store: StoreHealth): Metrics {
+export function createMetrics(
+  view: FleetView,
+  store: StoreHealth,
+  tls: Pick<Tls, 'certificateEndsAtMs'>,
+): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, prefix: 'berth_gateway_' })
   addFleetGauges(registry, view)
   addStoreGauge(registry, store)
+  addCertificateGauge(registry, tls)
   return {
     observe: createObserver(registry),
     render: () => registry.metrics(),
@@ -63,6 +69,19 @@ function addStoreGauge(registry: Registry, store: StoreHealth): void {
   })
 }
 
+function addCertificateGauge(registry: Registry, tls: Pick<Tls, 'certificateEndsAtMs'>): void {
+  new Gauge({
+    name: 'berth_tls_certificate_end_timestamp_seconds',
+    help: 'When the certificate of the API ends, seconds since 1970; absent without TLS',
+    registers: [registry],
+    collect() {
+      this.remove()
+      const endsAtMs = tls.certificateEndsAtMs
+      if (endsAtMs !== undefined) this.set(endsAtMs / 1000)
+    },
+  })
+}
+
 function addFleetGauges(registry: Registry, view: FleetView): void {
   new Gauge({
     name: 'berth_guests',
@@ -82,6 +101,18 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
     collect() {
       this.reset()
       for (const host of view.hosts()) this.set({ host: host.id }, host.state === 'online' ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'berth_security_alerts',
+    help: 'Alerts of containers that harm others, found within the last 15 minutes',
+    labelNames: ['host', 'type', 'severity'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const sinceMs = Date.now() - 15 * 60_000
+      for (const { hostId, alert } of view.alerts())
+        if (alert.lastAtMs > sinceMs) this.inc({ host: hostId, type: alert.type, severity: alert.severity })
     },
   })
   for (const figure of agentFigures) addAgentFigure(registry, view, figure)
@@ -137,6 +168,18 @@ const agentFigures: readonly AgentFigure[] = [
     help: 'Since the agent started',
     counter: true,
     read: (m) => m.operationsFailed,
+  },
+  {
+    name: 'berth_agent_security_packets_total',
+    help: 'Packets of guests that the watch for abuse looked at',
+    counter: true,
+    read: (m) => m.securityPackets,
+  },
+  {
+    name: 'berth_agent_security_packets_lost_total',
+    help: 'Packets that it should have looked at, and could not',
+    counter: true,
+    read: (m) => m.securityPacketsLost,
   },
   {
     name: 'berth_agent_repairs_total',

@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { createServer, STATUS_CODES, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
+import { Server as HttpsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
@@ -14,7 +22,7 @@ export interface HttpTimeouts {
   readonly checkEveryMs: number
 }
 
-const defaultTimeouts: HttpTimeouts = {
+export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
   // Longer than usual proxies keep idle connections, so that we do not close one while a request is coming.
@@ -38,37 +46,27 @@ export interface ListenAddress {
   readonly port: number
 }
 
+/** Takes over the connections of requests that are not to be answered by HTTP. */
+export interface Upgrades {
+  matches(request: IncomingMessage): boolean
+  /** Never rejects. @param head what followed the request */
+  answer(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void>
+}
+
+/** What a server serves. */
+export interface Served {
+  readonly app: Koa
+  readonly upgrades: Upgrades
+}
+
 export async function startHttpServer(
-  app: Koa,
+  served: Served,
   listen: ListenAddress,
   log: Logger,
   timeouts: HttpTimeouts = defaultTimeouts,
 ): Promise<HttpServer> {
-  const handle = app.callback()
-  // Koa handles its own failures, so the promise never rejects.
-  const callback = (...[request, response]: Parameters<typeof handle>): void => {
-    guard.trust(request.socket)
-    answers.note(request.socket, response as ServerResponse)
-    void handle(request, response)
-  }
-  const answers = new LastAnswers()
-  const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
-  const server = createServer(
-    {
-      headersTimeout: timeouts.headersMs,
-      requestTimeout: timeouts.requestMs,
-      keepAliveTimeout: timeouts.keepAliveMs,
-      connectionsCheckingInterval: timeouts.checkEveryMs,
-      maxHeaderSize: 16_384,
-      noDelay: true,
-      // The application refuses both itself, with an envelope and a request id.
-      requireHostHeader: false,
-    },
-    callback,
-  )
-  server.on('connection', (socket: Socket) => guard.watch(socket))
-  server.on('checkExpectation', callback)
-  server.on('clientError', (error, socket) => refuseMalformed(error, socket, answers.isUnderWay(socket)))
+  const server = createServer(httpOptions(timeouts))
+  serveRequests(server, handlersOf(served), timeouts)
   await listenOn(server, listen)
   const { address, port, family } = server.address() as AddressInfo
   log.info({ address, port }, 'http listening')
@@ -76,6 +74,80 @@ export async function startHttpServer(
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     close: (graceMs) => closeServer(server, graceMs),
   }
+}
+
+/**
+ * Serves a request that offers an upgrade that nobody wants (as `h2c` of Java's client) as if it did not: an offer may be
+ * ignored (RFC 9110, 7.8), and Node takes no body of such a request. It is put back without the offer.
+ */
+function answerPlainly(
+  server: Server | HttpsServer,
+  { request, connection, head }: { request: IncomingMessage; connection: Duplex; head: Buffer },
+): void {
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`]
+  for (let at = 0; at < request.rawHeaders.length; at += 2) {
+    const [name = '', value = ''] = request.rawHeaders.slice(at, at + 2)
+    const kept = name.toLowerCase() === 'connection' ? withoutUpgrade(value) : value
+    if (!/^(upgrade|http2-settings)$/i.test(name) && kept !== '') lines.push(`${name}: ${kept}`)
+  }
+  connection.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
+  server.emit(server instanceof HttpsServer ? 'secureConnection' : 'connection', connection)
+}
+
+function withoutUpgrade(value: string): string {
+  const options = value.split(',').map((option) => option.trim())
+  return options.filter((option) => !/^(upgrade|http2-settings)$/i.test(option)).join(', ')
+}
+
+/** Options of every server that strangers reach. */
+export function httpOptions(timeouts: HttpTimeouts): ServerOptions {
+  return {
+    headersTimeout: timeouts.headersMs,
+    requestTimeout: timeouts.requestMs,
+    keepAliveTimeout: timeouts.keepAliveMs,
+    connectionsCheckingInterval: timeouts.checkEveryMs,
+    maxHeaderSize: 16_384,
+    noDelay: true,
+    // The application refuses both itself, with an envelope and a request id.
+    requireHostHeader: false,
+  }
+}
+
+export interface Handlers {
+  readonly handle: (request: IncomingMessage, response: ServerResponse) => void
+  /** Absent: offers of an upgrade are ignored. */
+  readonly upgrades?: Upgrades
+}
+
+export function handlersOf({ app, upgrades }: Served): Handlers {
+  const handle = app.callback()
+  // Koa handles its own failures, so the promise never rejects.
+  return { handle: (...exchange) => void handle(...exchange), upgrades }
+}
+
+/** Has requests handled, connections without one bounded, and malformed ones refused in the usual form. */
+export function serveRequests(
+  server: Server | HttpsServer,
+  { handle, upgrades }: Handlers,
+  timeouts: HttpTimeouts,
+): void {
+  const answers = new LastAnswers()
+  const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
+  const callback = (request: IncomingMessage, response: ServerResponse): void => {
+    guard.trust(request.socket)
+    answers.note(request.socket, response)
+    handle(request, response)
+  }
+  server.on('request', callback)
+  server.on('connection', (socket: Socket) => guard.watch(socket))
+  server.on('checkExpectation', callback)
+  if (upgrades)
+    server.on('upgrade', (request, connection, head) => {
+      guard.trust(request.socket)
+      if (upgrades.matches(request)) void upgrades.answer(request, connection, head)
+      else answerPlainly(server, { request, connection, head })
+    })
+  server.on('clientError', (error, socket) => refuseMalformed(error, socket, answers.isUnderWay(socket)))
 }
 
 /** Each connection's last response, as nothing else can be sent during one. */
@@ -93,7 +165,8 @@ class LastAnswers {
   }
 }
 
-function listenOn(server: Server, listen: ListenAddress): Promise<void> {
+/** @throws the error of listen(2) */
+export function listenOn(server: Server | HttpsServer, listen: ListenAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ ...listen }, () => {
@@ -105,7 +178,8 @@ function listenOn(server: Server, listen: ListenAddress): Promise<void> {
 
 const idleCheckMs = 50
 
-function closeServer(server: Server, graceMs: number): Promise<void> {
+/** Accepts no more connections, waits up to `graceMs` for requests in progress, then cuts them off. */
+export function closeServer(server: Server | HttpsServer, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => server.closeAllConnections(), graceMs)
     // A connection stays open for another request after its last response, but none may come any more.

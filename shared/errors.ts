@@ -11,7 +11,6 @@ export type ErrorKind =
   | 'exhausted' // a pool or limit is used up
   | 'unavailable' // try again
   | 'timeout'
-  | 'unimplemented' // the contract has it, this version does not
   | 'internal' // our bug or the host's fault; details stay in the log
 
 export interface ErrorOptions {

@@ -15,7 +15,6 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   exhausted: status.RESOURCE_EXHAUSTED,
   unavailable: status.UNAVAILABLE,
   timeout: status.DEADLINE_EXCEEDED,
-  unimplemented: status.UNIMPLEMENTED,
   internal: status.INTERNAL,
 }
 

@@ -22,6 +22,7 @@ export const limits = {
   diskGb: { min: 1, max: 65_536 },
   networkMbps: { min: 0, max: 400_000 },
   ioMbps: { min: 0, max: 100_000 },
+  iops: { min: 0, max: 10_000_000 },
   portMappings: { min: 0, max: 1000 },
   snapshots: { min: 0, max: 1000 },
   snapshotIntervalHours: { min: 1, max: 8760 },
@@ -29,6 +30,9 @@ export const limits = {
 } as const
 
 /** Default number of snapshots that a guest may have. */
+/** cloud-init's own limit of what it takes from most clouds is less. */
+export const maxUserDataLength = 65_536
+
 export const defaultSnapshotLimit = 5
 
 const description = new RegExp(descriptionPattern, 'u')

@@ -57,7 +57,18 @@ describe('words of custom images', () => {
     for (const text of ['', '-x', 'a b', 'a;b', '$(x)', 'a\n'])
       expect(matches(imageWordPattern, text), text).to.equal(false)
     expect(matches(imageUrlPattern, 'HTTPS://example.org/a?b=c')).to.equal(true)
-    for (const text of ['https://', 'ftp://a/', 'https://a b', 'https://ä/', 'javascript:1', ' https://a'])
+    expect(matches(imageUrlPattern, 'upload:disk-1.qcow2')).to.equal(true)
+    for (const text of [
+      'upload:../x',
+      'upload:',
+      'upload:a/b',
+      'https://',
+      'ftp://a/',
+      'https://a b',
+      'https://ä/',
+      'javascript:1',
+      ' https://a',
+    ])
       expect(matches(imageUrlPattern, text), text).to.equal(false)
   })
 })

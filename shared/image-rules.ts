@@ -12,7 +12,10 @@ export const imageNamePattern = '^[^\\p{Cc}\\u2028\\u2029]{1,100}$'
 export const imageWordPattern = '^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$'
 export const sha256Pattern = '^[0-9A-Fa-f]{64}$'
 /** Where a file may be asked for at all; which targets of these an agent asks is its configuration. */
-export const imageUrlPattern = '^[Hh][Tt][Tt][Pp][Ss]?://[\\x21-\\x7e]{1,1990}$'
+export const imageUrlPattern =
+  '^([Hh][Tt][Tt][Pp][Ss]?://[\\x21-\\x7e]{1,1990}|upload:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
+/** A file that somebody copies to the host: its name, without a path. */
+export const uploadPattern = '^upload:([A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
 
 /** Debian's names of architectures by what people call them. */
 const architectures: Readonly<Record<string, string>> = {

@@ -19,6 +19,8 @@ export interface Watching {
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string
+  /** Made by a schedule. */
+  readonly scheduled: boolean
 }
 
 export interface StoredBackup extends BackupNote {

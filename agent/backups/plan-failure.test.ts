@@ -41,6 +41,11 @@ const said: [string, string][] = [
   ['pack 0a: does not match id\nFatal: repository contains errors', 'backup_damaged'],
   ['Load(<data/0a>): no such file or directory\nFatal: repository contains errors', 'backup_damaged'],
   ['Fatal: unable to create lock in backend: repository is already locked by PID 7', 'backup_busy'],
+  ['runtime: out of memory: cannot allocate 67108864-byte block', 'backup_memory'],
+  [
+    'fatal error: runtime: out of memory\nIs there a repository at the following location?\ndoes not exist',
+    'backup_memory',
+  ],
   ['something else', 'backup_target_failed'],
 ]
 
@@ -51,6 +56,15 @@ describe('what restic says', () => {
       expect([failed.kind, failed.code]).to.deep.equal(['conflict', code])
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
+
+  it('is taken from what was said before, where the last tells nothing', () => {
+    const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
+    expect(planFailure(last).code).to.equal('backup_target_failed')
+    expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal(
+      'backup_target_unreachable',
+    )
+    expect(planFailure('no space left on device', 'connection refused').code).to.equal('backup_target_full')
+  })
 
   it('of places and files is not told', () => {
     expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include(

@@ -12,6 +12,11 @@ interface Rule {
 /** The first that holds counts: what is nearest to the cause comes first. */
 const rules: readonly Rule[] = [
   {
+    says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],
+    code: 'backup_memory',
+    message: 'what the target has takes more memory than backups.memory_mb of the host',
+  },
+  {
     says: ['wrong password or no key found'],
     code: 'backup_password_wrong',
     message: 'what the target has is encrypted with another password',
@@ -115,9 +120,10 @@ function findRule(said: string): Rule | undefined {
 /**
  * Why a run of restic failed, for whoever ordered it: what was said is for the log.
  * @param said all that it wrote to standard error, or the last that it complained of
+ * @param before what it said besides, where that tells nothing
  */
-export function planFailure(said: string): BerthError {
-  const { code, message } = findRule(said) ?? unknown
+export function planFailure(said: string, before = ''): BerthError {
+  const { code, message } = findRule(said) ?? findRule(before) ?? unknown
   return conflict(code, message)
 }
 

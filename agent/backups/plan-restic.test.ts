@@ -81,7 +81,7 @@ describe('what restic says of backups', () => {
   const row = (fields: object): object => ({ id: snapshotId, time: '2026-11-23T09:00:00.5Z', ...fields })
 
   it('is who made them, and what for, whatever was written', () => {
-    const note = { createdBy: 'api:a,b', description: 'ünï, "code"' }
+    const note = { createdBy: 'api:a,b', description: 'ünï, "code"', scheduled: true }
     const tags = planTags(id, note)
     expect(tags.every((tag) => !tag.includes(','))).to.equal(true)
     expect(parseSnapshots(JSON.stringify([row({ tags })]))).to.deep.equal([
@@ -98,7 +98,13 @@ describe('what restic says of backups', () => {
     ]
     const found = parseSnapshots(JSON.stringify(rows))
     expect(found.map(({ backup }) => backup)).to.deep.equal([
-      { id, createdAtMs: Date.UTC(2026, 10, 23, 9, 0, 0, 500), createdBy: '', description: '' },
+      {
+        id,
+        createdAtMs: Date.UTC(2026, 10, 23, 9, 0, 0, 500),
+        createdBy: '',
+        description: '',
+        scheduled: false,
+      },
     ])
     expect(parseSnapshots('null')).to.deep.equal([])
     expect(() => parseSnapshots('{}')).to.throw('no list')

@@ -142,12 +142,15 @@ function parseSnapshot({ id: snapshotId, time, tags }: RawSnapshot): ResticSnaps
 function parseNote(tags: readonly string[]): BackupNote {
   const text = tags.find((tag) => tag.startsWith(notePrefix))?.slice(notePrefix.length) ?? ''
   try {
-    const { createdBy, description } = JSON.parse(
+    const { createdBy, description, scheduled } = JSON.parse(
       Buffer.from(text, 'base64url').toString(),
     ) as Partial<BackupNote>
-    return { createdBy: String(createdBy ?? ''), description: String(description ?? '') }
+    return {
+      ...{ createdBy: String(createdBy ?? ''), description: String(description ?? '') },
+      scheduled: scheduled === true,
+    }
   } catch {
-    return { createdBy: '', description: '' }
+    return { createdBy: '', description: '', scheduled: false }
   }
 }
 

@@ -62,7 +62,17 @@ export class ResticRepositories implements BackupRepositories {
     return this.#transfer(at, watch, async (restic) => {
       const snapshot = await getSnapshot(restic, id)
       watch.report(0, 'fetching')
-      const args = ['restore', snapshot, '--target', '.', '--verify', '--no-lock']
+      // What else a snapshot has at its root would be written beside the tree, past its bound.
+      const args = [
+        'restore',
+        snapshot,
+        '--target',
+        '.',
+        '--include',
+        `/${treeName}`,
+        '--verify',
+        '--no-lock',
+      ]
       await restic.run({ args, tree, timeoutMs: transferMs }).catch(blameHost)
     })
   }

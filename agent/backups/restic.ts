@@ -26,14 +26,16 @@ export interface ResticOptions {
   readonly directory: string
   /** How long a target may fail before that is an end. */
   readonly patienceMs: number
+  /** Of a run: a target that lies may send without an end. */
+  readonly memoryBytes: number
   readonly log: Logger
 }
 
 /** What asks a target only, and moves little. */
 const askTimeoutMs = 180_000
 
-/** Not by cost of the guests. */
-const modestly = ['nice', '-n', '10']
+/** Not by cost of the guests: where memory runs out after all, it goes before any of them (proc_pid_oom_score_adj(5)). */
+const modestly = ['choom', '-n', '1000', '--', 'nice', '-n', '10']
 
 interface At {
   readonly target: BackupTarget
@@ -95,8 +97,9 @@ export class Restic {
   #launch({ args, tree }: ResticCommand, settings: RunOptions): Promise<RunResult> {
     const repository = planRepository(this.at.target, this.at.name, this.place)
     const all = ['restic', ...repository.args, '--cache-dir', join(this.place, 'cache'), ...args]
-    if (tree !== undefined) return runBesideTree({ place: this.place, tree }, [...modestly, ...all], settings)
-    const [program, ...rest] = [...modestly, ...all] as [string, ...string[]]
+    const bounded = ['prlimit', `--data=${this.options.memoryBytes}`, ...modestly, ...all] as const
+    if (tree !== undefined) return runBesideTree({ place: this.place, tree }, bounded, settings)
+    const [program, ...rest] = bounded
     return run(program, rest, settings)
   }
 
@@ -121,7 +124,8 @@ export class Restic {
     const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // where it was ssh at all
     const { target, name: repository } = this.at
     const isSilent = error.code === null && complaint === ''
-    const failed = planFailure(isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`)
+    const said = isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`
+    const failed = planFailure(said, error.stderr)
     const level = isAbsent(failed) ? 'debug' : 'warn' // as before each guest's first backup
     this.options.log[level]({ err: error, ssh, target: target.id, repository }, 'restic failed')
     return failed

@@ -6,16 +6,18 @@ import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { AgentConfig } from '../config.js'
 import type { UsageHistory } from '../history/history.js'
 import { MetricsFeed } from '../metrics/feed.js'
-import { describeHost, type FixedDescription } from '../metrics/host-description.js'
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
-import { readNatPorts } from '../network/addresses/store.js'
 import { settingKinds } from '../guests/settings/kinds.js'
+import { Consoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
+import { createConsoleService } from '../rpc/console-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
+import { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService } from '../rpc/host-service.js'
 import { createImageService } from '../rpc/image-service.js'
+import { createSecurityService } from '../rpc/security-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
 import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
@@ -32,6 +34,7 @@ import type { HostSwap } from '../swap/contract.js'
 import { ensureSwap } from '../swap/ensure.js'
 import { swapSubject } from '../swap/kind.js'
 import { Closers } from './closers.js'
+import { HostDescriber } from './describer.js'
 import { openDomain, type Domain } from './domain.js'
 import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { openHistory } from './history.js'
@@ -88,17 +91,22 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const host = await (options.openHost ?? openHost)(config, log, closers)
   const domain = await openDomain(host, options, closers)
   await recover(host, domain, config)
-  const description = await describe(host, domain, options)
-  const feed = await startSampling(host, domain, { config, log, closers })
+  const describer = await HostDescriber.open(host, domain, options)
+  const feed = await startSampling(host, domain, { config, log, closers, describer })
   const history = openHistory({ host, domain, config, feed })
   closers.add(() => history.close())
   history.start()
   closers.add(startUpkeep({ tasks: upkeepOf(domain, config), log }))
   const describeNow = (): HostDescription => ({
-    ...withNatPorts(description, domain),
+    ...describer.now,
     hostId: tls.identity().hostId,
   })
-  const services = servicesOf(domain, { describe: describeNow, metrics: feed, history, swap: host.swap })
+  const keepMs = config.consoles.keep_seconds * 1000
+  const consoles = new Consoles({ context: domain.context, connections: host.consoles, keepMs })
+  const { swap } = host
+  const diagnosis = new ConnectionDiagnosis(domain.context, host.probe)
+  const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis }
+  const services = servicesOf(domain, parts)
   closers.add(await serve({ listen: config.listen, identityDir, tls }, services))
   tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'joined anew; connections of before end'))
   log.info(
@@ -110,7 +118,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 
 /** The network is ready before any guest starts; open operations end before new ones begin. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { context, engine, images, policy, reconciler, snapshots } = domain
+  const { abuse, context, engine, images, policy, reconciler, snapshots, backups } = domain
   await images.sweep()
   await context.backups.sweep()
   await thawGuests(context)
@@ -123,7 +131,8 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)
-  snapshots.start(scheduleLookMs)
+  for (const runs of [snapshots, backups]) runs.start(scheduleLookMs)
+  await abuse.start()
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
@@ -134,10 +143,11 @@ async function adoptProcessors({ drivers, processors, store }: GuestContext): Pr
 }
 
 /** The journal may not grow for ever; the trash is the reconciler's. */
-function upkeepOf({ engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
+function upkeepOf({ abuse, engine, changes }: Domain, config: AgentConfig): UpkeepParts['tasks'] {
   const { keep_days: keepDays, keep, remember } = config.operations
   return {
     operations: () => engine.prune(keepDays, keep),
+    alerts: () => abuse.prune(),
     removed: async () => engine.forgetRemoved(rememberedDays, remember),
     settings: async () => pruneDone(changes.db, Date.now() - rememberedDays * 86_400_000, remember),
   }
@@ -155,33 +165,25 @@ function prefetch({ engine, images }: Domain, templateId: string): void {
   })
 }
 
-async function describe(
-  host: Host,
-  domain: Domain,
-  { config, version }: DaemonOptions,
-): Promise<FixedDescription> {
-  const { start, end } = config.network.nat_ports
-  return describeHost({
-    version,
-    timeZone: config.time_zone,
-    ...(await host.drivers.describe()),
-    cpuCores: host.cpuCores,
-    ramTotalMb: host.ramTotalMb,
-    poolTotalBytes: (await host.readCapacity()).totalBytes,
-    natPortsTotal: end - start + 1,
-    ipv4Total: host.ipv4Total,
-  })
+interface SamplingParts {
+  readonly config: AgentConfig
+  readonly log: Logger
+  readonly closers: Closers
+  readonly describer: HostDescriber
 }
 
 async function startSampling(
   host: Host,
   domain: Domain,
-  { config, log, closers }: { config: AgentConfig; log: Logger; closers: Closers },
+  { config, log, closers, describer }: SamplingParts,
 ): Promise<MetricsFeed> {
   const feed = new MetricsFeed()
   const sampler = new HostSampler({
     poolCapacity: () => host.readCapacity(),
-    onSample: async (sample) => feed.publish(await readMetrics(sample, domain, host.describeWeaknesses())),
+    onSample: async (sample) => {
+      await describer.look()
+      feed.publish(await readMetrics(sample, domain, host.describeWeaknesses()))
+    },
     log,
   })
   closers.add(() => sampler.close())
@@ -190,26 +192,25 @@ async function startSampling(
   return feed
 }
 
-/** The description with the current range of ports, which the API can change. */
-function withNatPorts(description: FixedDescription, { changes, context }: Domain): FixedDescription {
-  const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
-  const { capacity: size } = description
-  return { ...description, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
-}
-
 interface ServiceParts {
   readonly describe: () => HostDescription
   readonly metrics: MetricsFeed
   readonly history: UsageHistory
   readonly swap: HostSwap
+  readonly consoles: Consoles
+  readonly diagnosis: ConnectionDiagnosis
 }
 
-function servicesOf(domain: Domain, { describe, metrics, history, swap }: ServiceParts): AgentServices {
-  const { changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
+function servicesOf(
+  domain: Domain,
+  { describe, metrics, history, swap, consoles, diagnosis }: ServiceParts,
+): AgentServices {
+  const { abuse, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
     backups: createBackupService({ backups: context.backups, log }),
-    guests: createGuestService({ store: context.store, sampler, history, log }),
+    consoles: createConsoleService({ consoles, log }),
+    guests: createGuestService({ context, diagnosis, sampler, history, log }),
     settings: createGuestSettingsService({
       context,
       policy,
@@ -222,10 +223,14 @@ function servicesOf(domain: Domain, { describe, metrics, history, swap }: Servic
       ...{ admin: domain.imageAdmin, changes, log },
       policy: targetPolicy(context.config.images),
     }),
+    security: createSecurityService({ abuse, changes, log }),
     hosts: createHostService({ describe, swap, history, log }),
     watch: createWatchService({
       ...{ changes, describe, metrics },
-      kinds: watchKinds({ guests: context.store, operations: engine.store, images: images.store }),
+      kinds: watchKinds({
+        ...{ guests: context.store, operations: engine.store, images: images.store },
+        alerts: abuse.alerts,
+      }),
       failed: (err) => log.error({ err }, 'watch failed'),
     }),
   }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import type { Logger } from 'pino'
+import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { createTimeFormat } from '../../shared/time.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import { targetVault } from '../backups/vault.js'
@@ -10,15 +11,17 @@ import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
-import { scheduledSnapshotDefinition } from '../guests/operations/snapshot-scheduled.js'
+import { scheduledBackupDefinition, scheduledBackups } from '../guests/operations/backup-scheduled.js'
+import { scheduledSnapshotDefinition, scheduledSnapshots } from '../guests/operations/snapshot-scheduled.js'
 import type { HostCapacity } from '../guests/capacity.js'
 import { loginVault } from '../guests/login-vault.js'
 import { PortHolds } from '../guests/port-holds.js'
-import { machineOf } from '../guests/record.js'
+import { bootOf, machineOf } from '../guests/record.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconciler.js'
-import { SnapshotScheduler } from '../guests/schedule/scheduler.js'
+import { ScheduledRuns } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/store.js'
+import { noteAssigned } from '../guests/steps.js'
 import { Turns } from '../guests/turns.js'
 import { readBootId } from '../host/proc.js'
 import { isImageOrdered, isImageUsed } from '../guests/image-users.js'
@@ -41,6 +44,7 @@ import type { Host } from './host.js'
 
 /** The journal and everything that works on it. */
 export interface Domain {
+  readonly abuse: AbuseWatch
   readonly changes: Changes
   readonly context: GuestContext
   readonly engine: OperationEngine
@@ -53,7 +57,9 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
-  readonly snapshots: SnapshotScheduler
+  /** By schedule. */
+  readonly snapshots: ScheduledRuns
+  readonly backups: ScheduledRuns
 }
 
 export interface DomainOptions {
@@ -81,7 +87,9 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     db,
     assignInside: async ({ uuid }, gone) => {
       const record = store.find(uuid)
-      if (record) await driverOf(context, record).assignAddresses(context.machineOf(record), gone)
+      if (!record) return
+      const result = await driverOf(context, record).assignAddresses(context.machineOf(record), gone)
+      noteAssigned(context, uuid, result)
     },
   })
   closers.add(() => network.close())
@@ -102,6 +110,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     definitions: [
       ...Object.values<OperationDefinition<unknown>>(kinds),
       scheduledSnapshotDefinition(context, capacity),
+      scheduledBackupDefinition(context),
       imageBuildDefinition(images),
     ],
     parallel: config.operations.parallel,
@@ -128,23 +137,26 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const policy = new TrafficKeeper({
     context,
     busy: (uuid) => engine.busy(guestSubject(uuid)),
-    stop: (uuid) => stopNow(orders, uuid),
+    stop: (uuid, requestedBy) => stopNow(orders, uuid, requestedBy),
     bootId: readBootId(),
   })
   closers.add(() => policy.close())
+  const abuse = new AbuseWatch({ context, policy, sensor: host.openSensor() })
+  closers.add(() => abuse.close())
   const applyAddresses = (): Promise<void> => reconciler.ensureNetwork(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
-  const snapshots = new SnapshotScheduler({ context, engine })
-  closers.add(() => snapshots.close())
+  const snapshots = new ScheduledRuns({ kind: scheduledSnapshots(context), context, engine })
+  const backups = new ScheduledRuns({ kind: scheduledBackups(context), context, engine })
+  for (const runs of [snapshots, backups]) closers.add(() => runs.close())
   return {
-    ...{ changes, context, engine, orders, capacity, policy, routing, images, imageAdmin, kinds },
-    ...{ reconciler, sampler, snapshots },
+    ...{ abuse, changes, context, engine, orders, capacity, policy, routing, images, imageAdmin, kinds },
+    ...{ reconciler, sampler, snapshots, backups },
   }
 }
 
-function stopNow(orders: Orders, uuid: string): void {
+function stopNow(orders: Orders, uuid: string, requestedBy: string): void {
   const order = { $case: 'stop', value: { uuid, force: false } } as const
-  orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
+  orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
 /** Refuses to replace a lost key: a new one cannot open existing logins, and would hide the loss. */
@@ -191,6 +203,9 @@ function createContext(parts: ContextParts): GuestContext {
     processors,
     images: {
       checkUsable: (id, virtualization) => images.checkUsable(id, virtualization),
+      checkBootable: (id, types) => images.checkBootable(id, types),
+      idFor: (id, virtualization) => images.idFor(id, virtualization),
+      osOf: (id) => images.osOf(id),
       has: (id) => images.has(id),
       ensure: (id, report, signal) => images.ensure(id, report, signal),
     },
@@ -199,6 +214,7 @@ function createContext(parts: ContextParts): GuestContext {
       machineOf(record, {
         ...{ settings, bridge: config.network.bridge, gateway, prefixLength, resolvers, deviceOf },
         volumeOf: (uuid) => volumes.pathOf(uuid),
+        bootOf: (record) => bootOf(record, volumes),
         cpusOf: (record) => processors.cpusOf(record),
       }),
     deviceOf,

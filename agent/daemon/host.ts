@@ -1,14 +1,18 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { invalidField } from '../../shared/errors.js'
+import type { AbuseSensor } from '../abuse/contract.js'
+import { HostSensor } from '../abuse/host-sensor.js'
 import type { BackupRepositories } from '../backups/contract.js'
 import { ResticRepositories } from '../backups/repositories.js'
 import type { AgentConfig } from '../config.js'
+import { ConsoleProcess, type ConsoleConnections } from '../console/console-process.js'
 import { Drivers, ensureHostLimits } from '../drivers/drivers.js'
 import { readCgroupLayout } from '../host/cgroup.js'
+import { hostProbe, type GuestProbe } from '../host/guest-probe.js'
 import { readOnlineCpus } from '../host/online-cpus.js'
 import { readInterfaces } from '../host/interfaces.js'
 import { NetlinkWatch } from '../host/netlink-watch.js'
@@ -48,7 +52,9 @@ export interface Host {
   readonly backups: BackupRepositories
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
+  readonly probe: GuestProbe
   readonly swap: HostSwap
+  readonly consoles: ConsoleConnections
   readonly cpuCores: number
   /** Processors that guests may have now, in order. */
   readCpus(): readonly number[]
@@ -58,6 +64,7 @@ export interface Host {
   /** Warnings for the operator: what weakens the separation of guests. */
   describeWeaknesses(): readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
+  readonly openSensor: () => AbuseSensor
   readonly gateway: string
   readonly prefixLength: number
   /** Number of private IPv4 addresses for guests. */
@@ -97,11 +104,14 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
       directory: join(config.state_dir, 'backups'),
       parallel: config.backups.parallel,
       patienceMs: config.backups.patience_seconds * 1000,
+      memoryBytes: config.backups.memory_mb * 1024 ** 2,
       log,
     }),
     readCapacity: () => readCapacity(pool, config.storage),
     facts: kernelFacts,
+    probe: hostProbe,
     swap: new SwapFiles(config),
+    consoles: new ConsoleProcess(config.run_dir),
     cpuCores: availableParallelism(),
     readCpus: () => readOnlineCpus(cpusetPath),
     ramTotalMb: Math.floor(totalmem() / mib),
@@ -112,6 +122,10 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
         new HostAddressBook({ config: config.network, log, ...parts }),
         createShaper(config.network.interface_prefix, watch),
       ),
+    openSensor: () =>
+      new HostSensor(config, (reason) =>
+        log.warn({ reason }, 'the listener to samples ended and is started again'),
+      ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,
@@ -121,12 +135,14 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
 
 function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
   const { images, lxc, storage } = config
+  const uploads = images.uploads || join(config.state_dir, 'uploads')
+  mkdirSync(uploads, { recursive: true, mode: 0o700 })
   const readFreeBytes = async (): Promise<number> => planFreeBytes(await readCapacity(pool, storage))
   return new PoolImages({
     ...{ pool, trash, mirror: images.debian_mirror },
     hostIdBase: planFreeUserIds(lxc),
     readBound: async () => Math.min(images.max_image_gb * gib, await readFreeBytes()),
-    fetch: { ...fetchSettings(images), directory: pool.downloads, readFreeBytes },
+    fetch: { ...fetchSettings(images), directory: pool.downloads, readFreeBytes, uploads },
   })
 }
 

@@ -42,6 +42,8 @@ export async function readMetrics(
     operationsDone: operations.done,
     operationsFailed: operations.failed,
     repairs: domain.reconciler.repairs,
+    securityPackets: domain.abuse.monitor.packets.seen,
+    securityPacketsLost: domain.abuse.monitor.packets.lost,
     sampledAtMs: sample.sampledAtMs,
     warnings: [...weaknesses, ...warningsOf(sample, domain)],
   }

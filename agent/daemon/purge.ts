@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
+import { endConsoleProcess, removeConsoleFiles } from '../console/console-process.js'
 import { Drivers } from '../drivers/drivers.js'
 import { Ip } from '../host/ip.js'
 import { removeHostAddresses } from '../network/addresses/address-book.js'
@@ -28,6 +29,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
+    await attempt(failures, 'consoles', () => endConsoleProcess(config.run_dir))
     if (await attempt(failures, 'guests', () => removeGuests(config, log))) {
       await attempt(failures, 'network', () => removeNetwork(config))
       await attempt(failures, 'pool', () => removePool(config.storage, log))
@@ -90,6 +92,7 @@ async function removeGuests(config: AgentConfig, log: Logger): Promise<void> {
 
 async function removeFiles(config: AgentConfig): Promise<void> {
   for (const name of made) await rm(join(config.state_dir, name), { recursive: true, force: true })
+  await removeConsoleFiles(config.run_dir)
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 

@@ -1,4 +1,3 @@
-import type { Duplex } from 'node:stream'
 import type { BerthError } from '../../shared/errors.js'
 
 /**
@@ -15,11 +14,26 @@ export interface Machine {
    * file system; QEMU: a directory with disk, firmware variables and seed.
    */
   readonly volume: string
+  /** Absent: its disk. */
+  readonly boot?: MachineBoot
   readonly limits: MachineLimits
   readonly isolation: Isolation
   readonly nic: MachineNic
   /** Name servers for resolv.conf. */
   readonly resolvers: readonly string[]
+}
+
+/** Absolute paths. */
+export type MachineBoot =
+  | { readonly mode: 'disk' }
+  /** A CD first, the guest's disk after it; virtual machines only. */
+  | { readonly mode: 'cdrom'; readonly iso: string }
+  /** A volume of its own with a system, which has the guest's: a container at /mnt, a virtual machine as second disk. */
+  | { readonly mode: 'rescue'; readonly volume: string }
+
+/** The volume of the system that the guest boots. */
+export function systemVolumeOf({ boot, volume }: Pick<Machine, 'boot' | 'volume'>): string {
+  return boot?.mode === 'rescue' ? boot.volume : volume
 }
 
 /** Limits that every driver enforces. */
@@ -32,6 +46,9 @@ export interface MachineLimits {
   /** Bytes per second; 0 = unlimited. */
   readonly ioReadBytesPerSec: number
   readonly ioWriteBytesPerSec: number
+  /** Requests per second; absent or 0: unlimited. */
+  readonly ioReadsPerSec?: number
+  readonly ioWritesPerSec?: number
   /** Processors of the host that it runs on, in order; absent: all. */
   readonly cpus?: readonly number[]
 }
@@ -60,7 +77,11 @@ export interface MachineNic {
 /** Login of root, set at first boot. */
 export interface Login {
   readonly password?: string
+  /** Of the password, by crypt(5); absent: not made yet. */
+  readonly passwordHash?: string
   readonly publicKey?: string
+  /** The customer's own for cloud-init; drivers without it are given none. */
+  readonly userData?: string
 }
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
@@ -86,6 +107,8 @@ export interface UsageSample {
   /** Of the guest's disk; undefined: not known. */
   readonly readBytes?: number
   readonly writeBytes?: number
+  /** What its file systems hold, as the guest says; undefined: not known, the volume's own use is taken. */
+  readonly diskBytes?: number
 }
 
 /** A limit that can change while the guest runs. */
@@ -93,7 +116,7 @@ export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
 /** What a driver can do on this host; part of the host's description. */
 export interface DriverCapabilities {
-  /** `text` means `console` works, `vnc` that `display` does. */
+  /** `text`: the modes `shell` and `serial` of `findConsole`; `vnc`: that one. */
   readonly consoles: readonly ('text' | 'vnc')[]
   /** Other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
@@ -110,6 +133,8 @@ export interface DriverDescription {
   readonly acceleration: string
   /** Why it is not available. */
   readonly reason?: string
+  /** Why there is no better acceleration. */
+  readonly accelerationReason?: string
   readonly capabilities: DriverCapabilities
 }
 
@@ -125,20 +150,30 @@ export type ResizeResult =
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }
 
-/** In characters. */
-export interface ConsoleSize {
-  readonly columns: number
-  readonly rows: number
-}
+/** When a new password is in force. */
+export type PasswordResult = 'applied' | 'at_next_start'
+/** `unchanged`: the guest has them, or does not run. `at_next_start`: it cannot be told; also at its own reboot. */
+export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
+/** `shell`: root's shell, or the nearest to it; `serial`: what shows the boot, with its login prompt; `vnc`: the screen. */
+export type ConsoleMode = 'shell' | 'serial' | 'vnc'
 
-/** A guest's text console. Destroying the stream leaves the guest alone. */
-export interface GuestConsole {
-  readonly stream: Duplex
-  /** Tells the guest the new size; does nothing where the console has none. */
-  resize(size: ConsoleSize): Promise<void>
-}
+/**
+ * Where a console is, for a process that outlives the agent: a program to be run on a terminal, which closes what it
+ * inherits beyond the terminal; or a Unix socket. One of `vnc` speaks RFB without a password and takes any number of
+ * connections; one of the other modes is connected to once, for all its users.
+ */
+export type ConsolePlace =
+  | {
+      readonly kind: 'program'
+      readonly program: string
+      readonly args: readonly string[]
+      readonly env: Readonly<Record<string, string>>
+    }
+  | { readonly kind: 'socket'; readonly path: string }
 
 export type StopCause = 'guest' | 'crash'
+/** What a guest's system does that goes on running: reboots by itself, or reports that it is broken. */
+export type GuestEvent = 'rebooted' | 'panicked'
 
 /**
  * A way to run guests on volumes that agent/storage makes. LXC containers and QEMU virtual machines both fit:
@@ -164,16 +199,26 @@ export interface Driver {
 
   /** Quota of the guest's volume in bytes; 0: none, since its disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
+  /** What `initialize` takes time for and needs no volume: it can be done beside the making of one. */
+  prepareLogin(login: Login): Promise<Login>
   /**
    * Gives a fresh clone of an image the guest's size, host name and login.
    * @param volume the guest's volume, or one that is about to replace it
    * @throws {BerthError} `guest_running` when the volume belongs to a running guest
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
+  /** Readies an empty volume for the files of a backup. */
+  prepareEmpty(volume: string): Promise<void>
+  /** Readies what a backup has put into a volume: it takes no more room than it needs. */
+  trimFetched(volume: string): Promise<void>
   /** Writes what a start needs; replaces what an earlier call wrote. */
   configure(machine: Machine): Promise<void>
-  /** Returns once the first process runs. Does nothing for a running guest. */
-  start(machine: Machine, signal: AbortSignal): Promise<void>
+  /**
+   * Returns once the first process runs. Does nothing for a running guest.
+   * @param connected called once the guest's interface is there, maybe before the guest runs; waited for, and what it
+   * throws is thrown, once the guest runs
+   */
+  start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void>
   /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void>
   kill(machine: Machine): Promise<void>
@@ -194,15 +239,17 @@ export interface Driver {
   /** Calls back when a guest ended by itself or was killed from outside. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
+  /** Absent: its guests' systems tell nothing of the kind. A guest may cause events as often as it likes. */
+  onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
+
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /** Sets all limits but the volume's, now and for the next start. Cheap when they are in force already. */
   resize(machine: Machine): Promise<ResizeResult>
   /**
    * Gives a running guest its IPv6 addresses, also for when it reboots itself, and takes `gone` away; addresses that
    * the guest set itself stay. Does nothing for a stopped guest: `configure` sets them for its next start.
-   * @returns whether anything differed
    */
-  assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean>
+  assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult>
   /**
    * Recreates a running guest's interface when the host lost it. Does nothing for a stopped guest.
    * @returns whether it was lost
@@ -213,17 +260,17 @@ export interface Driver {
    * Sets root's password, in the states that the capabilities list.
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
-  setPassword(machine: Machine, password: string): Promise<void>
+  setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
    * Suspends all the guest's processes and writes until `thaw`. Does nothing for a stopped guest.
-   * @returns whether the guest is frozen; false: it could not be within `timeoutMs`, and runs on
+   * @returns whether the guest is frozen; false: it could not be within `timeoutMs`, and runs on once it is thawed
    */
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
-  /** Does nothing unless the guest is frozen. */
+  /** Does nothing unless the guest is frozen, or may be. @throws when it may be still: a driver tries again where time helps */
   thaw(machine: Machine): Promise<void>
 
-  /** @throws {BerthError} `guest_not_running`, `unsupported` */
-  console(machine: Machine, size: ConsoleSize): Promise<GuestConsole>
-  /** The guest's screen as an RFB stream without a password. @throws {BerthError} as `console` */
-  display(machine: Machine): Promise<Duplex>
+  /** @throws {BerthError} `guest_not_running`, `unsupported` for a mode that its guests do not have */
+  findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace>
+  /** The guest's screen as a PNG. @throws {BerthError} `guest_not_running`, `unsupported` */
+  screenshot(machine: Machine): Promise<Buffer>
 }

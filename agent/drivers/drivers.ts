@@ -1,7 +1,10 @@
+import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { AgentConfig } from '../config.js'
 import type { Driver, DriverDescription } from './contract.js'
+import { findQemuHindrance } from '../host/qemu.js'
 import { createLxcDriver, type LxcDriver, type PoolPlace } from './lxc/driver.js'
+import { createQemuDriver, type QemuDriver } from './qemu/driver.js'
 export { ensureHostLimits } from './lxc/host-limits.js'
 export { planSysctls } from './lxc/plan-sysctls.js'
 
@@ -28,12 +31,14 @@ export interface DriversDescription {
 /** The drivers that this host is configured for. */
 export class Drivers {
   readonly #lxc: LxcDriver
+  readonly #kvm: QemuDriver | undefined
 
   private constructor(
     private readonly config: AgentConfig,
-    lxc: LxcDriver,
+    { lxc, kvm }: { readonly lxc: LxcDriver; readonly kvm: QemuDriver | undefined },
   ) {
     this.#lxc = lxc
+    this.#kvm = kvm
   }
 
   /** Prepares the drivers and begins to watch for guests that end. */
@@ -46,12 +51,12 @@ export class Drivers {
       stopTimeoutMs: config.lxc.stop_timeout_seconds * 1000,
       log,
     })
-    return new Drivers(config, lxc)
+    return new Drivers(config, { lxc, kvm: await openKvm(config, log) })
   }
 
   /** The configured drivers, whether they are available or not. */
   get enabled(): Readonly<Record<DriverKind, Driver | undefined>> {
-    return { lxc: this.config.lxc.enabled ? this.#lxc : undefined, kvm: undefined }
+    return { lxc: this.config.lxc.enabled ? this.#lxc : undefined, kvm: this.#kvm }
   }
 
   get settings(): MachineSettings {
@@ -73,16 +78,38 @@ export class Drivers {
     const drivers = new Map<DriverKind, DriverDescription>()
     for (const driver of Object.values(this.enabled))
       if (driver) drivers.set(driver.kind, await driver.describe())
+    if (this.config.kvm.enabled && !this.#kvm) drivers.set('kvm', describeMissing())
     return { drivers, cgroupVersion: this.#lxc.cgroupVersion, lxcfs: this.#lxc.hasLxcfs() }
   }
 
   /** Stops watching; guests are untouched. */
   close(): void {
     this.#lxc.close()
+    this.#kvm?.close()
   }
 
   /** Kills every guest and removes all that drivers have made; volumes stay. */
   async removeAll(): Promise<void> {
     await this.#lxc.removeAll()
+    await this.#kvm?.removeAll()
   }
+}
+
+/** Virtual machines need programs that a host of containers alone has no use for. */
+async function openKvm({ kvm, ...config }: AgentConfig, log: Logger): Promise<QemuDriver | undefined> {
+  if (!kvm.enabled || findQemuHindrance() !== undefined) return undefined
+  return createQemuDriver({
+    stateDir: config.state_dir,
+    runDir: config.run_dir,
+    namePrefix: config.network.interface_prefix,
+    stopTimeoutMs: kvm.stop_timeout_seconds * 1000,
+    keyFile: join(config.state_dir, 'secret.key'),
+    ...(kvm.virtio_iso === '' ? {} : { driversCd: kvm.virtio_iso }),
+    log,
+  })
+}
+
+function describeMissing(): DriverDescription {
+  const none = { consoles: [], liveResize: [], freeze: false, setPassword: [], snapshotRunning: false }
+  return { available: false, acceleration: '', reason: findQemuHindrance() ?? '', capabilities: none }
 }

@@ -1,7 +1,4 @@
 import { createHash, X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
-import { request } from 'node:https'
 import {
   connect,
   type ConnectionOptions,
@@ -20,9 +17,11 @@ import {
   type JoinAnswer,
   type JoinTokenContent,
 } from '../../shared/join-token.js'
+import { OutboundClient, readText } from '../../shared/outbound-request.js'
 import { writeIdentity, type AgentIdentity } from './identity.js'
 
 const timeoutMs = 15_000
+const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
@@ -90,22 +89,27 @@ function openTls(content: JoinTokenContent, options: ConnectionOptions): Promise
 
 /** Sends the request over fully checked TLS: chain to the pinned authority, role, validity. */
 async function sendRequest(content: JoinTokenContent, caPem: string, body: string): Promise<JoinAnswer> {
-  const call = request({
-    ...splitHostPort(content.address),
-    ...{ path: joinPath, method: 'POST', ca: caPem, servername: joinName, agent: false },
-    minVersion: 'TLSv1.3',
-    signal: AbortSignal.timeout(timeoutMs),
-    headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
-    checkServerIdentity: checkJoinRole,
+  const client = new OutboundClient({
+    timeouts,
+    tls: {
+      ca: caPem,
+      servername: joinName,
+      minVersion: 'TLSv1.3',
+      checkServerIdentity: checkJoinRole,
+    },
   })
   try {
-    call.end(body)
-    const [response] = (await once(call, 'response')) as [IncomingMessage]
-    return parseAnswer(response.statusCode ?? 0, await readText(response))
+    const answer = await client.send(`https://${content.address}${joinPath}`, {
+      method: 'POST',
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
+    return parseAnswer(answer.status, await readText(answer.body, maxAnswerBytes))
   } catch (cause) {
     throw unreachable(content, cause)
   } finally {
-    call.destroy()
+    client.close()
   }
 }
 
@@ -116,16 +120,6 @@ function checkJoinRole(_name: string, certificate: PeerCertificate): Error | und
   } catch (error) {
     return error as Error
   }
-}
-
-async function readText(response: IncomingMessage): Promise<string> {
-  let text = ''
-  response.setEncoding('utf8')
-  for await (const chunk of response as AsyncIterable<string>) {
-    text += chunk
-    if (text.length > maxAnswerBytes) throw new Error('the answer is too large')
-  }
-  return text
 }
 
 function parseAnswer(status: number, text: string): JoinAnswer {

@@ -16,11 +16,14 @@ export function reserveBackup(
   { uuid, backups }: GuestRecord,
   backup: Pick<BackupRecord, 'id' | 'targetId' | 'createdAtMs' | 'createdBy' | 'description'>,
 ): void {
-  if (backups.length >= limits.backups.max)
-    throw new BerthError('forbidden', 'quota_exceeded', `the container has ${backups.length} backups`)
+  if (backups.length >= limits.backups.max) throw backupsExceeded(backups.length)
   const figures = { sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0 }
   const reserved: BackupRecord = { ...backup, ...figures, scheduled: false, state: 'taking' }
   store.update(uuid, { backups: [...backups, reserved] })
+}
+
+export function backupsExceeded(have: number): BerthError {
+  return new BerthError('forbidden', 'quota_exceeded', `the container has ${have} backups`)
 }
 
 /** A guest or a backup that is gone is left alone. */

@@ -7,6 +7,7 @@ import type { Driver, Login, Machine } from '../drivers/contract.js'
 import type { DriverKind } from '../drivers/drivers.js'
 import type { HostFacts } from '../network/addresses/host-facts.js'
 import type { Network } from '../network/contract.js'
+import type { ImageType } from '../images/catalog.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { PortHolds } from './port-holds.js'
 import type { ProcessorPlaces } from './processors/places.js'
@@ -21,6 +22,11 @@ export interface ImageSource {
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(templateId: string, virtualization: DriverKind): void
+  /** As that, for what is booted for a while in place of a guest's disk. */
+  checkBootable(templateId: string, types: readonly ImageType[]): void
+  /** The template that is meant for such a guest. */
+  idFor(templateId: string, virtualization: DriverKind): string
+  osOf(templateId: string): 'linux' | 'windows'
   /** On this host. */
   has(templateId: string): boolean
   ensure(
@@ -59,6 +65,7 @@ export interface PolicyKeeper {
 /** What of volumes the guests domain needs; see agent/storage/volumes.ts. */
 export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
+  Pick<Volumes, 'prepareRescue' | 'discardRescue' | 'rescuePathOf' | 'imagePathOf'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'>
 
 /** What the guests domain works with; made once in daemon.ts. */

@@ -6,13 +6,23 @@ interface Stores {
   readonly guests: GuestStore
 }
 
-/** An operation that has not ended makes a guest, or a new disk of one, from the template. */
+/** Of a reinstall, of another boot. */
+interface Input {
+  readonly templateId?: string
+  readonly image?: string
+}
+
+/**
+ * A guest has it as a CD, or an operation that has not ended makes a guest, a disk of one or what it boots from the
+ * template.
+ */
 export function isImageUsed({ operations, guests }: Stores, templateId: string): boolean {
+  if (guests.list().some(({ boot }) => boot.mode === 'cdrom' && boot.image === templateId)) return true
   return operations.listOpen().some(({ id, action, subject }) => {
     if (action === 'create') return guests.find(subject.id)?.spec.templateId === templateId
-    if (action !== 'reinstall') return false
-    const input = operations.findJournaled(id)?.input as { readonly templateId?: string } | undefined
-    return input?.templateId === templateId
+    if (action !== 'reinstall' && action !== 'boot') return false
+    const input = operations.findJournaled(id)?.input as Input | undefined
+    return (input?.templateId ?? input?.image) === templateId
   })
 }
 

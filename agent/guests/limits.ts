@@ -12,5 +12,12 @@ export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
     networkUpMbps: checkInteger('network_up_mbps', limits.networkUpMbps, ranges.networkMbps),
     ioReadMbps: checkInteger('io_read_mbps', limits.ioReadMbps, ranges.ioMbps),
     ioWriteMbps: checkInteger('io_write_mbps', limits.ioWriteMbps, ranges.ioMbps),
+    ...boundedBy('ioReadIops', checkInteger('io_read_iops', limits.ioReadIops ?? 0, ranges.iops)),
+    ...boundedBy('ioWriteIops', checkInteger('io_write_iops', limits.ioWriteIops ?? 0, ranges.iops)),
   }
+}
+
+/** Unlimited is left out, as it is of guests that were made before there was such a limit. */
+function boundedBy(name: 'ioReadIops' | 'ioWriteIops', value: number): Partial<GuestLimits> {
+  return value > 0 ? { [name]: value } : {}
 }

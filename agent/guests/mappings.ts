@@ -1,4 +1,4 @@
-import { conflict, invalidField } from '../../shared/errors.js'
+import { BerthError, conflict, invalidField } from '../../shared/errors.js'
 import type { CheckedMapping } from '../../shared/port-mapping-rules.js'
 import { readNatPorts } from '../network/addresses/store.js'
 import { PortChoice, type PortSpan } from '../network/ports.js'
@@ -40,6 +40,20 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
   if (grows && asked + sum(others.map(lengthOf)) > limit)
     throw conflict('resource_exhausted', `a container has at most ${limit} host ports over all its mappings`)
+}
+
+/**
+ * Bounds the ports of a guest's mappings together with one that is added, for callers with a limit of their own.
+ * @throws {BerthError} `quota_exceeded`
+ */
+export function refuseMorePorts(
+  mappings: readonly PortMapping[],
+  { length }: Pick<CheckedMapping, 'length'>,
+  limit: number,
+): void {
+  if (length + sum(mappings.map(lengthOf)) <= limit) return
+  const message = `at most ${limit} ports of the container may be mapped by this caller`
+  throw new BerthError('forbidden', 'quota_exceeded', message)
 }
 
 function lengthOf({ hostPort, hostPortEnd }: PortMapping): number {

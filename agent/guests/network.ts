@@ -1,7 +1,16 @@
+import type { AgentConfig } from '../config.js'
 import type { WantedNetwork } from '../network/contract.js'
 import type { GuestContext } from './context.js'
 import { ratesOf } from './policy.js'
 import type { GuestRecord } from './record.js'
+
+/** Whether the guest reaches port 25 of others. */
+export function sendsMail(
+  { security }: GuestRecord,
+  { security: { close_smtp: closed } }: AgentConfig,
+): boolean {
+  return security.smtp === 'default' ? !closed : security.smtp === 'open'
+}
 
 /** Converts a guest's record to the network's terms. */
 export function networkOf(
@@ -16,6 +25,7 @@ export function networkOf(
     publicIpv4s: record.publicIpv4s,
     ipv6Addresses: record.ipv6Addresses,
     firewall: record.firewall,
+    sendsMail: sendsMail(record, context.config),
     ...ratesOf(record, context),
   }
 }

@@ -7,6 +7,7 @@ import { parseCreate } from './parse-create.js'
 
 const spec: GuestSpec = {
   virtualization: 'lxc',
+  userData: '',
   templateId: 'debian-12',
   limits: {
     vcpuMilli: 500,
@@ -122,7 +123,13 @@ describe('parseCreate', () => {
     ['a shouted uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
     ['a path as template', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
     ['no virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
-    ['a virtual machine', withSpec({ virtualization: 'kvm' }), 'unsupported virtualization'],
+    ['another virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
+    ['user data for a container', withSpec({ userData: '#!/bin/sh' }), 'unsupported user_data'],
+    [
+      'endless user data',
+      withSpec({ virtualization: 'kvm', userData: 'x'.repeat(65_537) }),
+      'invalid_field user_data',
+    ],
     ['no processor', withLimits({ vcpuMilli: 0 }), 'invalid_field vcpu'],
     ['NaN memory', withLimits({ ramMb: NaN }), 'invalid_field ram_mb'],
     ['a fraction of a disk', withLimits({ diskGb: 1.5 }), 'invalid_field disk_gb'],

@@ -5,10 +5,12 @@ import {
   isDescription,
   limits as ranges,
   maxGuestId,
+  maxUserDataLength,
   templateIdPattern,
   uuidPattern,
 } from '../../shared/guest-rules.js'
 import type { GuestSpec as WireSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { DriverKind } from '../drivers/drivers.js'
 import type { CreateOrder } from '../../proto/gen/berth/agent/v1/operation.js'
 import { networkLimits } from '../../shared/network-limits.js'
 import { checkPortMapping, type CheckedMapping } from '../../shared/port-mapping-rules.js'
@@ -22,7 +24,7 @@ export interface CreateRequest {
   id: number
   uuid: string
   name: string
-  virtualization: 'lxc'
+  virtualization: DriverKind
   templateId: string
   limits: GuestLimits
   portMappings: CheckedMapping[]
@@ -36,6 +38,8 @@ export interface CreateRequest {
   expiresAtMs: number
   snapshotLimit: number
   login: LoginRequest
+  /** cloud-init's; empty: none. */
+  userData: string
   start: boolean
 }
 
@@ -64,6 +68,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     expiresAtMs: parseTime('expires_at', spec.expiresAtMs),
     snapshotLimit: checkInteger('snapshot_limit', spec.snapshotLimit, ranges.snapshots),
     login: parseLogin(spec),
+    userData: parseUserData(spec),
     start: spec.start,
   }
 }
@@ -85,13 +90,18 @@ export function checkTemplateId(id: string): void {
   if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: malformed')
 }
 
-function parseVirtualization(value: string): 'lxc' {
-  if (value === 'lxc') return 'lxc'
-  if (value === 'kvm')
-    throw new BerthError('invalid', 'unsupported', 'virtualization: kvm is not available on this host', {
-      field: 'virtualization',
-    })
+function parseVirtualization(value: string): DriverKind {
+  if (value === 'lxc' || value === 'kvm') return value
   throw invalidField('virtualization', 'virtualization: must be lxc or kvm')
+}
+
+/** @throws {BerthError} `unsupported` for a container, `invalid_field` */
+function parseUserData({ userData, virtualization }: WireSpec): string {
+  if (userData !== '' && virtualization !== 'kvm')
+    throw new BerthError('invalid', 'unsupported', 'user_data: containers take none', { field: 'user_data' })
+  if (userData.length > maxUserDataLength)
+    throw invalidField('user_data', `user_data: at most ${maxUserDataLength} characters`)
+  return userData
 }
 
 function parseMappings(spec: WireSpec): CheckedMapping[] {

@@ -29,6 +29,11 @@ export function parseLogin(wire: WireLogin): LoginRequest {
   }
 }
 
+/** Windows has no use for a key: it gets a password. */
+export function loginFor(os: 'linux' | 'windows', request: LoginRequest): LoginRequest {
+  return os === 'windows' && request.kind === 'key' ? { kind: 'auto' } : request
+}
+
 /** Makes a password where none was given. */
 export function loginOf(request: LoginRequest): Login {
   switch (request.kind) {

@@ -13,6 +13,7 @@ import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js
 import type { GuestRecord } from './record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
+import { noteEvent } from './steps.js'
 import { boundOf } from './volume-bound.js'
 
 /** Delay before a look: changes come in groups, and one look serves them all. */
@@ -97,6 +98,11 @@ export class Reconciler {
         if (this.#engine.busy(guestSubject(uuid))) return // the operation handles it
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
+      })
+    for (const driver of this.#drivers)
+      driver.onEvent?.((uuid, event) => {
+        if (this.#engine.busy(guestSubject(uuid))) return // the operation's end says what the guest is
+        void this.#guard('events', async () => noteEvent(this.#context, uuid, event))
       })
   }
 
@@ -308,7 +314,7 @@ export class Reconciler {
     this.parts.orders.submitNow({
       operationId: randomUUID(),
       requestedBy: 'system',
-      order: { $case: 'start', value: { uuid } },
+      order: { $case: 'start', value: { uuid, liftBlock: false } },
     })
   }
 }

@@ -1,7 +1,10 @@
+import type { SmtpChoice } from '../../shared/abuse.js'
 import { defaultSnapshotLimit, hostnameOf } from '../../shared/guest-rules.js'
-import type { Machine } from '../drivers/contract.js'
+import type { Machine, MachineBoot } from '../drivers/contract.js'
 import type { DriverKind, MachineSettings } from '../drivers/drivers.js'
+import { cdOf } from '../images/disks/install-cd.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
+import type { Volumes } from '../storage/volumes.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
 export type GuestStatus =
@@ -16,6 +19,9 @@ export interface GuestLimits {
   networkUpMbps: number
   ioReadMbps: number
   ioWriteMbps: number
+  /** Requests a second; absent: unlimited. */
+  ioReadIops?: number | undefined
+  ioWriteIops?: number | undefined
 }
 
 /** What was ordered; stored as JSON. */
@@ -60,7 +66,32 @@ export interface GuestPolicy {
   expired: boolean
   /** The current period's quota is used up. */
   overQuota: boolean
+  /** The kind of abuse it was stopped for; absent: none. */
+  abuse?: string
 }
+
+/** What the watch for abuse does with the guest; see agent/abuse. */
+export interface GuestSecurity {
+  /** It is not stopped for what it does to others. */
+  exempt: boolean
+  smtp: SmtpChoice
+}
+
+export const usualSecurity: Readonly<GuestSecurity> = { exempt: false, smtp: 'default' }
+
+/** What a guest boots: its disk; a CD, and its disk after it; a system beside its disk. */
+export interface BootChoice {
+  mode: 'disk' | 'cdrom' | 'rescue'
+  /** Id of the template; empty: its disk. */
+  image: string
+}
+
+export interface GuestBoot extends BootChoice {
+  /** What it was until an operation that is not ended; that comes back where it fails. */
+  before?: BootChoice
+}
+
+export const usualBoot: Readonly<GuestBoot> = { mode: 'disk', image: '' }
 
 /** A snapshot of the guest's volume. */
 export interface SnapshotRecord {
@@ -99,6 +130,20 @@ export interface SnapshotSchedule {
 export const noSchedule: Readonly<SnapshotSchedule> = {
   ...{ enabled: false, intervalHours: 0, time: '', retention: 0, firstDay: '', createdBy: '' },
   ...{ lastRunMs: 0, nextRunMs: 0 },
+}
+
+/** When the agent makes backups by itself, and where they go. Its retention is of what the target keeps. */
+export interface BackupSchedule extends SnapshotSchedule {
+  targetId: string
+  /** Of the target that is sealed here: by it the gateway knows whether it is that of now. */
+  targetChangedAtMs: number
+  /** Sealed; empty: never set. */
+  target: string
+}
+
+export const noBackupSchedule: Readonly<BackupSchedule> = {
+  ...noSchedule,
+  ...{ targetId: '', targetChangedAtMs: 0, target: '' },
 }
 
 /** A state of the guest's volume that is kept at a backup target. */
@@ -145,6 +190,10 @@ export interface GuestDocument {
   /** 0: never. */
   expiresAtMs: number
   policy: GuestPolicy
+  security: Readonly<GuestSecurity>
+  /** Of its template. */
+  os: 'linux' | 'windows'
+  boot: Readonly<GuestBoot>
   /** How many snapshots it may have; 0: none. */
   snapshotLimit: number
   /** Oldest first. */
@@ -152,9 +201,14 @@ export interface GuestDocument {
   snapshotSchedule: Readonly<SnapshotSchedule>
   /** Oldest first. */
   backups: readonly BackupRecord[]
+  backupSchedule: Readonly<BackupSchedule>
   /** By how much the volume's bound is raised while a backup is fetched beside what is there. */
   fetchedBytes: number
+  /** What was changed while the guest ran and it gets at its next start; those of a stopped guest are none. */
+  atNextStart: readonly PendingChange[]
 }
+
+export type PendingChange = 'limits' | 'password' | 'addresses'
 
 /** Values for a guest made by a version without the field. */
 export const documentDefaults: Readonly<GuestDocument> = {
@@ -163,11 +217,16 @@ export const documentDefaults: Readonly<GuestDocument> = {
   traffic: unlimitedTraffic,
   expiresAtMs: 0,
   policy: { expired: false, overQuota: false },
+  security: usualSecurity,
+  os: 'linux',
+  boot: usualBoot,
   snapshotLimit: defaultSnapshotLimit,
   snapshots: [],
   snapshotSchedule: noSchedule,
   backups: [],
+  backupSchedule: noBackupSchedule,
   fetchedBytes: 0,
+  atNextStart: [],
 }
 
 /** A guest as journaled. */
@@ -210,6 +269,16 @@ export interface MachineDefaults {
   readonly deviceOf: (id: number) => string
   readonly volumeOf: (uuid: string) => string
   readonly cpusOf: (record: GuestRecord) => readonly number[]
+  readonly bootOf: (record: GuestRecord) => MachineBoot
+}
+
+/** Where on the host that is what a guest boots. */
+export function bootOf(
+  { uuid, boot: { mode, image } }: Pick<GuestRecord, 'uuid' | 'boot'>,
+  volumes: Pick<Volumes, 'rescuePathOf' | 'imagePathOf'>,
+): MachineBoot {
+  if (mode === 'cdrom') return { mode, iso: cdOf(volumes.imagePathOf(image)) }
+  return mode === 'rescue' ? { mode, volume: volumes.rescuePathOf(uuid) } : { mode }
 }
 
 /** Converts a guest's record to the driver's terms. */
@@ -222,6 +291,7 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
     id: record.id,
     hostname: hostnameOf(record.name),
     volume: defaults.volumeOf(record.uuid),
+    boot: defaults.bootOf(record),
     limits: {
       vcpuMilli: limits.vcpuMilli,
       memoryBytes,
@@ -229,6 +299,8 @@ export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machi
       diskBytes: limits.diskGb * gib,
       ioReadBytesPerSec: limits.ioReadMbps * 1_000_000,
       ioWriteBytesPerSec: limits.ioWriteMbps * 1_000_000,
+      ioReadsPerSec: limits.ioReadIops ?? 0,
+      ioWritesPerSec: limits.ioWriteIops ?? 0,
       cpus: defaults.cpusOf(record),
     },
     isolation: { userIdBase: userIdBase + record.userIdSlot * userIdRange, pidsMax },

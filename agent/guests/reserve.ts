@@ -21,6 +21,7 @@ export function reserveGuest(
   context.store.insert({
     ...kept, // fields for the guest's document; the store ignores the rest
     spec: { virtualization, templateId, limits },
+    os: context.images.osOf(templateId),
     status: 'creating',
     wanted: start ? 'running' : 'stopped',
     userIdSlot: chooseUserIdSlot(context),
@@ -54,6 +55,7 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
 }
 
 function sealLogin(context: GuestContext, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
-  const login = loginOf(order.login)
+  const userData = order.userData === '' ? {} : { userData: order.userData }
+  const login = { ...loginOf(order.login), ...userData }
   return { login: context.sealLogin(order.uuid, login), hasPassword: login.password !== undefined }
 }

@@ -1,6 +1,7 @@
 import type { Driver, Machine, Observed } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
+import { noteAssigned } from './steps.js'
 
 /** A guest's state when it was last checked; equal texts mean equal states. */
 interface Look {
@@ -65,10 +66,16 @@ export class RunningGuests {
     // Tried once: the guest's root may refuse an address or have removed it.
     const assigned =
       seen?.addresses !== look.addresses &&
-      (await this.#try('IPv6 addresses', uuid, () => driver.assignAddresses(machine, [])))
+      (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
     this.#looks.set(uuid, { limits: resized === undefined ? '' : look.limits, addresses: look.addresses })
     const { device } = machine.nic
     return [...(resized ? [`limits of ${device}`] : []), ...(assigned ? [`IPv6 addresses in ${device}`] : [])]
+  }
+
+  async #assign(driver: Driver, machine: Machine): Promise<boolean> {
+    const result = await driver.assignAddresses(machine, [])
+    noteAssigned(this.context, machine.uuid, result)
+    return result !== 'unchanged'
   }
 
   /** @returns undefined when it failed */

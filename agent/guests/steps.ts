@@ -1,8 +1,10 @@
+import { allEnded } from '../../shared/all-ended.js'
+import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
 import { networkOf } from './network.js'
 import { checkAllowed } from './policy.js'
-import type { GuestRecord } from './record.js'
+import type { GuestRecord, PendingChange } from './record.js'
 import { volumeLimitOf } from './volume-bound.js'
 
 /*
@@ -21,8 +23,12 @@ export function diskStep(context: GuestContext): GuestStep {
       await ensureImage(context, record.spec.templateId, step)
       const driver = driverOf(context, record)
       const machine = context.machineOf(record)
-      await context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context, record))
-      await driver.initialize(machine, context.openLogin(record), machine.volume)
+      const { templateId } = record.spec
+      const [login] = await allEnded([
+        driver.prepareLogin(context.openLogin(record)),
+        context.volumes.clone(record.uuid, templateId, volumeLimitOf(context, record)),
+      ])
+      await driver.initialize(machine, login, machine.volume)
     }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
@@ -39,40 +45,75 @@ export async function ensureImage(
   await step.yieldWhile(context.images.ensure(templateId, report, step.signal)) // may take minutes: lets other operations run
 }
 
-export function configureStep(context: GuestContext): GuestStep {
-  return {
+/** Writes what a start needs, and puts the guest's rules in place before its first packet: neither needs the other. */
+export function configureStep(context: GuestContext, options: { undo: boolean }): GuestStep {
+  const configure: GuestStep = {
     name: 'configure',
-    run: inTurn(context, (record) => driverOf(context, record).configure(context.machineOf(record))),
-  }
-}
-
-/** Puts the guest's rules in place before its first packet. */
-export function attachStep(context: GuestContext, options: { undo: boolean }): GuestStep {
-  const attach: GuestStep = {
-    name: 'network',
-    run: inTurn(context, (record) => context.network.attach(networkOf(record, context))),
+    weight: 2,
+    run: inTurn(context, async (record) => {
+      const attached = context.network.attach(networkOf(record, context))
+      await allEnded([attached, driverOf(context, record).configure(context.machineOf(record))])
+    }),
   }
   const undo = ifPresent(context, (record) => detachGuest(context, record))
-  return options.undo ? { ...attach, undo } : attach
+  return options.undo ? { ...configure, undo } : configure
 }
 
-/** Starts the guest and sets its rates, whose device only exists from then on. */
+/** Starts the guest and sets its rates as soon as there is a device to set them on. */
 export function startStep(context: GuestContext): GuestStep {
   return {
     name: 'start',
     weight: 2,
     run: inTurn(context, async (record, step) => {
       checkAllowed(record) // the guest may have expired while the order waited
-      await driverOf(context, record).start(context.machineOf(record), step.signal)
-      await context.network.attach(networkOf(record, context), ['rates'])
+      const setRates = (): Promise<void> => context.network.attach(networkOf(record, context), ['rates'])
+      await driverOf(context, record).start(context.machineOf(record), step.signal, setRates)
+      noteStarted(context, record)
     }),
     undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
   }
 }
 
+/** It has all that was kept for its start. */
+function noteStarted({ store }: GuestContext, { uuid, atNextStart }: GuestRecord): void {
+  if (atNextStart.length > 0) store.update(uuid, { atNextStart: [] })
+}
+
+const panicked = 'its system panicked'
+
+/** A system that rebooted by itself has read its addresses and a password again; its limits are of its next start. */
+export function noteEvent({ store }: GuestContext, uuid: string, event: GuestEvent): void {
+  const record = store.find(uuid)
+  if (record?.status !== 'running') return
+  const isBroken = event === 'panicked'
+  const atNextStart = record.atNextStart.filter((change) => isBroken || change === 'limits')
+  const otherReason = record.statusReason === panicked ? '' : record.statusReason
+  const statusReason = isBroken ? panicked : otherReason
+  if (atNextStart.length === record.atNextStart.length && statusReason === record.statusReason) return
+  store.update(uuid, { atNextStart, statusReason })
+}
+
+/** A change that a guest that runs gets later is shown until then. */
+export function noteForStart(
+  { store }: GuestContext,
+  uuid: string,
+  { change, later }: { readonly change: PendingChange; readonly later: boolean },
+): void {
+  const { atNextStart, wanted } = store.get(uuid)
+  if (wanted !== 'running' || later === atNextStart.includes(change)) return
+  const others = atNextStart.filter((one) => one !== change)
+  store.update(uuid, { atNextStart: later ? [...others, change] : others })
+}
+
 /** Writes configuration and rules again each time: limits or the agent's version may have changed. */
 export function bootSteps(context: GuestContext): GuestStep[] {
-  return [configureStep(context), attachStep(context, { undo: false }), startStep(context)]
+  return [configureStep(context, { undo: false }), startStep(context)]
+}
+
+/** Tells of inner addresses that a guest that runs has not got. */
+export function noteAssigned(context: GuestContext, uuid: string, result: AssignResult): void {
+  if (result === 'unchanged') return
+  noteForStart(context, uuid, { change: 'addresses', later: result === 'at_next_start' })
 }
 
 export function stopStep(context: GuestContext): GuestStep<StopInput> {
@@ -103,9 +144,7 @@ export function removeStep(context: GuestContext): GuestStep {
  * included, would be put back.
  */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
-  const ended = await Promise.allSettled([detachGuest(context, record), removeMachine(context, record)])
-  // Thrown after both have ended, so that a retry does not run beside them.
-  for (const result of ended) if (result.status === 'rejected') throw result.reason
+  await allEnded([detachGuest(context, record), removeMachine(context, record)])
 }
 
 /** Removes the volume with its snapshots last: the guest's processes use it until they end. */

@@ -1,7 +1,14 @@
 import { expect } from 'chai'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
-import { noSchedule, openFirewall, unlimitedTraffic, type PortMapping } from './record.js'
+import {
+  noBackupSchedule,
+  noSchedule,
+  openFirewall,
+  unlimitedTraffic,
+  usualSecurity,
+  type PortMapping,
+} from './record.js'
 import { GuestStore, type GuestInsert, type GuestUpdate } from './store.js'
 
 const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping => ({
@@ -41,8 +48,10 @@ describe('guest store', () => {
   it('gives back what it was given', () => {
     const policy = { expired: false, overQuota: false }
     const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule }
-    const backups = { backups: [], fetchedBytes: 0 }
-    const expected = { ...guest, ...snapshots, ...backups, policy, statusReason: '', revision: 1 }
+    const backups = { backups: [], backupSchedule: noBackupSchedule, fetchedBytes: 0 }
+    const common = { policy, security: usualSecurity, statusReason: '', revision: 1, atNextStart: [] }
+    const system = { os: 'linux', boot: { mode: 'disk', image: '' } }
+    const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])
   })

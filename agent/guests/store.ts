@@ -17,13 +17,18 @@ export type GuestInsert = Omit<
   | 'revision'
   | 'statusReason'
   | 'policy'
+  | 'security'
+  | 'boot'
+  | 'os'
   | 'snapshots'
   | 'snapshotLimit'
   | 'snapshotSchedule'
   | 'backups'
+  | 'backupSchedule'
   | 'fetchedBytes'
+  | 'atNextStart'
 > &
-  Partial<Pick<GuestRecord, 'snapshotLimit'>>
+  Partial<Pick<GuestRecord, 'snapshotLimit' | 'os'>>
 
 /** What can change of a guest; limits and template are those of its spec. */
 export type GuestUpdate = Partial<

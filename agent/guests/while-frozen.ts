@@ -1,10 +1,11 @@
 import { driverOf, type GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
+import { thawGuest } from './thaw.js'
 
 /** A guest that does not freeze within this goes on, and its snapshot is what a power loss would leave. */
 const freezeTimeoutMs = 500
 
-/** That a guest cannot be frozen is no reason to have no snapshot of it; it always goes on afterwards. */
+/** That a guest cannot be frozen is no reason to have no snapshot of it, nor that it does not thaw at once. */
 export async function whileFrozen<T>(
   context: GuestContext,
   record: GuestRecord,
@@ -17,6 +18,6 @@ export async function whileFrozen<T>(
       .catch((err: unknown) => context.log.warn({ err, guest: record.uuid }, 'freeze for a snapshot'))
     return await work()
   } finally {
-    await driver.thaw(machine)
+    await thawGuest(context, record)
   }
 }

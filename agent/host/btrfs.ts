@@ -32,6 +32,14 @@ export async function setReadOnly(path: string, readOnly: boolean): Promise<void
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
 }
 
+/**
+ * Files made in the directory from now on are written in place: the disk of a virtual machine would fall to pieces
+ * otherwise. Snapshots keep it.
+ */
+export async function disableCopyOnWrite(directory: string): Promise<void> {
+  await run('chattr', ['+C', directory])
+}
+
 /** Returns when everything written before is on the disk. */
 export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })

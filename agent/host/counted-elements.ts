@@ -10,10 +10,10 @@ import {
 
 /* linux/netfilter/nf_tables.h */
 const [newElements, getElements] = [12, 13].map((message) => (10 << 8) | message) as [number, number]
-const inet = 1
+const familyNumbers = { inet: 1, bridge: 7 } as const
 const [listTable, listSet, listElements] = [1, 2, 3]
 const [elementKey, elementExpression, dataValue, expressionData] = [1, 7, 1, 2]
-const counterBytes = 1
+const [counterBytes, counterPackets] = [1, 2]
 
 /** A dump during which the set changed may be incomplete: it is repeated this often. */
 const attempts = 3
@@ -23,16 +23,32 @@ export interface CountedElement<Name extends string> {
   /** The key in the kernel's binary form. */
   readonly key: Buffer
   readonly bytes: number
+  readonly packets: number
+}
+
+/** A set with a counter for each element. */
+export interface CountingSet<Name extends string> {
+  readonly table: string
+  readonly set: Name
+  /** Default: inet. */
+  readonly family?: keyof typeof familyNumbers
 }
 
 /** Reads the counters of elements in sets of an inet table; missing sets give nothing. */
-export async function readCountedElements<Name extends string>(
+export function readCountedElements<Name extends string>(
   table: string,
   sets: readonly Name[],
 ): Promise<CountedElement<Name>[]> {
-  const requests = sets.map((set): NetlinkRequest => {
+  return readCountingSets(sets.map((set) => ({ table, set })))
+}
+
+/** Reads the counters of sets of several tables at once; the sets have different names, and missing ones give nothing. */
+export async function readCountingSets<Name extends string>(
+  sets: readonly CountingSet<Name>[],
+): Promise<CountedElement<Name>[]> {
+  const requests = sets.map(({ table, set, family = 'inet' }): NetlinkRequest => {
     const attributes = Buffer.concat([attribute(listTable, table), attribute(listSet, set)])
-    return { type: getElements, flags: netlink.dump, family: inet, attributes }
+    return { type: getElements, flags: netlink.dump, family: familyNumbers[family], attributes }
   })
   for (let attempt = 1; ; attempt++) {
     const answers = await askNetfilter(requests)
@@ -52,6 +68,7 @@ function parseElements<Name extends string>(body: Buffer): CountedElement<Name>[
       set,
       key: attributesIn(element.get(elementKey)).get(dataValue) ?? Buffer.alloc(0),
       bytes: Number(counter.get(counterBytes)?.readBigUInt64BE() ?? 0),
+      packets: Number(counter.get(counterPackets)?.readBigUInt64BE() ?? 0),
     }
   })
 }

@@ -49,16 +49,38 @@ function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
 /** States of a listening socket; a bound datagram socket is in state "close". */
 const waiting = { tcp: '0A', udp: '07' } as const
 
+/** A socket that waits, as the kernel lists it. */
+export interface Listener {
+  readonly port: number
+  /** Whether connections from elsewhere reach it: it does not listen on the loopback alone. */
+  readonly isReachable: boolean
+}
+
 /**
  * Parses local ports from /proc/net/{tcp,udp}{,6}. Source: proc_net(5); columns: slot, local address:port in hex,
  * remote, state
  */
 export function parseListeningPorts(text: string, protocol: Protocol): number[] {
+  return parseListeners(text, protocol).map(({ port }) => port)
+}
+
+/** As `parseListeningPorts`, with what their addresses mean. */
+export function parseListeners(text: string, protocol: Protocol): Listener[] {
   const rows = text
     .split('\n')
     .slice(1)
     .map((line) => line.trim().split(/\s+/))
-  return rows.flatMap(([, local = '', , state]) =>
-    state === waiting[protocol] ? [parseInt(local.slice(local.lastIndexOf(':') + 1), 16)] : [],
+  return rows.flatMap(([, local = '', , state]) => {
+    const [address = '', port = ''] = local.split(':')
+    return state === waiting[protocol]
+      ? [{ port: parseInt(port, 16), isReachable: !isLoopback(address) }]
+      : []
+  })
+}
+
+/** 127.0.0.0/8, also as IPv6 writes it, and ::1: words of 32 bits, each in the byte order of the machine. */
+function isLoopback(hex: string): boolean {
+  return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(
+    hex,
   )
 }

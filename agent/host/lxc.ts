@@ -1,7 +1,8 @@
 import { rmdirSync, rmSync } from 'node:fs'
 import { confinement } from './seccomp.js'
+import { readPerlProgram } from './perl-program.js'
 import { listDirectory, readKernelFile } from './proc.js'
-import { hostEnvironment, runPerl, start, type RunOptions, type RunResult } from './process.js'
+import { hostEnvironment, runPerl, type RunOptions, type RunResult } from './process.js'
 
 /** A container's name and the parent of its directory. */
 export interface LxcContainer {
@@ -84,13 +85,56 @@ export function lxcAttach(
   command: readonly string[],
   { filter, ...options }: RunOptions & { readonly filter: Buffer },
 ): Promise<RunResult> {
-  const code = `use strict; use POSIX (); ${confinement(filter)} confine(); exec '/usr/bin/lxc-attach', @ARGV; die "$!\\n"`
+  const code = `${confinement(filter)}\nconfine(); exec '/usr/bin/lxc-attach', @ARGV; die "$!\\n"`
   return runPerl(code, [...target(container), '--clear-env', '--', ...command], options)
 }
 
-/** The container's console on pipes: without a terminal it has no window size; the container's own is 80 by 24. */
-export function lxcConsole(container: LxcContainer): ReturnType<typeof start> {
-  return start('lxc-console', [...target(container), '-t', '0', '-e', '-1'])
+/**
+ * The login shell of root in a container, for a terminal. The text is the same for all guests, and runs in the guest:
+ * what a guest has in /etc/passwd is looked up by nobody else.
+ */
+const shellScript = `cd "$HOME" 2>/dev/null || cd /
+while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd
+case $shell in *nologin | *false) shell= ;; esac
+[ -x "$shell" ] || shell=/bin/sh
+exec "$shell" -l`
+
+const shellVariables = ['TERM=xterm-256color', 'HOME=/root', 'USER=root', 'LOGNAME=root', 'LANG=C.UTF-8']
+
+/**
+ * Command line of a shell in the container, in its namespaces, groups and confinement, on the terminal it is run on.
+ * lxc-attach gives the shell a terminal of the container's own and passes on what is typed and shown.
+ */
+export function lxcShell(container: LxcContainer, filter: Buffer): TerminalCommand {
+  const variables = shellVariables.flatMap((variable) => ['--set-var', variable])
+  const command = ['--clear-env', ...variables, '--', '/bin/sh', '-c', shellScript]
+  return onTerminal(`${confinement(filter)}\nconfine(); exec '/usr/bin/lxc-attach', @ARGV`, [
+    ...target(container),
+    ...command,
+  ])
+}
+
+/** Command line of the container's /dev/console, on the terminal it is run on; nothing ends it from the keyboard. */
+export function lxcConsole(container: LxcContainer): TerminalCommand {
+  return onTerminal(`exec '/usr/bin/lxc-console', @ARGV`, [...target(container), '-t', '0', '-e', '-1'])
+}
+
+/** A program with its arguments and whole environment. */
+export interface TerminalCommand {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+const alone = readPerlProgram('own-terminal')
+
+function onTerminal(code: string, args: readonly string[]): TerminalCommand {
+  const perl = `${alone}\n${code}; die "$!\\n"`
+  return {
+    program: '/usr/bin/perl',
+    args: ['-e', perl, '--', ...args],
+    env: { ...hostEnvironment, TERM: 'xterm-256color' },
+  }
 }
 
 /** The last lines that lxc logged, without time stamps and repeated causes. */

@@ -1,15 +1,12 @@
+import { readPerlProgram } from './perl-program.js'
+
+const program = readPerlProgram('confine')
+
 /**
  * Perl code that defines `confine()`: it gives the process and all its children a seccomp filter that cannot be
  * removed.
  * @param filter bytes of struct sock_filter
  */
 export function confinement(filter: Buffer): string {
-  return String.raw`
-sub confine {
-  my $filter = pack('H*', '${filter.toString('hex')}');
-  my $prctl = (POSIX::uname())[4] eq 'aarch64' ? 167 : 157;
-  my $program = pack('S x6 P', length($filter) / 8, $filter);
-  syscall($prctl, 22, 2, $program, 0, 0) == 0 or die "seccomp: $!\n"; # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-}
-`
+  return `our $seccomp_filter = '${filter.toString('hex')}';\n${program}`
 }

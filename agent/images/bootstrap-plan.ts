@@ -1,4 +1,5 @@
 import { packages } from './content.js'
+import { diskPackages, planInitramfs, rescuePackages } from './disks/plan-content.js'
 import type { Recipe } from './catalog.js'
 import type { SourceLines } from './mirror.js'
 
@@ -11,7 +12,8 @@ export function planBootstrap(entry: Recipe, target: string, sources: SourceLine
     ...['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--'],
     ...['mmdebstrap', '--mode=root', '--variant=minbase', '--format=directory'],
     `--architectures=${entry.arch}`,
-    `--include=${packages.join(',')}`,
+    `--include=${packagesOf(entry).join(',')}`,
+    ...hooksOf(entry),
     // Trusted is what Debian signed, and nothing that the host's own apt trusts besides.
     '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg',
     '--dpkgopt=force-unsafe-io', // power loss: the whole tree is thrown away
@@ -19,6 +21,20 @@ export function planBootstrap(entry: Recipe, target: string, sources: SourceLine
     target,
     ...sources,
   ]
+}
+
+function packagesOf({ virtualization }: Recipe): readonly string[] {
+  if (virtualization === 'lxc') return packages
+  return [...packages, ...diskPackages, ...(virtualization === 'rescue' ? rescuePackages : [])]
+}
+
+/** What the kernel's package reads when it is installed. Hooks run in a shell, and get the tree as $1. */
+function hooksOf({ virtualization }: Recipe): string[] {
+  if (virtualization === 'lxc') return []
+  return planInitramfs().flatMap(({ directory, name, lines }) => [
+    `--essential-hook=mkdir -p "$1/${directory}"`,
+    `--essential-hook=printf '%s\\n' ${lines.join(' ')} > "$1/${directory}/${name}"`,
+  ])
 }
 
 /** In order; the share of the time that has passed when the line appears. */

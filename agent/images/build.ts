@@ -29,7 +29,8 @@ export async function buildImage(parts: BuildParts, recipe: Recipe, making: Maki
   })
 }
 
-async function bootstrap(
+/** @param work beside which temporary files are */
+export async function bootstrap(
   work: string,
   command: readonly string[],
   { report, signal }: Making,

@@ -1,4 +1,5 @@
 import { arch } from 'node:os'
+import type { FirmwareWish } from '../host/firmware.js'
 
 /** Where an image comes from. */
 export type ImageSource =
@@ -16,7 +17,8 @@ export type ImageSource =
   /** A file somewhere; the SHA-256 in hexadecimal. */
   | { readonly kind: 'url'; readonly url: string; readonly sha256: string }
 
-export type Virtualization = 'lxc' | 'kvm'
+/** `iso`: a CD; `rescue`: a system that mends disks of virtual machines. Guests are made from the others. */
+export type ImageType = 'lxc' | 'kvm' | 'iso' | 'rescue'
 
 /** A template that guests can be made from, and where its image comes from. */
 export interface CatalogEntry {
@@ -29,8 +31,10 @@ export interface CatalogEntry {
   readonly arch: string
   readonly variant: string
   readonly description: string
-  readonly virtualization: Virtualization
+  readonly virtualization: ImageType
   readonly os: 'linux' | 'windows'
+  /** Of a virtual machine; absent: a plain one. */
+  readonly machine?: FirmwareWish
   readonly source: ImageSource
 }
 
@@ -64,11 +68,16 @@ const debianOffered: readonly Offered[] = [
   ['debian-13', 'Debian 13', 'debian', 'trixie'],
 ]
 
+/** What guests of a kind boot in rescue where nothing else is named. */
+export const usualRescue: Readonly<Record<'lxc' | 'kvm', string>> = { lxc: 'debian-12', kvm: 'rescue-kvm' }
+
 /** All that this version of the program knows, for every driver there may be. */
 export const catalog: readonly CatalogEntry[] = [
   ...debianOffered.map(built),
   ...offered.map(container),
-  ...[...debianOffered, ...offered].map(cloudImage),
+  ...debianOffered.map(builtDisk),
+  ...offered.map(cloudImage),
+  rescueDisk(),
 ]
 
 export function findCatalogEntry(id: string): CatalogEntry | undefined {
@@ -80,15 +89,18 @@ export interface Recipe {
   readonly id: string
   readonly arch: string
   readonly suite: string
+  readonly virtualization: ImageType
 }
 
 /** Undefined: it is not built here. */
-export function findRecipe({ id, arch, source }: CatalogEntry): Recipe | undefined {
-  return source.kind === 'built' ? { id, arch, suite: source.suite } : undefined
+export function findRecipe({ id, arch, source, virtualization }: CatalogEntry): Recipe | undefined {
+  return source.kind === 'built' ? { id, arch, suite: source.suite, virtualization } : undefined
 }
 
-/** Of those that are built, for tests of what a build does. */
-export const recipes: readonly Recipe[] = catalog.flatMap((entry) => findRecipe(entry) ?? [])
+/** Of containers that are built, for tests of what a build does. */
+export const recipes: readonly Recipe[] = catalog
+  .filter(({ virtualization }) => virtualization === 'lxc')
+  .flatMap((entry) => findRecipe(entry) ?? [])
 
 function described([id, name, distro, release]: Offered) {
   const [, known = release] = /-(.+)$/.exec(id) ?? []
@@ -115,12 +127,37 @@ function container(from: Offered): CatalogEntry {
   }
 }
 
+/** A virtual machine of it. */
+function builtDisk(from: Offered): CatalogEntry {
+  const [id, name, , suite] = from
+  return {
+    ...described(from),
+    ...{ id: diskIdOf(id), variant: 'cloud', virtualization: 'kvm' },
+    description: `${name} (${suite}), a disk with cloud-init, guest agent and SSH`,
+    source: { kind: 'built', suite },
+  }
+}
+
+/** Of the virtual machine that has the same system as a container's template. */
+export function diskIdOf(id: string): string {
+  return `${id}-kvm`
+}
+
+function rescueDisk(): CatalogEntry {
+  return {
+    ...described([usualRescue.kvm, 'Rescue system', 'debian', 'bookworm']),
+    ...{ release: '12', variant: 'rescue', virtualization: 'rescue' },
+    description: 'Debian 12 with tools for disks, beside the disk of a virtual machine',
+    source: { kind: 'built', suite: 'bookworm' },
+  }
+}
+
 /** Disks that set themselves up by cloud-init. */
 function cloudImage(from: Offered): CatalogEntry {
   const [id, name, distro, release] = from
   return {
     ...described(from),
-    ...{ id: `${id}-kvm`, variant: 'cloud', virtualization: 'kvm' },
+    ...{ id: diskIdOf(id), variant: 'cloud', virtualization: 'kvm' },
     description: `${name}, cloud image with cloud-init`,
     source: { kind: 'simplestreams', distro, release, variant: 'cloud', fileType: 'disk-kvm.img' },
   }

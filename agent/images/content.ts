@@ -57,7 +57,7 @@ export function planContent(entry: Recipe): ContentStep[] {
   ]
 }
 
-function planIdentity(): ContentStep[] {
+export function planIdentity(): ContentStep[] {
   return [
     // Empty, not absent: systemd makes one and stores it, without the presets of a first boot (machine-id(5)).
     file('etc/machine-id', ''),
@@ -69,7 +69,7 @@ function planIdentity(): ContentStep[] {
   ]
 }
 
-function planSsh(): ContentStep[] {
+export function planSsh(): ContentStep[] {
   const files = hostKeyTypes.flatMap((type) => [`ssh_host_${type}_key`, `ssh_host_${type}_key.pub`])
   return [
     ...files.map((name) => ({ op: 'remove', path: `etc/ssh/${name}` }) as const),
@@ -119,7 +119,7 @@ function planUnits(): ContentStep[] {
 const needsPamSystemd = 'ConditionPathExistsGlob=/usr/lib/*/security/pam_systemd.so'
 
 /** Debian's own servers, whatever mirror the image came from. */
-function planApt({ suite }: Recipe): ContentStep[] {
+export function planApt({ suite }: Recipe): ContentStep[] {
   const source = (uri: string, suites: string): string =>
     `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\n` +
     'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n'
@@ -137,14 +137,14 @@ function planApt({ suite }: Recipe): ContentStep[] {
 }
 
 /** Last: newer than /usr, they spare each first boot ldconfig, sysusers and catalogs (systemd-update-done(8)). */
-function planUpToDate(): ContentStep[] {
+export function planUpToDate(): ContentStep[] {
   return ['etc/.updated', 'var/.updated'].flatMap((path) => [{ op: 'remove', path }, file(path, '')] as const)
 }
 
-function file(path: string, text: string, mode = 0o644): ContentStep {
+export function file(path: string, text: string, mode = 0o644): ContentStep {
   return { op: 'write', path, text, mode }
 }
 
-function link(path: string, target: string): ContentStep {
+export function link(path: string, target: string): ContentStep {
   return { op: 'link', path, target }
 }

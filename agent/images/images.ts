@@ -2,7 +2,8 @@ import type { Logger } from 'pino'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { recordedError } from '../operations/retry.js'
 import type { Changes } from '../state/changes.js'
-import { findRecipe, hostArch, type CatalogEntry, type Virtualization } from './catalog.js'
+import { findFirmwareHindrance } from '../host/firmware.js'
+import { diskIdOf, findRecipe, hostArch, type CatalogEntry, type ImageType } from './catalog.js'
 import { Flight } from './flight.js'
 import type { ImagePool } from './pool.js'
 import type { Report } from './publish.js'
@@ -14,7 +15,7 @@ export interface ImagesParts {
   readonly changes: Changes
   readonly log: Logger
   /** This host has a driver for such guests; default: for containers. */
-  readonly canRun?: (virtualization: Virtualization) => boolean
+  readonly canRun?: (virtualization: 'lxc' | 'kvm') => boolean
   /** An operation that is not ended needs it for a guest; default: none does. */
   readonly isUsed?: (templateId: string) => boolean
   /** An operation that is not ended makes it; default: none does. */
@@ -53,6 +54,17 @@ export class Images {
     return template
   }
 
+  /** The template that is meant: a container's name stands for the disk of the same system, too. */
+  idFor(id: string, virtualization: ImageType): string {
+    const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
+    return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id
+  }
+
+  /** Of what a guest is made from. */
+  osOf(id: string): 'linux' | 'windows' {
+    return this.find(id)?.os ?? 'linux'
+  }
+
   /** On this host. */
   has(id: string): boolean {
     return this.store.isAvailable(id)
@@ -62,13 +74,26 @@ export class Images {
    * Whether a new guest may be made from it.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
-  checkUsable(id: string, virtualization: Virtualization): void {
+  checkUsable(id: string, virtualization: ImageType): void {
+    this.#check('template_id', id, [virtualization])
+  }
+
+  /**
+   * Whether it may be booted for a while in place of a guest's disk.
+   * @throws as `checkUsable`, of the field `image`
+   */
+  checkBootable(id: string, types: readonly ImageType[]): void {
+    this.#check('image', id, types)
+  }
+
+  #check(field: string, id: string, types: readonly ImageType[]): void {
     const template = this.find(id)
-    if (!template) throw invalidField('template_id', `template_id: no template ${id}`)
-    if (template.virtualization !== virtualization)
-      throw invalidField('template_id', `template_id: ${id} is of ${template.virtualization} guests`)
-    if (template.unsupported !== '') throw unsupportedHere(template)
-    if (template.disabled) throw conflict('image_disabled', `template_id: ${id} is disabled`)
+    if (!template) throw invalidField(field, `${field}: no template ${id}`)
+    const { virtualization, unsupported, disabled } = template
+    if (!types.includes(virtualization))
+      throw invalidField(field, `${field}: ${id} is ${virtualization}, not ${types.join(' or ')}`)
+    if (unsupported !== '') throw unsupportedHere(template, field)
+    if (disabled) throw conflict('image_disabled', `${field}: ${id} is disabled`)
   }
 
   /** An operation that is not ended needs it for a guest. */
@@ -186,14 +211,16 @@ export class Images {
 }
 
 /** @throws never; what refuses the use of a template here */
-export function unsupportedHere({ id, unsupported: why }: TemplateRecord): BerthError {
-  return new BerthError('invalid', 'unsupported', `template_id: ${id}: ${why}`, { field: 'template_id' })
+export function unsupportedHere({ id, unsupported: why }: TemplateRecord, field = 'template_id'): BerthError {
+  return new BerthError('invalid', 'unsupported', `${field}: ${id}: ${why}`, { field })
 }
 
 function unsupported(
-  { virtualization, arch }: CatalogEntry,
-  canRun: (virtualization: Virtualization) => boolean,
+  { virtualization, arch, machine }: CatalogEntry,
+  canRun: (virtualization: 'lxc' | 'kvm') => boolean,
 ): string {
-  if (!canRun(virtualization)) return `this host runs no ${virtualization} guests`
-  return arch === hostArch ? '' : `it is for ${arch}, and this host is ${hostArch}`
+  const kind = virtualization === 'lxc' ? 'lxc' : 'kvm'
+  if (!canRun(kind)) return `this host runs no ${kind} guests`
+  if (arch !== hostArch) return `it is for ${arch}, and this host is ${hostArch}`
+  return (machine && findFirmwareHindrance(machine)) ?? ''
 }

@@ -1,7 +1,9 @@
 import { BerthError } from '../../shared/errors.js'
+import { OutboundClient } from '../../shared/outbound-request.js'
 import type { Recipe } from './catalog.js'
 
 const timeoutMs = 20_000
+const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
 
 /** APT source lines to build from. */
 export type SourceLines = readonly string[]
@@ -33,15 +35,19 @@ async function findSecurity(base: string, suite: string, signal: AbortSignal): P
 }
 
 async function probe(base: string, suite: string, signal: AbortSignal): Promise<number> {
+  const client = new OutboundClient({ timeouts })
   try {
-    const response = await fetch(`${base}/dists/${suite}/InRelease`, {
+    const { status } = await client.follow(`${base}/dists/${suite}/InRelease`, {
       method: 'HEAD',
+      headers: { 'user-agent': 'berth-agent' },
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     })
-    return response.status
+    return status
   } catch (cause) {
     signal.throwIfAborted()
     throw new BerthError('unavailable', 'mirror_unreachable', `${base} cannot be reached`, { cause })
+  } finally {
+    client.close()
   }
 }
 

@@ -8,8 +8,10 @@ import {
   isCustomImageId,
   sha256Pattern,
 } from '../../shared/image-rules.js'
-import type { CatalogEntry, Virtualization } from './catalog.js'
-import { parseImageUrl, type TargetPolicy } from './sources/targets.js'
+import { findUploaded } from './sources/uploaded.js'
+import type { FirmwareWish } from '../host/firmware.js'
+import type { CatalogEntry, ImageType } from './catalog.js'
+import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
 
 /**
  * An image that an administrator adds. The gateway checked the same rules; which targets are asked is the host's to say.
@@ -18,7 +20,9 @@ import { parseImageUrl, type TargetPolicy } from './sources/targets.js'
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {
   const { id, name, description, distro, release, variant, url, sha256 } = request
   if (!isCustomImageId(id)) throw invalidField('id', 'id: malformed')
-  const virtualization = oneOf('type', request.virtualization, ['lxc', 'kvm'])
+  const virtualization = oneOf('type', request.virtualization, ['lxc', 'kvm', 'iso'])
+  const os = parseOs(request.os, virtualization)
+  const machine = parseMachine(request, { virtualization, os })
   return {
     id,
     name: matching('name', name, imageNamePattern, '1 to 100 printable characters on one line'),
@@ -28,10 +32,11 @@ export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy
     variant: variant === '' ? 'default' : word('variant', variant),
     description: checkDescription('description', description),
     virtualization,
-    os: parseOs(request.os, virtualization),
+    os,
+    ...(machine === undefined ? {} : { machine }),
     source: {
       kind: 'url',
-      url: parseImageUrl(url, policy).href,
+      url: findUploaded(url) === undefined ? parseTargetUrl(url, policy).href : url,
       sha256: matching('sha256', sha256, sha256Pattern, '64 hexadecimal digits').toLowerCase(),
     },
   }
@@ -43,10 +48,25 @@ function parseArchitecture(text: string): string {
   return known
 }
 
-function parseOs(text: string, virtualization: Virtualization): 'linux' | 'windows' {
+function parseOs(text: string, virtualization: ImageType): 'linux' | 'windows' {
   const os = text === '' ? 'linux' : oneOf('os', text, ['linux', 'windows'])
   if (os === 'windows' && virtualization === 'lxc') throw invalidField('os', 'os: containers run linux alone')
   return os
+}
+
+/** Windows has UEFI where nothing else is said. @throws {BerthError} `invalid_field` */
+function parseMachine(
+  { firmware: asked, secureBoot, tpm }: AddCustomImageRequest,
+  { virtualization, os }: Pick<CatalogEntry, 'virtualization' | 'os'>,
+): FirmwareWish | undefined {
+  const word = asked === '' ? (os === 'windows' ? 'uefi' : 'bios') : asked
+  const firmware = oneOf('firmware', word, ['bios', 'uefi'])
+  if (secureBoot && firmware === 'bios') throw invalidField('secure_boot', 'secure_boot: needs firmware uefi')
+  const isPlain = firmware === 'bios' && !tpm
+  if (virtualization === 'kvm') return isPlain ? undefined : { firmware, secureBoot, tpm }
+  const field = asked === '' ? 'tpm' : 'firmware'
+  if (asked !== '' || tpm || secureBoot) throw invalidField(field, `${field}: of virtual machines alone`)
+  return undefined
 }
 
 function word(field: string, text: string): string {

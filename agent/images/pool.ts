@@ -1,11 +1,13 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BerthError } from '../../shared/errors.js'
 import { isCustomImageId } from '../../shared/image-rules.js'
 import { listSubvolumes } from '../host/btrfs.js'
 import { exists } from '../host/mount.js'
 import { buildImage } from './build.js'
 import { findRecipe, type CatalogEntry } from './catalog.js'
+import { buildDisk } from './disks/build-disk.js'
+import { installCd } from './disks/install-cd.js'
+import { installDisk } from './disks/install-disk.js'
 import { installArchive, type InstallParts } from './install.js'
 import { sweepWork, type Making } from './publish.js'
 import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './sources/fetch.js'
@@ -54,11 +56,11 @@ export class PoolImages implements ImagePool {
 
   async make(entry: CatalogEntry, making: Making): Promise<void> {
     const recipe = findRecipe(entry)
-    if (recipe) return buildImage(this.parts, recipe, making)
-    if (entry.virtualization !== 'lxc')
-      throw new BerthError('invalid', 'unsupported', 'this host has no use for disks of virtual machines')
+    const { virtualization: type } = entry
+    if (recipe) return (type === 'lxc' ? buildImage : buildDisk)(this.parts, recipe, making)
+    const install = type === 'iso' ? installCd : type === 'lxc' ? installArchive : installDisk
     return makeFetched(entry, this.parts.fetch, making, (archive) =>
-      installArchive(this.parts, { id: entry.id, archive }, making),
+      install(this.parts, { ...entry, archive }, making),
     )
   }
 

@@ -1,6 +1,6 @@
 import type { AgentConfig } from '../config.js'
 import type { FetchParts } from './sources/fetch.js'
-import type { TargetPolicy } from './sources/targets.js'
+import type { TargetPolicy } from '../../shared/outbound-targets.js'
 
 const gib = 1024 ** 3
 const idRange = 65_536
@@ -8,7 +8,11 @@ const idRange = 65_536
 const lastBase = 2 ** 32 - 2 * idRange
 
 export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
-  return { allowHttp: config.allow_http, allowedTargets: config.allowed_targets }
+  return {
+    allowHttp: config.allow_http,
+    allowedTargets: config.allowed_targets,
+    setting: 'images.allowed_targets',
+  }
 }
 
 /** What of downloads is configured. */

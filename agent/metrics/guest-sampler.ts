@@ -76,7 +76,7 @@ export class GuestSampler {
   }
 
   usage(uuid: string): GuestUsage {
-    return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.#disk.get(uuid) ?? 0 }
+    return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
   }
 
   /** The sample of a guest that runs, as it was taken; undefined: none yet, or it does not run. */
@@ -87,7 +87,7 @@ export class GuestSampler {
 
   /** Also of a guest that is stopped; undefined: not known. */
   diskBytes(uuid: string): number | undefined {
-    return this.#disk.get(uuid)
+    return this.#last.get(uuid)?.sample.diskBytes ?? this.#disk.get(uuid)
   }
 
   async sample(): Promise<void> {

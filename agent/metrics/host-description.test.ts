@@ -30,6 +30,8 @@ const parts: DescriptionParts = {
   ipv4Total: 0,
 }
 
+const translated = (acceleration: string) => ({ acceleration, accelerationReason: '' })
+
 describe('description of a host', () => {
   /** As the gateway gets it. */
   const sent = HostDescription.decode(
@@ -40,8 +42,8 @@ describe('description of a host', () => {
     const { consoles, liveResize, freeze, setPassword, snapshotRunning } = lxc.capabilities
     const can = { consoles, liveResize, freeze, setPassword, snapshotRunning }
     expect(sent.capabilities?.drivers).to.deep.equal([
-      { kind: 'lxc', available: false, reason: 'lxc-start is not there', ...can },
-      { kind: 'kvm', available: true, reason: '', ...can },
+      { kind: 'lxc', available: false, reason: 'lxc-start is not there', ...translated(''), ...can },
+      { kind: 'kvm', available: true, reason: '', ...translated('tcg'), ...can },
     ])
     expect(sent.capabilities).to.include({ lxc: false, kvm: true, kvmAcceleration: 'tcg', cgroupVersion: 2 })
   })

@@ -1,5 +1,9 @@
 import { hostname, release } from 'node:os'
-import type { DriverCapabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import type {
+  DriverCapabilities,
+  Capabilities,
+  HostDescription,
+} from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
 import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
 import { readBootId } from '../host/proc.js'
@@ -16,7 +20,7 @@ export interface DescriptionParts extends DriversDescription {
 
 const gib = 1024 ** 3
 
-/** What stays the same while the agent runs. The host's id may not: it can join anew. */
+/** Without the host's id, which changes where it joins anew. */
 export type FixedDescription = Omit<HostDescription, 'hostId'>
 
 /** What the host is and can do. */
@@ -28,15 +32,7 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
     bootId: readBootId(),
     startedAtMs: Date.now(),
     timeZone: parts.timeZone || Intl.DateTimeFormat().resolvedOptions().timeZone,
-    capabilities: {
-      lxc: parts.drivers.get('lxc')?.available ?? false,
-      kvm: parts.drivers.get('kvm')?.available ?? false,
-      kvmAcceleration: parts.drivers.get('kvm')?.acceleration ?? '',
-      storage: 'btrfs',
-      cgroupVersion: parts.cgroupVersion,
-      lxcfs: parts.lxcfs,
-      drivers: [...parts.drivers].map(describeDriver),
-    },
+    capabilities: describeCapabilities(parts),
     capacity: {
       cpuCores: parts.cpuCores,
       ramTotalMb: parts.ramTotalMb,
@@ -47,12 +43,23 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
   }
 }
 
-function describeDriver([kind, { available, reason = '', capabilities }]: [
-  DriverKind,
-  DriverDescription,
-]): DriverCapabilities {
+export function describeCapabilities({ drivers, cgroupVersion, lxcfs }: DriversDescription): Capabilities {
   return {
-    ...{ kind, available, reason },
+    lxc: drivers.get('lxc')?.available ?? false,
+    kvm: drivers.get('kvm')?.available ?? false,
+    kvmAcceleration: drivers.get('kvm')?.acceleration ?? '',
+    storage: 'btrfs',
+    ...{ cgroupVersion, lxcfs },
+    drivers: [...drivers].map(describeDriver),
+  }
+}
+
+function describeDriver([
+  kind,
+  { available, reason = '', capabilities, acceleration, accelerationReason = '' },
+]: [DriverKind, DriverDescription]): DriverCapabilities {
+  return {
+    ...{ kind, available, reason, acceleration, accelerationReason },
     consoles: [...capabilities.consoles],
     liveResize: [...capabilities.liveResize],
     setPassword: [...capabilities.setPassword],

@@ -14,6 +14,8 @@ export interface GuestNetwork {
   /** Canonical (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
+  /** It reaches port 25 of others. */
+  readonly sendsMail?: boolean
 }
 
 /** A mapped port or range; the guest's range is as long as the host's. */

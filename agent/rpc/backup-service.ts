@@ -25,7 +25,7 @@ export function createBackupService({ backups, log }: BackupServiceParts): Backu
         if (!signal.aborted) throw error
         throw conflict('backup_target_unreachable', 'the target does not answer')
       })
-      const unknown = { scheduled: false, sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0 }
+      const unknown = { sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0 }
       return { backups: found.map((backup) => ({ ...backup, ...unknown, targetId: target.id })) }
     }),
   }

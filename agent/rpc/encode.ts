@@ -1,13 +1,15 @@
 import type {
+  BackupSchedule as WireBackupSchedule,
   GetGuestUsageResponse,
   Guest,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { policyReasonOf, isThrottled } from '../guests/policy.js'
-import type { GuestRecord, PortMapping } from '../guests/record.js'
+import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
-const sshPort = 22
+/** Where a system lets people in. */
+const loginPorts = { linux: 22, windows: 3389 } as const
 
 export function encodeGuest(record: GuestRecord): Guest {
   const { spec, portMappings } = record
@@ -19,14 +21,23 @@ export function encodeGuest(record: GuestRecord): Guest {
     limits: spec.limits,
     ipv6: record.ipv6Addresses[0] ?? '',
     portMappings: portMappings.map(encodeMapping),
-    sshPort: portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === sshPort)?.hostPort ?? 0,
+    sshPort:
+      portMappings.find((m) => m.protocol === 'tcp' && m.containerPort === loginPorts[record.os])?.hostPort ??
+      0,
     policyBlocked: policyReason !== '',
     policyReason,
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
+    atNextStart: [...record.atNextStart],
+    boot: { mode: record.boot.mode, image: record.boot.image },
     backups: record.backups.filter(({ state }) => state === 'ready'),
+    backupSchedule: shownSchedule(record.backupSchedule),
   }
+}
+
+function shownSchedule({ target: _sealed, ...shown }: BackupSchedule): WireBackupSchedule | undefined {
+  return shown.intervalHours === 0 ? undefined : shown
 }
 
 /** The record without secrets and other fields that stay on the host. */

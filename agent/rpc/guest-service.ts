@@ -1,7 +1,11 @@
 import type { Logger } from 'pino'
 import type { GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { parseUuid } from '../guests/parse-create.js'
-import type { GuestStore } from '../guests/store.js'
+import { parseAddress } from '../../shared/addresses.js'
+import { invalidField } from '../../shared/errors.js'
+import { networkLimits } from '../../shared/network-limits.js'
+import { driverOf, type GuestContext } from '../guests/context.js'
+import type { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import type { HistoryReader } from '../history/history.js'
 import type { GuestSampler } from '../metrics/guest-sampler.js'
 import { encodeHistory, parseRange } from './encode-history.js'
@@ -9,13 +13,21 @@ import { encodeUsage } from './encode.js'
 import { unary } from './unary.js'
 
 export interface GuestServiceParts {
-  store: GuestStore
+  context: GuestContext
+  diagnosis: ConnectionDiagnosis
   sampler: GuestSampler
   history: HistoryReader
   log: Logger
 }
 
-export function createGuestService({ store, sampler, history, log }: GuestServiceParts): GuestServiceServer {
+export function createGuestService({
+  context,
+  diagnosis,
+  sampler,
+  history,
+  log,
+}: GuestServiceParts): GuestServiceServer {
+  const { store } = context
   return {
     getGuestUsage: unary(log, 'read usage', ({ uuid }) =>
       encodeUsage(sampler.usage(store.get(parseUuid('uuid', uuid)).uuid)),
@@ -24,5 +36,29 @@ export function createGuestService({ store, sampler, history, log }: GuestServic
       const guest = store.get(parseUuid('uuid', uuid))
       return { history: encodeHistory(history.readGuest(guest.uuid, parseRange(range))) }
     }),
+    getScreenshot: unary(log, 'take a screenshot', async ({ uuid }) => {
+      const guest = store.get(parseUuid('uuid', uuid))
+      return { image: await driverOf(context, guest).screenshot(context.machineOf(guest)) }
+    }),
+    diagnoseConnection: unary(log, 'diagnose a connection', async ({ uuid, port, source }) => {
+      const request = { uuid: parseUuid('uuid', uuid), port: parsePort(port), source: parseSource(source) }
+      const { steps, listeningPorts, ...way } = await diagnosis.run(request)
+      return { ...way, steps: [...steps], listeningPorts: [...listeningPorts] }
+    }),
   }
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parsePort(port: number): number {
+  const { min, max } = networkLimits.port
+  if (port < min || port > max) throw invalidField('port', `port: must be from ${min} to ${max}`)
+  return port
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parseSource(source: string): string {
+  if (source === '') return ''
+  const address = parseAddress(source)
+  if (!address) throw invalidField('source', 'source: must be an IP address')
+  return address.text
 }

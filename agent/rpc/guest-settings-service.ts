@@ -56,10 +56,10 @@ function change(kinds: SettingKinds, request: ChangeSettingRequest): Promise<Gue
   return kind(targetOf(request), wanted.value)
 }
 
-function targetOf({ uuid, ifRevision, operationId }: ChangeSettingRequest): Target {
+function targetOf({ uuid, ifRevision, operationId, portLimit }: ChangeSettingRequest): Target {
   return {
     uuid: parseUuid('uuid', uuid),
-    ifRevision,
+    ...{ ifRevision, portLimit },
     operationId: operationId === '' ? '' : parseUuid('operation_id', operationId),
   }
 }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
 import type { ImageAdmin } from '../images/admin.js'
 import { parseCustom } from '../images/parse-custom.js'
-import type { TargetPolicy } from '../images/sources/targets.js'
+import type { TargetPolicy } from '../../shared/outbound-targets.js'
 import type { Changes } from '../state/changes.js'
 import { unary } from './unary.js'
 

@@ -2,6 +2,10 @@ import { Server } from '@grpc/grpc-js'
 import { createServer, type AddressInfo } from 'node:net'
 import { BackupServiceService, type BackupServiceServer } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
+import {
+  ConsoleServiceService,
+  type ConsoleServiceServer,
+} from '../../proto/gen/berth/agent/v1/console_service.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService, type ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
@@ -15,6 +19,10 @@ import {
   OperationServiceService,
   type OperationServiceServer,
 } from '../../proto/gen/berth/agent/v1/operation.js'
+import {
+  SecurityServiceService,
+  type SecurityServiceServer,
+} from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
@@ -28,7 +36,9 @@ export interface AgentServices {
   operations: OperationServiceServer
   images: ImageServiceServer
   hosts: HostServiceServer
+  security: SecurityServiceServer
   watch: { service: WatchServiceServer; close: () => void }
+  consoles: { service: ConsoleServiceServer; close: () => void }
 }
 
 const limits = {
@@ -60,11 +70,14 @@ export async function serve(
   server.addService(OperationServiceService, services.operations)
   server.addService(ImageServiceService, services.images)
   server.addService(HostServiceService, services.hosts)
+  server.addService(SecurityServiceService, services.security)
   server.addService(WatchServiceService, services.watch.service)
+  server.addService(ConsoleServiceService, services.consoles.service)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))
   const bound = await bind(server, listen, tls)
   return () => {
     services.watch.close()
+    services.consoles.close()
     bound.close()
     return end(server)
   }

@@ -1,10 +1,12 @@
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import type { AlertStore } from '../abuse/store.js'
 import { listedOperations } from '../../shared/operation-limits.js'
 import type { GuestStore } from '../guests/store.js'
 import type { ImageStore } from '../images/store.js'
 import type { OperationStore } from '../operations/store.js'
 import type { ChangeKind } from '../state/changes.js'
 import { encodeGuest } from './encode.js'
+import { encodeAlert } from './security-service.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
@@ -29,10 +31,11 @@ export interface WatchStores {
   readonly guests: GuestStore
   readonly operations: OperationStore
   readonly images: ImageStore
+  readonly alerts: AlertStore
 }
 
 /** Every kind that watchers are told of. A kind is declared here and in the gateway's table. */
-export function watchKinds({ guests, operations, images }: WatchStores): WatchKinds {
+export function watchKinds({ guests, operations, images, alerts }: WatchStores): WatchKinds {
   return {
     template: kind({
       list: (since) => images.templates().filter(({ revision }) => revision > since),
@@ -51,6 +54,11 @@ export function watchKinds({ guests, operations, images }: WatchStores): WatchKi
           .filter((record, i) => since >= 0 || i < listedOperations || record.finishedAtMs === 0),
       find: (key) => operations.find(key),
       encode: (value) => ({ $case: 'operation', value }),
+    }),
+    alert: kind({
+      list: (since) => alerts.list(since),
+      find: (key) => alerts.find(key),
+      encode: (record) => ({ $case: 'alert', value: encodeAlert(record) }),
     }),
   }
 }

@@ -41,6 +41,7 @@ export function createWatchService(source: WatchSource): { service: WatchService
 class WatchStream {
   readonly #pending = new Map<string, Change>()
   #writable = true
+  #sentHost = ''
   #scheduled = false
   readonly #stop: (() => void)[] = []
 
@@ -92,7 +93,7 @@ class WatchStream {
     const { epoch, revision } = this.call.request
     const removals = epoch === changes.epoch ? changes.removedSince(revision) : undefined
     if (!removals) this.#send(0, { $case: 'reset', value: {} })
-    this.#send(0, { $case: 'host', value: this.source.describe() })
+    this.#sendHost()
     this.#sendSince(removals ? revision : -1, removals ?? [])
     const { latest } = this.source.metrics
     if (latest) this.#send(0, { $case: 'metrics', value: latest })
@@ -131,7 +132,18 @@ class WatchStream {
   }
 
   #sendMetrics(value: HostMetrics): void {
-    if (this.#writable) this.#send(0, { $case: 'metrics', value })
+    if (!this.#writable) return
+    this.#sendHost()
+    this.#send(0, { $case: 'metrics', value })
+  }
+
+  /** Where it is not as it was sent last. */
+  #sendHost(): void {
+    const value = this.source.describe()
+    const text = JSON.stringify(value)
+    if (text === this.#sentHost) return
+    this.#sentHost = text
+    this.#send(0, { $case: 'host', value })
   }
 
   #send(revision: number, event: WatchEvent): void {

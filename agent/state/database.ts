@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3'
+import { chmodSync, closeSync, openSync } from 'node:fs'
 
 /*
  * One synchronous connection: a transaction is a plain function that nothing interleaves with. WAL with
@@ -180,6 +181,17 @@ const migrations: readonly string[] = [
    ALTER TABLE images ADD COLUMN making INTEGER NOT NULL DEFAULT 0;
    ALTER TABLE images ADD COLUMN failure TEXT NOT NULL DEFAULT '';   -- code, of the last attempt to make it
    ALTER TABLE images ADD COLUMN definition TEXT;                    -- JSON of a custom one; null: of the catalogue`,
+  `CREATE TABLE alerts (
+     id TEXT PRIMARY KEY,
+     guest_uuid TEXT NOT NULL,        -- kept when the guest is gone
+     last_at_ms INTEGER NOT NULL,
+     alert TEXT NOT NULL,             -- JSON, see abuse/plan-merge.ts
+     samples TEXT NOT NULL,           -- JSON of flow rows
+     revision INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX alerts_revision ON alerts (revision);
+   CREATE INDEX alerts_age ON alerts (last_at_ms);
+   CREATE INDEX alerts_guest ON alerts (guest_uuid, last_at_ms);`,
 ]
 
 export type { Database } from 'better-sqlite3'
@@ -190,6 +202,7 @@ export type { Database } from 'better-sqlite3'
  * @throws when the file is of a newer version than this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
+  if (path !== ':memory:') keepPrivate(path)
   const db = new Database(path)
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = FULL')
@@ -197,6 +210,12 @@ export function openDatabase(path: string, { version = migrations.length } = {})
   db.pragma('busy_timeout = 5000')
   migrate(db, version)
   return db
+}
+
+/** SQLite gives the files beside it the same mode: nobody but root reads what is known of guests. */
+function keepPrivate(path: string): void {
+  closeSync(openSync(path, 'a', 0o600))
+  chmodSync(path, 0o600)
 }
 
 function migrate(db: Database.Database, wanted: number): void {

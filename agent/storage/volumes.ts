@@ -5,6 +5,7 @@ import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import {
   createSubvolume,
   exchangeSubvolumes,
+  setLimit,
   snapshotSubvolume,
   type ExchangeResult,
 } from '../host/btrfs-ioctl.js'
@@ -19,6 +20,7 @@ const uuid = new RegExp(uuidPattern)
 const template = new RegExp(templateIdPattern)
 const snapshotId = /^[a-z0-9][a-z0-9-]{0,62}$/
 const nextSuffix = '.next'
+const rescueSuffix = '.rescue'
 
 /** What a volume is a clone of; `empty`: of nothing. */
 export type VolumeSource = ClonedSource | { readonly empty: true }
@@ -59,6 +61,17 @@ export class Volumes {
     return `${this.pathOf(guest)}${nextSuffix}`
   }
 
+  /** Of the system that mends the guest's volume. */
+  rescuePathOf(guest: string): string {
+    return `${this.pathOf(guest)}${rescueSuffix}`
+  }
+
+  /** Says nothing about whether it is there. @throws {BerthError} `invalid_field` */
+  imagePathOf(templateId: string): string {
+    if (!template.test(templateId)) throw new BerthError('invalid', 'invalid_field', `no id: ${templateId}`)
+    return join(this.#pool.images, templateId)
+  }
+
   /** The guest's volume from a template's image; one that is there is kept, and bounded anew. */
   async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const path = this.pathOf(guest)
@@ -77,9 +90,30 @@ export class Volumes {
     })
   }
 
+  /**
+   * A system beside the guest's volume; it takes the place of one that is there. Its bound is its own: one that mends a
+   * full disk can write.
+   */
+  async prepareRescue(guest: string, templateId: string, limitBytes: number): Promise<void> {
+    const target = { directory: this.#pool.guests, name: `${guest}${rescueSuffix}`, readOnly: false }
+    await this.#working(guest, `make a system to mend ${guest}`, async () => {
+      await this.discardRescue(guest)
+      await snapshotSubvolume(await this.#findSource(guest, { templateId }), target)
+      await setLimit(this.rescuePathOf(guest), limitBytes)
+    })
+  }
+
   /** @returns whether there was one */
-  async discardNext(guest: string): Promise<boolean> {
-    const path = this.nextPathOf(guest)
+  discardNext(guest: string): Promise<boolean> {
+    return this.#discard(this.nextPathOf(guest))
+  }
+
+  /** @returns whether there was one */
+  discardRescue(guest: string): Promise<boolean> {
+    return this.#discard(this.rescuePathOf(guest))
+  }
+
+  async #discard(path: string): Promise<boolean> {
     const found = await exists(path)
     if (found) await this.#trash.discard(path)
     return found
@@ -153,6 +187,7 @@ export class Volumes {
     const snapshots = await this.listSnapshots(guest)
     if (snapshots.length > 0) await this.#destroySnapshots(guest, snapshots)
     await this.discardNext(guest)
+    await this.discardRescue(guest)
     if (await exists(path)) await this.#trash.discard(path)
   }
 
@@ -162,7 +197,7 @@ export class Volumes {
       namesIn(this.#pool.guests),
       namesIn(this.#pool.snapshots),
     ])
-    const guests = [...volumes.map((name) => name.replace(/\.next$/, '')), ...snapshots]
+    const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 

@@ -1,3 +1,4 @@
+import { securityUser } from '../../shared/abuse.js'
 import { describeError } from '../../shared/errors.js'
 import { createTimeFormat, type TimeFormat } from '../../shared/time.js'
 import type { GuestContext, PolicyKeeper, TrafficUse } from '../guests/context.js'
@@ -22,7 +23,7 @@ export interface KeeperParts {
   /** Whether an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
   /** Orders a stop of the guest. */
-  readonly stop: (uuid: string) => void
+  readonly stop: (uuid: string, requestedBy: string) => void
   /** Identifies the host's current boot, at which counters began at 0. */
   readonly bootId: string
 }
@@ -122,7 +123,7 @@ export class TrafficKeeper implements PolicyKeeper {
       store.changes.transaction(() => {
         const count = this.#countOf(before, look)
         this.#counts.put(uuid, count)
-        store.update(uuid, { policy: policyOf(before, count, look.nowMs) })
+        store.update(uuid, { policy: { ...before.policy, ...policyOf(before, count, look.nowMs) } })
       })
       const record = store.get(uuid)
       // Cuts the guest off before stopping it, which takes time. If the host refuses, its next comparison tries again.
@@ -221,7 +222,7 @@ export class TrafficKeeper implements PolicyKeeper {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
     this.parts.context.log.info({ guest: record.uuid, reason: policyReasonOf(record) }, 'guest blocked')
-    this.parts.stop(record.uuid)
+    this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
   /** Whether the guest runs although it may not, and no operation will change that. */
@@ -256,7 +257,11 @@ function hasQuota({ traffic }: GuestRecord): boolean {
   return (mode === 'total' ? monthlyGb : inGb + outGb) > 0
 }
 
-function policyOf({ traffic, expiresAtMs }: GuestRecord, count: TrafficCount, nowMs: number): GuestPolicy {
+function policyOf(
+  { traffic, expiresAtMs }: GuestRecord,
+  count: TrafficCount,
+  nowMs: number,
+): Omit<GuestPolicy, 'abuse'> {
   return { expired: expiresAtMs > 0 && nowMs >= expiresAtMs, overQuota: isUsedUp(traffic, count) }
 }
 

@@ -1,12 +1,17 @@
 import type { Logger } from 'pino'
 import { perMinute, RateLimit } from '../rate-limit.js'
+import { createAccounts, type Accounts } from '../accounts/accounts.js'
+import { GuestRegistry } from '../fleet/guest-registry.js'
 import { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
+import { GoneContainers } from '../sub-users/gone-containers.js'
+import { SubUsers } from '../sub-users/sub-users.js'
 import { ApiKeys } from './api-keys.js'
 import { AuditStore } from './audit.js'
-import { KeyAuthenticator } from './authenticate.js'
+import { CallerAuthenticator } from './authenticate.js'
 import { importAdminKey } from './bootstrap.js'
 import type { AccessControl, StoreHealth } from './contract.js'
+import { CallerGrants, type Grants } from './grants.js'
 import { FailureLog } from './failure-log.js'
 import { IdempotencyStore } from './idempotency.js'
 import { KeyCache } from './key-cache.js'
@@ -48,6 +53,9 @@ export interface AccessOptions {
 export interface Access extends AccessControl {
   readonly audit: AuditStore
   readonly keys: ApiKeys
+  readonly grants: Grants
+  readonly accounts: Accounts
+  readonly subUsers: SubUsers
   readonly health: StoreHealth
   /** Number of keys in memory. */
   cachedKeys(): number
@@ -71,17 +79,28 @@ export function createAccess(options: AccessOptions): Access {
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)
+  const accounts = createAccounts({ store, secret, log, retention: retention.logins })
+  const { callers: sessions } = accounts
+  const subUsers = new SubUsers({ store, secret, ...accounts })
+  const goneContainers = new GoneContainers({ registry: new GuestRegistry(store), subUsers, log })
   const idempotency = new IdempotencyStore(store, instance, secret, retention.repeatHours)
-  const trims = [() => audit.trim(retention.auditDays), () => idempotency.trim(retention.repeats)]
+  const trims = [
+    () => audit.trim(retention.auditDays),
+    () => idempotency.trim(retention.repeats),
+    () => accounts.loginLog.trim(),
+  ]
   const trimming = new Trimming(store, trims, log)
   return {
-    authenticator: new KeyAuthenticator({ store, cache, usage, failures, limit }),
+    authenticator: new CallerAuthenticator({ store, cache, usage, sessions, failures, limit }),
     authorize,
     callers: new RequestLimits(limits.caller, 'this caller', log),
     addresses: new RequestLimits(limits.address, 'this address', log),
     audit,
     idempotency,
     keys,
+    grants: new CallerGrants(cache, sessions),
+    accounts,
+    subUsers,
     health: { ping: () => store.ping() },
     cachedKeys: () => cache.size,
     start: () => {
@@ -92,6 +111,7 @@ export function createAccess(options: AccessOptions): Access {
     },
     close: async () => {
       trimming.stop()
+      await goneContainers.stop()
       await usage.close()
       await instance.stop()
     },

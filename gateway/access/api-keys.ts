@@ -5,18 +5,20 @@ import { decodeRecord, effectiveRights, encodeRecord, type KeyRecord } from './k
 import { createKeySecret, digestKey, shownPrefix } from './key-secret.js'
 import { insertKey, keyNames, readAllKeys, readChain, type KeyNames } from './key-store.js'
 import type { KeyUsage, KeyUse } from './key-usage.js'
-import { MadeKeys } from './made-keys.js'
+import { MadeSecrets } from './made-secrets.js'
 import {
+  administratorId,
+  callerRights,
   checkChainLength,
   mayManage,
   planChange,
   planNewKey,
   planRemoval,
-  rightsOf,
   type KeyFields,
   type Keys,
   type Situation,
 } from './plan-keys.js'
+import { unlimited, type Rights } from './rights.js'
 
 export interface ListedKey {
   readonly record: KeyRecord
@@ -38,15 +40,19 @@ export interface ApiKeysOptions {
   readonly secret: Buffer
 }
 
-/** Manages API keys on behalf of a calling key. Every method may throw BerthError `store_unavailable`. */
+/**
+ * Manages API keys on behalf of a calling key, or of an administrator who has logged in (`administratorId`), whose keys
+ * nobody bounds. Every method may throw BerthError `store_unavailable`.
+ */
 export class ApiKeys {
   readonly #names: KeyNames
-  readonly #made: MadeKeys
+  readonly #made: MadeSecrets
   readonly #removedListeners = new Set<() => Promise<void>>()
 
   constructor(private readonly options: ApiKeysOptions) {
     this.#names = keyNames(options.store)
-    this.#made = new MadeKeys(this.#names, options.secret)
+    const { operation: nameOf } = this.#names
+    this.#made = new MadeSecrets({ nameOf, secret: options.secret, use: 'made API keys' })
   }
 
   /** Registers a listener that runs after keys were removed. */
@@ -90,12 +96,17 @@ export class ApiKeys {
     callerId: number,
     fields: KeyFields & { name: string },
   ): Promise<Omit<KeyRecord, 'digest' | 'prefix'>> {
+    const grant = planNewKey(fields, await this.#makerRights(client, callerId))
+    const id = await client.incr(this.#names.nextId)
+    return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }
+  }
+
+  async #makerRights(client: StoreClient, callerId: number): Promise<Rights> {
+    if (callerId === administratorId) return unlimited
     const maker = await readChain(client, this.#names, callerId)
     if (!maker) throw notFound('API key')
     checkChainLength(maker)
-    const grant = planNewKey(fields, effectiveRights(maker))
-    const id = await client.incr(this.#names.nextId)
-    return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }
+    return effectiveRights(maker)
   }
 
   /** A deleted key is not made again: it may have been deleted because somebody else has it. */
@@ -165,7 +176,7 @@ function situationOf(keys: Keys, callerId: number, id: number): Situation {
 }
 
 function isVisible(keys: Keys, callerId: number, record: KeyRecord): boolean {
-  const caller = keys.get(callerId)
-  const bound = !caller || rightsOf(keys, caller).containers !== 'all'
+  const { containers, disabled } = callerRights(keys, callerId)
+  const bound = disabled || containers !== 'all'
   return !bound || mayManage(keys, callerId, record)
 }

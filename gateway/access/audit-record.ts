@@ -5,8 +5,10 @@ export interface AuditRecord {
   readonly action: string
   readonly target: string
   readonly detail: string
-  /** `api:` and the key's name, which need not be unique. */
+  /** `api:` and the key's name, which need not be unique; or the name of who had logged in. */
   readonly user: string
+  /** `Principal.ref`. */
+  readonly by: string
   /** 0: unknown. */
   readonly keyId: number
   readonly success: boolean
@@ -27,11 +29,10 @@ type Fields = Readonly<Record<string, string>>
  * @param outcome absent while the action runs, and for ever if the gateway died meanwhile
  */
 export function parseEntry(id: string, start: Fields, outcome: Fields | undefined): AuditRecord {
-  const { action = '', user = '', address = '', request_id: requestId = '' } = start
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   return {
-    ...{ action, user, address, requestId, containerUuid },
-    keyId: keyIdOf(start),
+    ...callerOf(start),
+    containerUuid,
     timeMs: Number(id.slice(0, id.indexOf('-'))),
     target: outcome?.['target'] || (start['target'] ?? ''),
     detail: outcome ? detail : outcomeUnknown,
@@ -39,7 +40,12 @@ export function parseEntry(id: string, start: Fields, outcome: Fields | undefine
   }
 }
 
+function callerOf(start: Fields) {
+  const { action = '', user = '', by = '', address = '', request_id: requestId = '' } = start
+  return { action, user, by, keyId: keyIdOf(by), address, requestId }
+}
+
 /** Key id in a reference like `Principal.ref`; 0: no key. */
-function keyIdOf({ by = '' }: Fields): number {
+function keyIdOf(by: string): number {
   return Number(/^key:(\d+)$/.exec(by)?.[1] ?? 0)
 }

@@ -10,18 +10,29 @@ export interface AuditFilter {
   readonly action?: string | undefined
   readonly user?: string | undefined
   readonly target?: string | undefined
+  /** `Principal.ref`: what it did itself. */
+  readonly by?: string | undefined
   readonly success?: boolean | undefined
   /** ms since 1970, both inclusive. */
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
-  /** Only entries about these guests. */
+  /** Only entries about these guests; failures of others are cut to their code. */
   readonly guests: Guests
+  /** Whether entries about other guests and about none are read too: of what one did oneself. Default: no. */
+  readonly all?: boolean
+  /** Entries of the time span that are looked through, matching or not, in whole reads. Default: all. */
+  readonly among?: number | undefined
+  /** Whether `total` is needed; without, it stops once the page is full. Default: yes. */
+  readonly counted?: boolean
 }
+
+/** What is looked through for those who may ask at any time and see few entries. */
+export const amongForBound = 10_000
 
 export interface AuditPage {
   /** Newest first. */
   readonly records: AuditRecord[]
-  /** Number of all matching entries, not only those of the page. */
+  /** Number of all matching entries that were looked through, not only those of the page. */
   readonly total: number
 }
 
@@ -88,19 +99,19 @@ export class AuditStore implements AuditLog {
    * @throws {BerthError} `store_unavailable`
    */
   async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
-    const first = page ? (page.page - 1) * page.size : 0
-    const last = page ? first + page.size : Infinity
+    const [first, last] = page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
     const countFrom = await this.#countUnfiltered(filter)
     const records: AuditRecord[] = []
     let total = 0
     const chunk = countFrom === undefined ? maxChunk : Math.min(maxChunk, last)
+    const enough = countFrom !== undefined || filter.counted === false ? last : Infinity
     for await (const page of this.#scan(filter, chunk)) {
       for (const record of page) {
         if (!matches(record, filter)) continue
         if (total >= first && total < last) records.push(shownTo(filter.guests, record))
         total++
       }
-      if (countFrom !== undefined && total >= last) break
+      if (total >= enough) break
     }
     return { records, total: countFrom ?? total }
   }
@@ -113,7 +124,9 @@ export class AuditStore implements AuditLog {
   }
 
   /** Entries of the filter's time span, newest first, each with its outcome. */
-  async *#scan({ fromMs, toMs }: AuditFilter, chunk: number): AsyncGenerator<AuditRecord[]> {
+  async *#scan({ fromMs, toMs, among = Infinity }: AuditFilter, most: number): AsyncGenerator<AuditRecord[]> {
+    const chunk = Math.min(most, among)
+    let left = among
     const outcomes = await this.#readLateOutcomes(fromMs)
     const latestMs = toMs === undefined ? undefined : toMs + outcomeDelayMs
     const outcomePages = this.#pages('audit-outcome', chunk, fromMs, latestMs)
@@ -131,6 +144,8 @@ export class AuditStore implements AuditLog {
         outcomes.delete(id)
         return record
       })
+      left -= messages.length
+      if (left <= 0) return
     }
   }
 
@@ -193,13 +208,10 @@ function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }
 }
 
+const compared = ['action', 'user', 'target', 'by', 'success'] as const
+
 function matches(record: AuditRecord, filter: AuditFilter): boolean {
-  const { action, user, target, success, guests } = filter
-  return (
-    (action === undefined || record.action === action) &&
-    (user === undefined || record.user === user) &&
-    (target === undefined || record.target === target) &&
-    (success === undefined || record.success === success) &&
-    (guests === 'all' || guests.has(record.containerUuid))
-  )
+  const { guests, all = false } = filter
+  const visible = all || guests === 'all' || guests.has(record.containerUuid)
+  return visible && compared.every((name) => filter[name] === undefined || record[name] === filter[name])
 }

@@ -4,7 +4,7 @@ import { sourceOf } from '../../shared/source-address.js'
 import { rateLimited, type RateLimit } from '../rate-limit.js'
 import { storeUnavailable } from '../store/connection.js'
 import type { Store } from '../store/store.js'
-import type { Authenticator, Credentials } from './contract.js'
+import type { Authenticator, Credentials, SessionCallers } from './contract.js'
 import type { FailureLog } from './failure-log.js'
 import type { KeyCache, ResolvedKey } from './key-cache.js'
 import { digestKey, isKeySecret } from './key-secret.js'
@@ -12,7 +12,7 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** How long a cached key is trusted after the store last proved that no invalidation was missed. */
+/** How long a record in memory is trusted after the store last proved that no invalidation was missed. */
 const leaseMs = 2000
 /** Longer text is refused without a digest. */
 const maxKeyLength = 128
@@ -22,26 +22,38 @@ export interface AuthenticatorParts {
   readonly cache: KeyCache
   readonly usage: KeyUsage
   readonly failures: FailureLog
+  readonly sessions: Pick<SessionCallers, 'has' | 'find' | 'peek'>
   /** Counts failures, by `sourceOf` the address. */
   readonly limit: RateLimit
 }
 
-export class KeyAuthenticator implements Authenticator {
+/** A request with a key is the key's, whatever cookie comes with it. */
+export class CallerAuthenticator implements Authenticator {
   constructor(private readonly parts: AuthenticatorParts) {}
 
-  async authenticate({ headers }: Credentials, address: string): Promise<Principal> {
+  async authenticate(request: Credentials, address: string): Promise<Principal> {
     try {
-      const key = readKeyHeader(headers)
-      const resolved = await this.#find(key)
-      const nowMs = Date.now()
-      checkKey(resolved, address, nowMs)
-      this.parts.usage.note(resolved.record.id, nowMs, address)
-      return resolved.principal
+      if (!hasKeyHeader(request.headers) && this.parts.sessions.has(request))
+        return await this.#findSession(() => this.parts.sessions.find(request))
+      const { record, principal } = await this.#checkedKey(request, address)
+      this.parts.usage.note(record.id, Date.now(), address)
+      return principal
     } catch (error) {
       const shown = this.#limited(error, address)
       this.parts.failures.note(shown, address)
       throw shown
     }
+  }
+
+  async recheck(request: Credentials, address: string): Promise<Principal> {
+    if (!hasKeyHeader(request.headers)) return this.#findSession(() => this.parts.sessions.peek(request))
+    return (await this.#checkedKey(request, address)).principal
+  }
+
+  async #checkedKey({ headers }: Credentials, address: string): Promise<ResolvedKey> {
+    const resolved = await this.#find(readKeyHeader(headers))
+    checkKey(resolved, address, Date.now())
+    return resolved
   }
 
   /**
@@ -54,11 +66,24 @@ export class KeyAuthenticator implements Authenticator {
     return waitMs === 0 ? error : rateLimited('too many failed authentications; try again later', waitMs)
   }
 
-  async #find(key: string): Promise<ResolvedKey> {
-    const { store, cache } = this.parts
+  async #findSession(find: () => Promise<Principal | undefined>): Promise<Principal> {
+    await this.#trustMemory()
+    const caller = await find()
+    if (caller === undefined)
+      throw new BerthError('unauthenticated', 'unauthorized', 'the session has ended; log in again')
+    return caller
+  }
+
+  /** A process that stalled may have stale records in memory, with invalidations still unread in its socket. */
+  async #trustMemory(): Promise<void> {
+    const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate')
-    // A process that stalled may have a stale cache, with invalidations still unread in its socket.
     if (performance.now() - store.confirmedAtMs() > leaseMs) await store.ping()
+  }
+
+  async #find(key: string): Promise<ResolvedKey> {
+    const { cache } = this.parts
+    await this.#trustMemory()
     const digest = digestKey(key)
     const cached = cache.get(digest)
     if (cached) return checkComplete(cached)
@@ -69,6 +94,10 @@ export class KeyAuthenticator implements Authenticator {
 function checkComplete(key: ResolvedKey | undefined): ResolvedKey {
   if (!key?.complete) throw unauthorized()
   return key
+}
+
+function hasKeyHeader(headers: IncomingHttpHeaders): boolean {
+  return headers['x-api-key'] !== undefined || headers.authorization !== undefined
 }
 
 /** @throws {BerthError} `unauthorized` for no key, one that is too long, or two that differ */

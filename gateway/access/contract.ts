@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { Principal } from './principal.js'
+import type { Principal, SessionPrincipal } from './principal.js'
 import type { RequestLimits } from './request-limits.js'
 
 /*
@@ -9,15 +9,40 @@ import type { RequestLimits } from './request-limits.js'
  */
 
 /** Where a request carries its caller's credentials. */
-export type Credentials = Pick<IncomingMessage, 'headers' | 'method'>
+export interface Credentials extends Pick<IncomingMessage, 'headers' | 'method'> {
+  /** Whether it came by TLS, here or at a trusted proxy. Default: no. */
+  readonly secure?: boolean
+}
+
+/** Callers who have logged in. */
+export interface SessionCallers {
+  /** Whether a request has the cookie of a session at all. */
+  has(request: Credentials): boolean
+  /** `undefined`: it is none, or has ended. @throws {BerthError} `csrf_refused`, `store_unavailable` */
+  find(request: Credentials): Promise<SessionPrincipal | undefined>
+  /**
+   * The same for what a session has open, by its digest: as a request, it counts as a use of the session.
+   * @throws {BerthError} `store_unavailable`
+   */
+  findByDigest(digest: string): Promise<SessionPrincipal | undefined>
+  /** Whether a request has the cookie of this session. */
+  isOf(digest: string, request: Credentials): boolean
+  /** The same, without noting a use. */
+  peek(request: Credentials): Promise<SessionPrincipal | undefined>
+}
 
 export interface Authenticator {
   /**
    * @param address client address after trusted proxies, IPv4-mapped IPv6 as IPv4
-   * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed` (403); `rate_limited`
-   * (429) instead, after too many of those; `store_unavailable` (503): without the store nobody gets in
+   * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed`, `csrf_refused` (403);
+   * `rate_limited` (429) instead, after too many of those; `store_unavailable` (503): without the store nobody gets in
    */
   authenticate(request: Credentials, address: string): Promise<Principal>
+  /**
+   * The same for a request in progress: it is no use of the credential, which may end of idleness meanwhile.
+   * @throws {BerthError} as `authenticate`, but for `rate_limited`
+   */
+  recheck(request: Credentials, address: string): Promise<Principal>
 }
 
 /** @throws {BerthError} `insufficient_scope`. The scope `any` needs no right. */
@@ -25,7 +50,7 @@ export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  readonly caller: Principal
+  readonly caller: Pick<Principal, 'ref' | 'user'>
   /** Address of the client. */
   readonly address: string
   readonly requestId: string

@@ -3,8 +3,8 @@ import type { Store, StoreClient } from '../store/store.js'
 import { AddressSet } from './addresses.js'
 import { effectiveRights, type KeyChain, type KeyRecord } from './key-record.js'
 import { keyNames, readChain, type KeyNames } from './key-store.js'
-import type { Principal } from './principal.js'
-import type { Rights } from './rights.js'
+import type { KeyPrincipal } from './principal.js'
+import { isUnlimited, type Rights } from './rights.js'
 
 /** A key with its rights, prepared for checking requests. */
 export interface ResolvedKey {
@@ -12,7 +12,7 @@ export interface ResolvedKey {
   /** False when a key in its chain of makers is gone. */
   readonly complete: boolean
   readonly rights: Rights
-  readonly principal: Principal
+  readonly principal: KeyPrincipal
   /** Whether it may be used from an address. */
   readonly admits: (address: string) => boolean
 }
@@ -31,6 +31,7 @@ interface Load {
 export class KeyCache {
   readonly #byDigest = new Map<string, ResolvedKey>()
   readonly #digestsById = new Map<number, Set<string>>()
+  readonly #byId = new Map<number, ResolvedKey>()
   readonly #loads = new Set<Load>()
   readonly #pending = new Map<string, Promise<ResolvedKey | undefined>>()
   readonly #names: KeyNames
@@ -57,10 +58,27 @@ export class KeyCache {
     const running = this.#pending.get(digest)
     if (running) return running
     const loading = this.store
-      .run('look up an API key', (client) => this.#resolve(client, digest))
+      .run('look up an API key', (client) =>
+        this.#resolve(
+          (load) => this.#read(client, digest, load),
+          (resolved, ids) => this.#keep(digest, resolved, ids),
+        ),
+      )
       .finally(() => this.#pending.delete(digest))
     this.#pending.set(digest, loading)
     return loading
+  }
+
+  /** A key by its id, read from the store unless it is known. @throws {BerthError} `store_unavailable` */
+  async findById(id: number): Promise<ResolvedKey | undefined> {
+    const known = this.#byId.get(id)
+    if (known) return known
+    return this.store.run('look up an API key', (client) =>
+      this.#resolve(
+        (load) => this.#readById(client, id, load),
+        (resolved) => this.#keepById(id, resolved),
+      ),
+    )
   }
 
   /** Drops what depends on a key, also what is being read at the moment. */
@@ -68,24 +86,29 @@ export class KeyCache {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
     this.#digestsById.delete(id)
+    this.#byId.clear() // few are in it, and keys change seldom
   }
 
   clear(): void {
     for (const load of this.#loads) load.stale = true
     this.#byDigest.clear()
     this.#digestsById.clear()
+    this.#byId.clear()
   }
 
-  async #resolve(client: StoreClient, digest: string): Promise<ResolvedKey | undefined> {
+  async #resolve(
+    read: (load: Load) => Promise<ResolvedKey | undefined>,
+    keep: (resolved: ResolvedKey, ids: ReadonlySet<number>) => void,
+  ): Promise<ResolvedKey | undefined> {
     const load: Load = { ids: new Set(), stale: false }
     this.#loads.add(load)
     try {
       for (;;) {
         load.stale = false
         load.ids.clear()
-        const resolved = await this.#read(client, digest, load)
+        const resolved = await read(load)
         if (load.stale && this.store.ready()) continue // the record changed while it was read
-        if (resolved && !load.stale) this.#keep(digest, resolved, load.ids)
+        if (resolved && !load.stale) keep(resolved, load.ids)
         return resolved
       }
     } finally {
@@ -97,6 +120,16 @@ export class KeyCache {
     const id = Number((await client.get(this.#names.digest(digest))) ?? 0)
     const chain = await readChain(client, this.#names, id, (read) => load.ids.add(read))
     return chain && sameDigest(chain.records[0]?.digest, digest) ? resolveKey(chain) : undefined
+  }
+
+  async #readById(client: StoreClient, id: number, load: Load): Promise<ResolvedKey | undefined> {
+    const chain = await readChain(client, this.#names, id, (read) => load.ids.add(read))
+    return chain && resolveKey(chain)
+  }
+
+  #keepById(id: number, resolved: ResolvedKey): void {
+    if (this.#byId.size >= maxEntries) this.#byId.clear()
+    this.#byId.set(id, resolved)
   }
 
   #keep(digest: string, resolved: ResolvedKey, ids: ReadonlySet<number>): void {
@@ -127,9 +160,11 @@ function resolveKey(chain: KeyChain): ResolvedKey | undefined {
   }
 }
 
-function principalOf({ id, name }: KeyRecord, { scopes, containers }: Rights): Principal {
+function principalOf({ id, name }: KeyRecord, rights: Rights): KeyPrincipal {
+  const { scopes, containers } = rights
   const guests = containers === 'all' ? containers : new Set(containers)
-  return { kind: 'key', ref: `key:${id}`, keyId: id, user: `api:${name}`, scopes, guests }
+  const user = `api:${name}`
+  return { kind: 'key', ref: `key:${id}`, keyId: id, user, scopes, guests, unlimited: isUnlimited(rights) }
 }
 
 const maxVerdicts = 100

@@ -8,7 +8,7 @@ export function keyNames(store: Store) {
     record: (id: number) => store.key('apikey', id),
     /** String: id by digest. */
     digest: (digest: string) => store.key('apikey-digest', digest),
-    /** String: the key that an operation made, see MadeKeys. */
+    /** String: the key that an operation made, see MadeSecrets. */
     operation: (operationId: string) => store.key('apikey-operation', operationId),
     /** Set of ids. */
     ids: store.key('apikey-ids'),

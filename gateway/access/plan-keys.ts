@@ -8,6 +8,9 @@ import { coversScope, defaultScopes } from './scopes.js'
  * decision here can give it more than the maker has.
  */
 
+/** Stands for an administrator who has logged in, instead of the id of a calling key: bounded by no key. */
+export const administratorId = 0
+
 /** All keys, by id. */
 export type Keys = ReadonlyMap<number, KeyRecord>
 
@@ -75,11 +78,19 @@ export function checkChainLength(maker: KeyChain): void {
     throw conflict('invalid_state', 'this key is too many steps away from the first one to make another')
 }
 
+/** Rights of who makes or changes keys; a key that is gone has none. */
+export function callerRights(keys: Keys, callerId: number): Rights {
+  if (callerId === administratorId) return unlimited
+  const caller = keys.get(callerId)
+  return caller ? rightsOf(keys, caller) : { ...unlimited, disabled: true }
+}
+
 /**
  * Whether the caller may see and change a key: one within its rights that is neither itself nor one of its makers. An
  * unlimited caller is bounded by nothing, so it may even remove its maker.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
+  if (callerId === administratorId) return true
   const caller = keys.get(callerId)
   if (!caller) return false
   const makers = chainOf(caller, (id) => keys.get(id)).records
@@ -115,8 +126,7 @@ function widens(changed: KeyRecord, before: KeyRecord): boolean {
 }
 
 function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed: KeyRecord): void {
-  const caller = keys.get(callerId)
-  const limit = caller ? rightsOf(keys, caller) : { ...unlimited, disabled: true }
+  const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
   // What a bounded key grants must end with it, which is true only of keys it made.

@@ -1,23 +1,67 @@
 import type { GuestView } from '../fleet/contract.js'
+import type { SubUserBounds } from './sub-user-bounds.js'
 
 /** Guests by uuid; an empty set means none. */
 export type Guests = 'all' | ReadonlySet<string>
 
-/**
- * The caller, however it authenticated. A credential (a key, later a session) becomes one of these, and nothing behind
- * the authenticator sees more.
- */
-export interface Principal {
-  readonly kind: 'key'
+interface Caller {
   /** Unique over all kinds, as `key:12`. Data per caller (limits, Idempotency-Keys) is stored under it. */
   readonly ref: string
-  /** Id of its API key, which bounds what it makes. */
-  readonly keyId: number
-  /** Name in logs, and of a task's requester: `api:<key name>`. */
+  /** Name in logs, and of a task's requester: `api:<key name>`, or the name of who logged in. */
   readonly user: string
   /** Scopes and wildcards. */
   readonly scopes: readonly string[]
   readonly guests: Guests
+  /** Of a sub-user. */
+  readonly subUser?: SubUserBounds
+}
+
+/** A program with an API key. */
+export interface KeyPrincipal extends Caller {
+  readonly kind: 'key'
+  /** Id of its API key, which bounds what it makes. */
+  readonly keyId: number
+  /** Whether nothing bounds it: neither scopes, containers, addresses nor time. */
+  readonly unlimited: boolean
+}
+
+/** A person who has logged in. */
+export interface SessionPrincipal extends Caller {
+  readonly kind: 'session'
+  readonly accountId: number
+  readonly accountKind: 'admin' | 'sub_user'
+  /** Names the session. */
+  readonly sessionDigest: string
+  /** When its user last gave the password or a code. */
+  readonly confirmedAtMs: number
+  /** Whether its user has to set up a second factor before anything else. */
+  readonly mustEnrol: boolean
+}
+
+/**
+ * The caller, however it authenticated. A credential (a key, a session) becomes one of these, and nothing behind the
+ * authenticator sees more.
+ */
+export type Principal = KeyPrincipal | SessionPrincipal | NobodyPrincipal
+
+/** Who has not said yet who he is: the caller of routes of scope `public`. */
+export interface NobodyPrincipal extends Caller {
+  readonly kind: 'nobody'
+}
+
+export const nobody: NobodyPrincipal = {
+  kind: 'nobody',
+  ref: 'nobody',
+  user: '',
+  scopes: [],
+  guests: new Set(),
+}
+
+/** Whether the caller may do everything, from everywhere, for ever: what it makes may do no more. */
+export function isUnbounded(caller: Principal): boolean {
+  return caller.kind === 'key'
+    ? caller.unlimited
+    : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
 /** Whether the caller is bound to some guests. */

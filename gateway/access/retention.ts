@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { defaultLoginRetention, type LoginRetention } from '../accounts/login-log.js'
 import type { Store } from '../store/store.js'
 
 /** How much of what only grows is kept, beside the number of audit entries. */
@@ -8,9 +9,15 @@ export interface Retention {
   readonly repeatHours: number
   /** Such answers, of all callers together. */
   readonly repeats: number
+  readonly logins: LoginRetention
 }
 
-export const defaultRetention: Retention = { auditDays: 365, repeatHours: 24, repeats: 100_000 }
+export const defaultRetention: Retention = {
+  auditDays: 365,
+  repeatHours: 24,
+  repeats: 100_000,
+  logins: defaultLoginRetention,
+}
 
 const everyMs = 60_000
 

@@ -10,7 +10,7 @@ const verbs = {
   task: ['read', 'delete'],
   container: ['read', 'create', 'power', 'reinstall', 'delete', 'resize', 'traffic', 'password', 'network'],
   snapshot: ['read', 'create', 'delete', 'restore', 'schedule'],
-  backup: ['read', 'create', 'delete', 'restore'],
+  backup: ['read', 'create', 'delete', 'restore', 'schedule'],
   backuptarget: ['read', 'manage'],
   terminal: ['ssh', 'vnc'],
   image: ['read', 'download', 'delete', 'toggle'],
@@ -63,8 +63,19 @@ export function intersectScopes(a: readonly string[], b: readonly string[]): str
   return [...new Set(both)]
 }
 
-/** The scope `any` only requires a valid caller. */
+/** The scope `any` only requires a valid caller, `session` one who has logged in. */
 export const authorize: Authorize = (caller, scope) => {
+  if (scope === 'public') return
+  if (scope === 'session') {
+    if (caller.kind === 'session') return
+    throw new BerthError('forbidden', 'insufficient_scope', 'only for people who have logged in')
+  }
+  if (caller.kind === 'session' && caller.mustEnrol)
+    throw new BerthError(
+      'forbidden',
+      'two_factor_required',
+      'set up a second factor first: POST /account/totp',
+    )
   if (scope === 'any' || coversScope(caller.scopes, scope)) return
   throw new BerthError('forbidden', 'insufficient_scope', `this needs the scope ${scope}`)
 }

@@ -3,27 +3,46 @@ import type { Logger } from 'pino'
 import type { TimeFormat } from '../../shared/time.js'
 import type { Access } from '../access/access.js'
 import type { BackupTargets } from '../backups/targets.js'
+import type { CustomImages } from '../images/custom-images.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import type { EventHub } from '../events/hub.js'
+import type { Upkeep } from '../upkeep.js'
 import type { Fleet } from '../fleet/contract.js'
+import { Consoles } from '../console/consoles.js'
+import { ConsoleTickets } from '../console/tickets.js'
+import { ConsoleUpgrades } from '../console/upgrade.js'
+import type { Store } from '../store/store.js'
+import { ticketRoutes } from './consoles/tickets.js'
 import { createMetrics } from '../metrics.js'
 import { createApp } from '../http/app.js'
 import { documentPages } from '../http/docs.js'
 import { createGuestPages } from './guests/guest-pages.js'
 import { healthPages, type MetricsReaders } from '../http/health.js'
 import { buildOpenApi } from '../http/openapi.js'
+import { panelPages } from '../http/panel.js'
 import type { Route } from '../http/route.js'
 import { addressRoutes } from './network/addresses.js'
 import { backupRoutes } from './backups/backups.js'
 import { keptBackupRoutes } from './backups/kept.js'
 import { backupTargetRoutes } from './backups/targets.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
+import { OpenSockets } from '../policy/open-sockets.js'
 import type { PanelSettings } from '../panel-settings.js'
+import type { Tls } from '../tls/tls.js'
 import { accessPolicyRoutes } from './access/access-policy.js'
+import { sslRoutes } from './access/ssl.js'
 import { panelSettingRoutes } from './access/panel-settings.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
+import { linkPages } from './sub-users/link-pages.js'
+import { subUserLoginRoutes } from './sub-users/sub-user-login.js'
+import { subUserLogRoutes } from './sub-users/sub-user-logs.js'
+import { subUserRoutes } from './sub-users/sub-users.js'
 import { batchRoutes } from './guests/batches.js'
+import { connectionRoute } from './guests/connection.js'
 import { containerWriteRoutes } from './guests/container-writes.js'
 import { containerRoutes } from './guests/containers.js'
+import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
 import { hostRoutes } from './hosts/hosts.js'
@@ -31,28 +50,51 @@ import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
+import { screenshotRoute } from './guests/screenshot.js'
+import { timelineRoute } from './guests/timeline.js'
 import { snapshotRoutes } from './guests/snapshots.js'
 import { swapRoutes } from './hosts/swap.js'
+import { versionRoute } from './hosts/version.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { customImageRoutes } from './images/custom-images.js'
 import { imageWriteRoutes } from './images/image-writes.js'
 import { imageRoutes } from './images/images.js'
 import { templateRoutes } from './images/templates.js'
+import { securityReadRoutes } from './security/alerts.js'
+import { guestSecurityRoutes } from './security/guest-security.js'
+import { securityWriteRoutes } from './security/settings.js'
 import { trafficRoutes } from './network/traffic.js'
 import { tagTexts } from './tags.js'
-import { unsupportedRoutes } from './unsupported.js'
+import { adminRoutes } from './accounts/admins.js'
+import { loginRoutes } from './accounts/login.js'
+import { loginLogRoutes } from './accounts/login-logs.js'
+import { loginSettingRoutes } from './accounts/login-settings.js'
+import { setupRoutes } from './accounts/setup.js'
+import { ownAccountRoutes } from './accounts/own-account.js'
+import { twoFactorRoutes } from './accounts/two-factor.js'
+import { webhookRoutes } from './webhooks/webhooks.js'
 
 export interface ApiOptions {
   readonly fleet: Fleet
   readonly access: Access
+  readonly store: Store
   readonly backupTargets: BackupTargets
+  readonly customImages: CustomImages
+  readonly upkeep: Upkeep
+  readonly events: EventHub
+  readonly webhooks: Webhooks
   readonly time: TimeFormat
   readonly maxBodyBytes: number
   readonly policies: AccessPolicies
   readonly settings: PanelSettings
+  readonly tls: Tls
   readonly metricsFor: MetricsReaders
   readonly version: string
+  /** Directory of the built panel; absent: `/` leads to the documentation. */
+  readonly panelDirectory?: string
   readonly log: Logger
+  /** ms since 1970; default: the clock. */
+  readonly now?: () => number
   /** Whether shutdown has begun. */
   isClosing(): boolean
 }
@@ -62,14 +104,22 @@ export interface Api {
   readonly routes: readonly Route[]
   /** OpenAPI 3.1. */
   readonly document: object
+  readonly upgrades: ConsoleUpgrades
+  readonly consoles: Consoles
 }
 
 /** Makes the whole HTTP interface from its parts. */
 export function createApi(options: ApiOptions): Api {
-  const { fleet, access, log } = options
-  const routes = allRoutes(options)
+  const { fleet, access, log, policies, settings } = options
+  const tickets = new ConsoleTickets(options.store, options.now)
+  const consoles = new Consoles({ view: fleet.view, grants: access.grants, policies, log })
+  const openSockets = new OpenSockets(policies)
+  const upgrades = new ConsoleUpgrades({
+    ...{ fleet, access, policies, openSockets, settings, tickets, consoles, log },
+  })
+  const routes = [...allRoutes(options), ...ticketRoutes({ view: fleet.view, tickets })]
   const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
-  const metrics = createMetrics(fleet.view, access.health)
+  const metrics = createMetrics(fleet.view, access.health, options.tls)
   const isClosing = () => options.isClosing()
   const pages = [
     ...healthPages({
@@ -80,26 +130,37 @@ export function createApi(options: ApiOptions): Api {
       metricsFor: options.metricsFor,
       isClosing,
     }),
+    ...(options.panelDirectory === undefined
+      ? []
+      : panelPages(options.panelDirectory, () => access.accounts.admins.hasLink())),
     ...documentPages(document),
+    ...linkPages(),
   ]
-  const { maxBodyBytes, policies } = options
-  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, policies, metrics, log })
-  return { app, routes, document }
+  const { maxBodyBytes, tls } = options
+  const guarded = { policies, openSockets, tls }
+  const app = createApp({ routes, pages, access, fleet, maxBodyBytes, ...guarded, metrics, log })
+  return { app, routes, document, upgrades, consoles }
 }
 
 /** The table. */
-function allRoutes({ fleet, access, time, policies, settings, backupTargets: targets }: ApiOptions): Route[] {
+function allRoutes(options: ApiOptions): Route[] {
+  const { fleet, access, time, policies, settings, upkeep, tls, events, webhooks, ...more } = options
   const { view } = fleet
+  const backups = { fleet, targets: more.backupTargets, time, upkeep }
   const pages = createGuestPages(view, time)
   return [
     ...overviewRoutes({ view, time }),
+    versionRoute(more.version),
     ...containerRoutes({ fleet, pages }),
+    screenshotRoute(fleet),
+    connectionRoute(fleet),
+    timelineRoute({ view, audit: access.audit, time, now: more.now ?? Date.now }),
     ...containerWriteRoutes({ fleet, time }),
     ...batchRoutes({ fleet, time }),
     ...snapshotRoutes({ fleet, time }),
-    ...backupRoutes({ fleet, targets, time }),
-    ...backupTargetRoutes({ fleet, targets, time }),
-    ...keptBackupRoutes({ fleet, targets, time }),
+    ...backupRoutes(backups),
+    ...backupTargetRoutes(backups),
+    ...keptBackupRoutes(backups),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),
@@ -113,11 +174,26 @@ function allRoutes({ fleet, access, time, policies, settings, backupTargets: tar
     ...templateRoutes({ view }),
     ...imageRoutes(view),
     ...imageWriteRoutes(fleet),
-    ...customImageRoutes(fleet),
+    ...customImageRoutes({ fleet, customImages: more.customImages }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
+    ...subUserRoutes({ subUsers: access.subUsers, logins: access.accounts.loginLog, view, time }),
+    ...subUserLoginRoutes(access),
+    ...subUserLogRoutes({ ...access, time }),
+    ...loginLogRoutes({ accounts: access.accounts, time }),
     ...accessPolicyRoutes(policies),
     ...panelSettingRoutes(settings),
-    ...unsupportedRoutes(),
+    ...loginRoutes(access.accounts),
+    ...setupRoutes(access.accounts, access.audit),
+    ...ownAccountRoutes({ accounts: access.accounts, time }),
+    ...twoFactorRoutes({ accounts: access.accounts }),
+    ...adminRoutes({ accounts: access.accounts, time }),
+    ...loginSettingRoutes(access.accounts.settings),
+    ...sslRoutes({ tls, time }),
+    ...securityReadRoutes({ fleet, time }),
+    ...securityWriteRoutes({ fleet, time }),
+    ...guestSecurityRoutes(fleet),
+    ...eventRoutes(events),
+    ...webhookRoutes({ webhooks, time }),
   ]
 }

@@ -1,10 +1,12 @@
 /** What the endpoints of each tag are for, for the document. */
 export const tagTexts: Readonly<Record<string, string>> = {
   'API keys': 'Keys of programs. A key gives only what it holds itself.',
-  Accounts: 'Sub-users, who see and use the containers they were given.',
+  Accounts:
+    'People who log in: administrators, and sub-users, who see and use the containers they were given.',
   Backups: 'States of containers that are kept elsewhere, encrypted, and the places where.',
   Consoles: 'Tickets for terminals and screens in a browser.',
   Containers: 'Containers: create, look at, start, stop, change, delete. Actions answer with a task.',
+  Events: 'What changes, as it changes.',
   Firewall: 'What may reach a container, and what it may reach.',
   Hosts: 'The machines that containers are on, and how they join.',
   Images: 'Images on the hosts.',

@@ -5,10 +5,11 @@ import { ImageServiceService } from '../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
+import { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import { BerthError } from '../../shared/errors.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
-import type { AgentClient, Calls } from './contract.js'
+import type { AgentClient, Calls, ConsoleStream } from './contract.js'
 
 type UnaryMethod<Request, Response> = (
   request: Request,
@@ -73,7 +74,13 @@ export class GrpcAgentClient implements AgentClient {
   readonly images = this.#calls(ImageServiceService, ({ images }) => images)
   readonly hosts = this.#calls(HostServiceService, ({ hosts }) => hosts)
 
+  readonly security = this.#calls(SecurityServiceService, ({ security }) => security)
+
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
+
+  openConsole(): ConsoleStream {
+    return this.connection.consoles.openConsole()
+  }
 
   /** Makes every call of a service; the step in errors is the call's name in words. */
   #calls<Service extends object>(

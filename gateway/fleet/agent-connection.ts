@@ -1,11 +1,13 @@
 import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
 import { createSecureContext, type PeerCertificate } from 'node:tls'
 import { BackupServiceClient } from '../../proto/gen/berth/agent/v1/backup.js'
+import { ConsoleServiceClient } from '../../proto/gen/berth/agent/v1/console_service.js'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
+import { SecurityServiceClient } from '../../proto/gen/berth/agent/v1/security.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
@@ -15,8 +17,8 @@ import type { KeyedCertificate } from '../pki/authority.js'
 const maxMessageBytes = 1024 * 1024
 /** An answer has all pools and assignments of a host; few are asked for at a time. */
 const maxRoutingBytes = 16 * maxMessageBytes
-/** How long the separate connection for routing calls stays after the last one. */
-const routingIdleMs = 60_000
+/** How long a separate connection stays after the last one. */
+const separateIdleMs = 60_000
 
 export interface AgentTarget {
   readonly hostId: string
@@ -37,8 +39,10 @@ export interface AgentConnection {
   readonly guests: InstanceType<typeof GuestServiceClient>
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
+  readonly consoles: InstanceType<typeof ConsoleServiceClient>
   readonly images: InstanceType<typeof ImageServiceClient>
   readonly hosts: InstanceType<typeof HostServiceClient>
+  readonly security: InstanceType<typeof SecurityServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
@@ -82,7 +86,12 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   const routing = new RoutingServiceClient(`dns:${target.address}`, channelCredentials, {
     ...options,
     'grpc.max_receive_message_length': maxRoutingBytes,
-    'grpc.client_idle_timeout_ms': routingIdleMs,
+    'grpc.client_idle_timeout_ms': separateIdleMs,
+  })
+  // Their output is in nobody else's way.
+  const consoles = new ConsoleServiceClient(`dns:${target.address}`, channelCredentials, {
+    ...options,
+    'grpc.client_idle_timeout_ms': separateIdleMs,
   })
   return {
     target,
@@ -90,8 +99,10 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
+    consoles,
     images: new ImageServiceClient('', channelCredentials, shared),
     hosts: new HostServiceClient('', channelCredentials, shared),
+    security: new SecurityServiceClient('', channelCredentials, shared),
     operations: new OperationServiceClient('', channelCredentials, shared),
     certificates: new CertificateServiceClient('', channelCredentials, shared),
     watch: new WatchServiceClient('', channelCredentials, shared),
@@ -100,6 +111,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
       closed = true
       base.close()
       routing.close()
+      consoles.close()
     },
   }
 }

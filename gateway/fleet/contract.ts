@@ -1,6 +1,9 @@
+import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
+import type { ClientDuplexStream } from '@grpc/grpc-js'
+import type { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { HostDescription, HostMetrics, HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
+import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type {
   GuestSettingsServiceService,
@@ -10,44 +13,24 @@ import type {
   OperationServiceService,
   SubmitOperationResponse,
 } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { GuestView, OperationView } from './reported.js'
+import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
+import type { FleetChanges } from './fleet-changes.js'
 import type { GuestCounts } from './guest-status.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { GuestField } from './lists/guest-table.js'
 import type { OperationField } from './lists/operation-table.js'
 import type { Selectable } from './lists/table.js'
 
-export type { GuestView, OperationView }
+export type { AlertView, GuestView, HostView, OperationView }
 
 export interface TemplateView {
   readonly hostId: string
   readonly template: Template
 }
 
-export type HostState = 'pending' | 'online' | 'offline'
-
-/** A host: its record in the store and what its agent reports. */
-export interface HostView {
-  readonly id: string
-  readonly name: string
-  /** host:port that the gateway connects to; set by the administrator. */
-  readonly address: string
-  /** `pending`: no agent has joined yet. */
-  readonly state: HostState
-  readonly draining: boolean
-  readonly createdAtMs: number
-  /** 0: never. */
-  readonly lastSeenMs: number
-  /** End of the agent's certificate, ms since 1970; 0: not joined. */
-  readonly certificateNotAfterMs: number
-  /** Warnings for the operator: the agent's own, conflicting guests, refused data. */
-  readonly warnings: readonly string[]
-  readonly description: HostDescription | undefined
-  readonly metrics: HostMetrics | undefined
-}
-
 /** Everything the gateway knows of the fleet, in memory; no method does I/O. */
 export interface FleetView {
+  readonly changes: FleetChanges
   /** Differs after any change of what a guest list shows; for caches and ETags. */
   readonly guestsVersion: number
   /** Ordered by id. */
@@ -63,12 +46,16 @@ export interface FleetView {
   findGuestByName(name: string): GuestView | undefined
   /** Newest first; at most `listedOperations` per host. */
   operations(): OperationView[]
+  /** Of one host, unordered. */
+  operationsOn(hostId: string): Iterable<OperationView>
   /** For pages of sorted and filtered operations. */
   readonly operationTable: Selectable<OperationView, OperationField>
   /** Operations on these guests, newest first. */
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
+  /** Of one host; default: of all. */
+  alerts(hostId?: string): AlertView[]
   hosts(): HostView[]
   countHosts(): { readonly total: number; readonly online: number }
   findHost(id: string): HostView | undefined
@@ -89,6 +76,8 @@ export type OperationCalls = Calls<typeof OperationServiceService>
 export type ImageCalls = Calls<typeof ImageServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
+export type ConsoleStream = ClientDuplexStream<OpenConsoleRequest, OpenConsoleResponse>
+
 /** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
 export interface AgentClient {
   /** `listBackups` waits for the target, for about a minute. */
@@ -98,6 +87,9 @@ export interface AgentClient {
   readonly routing: RoutingCalls
   readonly images: ImageCalls
   readonly hosts: Calls<typeof HostServiceService>
+  readonly security: Calls<typeof SecurityServiceService>
+  /** A stream to one console; `start` is its first message. */
+  openConsole(): ConsoleStream
   /** `getOperation` waits for a short time only. */
   readonly operations: OperationCalls
 }
@@ -116,6 +108,14 @@ export interface GuestCreationRequest {
   readonly requestedBy: string
   /** Default: the host with the most room. */
   readonly hostId?: string
+}
+
+/** Places for guests that are about to be created: what it holds counts for others as created. */
+export interface HeldRoom {
+  /** Chooses hosts for one beside those before it; its creation goes there. @throws {BerthError} as `createGuest` without room */
+  hold(request: GuestCreationRequest): void
+  /** Gives back what no creation has used. */
+  release(): void
 }
 
 export interface JoinToken {
@@ -161,6 +161,8 @@ export interface Fleet {
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
+  /** Room for several guests, all of it before the first is created. */
+  holdRoom(): HeldRoom
   /** Whether the operation is a creation with a reservation, made by an earlier attempt of the request. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the view, or in an agent's journal if it is too old for the view. */

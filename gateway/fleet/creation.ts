@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { GuestLimits } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
-import type { AgentClient, GuestCreation, GuestCreationRequest } from './contract.js'
+import type { AgentClient, GuestCreation, GuestCreationRequest, HeldRoom } from './contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostState } from './host-state.js'
 import type { Allocation } from './host-totals.js'
@@ -23,10 +23,19 @@ interface Promised {
   readonly limits: GuestLimits | undefined
 }
 
+/** Where a guest goes that is not ordered yet. */
+interface Held {
+  /** The first is the one with the room; the others are asked where it lacks addresses. */
+  readonly hostIds: readonly string[]
+  readonly promised: Promised
+}
+
 /** Creates guests across the fleet: chooses a host, reserves, calls the agent. */
 export class GuestCreator {
   /** Guests being created that the view does not show yet; they count, so that many at once are spread as well. */
   readonly #promised = new Set<Promised>()
+  /** By operation. */
+  readonly #held = new Map<string, Held>()
 
   constructor(private readonly options: CreationOptions) {}
 
@@ -34,7 +43,7 @@ export class GuestCreator {
     const earlier = await this.options.registry.findByOperation(request.operationId)
     if (earlier) return this.#submit(request, earlier, true)
     const refusals: BerthError[] = []
-    for (const hostId of this.#place(request))
+    for (const hostId of this.#takeHeld(request.operationId) ?? this.#place(request))
       try {
         return await this.#createOn(hostId, request)
       } catch (error) {
@@ -42,6 +51,30 @@ export class GuestCreator {
         refusals.push(error)
       }
     throw mostTelling(refusals)
+  }
+
+  /** Room for several, planned one beside the other before the first is ordered. */
+  holdRoom(): HeldRoom {
+    const own: string[] = []
+    return {
+      hold: (request) => {
+        const hostIds = this.#place(request)
+        const promised = { hostId: hostIds[0]!, limits: request.spec.limits }
+        this.#held.set(request.operationId, { hostIds, promised })
+        this.#promised.add(promised)
+        own.push(request.operationId)
+      },
+      release: () => own.forEach((operationId) => this.#takeHeld(operationId)),
+    }
+  }
+
+  /** Its room is the creation's from here on. */
+  #takeHeld(operationId: string): readonly string[] | undefined {
+    const held = this.#held.get(operationId)
+    if (!held) return undefined
+    this.#held.delete(operationId)
+    this.#promised.delete(held.promised)
+    return held.hostIds
   }
 
   async #createOn(hostId: string, request: GuestCreationRequest): Promise<GuestCreation> {

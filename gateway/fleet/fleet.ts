@@ -8,7 +8,14 @@ import type { Store } from '../store/store.js'
 import { GrpcAgentClient } from './agent-client.js'
 import { connectAgent, type AgentConnection } from './agent-connection.js'
 import { CertificateKeeper, isConnectionGood } from './certificates.js'
-import type { AgentClient, Fleet, GuestCreation, GuestCreationRequest, OperationView } from './contract.js'
+import type {
+  AgentClient,
+  Fleet,
+  GuestCreation,
+  GuestCreationRequest,
+  HeldRoom,
+  OperationView,
+} from './contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestCreator } from './creation.js'
 import { GuestRegistry } from './guest-registry.js'
@@ -177,6 +184,10 @@ export class GatewayFleet implements Fleet {
     // Stored before it is acknowledged, in case this gateway and then the host go away.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
+  }
+
+  holdRoom(): HeldRoom {
+    return this.#creator.holdRoom()
   }
 
   async isCreation(operationId: string): Promise<boolean> {

@@ -16,6 +16,14 @@ export class GuestIndex {
   /** Hosts that have conflicts. */
   readonly #waiting = new Set<HostState>()
 
+  /** @param changed called when what is shown of a guest has changed; one that is given other keys is gone and new */
+  constructor(
+    private readonly changed: (
+      host: HostState,
+      change: { before?: GuestEntry; after?: GuestEntry },
+    ) => void = () => undefined,
+  ) {}
+
   find(ref: string): GuestEntry | undefined {
     // Only ids in their usual form: 02 is neither an id nor a name.
     if (/^[1-9]\d{0,14}$/.test(ref)) return this.#byId.get(Number(ref))?.item
@@ -89,16 +97,20 @@ export class GuestIndex {
     host.totals.add(entry.guest)
     host.guests.set(uuid, entry)
     this.blocks.set(entry)
-    return this.table.set(uuid, entry)
+    const slot = this.table.set(uuid, entry)
+    this.changed(host, { ...(before && { before }), after: entry })
+    return slot
   }
 
-  #unplace(host: HostState, { guest }: GuestEntry): void {
+  #unplace(host: HostState, entry: GuestEntry): void {
+    const { guest } = entry
     host.guests.delete(guest.uuid)
     host.totals.remove(guest)
     this.blocks.delete(guest.id)
     this.table.delete(guest.uuid)
     this.#byId.delete(guest.id)
     this.#byName.delete(guest.name.toLowerCase())
+    this.changed(host, { before: entry })
   }
 
   /** Retries conflicting guests that waited for one of a guest's keys. */

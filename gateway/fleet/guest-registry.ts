@@ -104,6 +104,19 @@ export class GuestRegistry {
     } while (cursor !== '0')
   }
 
+  /** Those of some guests that nobody has: uuids are never given again. */
+  async findGone(uuids: readonly string[]): Promise<string[]> {
+    if (uuids.length === 0) return []
+    const found = await this.store.run('look for guests', (client) => client.hmGet(this.#guests, [...uuids]))
+    return uuids.filter((_, index) => !found[index])
+  }
+
+  /** Calls back after each change of what is reserved, by any gateway or unseen. Call it before `store.start()`. */
+  onChange(listener: () => void): void {
+    this.store.onInvalidate(this.#guests, listener)
+    this.store.on('up', listener)
+  }
+
   /** Frees everything of a removed host. */
   async releaseHost(hostId: string): Promise<void> {
     await this.sweep((held) => held.hostId !== hostId, Infinity)

@@ -1,6 +1,6 @@
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { GuestView, HostView, OperationView, TemplateView } from './contract.js'
+import type { AlertView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
 import { HostTotals } from './host-totals.js'
 
@@ -10,6 +10,7 @@ export class HostState {
   readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
+  readonly alerts = new Map<string, AlertView>()
   /** By uuid, reported guests that clash with another guest, and why. They are shown once the other one is gone. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** By uuid, why the store says that guests are not this host's. */

@@ -1,8 +1,10 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
+import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { guestNamePattern, templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
+import { abuseTypes, alertActions, severities } from '../../shared/abuse.js'
 import { clampTime } from '../../shared/time.js'
 
 /*
@@ -21,7 +23,7 @@ const textChars: Readonly<Record<string, number>> = {
   ...{ variant: 64, source: 32, failure: 64, os: 16, sha256: 64, unsupported: 200, url: 2000 },
   ...{ targetId: 64 },
   ...{ errorCode: 64, requestedBy: 200, createdBy: 200, warnings: 300, publicIpv4s: 45, ipv6Addresses: 45 },
-  ...{ time: 5 },
+  ...{ time: 5, sourceIp: 45, targetIp: 45, guestName: 200, guestUuid: 36, detail: 300, smtp: 16 },
 }
 const listItems: Readonly<Record<string, number>> = { warnings: 20, publicIpv4s: 256, ipv6Addresses: 256 }
 
@@ -60,6 +62,15 @@ export function parseTemplate(template: Template): Template | undefined {
   if (!templatePattern.test(template.id)) return undefined
   const parsed = bounded(template)
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
+}
+
+/** Words of a newer agent are taken for the next best that is known. */
+export function parseAlert(alert: Alert): Alert | undefined {
+  if (!operationIdPattern.test(alert.id) || !guestUuidPattern.test(alert.guestUuid)) return undefined
+  const type = abuseTypes.find((known) => known === alert.type)
+  const severity = severities.find((known) => known === alert.severity)
+  const action = alertActions.find((known) => known === alert.action) ?? ''
+  return type && severity ? { ...bounded(alert), type, severity, action } : undefined
 }
 
 /** The bounded description, or undefined when it names another host: an agent speaks only for its own. */

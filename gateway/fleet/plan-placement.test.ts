@@ -29,7 +29,11 @@ function candidate(
   return { host, findTemplate: (id) => templates.get(id), allocated: { ...empty, ...allocated } }
 }
 
-function describe_(capabilities: { kvm?: boolean; lxc?: boolean }): HostDescription {
+function describe_(capabilities: {
+  kvm?: boolean
+  lxc?: boolean
+  kvmAcceleration?: string
+}): HostDescription {
   return HostDescription.fromPartial({
     capabilities: { lxc: true, ...capabilities },
     capacity: { cpuCores: 4, ramTotalMb: 1000, diskTotalGb: 100 },
@@ -136,5 +140,17 @@ describe('planPlacement', () => {
     ]
     expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['c', 'd', 'a'])
     expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
+  })
+
+  it('virtual machines first where their instructions run as they are, containers wherever', () => {
+    const can = (kvmAcceleration: string) => ({ description: describe_({ kvm: true, kvmAcceleration }) })
+    const candidates = [
+      ...[candidate('a', can('tcg')), candidate('b', can('kvm'), { ramMb: 900 })],
+      ...[candidate('c', can('kvm'), { ramMb: 500 }), candidate('d', can('tcg'), { ramMb: 300 })],
+    ]
+    expect(planPlacement(spec(kvm), candidates, ratios)).to.deep.equal(['c', 'b', 'a', 'd'])
+    expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['a', 'd', 'c', 'b'])
+    const full = [candidate('e', can('kvm'), { ramMb: 1901 }), candidate('f', can('tcg'))]
+    expect(planPlacement(spec(kvm), full, ratios)).to.deep.equal(['f'])
   })
 })

@@ -1,4 +1,6 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
+import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
 /** A guest as its agent reported it, and its host. */
@@ -14,4 +16,32 @@ export interface GuestView {
 export interface OperationView {
   readonly hostId: string
   readonly operation: Operation
+}
+
+/** What a host noticed of a guest, which may be gone by now. */
+export interface AlertView {
+  readonly hostId: string
+  readonly alert: Alert
+}
+
+type HostState = 'pending' | 'online' | 'offline'
+
+/** A host: its record in the store and what its agent reports. */
+export interface HostView {
+  readonly id: string
+  readonly name: string
+  /** host:port that the gateway connects to; set by the administrator. */
+  readonly address: string
+  /** `pending`: no agent has joined yet. */
+  readonly state: HostState
+  readonly draining: boolean
+  readonly createdAtMs: number
+  /** 0: never. */
+  readonly lastSeenMs: number
+  /** End of the agent's certificate, ms since 1970; 0: not joined. */
+  readonly certificateNotAfterMs: number
+  /** Warnings for the operator: the agent's own, conflicting guests, refused data. */
+  readonly warnings: readonly string[]
+  readonly description: HostDescription | undefined
+  readonly metrics: HostMetrics | undefined
 }

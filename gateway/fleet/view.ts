@@ -1,7 +1,8 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { listedOperations } from '../../shared/operation-limits.js'
-import type { FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
+import type { AlertView, FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
+import { FleetChanges } from './fleet-changes.js'
 import { GuestIndex } from './guest-index.js'
 import type { HostRecord } from './host-record.js'
 import { addCounts, type GuestCounts } from './guest-status.js'
@@ -18,7 +19,8 @@ const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 /** The fleet in memory. Agents' events go in, in the order they were sent; reads come out. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
-  readonly #guests = new GuestIndex()
+  readonly changes = new FleetChanges()
+  readonly #guests = new GuestIndex((host, change) => this.changes.tell(host, { kind: 'guest', ...change }))
   readonly operationTable = new OperationTable()
   #guestsVersion = 0
   readonly #indexes: FleetIndexes = {
@@ -26,6 +28,7 @@ export class FleetState implements FleetView {
     deleteGuest: (host, uuid) => this.#deleteGuest(host, uuid),
     setOperation: (host, operation) => this.#setOperation(host, operation),
     deleteOperation: (host, id) => this.#deleteOperation(host, id),
+    changed: (host, change) => this.changes.tell(host, change),
   }
 
   /** Each is called with what changed or is gone. */
@@ -72,6 +75,10 @@ export class FleetState implements FleetView {
     return [...this.operationTable.values()]
   }
 
+  operationsOn(hostId: string): Iterable<OperationView> {
+    return this.#hosts.get(hostId)?.operations.values() ?? []
+  }
+
   operationsOf(guestUuids: Iterable<string>): OperationView[] {
     return this.operationTable.ofGuests(guestUuids)
   }
@@ -82,6 +89,11 @@ export class FleetState implements FleetView {
 
   *templates(): Iterable<TemplateView> {
     for (const host of this.#hosts.values()) yield* host.templates.values()
+  }
+
+  alerts(hostId?: string): AlertView[] {
+    const hosts = hostId === undefined ? [...this.#hosts.values()] : [this.#hosts.get(hostId)]
+    return hosts.flatMap((host) => [...(host?.alerts.values() ?? [])])
   }
 
   hosts(): HostView[] {
@@ -113,9 +125,16 @@ export class FleetState implements FleetView {
   /** Adds a host, or replaces its record. */
   setHost(record: HostRecord): HostState {
     const host = this.#hosts.get(record.id)
-    if (!host) this.#hosts.set(record.id, new HostState(record))
-    else host.record = record
-    return this.#hosts.get(record.id)!
+    if (!host) {
+      const added = new HostState(record)
+      this.#hosts.set(record.id, added)
+      this.changes.tell(added, { kind: 'host', after: added.view })
+      return added
+    }
+    const before = host.view
+    host.record = record
+    this.changes.tell(host, { kind: 'host', before, after: host.view })
+    return host
   }
 
   removeHost(hostId: string): void {
@@ -123,12 +142,15 @@ export class FleetState implements FleetView {
     if (!host) return
     this.replace(host, new Snapshot())
     this.#hosts.delete(hostId)
+    this.changes.tell(host, { kind: 'host', before: host.view })
   }
 
   setOnline(host: HostState, online: boolean): void {
     if (host.online === online) return
+    const before = host.view
     this.#guests.setOnline(host, online)
     this.#guestsVersion++
+    this.changes.tell(host, { kind: 'host', before, after: host.view })
   }
 
   disown(host: HostState, uuid: string, reason: string | undefined): void {
@@ -198,21 +220,31 @@ export class FleetState implements FleetView {
   #setOperation(host: HostState, raw: Operation): void {
     const view = this.checkOperation(host, raw)
     if (!view) return
+    const before = host.operations.get(view.operation.id)
     host.operations.set(view.operation.id, view)
     this.operationTable.set(view.operation.id, view)
     this.noteOperation(view.operation.id)
+    this.changes.tell(host, { kind: 'task', ...(before && { before }), after: view })
     if (host.operations.size > listedOperations) this.#dropOldestOperation(host)
   }
 
   #deleteOperation(host: HostState, id: string): void {
-    if (!host.operations.delete(id)) return
-    this.operationTable.delete(id)
-    this.noteOperation(id)
+    const before = this.#dropOperation(host, id)
+    if (before) this.changes.tell(host, { kind: 'task', before })
   }
 
+  #dropOperation(host: HostState, id: string): OperationView | undefined {
+    const before = host.operations.get(id)
+    if (!host.operations.delete(id)) return undefined
+    this.operationTable.delete(id)
+    this.noteOperation(id)
+    return before
+  }
+
+  /** It is still there, and found by its id: no change. */
   #dropOldestOperation(host: HostState): void {
     const [oldest] = host.operations.keys()
-    if (oldest !== undefined) this.#deleteOperation(host, oldest)
+    if (oldest !== undefined) this.#dropOperation(host, oldest)
   }
 }
 

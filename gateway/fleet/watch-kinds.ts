@@ -2,7 +2,9 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { HostState } from './host-state.js'
-import { parseDescription, parseMetrics, parseTemplate } from './parse-events.js'
+import type { FleetChange } from './fleet-changes.js'
+import { keptAlerts } from '../../shared/abuse.js'
+import { parseAlert, parseDescription, parseMetrics, parseTemplate } from './parse-events.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 /** Kinds of which a host has many, by key. */
@@ -17,6 +19,8 @@ export interface FleetIndexes {
   deleteGuest(host: HostState, uuid: string): void
   setOperation(host: HostState, operation: Operation): void
   deleteOperation(host: HostState, id: string): void
+  /** Tells of a change of a kind that has no index. */
+  changed(host: HostState, change: FleetChange): void
 }
 
 interface EntityPlace<Value> {
@@ -55,18 +59,43 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
     },
     delete: (host, id) => void host.templates.delete(id),
   },
+  alert: {
+    keyOf: ({ id }) => id,
+    keys: (host) => host.alerts.keys(),
+    set: (host, raw, fleet) => {
+      const alert = parseAlert(raw)
+      if (!alert || (host.alerts.size >= keptAlerts && !host.alerts.has(alert.id)))
+        return void (host.refused = 'the agent reported alerts without valid id or too many')
+      const before = host.alerts.get(alert.id)
+      const after = { hostId: host.record.id, alert }
+      host.alerts.set(alert.id, after)
+      fleet.changed(host, { kind: 'alert', ...(before && { before }), after })
+    },
+    delete: (host, id, fleet) => {
+      const before = host.alerts.get(id)
+      host.alerts.delete(id)
+      if (before) fleet.changed(host, { kind: 'alert', before })
+    },
+  },
 }
 
 /** How the view keeps what a host has once. */
-export const singleKinds: { readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>) => void } =
-  {
-    host: (host, raw) => {
-      const description = parseDescription(raw, host.record.id)
-      if (description) host.description = description
-      else host.refused = 'the agent described another host'
-    },
-    metrics: (host, raw) => void (host.metrics = parseMetrics(raw)),
-  }
+export const singleKinds: {
+  readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>, fleet: FleetIndexes) => void
+} = {
+  host: (host, raw, fleet) => {
+    const before = host.view
+    const description = parseDescription(raw, host.record.id)
+    if (description) {
+      host.description = description
+      fleet.changed(host, { kind: 'host', before, after: host.view })
+    } else host.refused = 'the agent described another host'
+  },
+  metrics: (host, raw, fleet) => {
+    host.metrics = parseMetrics(raw)
+    fleet.changed(host, { kind: 'usage', after: host.view })
+  },
+}
 
 type EntityEvent = Extract<WatchEvent, { $case: EntityKind }>
 type SingleEvent = Extract<WatchEvent, { $case: SingleKind }>
@@ -93,6 +122,10 @@ export function findPlace(kind: string): EntityPlace<unknown> | undefined {
 export function applyEvent(host: HostState, event: WatchEvent, fleet: FleetIndexes): void {
   if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
   else if (isSingle(event))
-    (singleKinds[event.$case] as (host: HostState, value: unknown) => void)(host, event.value)
+    (singleKinds[event.$case] as (host: HostState, value: unknown, fleet: FleetIndexes) => void)(
+      host,
+      event.value,
+      fleet,
+    )
   else if (event.$case === 'removed') findPlace(event.value.kind)?.delete(host, event.value.key, fleet)
 }

@@ -14,6 +14,8 @@ import { openExchange, type Exchange, type ExchangeContext } from './exchange.js
 import { collapseSlashes, tidyHeaders } from './leniency.js'
 import type { AccessControl } from '../access/contract.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
+import type { OpenSockets } from '../policy/open-sockets.js'
+import type { Tls } from '../tls/tls.js'
 import { sendReply, type Reply } from './reply.js'
 import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
@@ -32,6 +34,8 @@ export interface AppOptions {
   readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
+  readonly openSockets: Pick<OpenSockets, 'note'>
+  readonly tls: Pick<Tls, 'hsts'>
   readonly metrics: HttpMetrics
   readonly log: Logger
 }
@@ -47,13 +51,18 @@ export function createApp(options: AppOptions): Koa {
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
-    const { address, allowed } = options.policies.judge(originOf(ctx.req))
-    const exchange = openExchange(ctx.req, address)
+    const origin = originOf(ctx.req)
+    const judgement = options.policies.judge(origin)
+    options.openSockets.note(ctx.req.socket, origin)
+    const { allowed } = judgement
+    const exchange = openExchange(ctx.req, judgement)
+    const hsts = origin.encrypted ? options.tls.hsts : undefined
     ctx.state['exchange'] = exchange
     ctx.respond = false
     const reply = await replyTo(ctx, { addresses: options.access.addresses, allowed, next })
     try {
-      sendReply(ctx.res, reply, exchange, drainRest(ctx.req))
+      const { requestId, rate } = exchange
+      sendReply(ctx.res, reply, { requestId, rate, hsts }, drainRest(ctx.req))
     } finally {
       whenGone(ctx.res, exchange)
     }
@@ -72,8 +81,10 @@ const stalledMs = 60_000
 /** Calls `onGone` once the client has taken the answer, which until then is in progress and in memory. */
 function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const gone = (): void => onGone.forEach((run) => run())
-  if (response.writableLength === 0 || response.destroyed) return gone()
+  const isSent = response.writableEnded && response.writableLength === 0
+  if (isSent || response.destroyed) return gone()
   response.once('close', gone)
+  if (!response.writableEnded) return // a stream, which sees to it itself
   response.setTimeout(stalledMs, () => response.destroy())
 }
 

@@ -3,6 +3,7 @@ import { isBound, maySee, type Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
+import { refuseBlocked } from './sub-user.js'
 
 /* The one place that confines bound callers to their guests. Others' guests are answered exactly like missing ones. */
 
@@ -26,14 +27,18 @@ const none: Subject = {}
 
 /**
  * Finds the guest or task in a route's path, if the caller may see it.
- * @throws {BerthError} `not_found`
+ * @throws {BerthError} `not_found`, `policy_blocked`
  */
 export function getSubject(
   fleet: Pick<Fleet, 'view' | 'findOperation'>,
-  route: Pick<Route, 'bound'>,
+  route: Pick<Route, 'bound' | 'method' | 'audit'>,
   { caller, params }: { caller: Principal; params: Record<string, unknown> },
 ): Subject | Promise<Subject> {
-  if (route.bound === 'guest') return { guest: getGuest(fleet, caller, String(params['id'])) }
+  if (route.bound === 'guest') {
+    const guest = getGuest(fleet, caller, String(params['id']))
+    refuseBlocked(route, caller, guest.guest)
+    return { guest }
+  }
   if (route.bound === 'task') return getTask(fleet, caller, String(params['task_id']))
   return none
 }

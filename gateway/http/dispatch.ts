@@ -1,14 +1,21 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
+import { BerthError } from '../../shared/errors.js'
 import { parseBody, parseOptionalBody, readBody } from './body.js'
 import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
-import type { ExchangeContext } from './exchange.js'
-import type { AccessControl } from '../access/contract.js'
-import type { Principal } from '../access/principal.js'
+import { credentialsOf, type ExchangeContext } from './exchange.js'
+import { noteForgery } from './forgery.js'
+import { refuseUnconfirmed } from './confirmed.js'
+import type { AccessControl, Authenticator } from '../access/contract.js'
+import { refuseOtherSites } from '../accounts/same-site.js'
+import { nobody, type Principal } from '../access/principal.js'
+import type { AccessPolicies } from '../policy/access-policy.js'
+import { originOf } from '../policy/source.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import { answerReply, type Reply } from './reply.js'
 import { isRepeatable, type RequestContext, type Route } from './route.js'
+import { refuseSubUser, scopeFor } from './sub-user.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
 import { failedHandling, runWrite, type Handled } from './write.js'
 
@@ -16,6 +23,7 @@ export interface DispatchOptions {
   readonly access: AccessControl
   readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
   readonly maxBodyBytes: number
+  readonly policies: Pick<AccessPolicies, 'judge'>
   readonly log: Logger
 }
 
@@ -42,12 +50,21 @@ export function createDispatcher(
   return async (ctx) => {
     const exchange = ctx.state.exchange
     exchange.route = route.path
-    const caller = await authenticator.authenticate(ctx.req, exchange.address)
+    const caller = await callerOf(route, authenticator, ctx).catch(async (error: unknown) => {
+      await noteForgery(options.access, route, ctx, error).catch((err: unknown) =>
+        options.log.error({ err, request_id: exchange.requestId }, 'note a forged request'),
+      )
+      throw error
+    })
     exchange.user = caller.user
-    callers.enter(caller.ref, exchange)
-    exchange.rate = callers.state(caller.ref)
-    authorize(caller, route.scope)
+    if (caller !== nobody) {
+      callers.enter(caller.ref, exchange)
+      exchange.rate = callers.state(caller.ref)
+    }
+    refuseSubUser(route, caller)
+    authorize(caller, scopeFor(route, caller))
     refuseBound(route, caller)
+    refuseUnconfirmed(route, caller)
     const request =
       route.method === 'GET'
         ? readTarget(checks, ctx)
@@ -56,6 +73,19 @@ export function createDispatcher(
       ? await answerWrite(route, options, { ctx, caller, request })
       : await answerRead(route, options, { ctx, caller, request })
   }
+}
+
+/** Also refuses what another site's page sends where no caller is known: it could log a browser in as somebody else. */
+async function callerOf(
+  { scope, method }: Route,
+  authenticator: Authenticator,
+  ctx: ExchangeContext,
+): Promise<Principal> {
+  const { address, secure } = ctx.state.exchange
+  if (scope !== 'public')
+    return authenticator.authenticate(credentialsOf(ctx.req, ctx.state.exchange), address)
+  if (method !== 'GET') refuseOtherSites(ctx.req.headers, secure)
+  return nobody
 }
 
 interface Ready {
@@ -96,7 +126,10 @@ const empty = Buffer.alloc(0)
 
 async function answerRead(route: Route, options: DispatchOptions, ready: Ready): Promise<Reply> {
   const subject = await subjectOf(route, options, ready)
-  const context = new HandlerContext(ready, options.log, { operationId: '', subject, audit: () => undefined })
+  const context = new HandlerContext(ready, options.log, {
+    ...{ operationId: '', subject, audit: () => undefined },
+    recheck: () => recheck(route, options, ready),
+  })
   try {
     return answerReply(await route.handle(context), ready.ctx.req)
   } catch (error) {
@@ -146,7 +179,10 @@ async function handleWrite(
     // Not earlier: a repeat with an Idempotency-Key is answered even if its guest is gone.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
-    const context = new HandlerContext(ready, options.log, { operationId, subject, audit })
+    const context = new HandlerContext(ready, options.log, {
+      ...{ operationId, subject, audit },
+      recheck: () => recheck(route, options, ready),
+    })
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited, unsettled: answer.unsettled ?? false }
   } catch (error) {
@@ -169,6 +205,23 @@ interface Handling {
   readonly operationId: string
   readonly subject: Subject
   readonly audit: AnyContext['audit']
+  readonly recheck: AnyContext['recheck']
+}
+
+/** As at the beginning of the request, but for what is counted. */
+async function recheck(
+  route: Route,
+  { access, policies }: DispatchOptions,
+  { ctx }: Ready,
+): Promise<Principal> {
+  if (!policies.judge(originOf(ctx.req)).allowed)
+    throw new BerthError('forbidden', 'ip_not_allowed', 'the access policy does not allow this address')
+  const { exchange } = ctx.state
+  const caller = await access.authenticator.recheck(credentialsOf(ctx.req, exchange), exchange.address)
+  refuseSubUser(route, caller)
+  access.authorize(caller, scopeFor(route, caller))
+  refuseBound(route, caller)
+  return caller
 }
 
 /** A class, since one is made for every request, and a literal with a getter takes ten times as long. */
@@ -180,14 +233,22 @@ class HandlerContext implements AnyContext {
   readonly requestId: string
   readonly headers: IncomingMessage['headers']
   readonly peer: string
+  readonly address: string
+  readonly secure: boolean
   readonly operationId: string
   readonly guest: GuestView | undefined
   readonly task: OperationView | undefined
   readonly audit: AnyContext['audit']
+  readonly recheck: AnyContext['recheck']
   readonly #log: Logger
 
-  constructor({ ctx, caller, request }: Ready, log: Logger, { operationId, subject, audit }: Handling) {
+  constructor(
+    { ctx, caller, request }: Ready,
+    log: Logger,
+    { operationId, subject, audit, recheck }: Handling,
+  ) {
     this.operationId = operationId
+    this.recheck = recheck
     this.guest = subject.guest
     this.task = subject.task
     this.audit = audit
@@ -198,6 +259,8 @@ class HandlerContext implements AnyContext {
     this.requestId = ctx.state.exchange.requestId
     this.headers = ctx.req.headers
     this.peer = ctx.req.socket.remoteAddress ?? ''
+    this.address = ctx.state.exchange.address
+    this.secure = ctx.state.exchange.secure
     this.#log = log
   }
 

@@ -10,7 +10,6 @@ const statusByKind: Record<ErrorKind, number> = {
   exhausted: 409,
   unavailable: 503,
   timeout: 504,
-  unimplemented: 501,
   internal: 500,
 }
 
@@ -25,19 +24,37 @@ const statusByCode: Readonly<Record<string, number>> = {
   precondition_failed: 412,
   idempotency_conflict: 422,
   rate_limited: 429,
+  too_many_consoles: 429,
   agent_error: 502,
 }
 
 /** Statuses of other public codes; those not listed are 400. */
 const statusOfOthers: Readonly<Record<string, number>> = {
-  ...Object.fromEntries(['unauthorized', 'key_disabled', 'key_expired'].map((code) => [code, 401])),
-  ...Object.fromEntries(['insufficient_scope', 'ip_not_allowed'].map((code) => [code, 403])),
+  ...Object.fromEntries(
+    [...['unauthorized', 'key_disabled', 'key_expired', 'login_failed', 'login_expired']].map((code) => [
+      code,
+      401,
+    ]),
+  ),
+  ...Object.fromEntries(
+    [
+      ...['insufficient_scope', 'ip_not_allowed', 'csrf_refused', 'two_factor_required'],
+      ...['confirmation_required', 'confirmation_failed', 'origin_not_allowed'],
+    ].map((code) => [code, 403]),
+  ),
   not_found: 404,
   ...Object.fromEntries(
     [
       ...['name_conflict', 'port_conflict', 'address_in_use', 'task_running', 'invalid_state'],
       ...['image_in_use', 'image_disabled', 'swap_unsupported', 'disk_shrink'],
-      ...['resource_exhausted', 'memory_in_use', 'storage_full', 'guest_busy', 'guest_refused'],
+      ...[
+        'resource_exhausted',
+        'memory_in_use',
+        'storage_full',
+        'guest_busy',
+        'guest_refused',
+        'guest_not_running',
+      ],
       ...[
         'backup_target_missing',
         'backup_target_unreachable',
@@ -45,17 +62,21 @@ const statusOfOthers: Readonly<Record<string, number>> = {
         'backup_target_failed',
       ],
       ...['backup_password_wrong', 'backup_damaged'],
+      ...['ssl_busy', 'ssl_changed', 'ssl_probe_failed', 'tls_not_configured', 'port_denied', 'acme_refused'],
     ].map((code) => [code, 409]),
   ),
   internal_error: 500,
   host_offline: 503,
   store_unavailable: 503,
+  events_unavailable: 503,
+  acme_unavailable: 503,
+  acme_rate_limited: 503,
   agent_timeout: 504,
+  acme_timeout: 504,
 }
 
-/** Status of a code, for the document. @param unsupported the endpoint, not a field, is unsupported */
-export function statusOfCode(code: string, unsupported: boolean): number {
-  if (code === 'unsupported' && unsupported) return 501
+/** Status of a code, for the document. */
+export function statusOfCode(code: string): number {
   return statusByCode[code] ?? statusOfOthers[code] ?? 400
 }
 

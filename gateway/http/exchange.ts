@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context } from 'koa'
+import type { Credentials } from '../access/contract.js'
 import type { RateState } from '../access/request-limits.js'
 import type { Reply } from './reply.js'
 
@@ -11,6 +12,8 @@ export interface Exchange {
   readonly startedAtMs: number
   /** Client address, after trusted proxies. */
   readonly address: string
+  /** Whether it came by TLS, here or at a trusted proxy. */
+  readonly secure: boolean
   /** Path template of the route, for metrics and logs. */
   route: string
   /** Name of the caller, once known; for the log. */
@@ -28,12 +31,16 @@ export type ExchangeContext = Context & { state: { exchange: Exchange } }
 
 const saneRequestId = /^[A-Za-z0-9][A-Za-z0-9._-]{7,63}$/
 
-export function openExchange(request: IncomingMessage, address: string): Exchange {
+export function openExchange(
+  request: IncomingMessage,
+  { address, secure }: Pick<Exchange, 'address' | 'secure'>,
+): Exchange {
   const sent = request.headers['x-request-id']
   return {
     requestId: typeof sent === 'string' && saneRequestId.test(sent) ? sent : randomUUID(),
     startedAtMs: performance.now(),
     address,
+    secure,
     route: 'unmatched',
     user: '',
     reply: undefined,
@@ -41,4 +48,12 @@ export function openExchange(request: IncomingMessage, address: string): Exchang
     error: undefined,
     onGone: [],
   }
+}
+
+/** What tells who sends a request. */
+export function credentialsOf(
+  { headers, method = '' }: IncomingMessage,
+  { secure }: Pick<Exchange, 'secure'>,
+): Credentials {
+  return { headers, method, secure }
 }

@@ -17,21 +17,37 @@ export function failuresOf(route: Route): Failures {
     for (const code of [...ofAgents, 'agent_error']) codes.add(code)
   const byStatus = new Map<number, string[]>()
   for (const code of codes) {
-    const status = statusOfCode(code, route.unsupported ?? false)
+    const status = statusOfCode(code)
     byStatus.set(status, [...(byStatus.get(status) ?? []), code])
   }
   return new Map([...byStatus].sort(([a], [b]) => a - b))
 }
 
+const open: readonly string[] = ['any', 'public']
+
+function callerCodes({ scope, bound, confirmed }: Route): string[] {
+  return [
+    ...(open.includes(scope) && bound !== 'refused' ? [] : ['insufficient_scope']),
+    ...(scope === 'public' || scope === 'session' ? [] : ['two_factor_required']),
+    ...(confirmed ? ['confirmation_required'] : []),
+  ]
+}
+
 function partCodes(route: Route): string[] {
   const isWrite = route.method !== 'GET'
   return [
-    ...(route.scope === 'any' && route.bound !== 'refused' ? [] : ['insufficient_scope']),
+    ...callerCodes(route),
+    ...(isWrite ? ['csrf_refused'] : []),
     ...(route.params ? ['not_found'] : []),
+    ...(isRefusedWhileBlocked(route) ? ['policy_blocked'] : []),
     ...(isWrite ? ['invalid_body', 'payload_too_large', 'unsupported_media_type'] : []),
     ...(route.body ? ['missing_field', 'invalid_json'] : []),
     ...(isRepeatable(route) ? ['task_running', 'idempotency_conflict'] : []),
     ...(route.conditional ? ['precondition_failed'] : []),
-    ...(route.unsupported ? ['unsupported'] : []),
   ]
+}
+
+/** See `refuseBlocked`. */
+function isRefusedWhileBlocked({ method, bound, subUser }: Route): boolean {
+  return method !== 'GET' && bound === 'guest' && subUser !== 'refused'
 }

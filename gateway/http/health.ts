@@ -3,7 +3,7 @@ import { isBound } from '../access/principal.js'
 import type { Fleet } from '../fleet/contract.js'
 import type { Metrics } from '../metrics.js'
 import type { Page } from './app.js'
-import type { ExchangeContext } from './exchange.js'
+import { credentialsOf, type ExchangeContext } from './exchange.js'
 import { isForwarded, isLoopback, originOf } from '../policy/source.js'
 import type { AccessControl, StoreHealth } from '../access/contract.js'
 import type { Reply } from './reply.js'
@@ -72,7 +72,10 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
   const { peer, headers } = originOf(ctx.req)
   if (metricsFor !== 'key' && isLoopback(peer) && !isForwarded(headers)) return
   if (metricsFor === 'loopback') throw new BerthError('forbidden', 'ip_not_allowed', 'only from this machine')
-  const caller = await access.authenticator.authenticate(ctx.req, ctx.state.exchange.address)
+  const caller = await access.authenticator.authenticate(
+    credentialsOf(ctx.req, ctx.state.exchange),
+    ctx.state.exchange.address,
+  )
   access.callers.enter(caller.ref, ctx.state.exchange)
   access.authorize(caller, 'metrics:read')
   if (isBound(caller))

@@ -35,6 +35,13 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   'RateLimit-Limit': rate('Requests a second for this caller.'),
   'RateLimit-Remaining': rate('Left of them at this moment.'),
   'RateLimit-Reset': rate('Seconds until all are left again.'),
+  'Content-Disposition': { required: true, description: 'A name for the file.', schema: text },
+  'Set-Cookie': { required: false, description: 'Of the session; scripts cannot read it.', schema: text },
+  'X-Accel-Buffering': {
+    required: true,
+    description: 'Proxies pass on each event at once.',
+    schema: { type: 'string', enum: ['no'] },
+  },
   'WWW-Authenticate': { required: true, description: 'How to authenticate.', schema: text },
   'Idempotency-Replayed': {
     required: false,
@@ -43,11 +50,19 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
 }
 
+/** Whether answers carry one: a stream has none. */
+export function hasEtag({ method, produces }: Route): boolean {
+  return method === 'GET' && produces !== 'text/event-stream'
+}
+
 export function successHeaders(route: Route): Json {
   return refer([
     ...everywhere,
     ...(route.sortable ? ['X-Total-Count'] : []),
-    ...(route.method === 'GET' ? ['ETag'] : []),
+    ...(route.produces === 'application/x-ndjson' ? ['Content-Disposition'] : []),
+    ...(route.cookies ? ['Set-Cookie'] : []),
+    ...(hasEtag(route) ? ['ETag'] : []),
+    ...(route.produces === 'text/event-stream' ? ['X-Accel-Buffering'] : []),
     ...(isRepeatable(route) ? ['Idempotency-Replayed'] : []),
   ])
 }

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Type } from 'typebox'
 import { failuresOf } from './failures.js'
-import { documentedHeaders, failureHeaders, successHeaders } from './openapi-headers.js'
+import { documentedHeaders, failureHeaders, hasEtag, successHeaders } from './openapi-headers.js'
 import { SharedSchemas, type Json } from './openapi-schema.js'
 import { isRepeatable, type Route } from './route.js'
 import { envelopeSchema, ErrorSchema } from './schema.js'
@@ -25,13 +25,21 @@ export function buildOpenApi(routes: readonly Route[], { version, tags }: Docume
     openapi: '3.1.0',
     info: { title: 'Berth', version, description: introduction, license: { name: 'Proprietary' } },
     servers: [{ url: '/api/v1' }, { url: '/api', description: 'The same, for older clients' }],
-    security: [{ apiKey: [] }, { bearer: [] }],
+    security: [{ apiKey: [] }, { bearer: [] }, { session: [] }],
     tags: [...new Set(routes.map(({ tag }) => tag))].sort().map((name) => tagOf(name, tags)),
     paths,
     components: {
       securitySchemes: {
         apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
         bearer: { type: 'http', scheme: 'bearer' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'berth',
+          description:
+            'Of `POST /login`; `__Host-berth` under TLS. Changes also need `X-Berth-CSRF`, with the value of ' +
+            '`GET /session`, and an `Origin` that is this server.',
+        },
       },
       headers: documentedHeaders,
       schemas: schemas.all,
@@ -48,7 +56,6 @@ const introduction = [
   '`RateLimit-Limit`, `-Remaining` and `-Reset` tell what a key may still send; beyond it is 429 with `Retry-After`.',
   'Types are shown as they should be sent. Numbers and booleans are taken as text too, words in any case, `null` and ' +
     'empty text in optional fields as absent; in fields that restrict they never widen. Unknown fields are ignored.',
-  'What answers 501 belongs to the interface, and does not exist in this version.',
 ].join('\n\n')
 
 function tagOf(name: string, tags: DocumentOptions['tags']): Json {
@@ -57,14 +64,23 @@ function tagOf(name: string, tags: DocumentOptions['tags']): Json {
   return { name, description }
 }
 
+/** Who may call, where that takes no right. */
+const callers: Readonly<Record<string, string>> = {
+  any: 'Any valid caller.',
+  session: 'Whoever has logged in; no key.',
+  public: 'Anybody.',
+}
+
 function operationOf(route: Route, schemas: SharedSchemas): Json {
-  const scope = route.scope === 'any' ? 'Any valid key.' : `Needs scope \`${route.scope}\`.`
+  const scope = callers[route.scope] ?? `Needs scope \`${route.scope}\`.`
   const bound = route.bound === 'refused' ? ' Not for keys that are bound to containers.' : ''
   return {
     operationId: route.name,
     summary: route.summary,
     description: scope + bound,
     tags: [route.tag],
+    ...(route.scope === 'public' ? { security: [] } : {}),
+    ...(route.scope === 'session' ? { security: [{ session: [] }] } : {}),
     parameters: [
       ...pathParameters(route, schemas),
       ...queryParameters(route, schemas),
@@ -116,10 +132,10 @@ function requestBodyOf(route: Route, schemas: SharedSchemas): Json {
 }
 
 function responsesOf(route: Route, schemas: SharedSchemas): Json {
-  const statuses = route.unsupported ? [] : (route.statuses ?? [200])
+  const statuses = route.statuses ?? [200]
   const success = statuses.map((status) => [String(status), successOf(route, schemas)])
   const failures = [...failuresOf(route)].map(([status, codes]) => [String(status), failureOf(status, codes)])
-  const unchanged = route.method === 'GET' && !route.unsupported ? [['304', unchangedSince(route)]] : []
+  const unchanged = hasEtag(route) ? [['304', unchangedSince(route)]] : []
   return Object.fromEntries([...success, ...unchanged, ...failures]) as Json
 }
 
@@ -128,6 +144,11 @@ function unchangedSince(route: Route): Json {
 }
 
 function successOf(route: Route, schemas: SharedSchemas): Json {
+  const { summary: description, produces } = route
+  if (produces !== undefined) {
+    const schema = produces === 'image/png' ? { type: 'string', format: 'binary' } : { type: 'string' }
+    return { description, headers: successHeaders(route), content: { [produces]: { schema } } }
+  }
   const schema = schemas.refer(envelopeSchema(route.data, route.more))
   return {
     description: route.summary,

@@ -9,6 +9,10 @@ export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: ReplyBody
+  /** Each a `Set-Cookie`. */
+  readonly cookies?: readonly string[]
+  /** Writes the body once the headers are sent. */
+  readonly stream?: (response: ServerResponse) => void
 }
 
 export const jsonType = 'application/json; charset=utf-8'
@@ -29,13 +33,21 @@ export function envelopeAround(json: string): string {
   return `{"success":true,"data":${json}}`
 }
 
+/** Proxies pass on each piece as it comes, and keep none. */
+const streamHeaders = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'Cache-Control': 'no-store',
+  'X-Accel-Buffering': 'no',
+}
+
 /** Converts a handler's answer to a reply. Reads get an ETag, and become 304 when the client has it already. */
 export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
+  if (answer.stream) return { status: 200, headers: streamHeaders, body: '', stream: answer.stream }
   const status = answer.status ?? 200
   const body = answer.prepared?.body ?? envelope(answer)
   const headers: Record<string, string> = { 'Content-Type': jsonType, 'Cache-Control': 'no-store' }
   if (answer.headers !== undefined) Object.assign(headers, answer.headers)
-  if (request.method !== 'GET' && request.method !== 'HEAD') return { status, headers, body }
+  if (!isRead(request)) return { status, headers, body, ...(answer.cookies && { cookies: answer.cookies }) }
   const etag = answer.prepared?.etag ?? etagOf(bodyText(body))
   headers['ETag'] = etag
   headers['Cache-Control'] = 'private, no-cache'
@@ -43,10 +55,16 @@ export function answerReply(answer: Answer<unknown>, request: IncomingMessage): 
   return known ? { status: 304, headers, body: '' } : { status, headers, body }
 }
 
+function isRead({ method }: IncomingMessage): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
 /** What the headers of every response contain. */
 interface About {
   readonly requestId: string
   readonly rate: RateState | undefined
+  /** `Strict-Transport-Security`. */
+  readonly hsts?: string | undefined
 }
 
 /**
@@ -61,13 +79,23 @@ export function sendReply(
   drained?: Promise<void>,
 ): void {
   if (response.headersSent || response.destroyed) return
-  const bodiless = reply.status === 304 || reply.status === 204
+  const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
   // More may arrive than is drained, so no further request may follow it.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
+  if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)
   // Node omits the body for HEAD.
   if (bodiless) return void response.end()
+  sendBody(response, reply, drained)
+}
+
+/** Whether it is sent without a length: there is none, or a stream. */
+function isBodiless({ status, stream }: Reply): boolean {
+  return status === 304 || status === 204 || stream !== undefined
+}
+
+function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void> | undefined): void {
   if (drained === undefined && !isPieces(reply.body)) return void response.end(reply.body)
   // One system call, as far as the client accepts.
   response.cork()
@@ -77,13 +105,22 @@ export function sendReply(
   void drained.then(() => response.end())
 }
 
-/** Names and values alternating, as Node takes them: half the cost of merging objects. */
-function headerList({ headers, body }: Reply, { requestId, rate }: About, bodiless: boolean): string[] {
+/**
+ * Names and values alternating, as Node takes them: half the cost of merging objects. All of them are here: where one was
+ * set on the response before, Node sends but the last of those that have the same name, as cookies do.
+ */
+function headerList(
+  { headers, body, cookies = [] }: Reply,
+  { requestId, rate, hsts }: About,
+  bodiless: boolean,
+): string[] {
   const list = constantHeaders.slice()
   if (headers['content-security-policy'] !== undefined) list.length = 0
   for (const name in headers) list.push(name, headers[name] ?? '')
+  for (const cookie of cookies) list.push('Set-Cookie', cookie)
   if (!bodiless) list.push('Content-Length', String(bodyLength(body)))
   list.push('X-Request-Id', requestId)
+  if (hsts !== undefined) list.push('Strict-Transport-Security', hsts)
   if (rate !== undefined) addRate(list, rate)
   return list
 }

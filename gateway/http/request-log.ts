@@ -12,8 +12,7 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
     {
       request_id: exchange.requestId,
       method: ctx.method,
-      // Only the path: a query may contain a ticket.
-      path: ctx.url.split('?', 1)[0]?.slice(0, 256),
+      path: loggedPath(ctx.url),
       status,
       ms: Math.round(seconds * 100_000) / 100,
       address: exchange.address,
@@ -22,6 +21,12 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
     },
     'request',
   )
+}
+
+/** Without the query, which may contain a ticket, and without the access code of a sub-user's link. */
+export function loggedPath(url: string): string {
+  const path = url.split('?', 1)[0] ?? ''
+  return path.replace(/(^|\/)u\/[^/]+/gi, '$1u/***').slice(0, 256)
 }
 
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Static, TSchema } from 'typebox'
 import type { Principal } from '../access/principal.js'
@@ -13,6 +13,19 @@ import type { ReplyBody } from './reply-body.js'
  * `refused`: nothing, 403.
  */
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
+
+/**
+ * Whether sub-users may call a route, with the permission that is its scope:
+ * `allowed`;
+ * `inner`: also with `container:network:inner`, which the handler narrows;
+ * `refused`: no, 403.
+ */
+export type SubUserAccess = 'allowed' | 'inner' | 'refused'
+
+/** Only a route that is closed to bound callers, of whom sub-users are some, may leave it out. */
+type SubUserDecision<R extends Bound> = R extends 'refused'
+  ? { readonly subUser?: 'refused' }
+  : { readonly subUser: SubUserAccess }
 
 /** What the request path found for a route: handlers only get what the caller may see. */
 export interface Subjects {
@@ -32,6 +45,15 @@ export interface RequestContext<Params, Query, Body> {
   readonly headers: IncomingHttpHeaders
   /** Address of the other end of the connection: the client's, or a proxy's. */
   readonly peer: string
+  /** Address of the client, after trusted proxies. */
+  readonly address: string
+  /** Whether it came by TLS, here or at a trusted proxy. */
+  readonly secure: boolean
+  /**
+   * The caller as it is now, for an answer that goes on.
+   * @throws {BerthError} once it may not call this any more; `store_unavailable`: nobody knows
+   */
+  readonly recheck: () => Promise<Principal>
   /** A uuid; the same for repeats of a request with its Idempotency-Key, otherwise random. */
   readonly operationId: string
   readonly log: Logger
@@ -50,6 +72,10 @@ export interface Answer<Data> {
   /** Fields of the envelope beside `data`, for a given response shape. */
   more?: Record<string, unknown>
   headers?: Record<string, string>
+  /** Each becomes a `Set-Cookie`; not on GET. */
+  cookies?: readonly string[]
+  /** Writes the body, and goes on as long as it likes; the request is in progress until the connection is closed. */
+  stream?: (response: ServerResponse) => void
   /** Done only in part: a repeat may do more, so the answer is not kept for its Idempotency-Key. */
   unsettled?: boolean
   /** A prepared response body with its ETag, used instead of `data`. */
@@ -69,10 +95,19 @@ export interface Route<
 > {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
-  /** `area:verb`; `any`: every valid caller. Without a scope the gateway does not start. */
+  /**
+   * `area:verb`; `*`: everything; `any`: every valid caller; `session`: who has logged in; `public`: anybody, its
+   * handler checks what is sent. Without a scope the gateway does not start.
+   */
   readonly scope: string
   /** What a bound caller may do. Without it the gateway does not start. */
   readonly bound: R
+  /** Whether sub-users may call it. Without it the gateway does not start, unless `bound` is `refused`. */
+  readonly subUser?: SubUserAccess
+  /** Its answers may set cookies. */
+  readonly cookies?: boolean
+  /** Who has logged in must have given password or code in the last ten minutes; see `refuseUnconfirmed`. */
+  readonly confirmed?: boolean
   /** Audit action (`container.create`); required except on GET; `false` for a read by POST. */
   readonly audit?: string | false
   /** Operation id in the document, so a function's name in generated clients: `createContainer`. */
@@ -88,6 +123,8 @@ export interface Route<
   readonly bodyOptional?: boolean
   /** Schema of `data`. */
   readonly data?: D
+  /** Media type of an answer without an envelope: a picture, a JSON document per line (see `linesAnswer`), a stream. */
+  readonly produces?: 'image/png' | 'application/x-ndjson' | 'text/event-stream'
   /** Schemas of fields beside `data`. */
   readonly more?: Record<string, TSchema>
   /** Accepts `If-Match`, see `ifRevisionOf`. */
@@ -96,8 +133,6 @@ export interface Route<
   readonly statuses?: readonly number[]
   /** Fields that `sort` may name. */
   readonly sortable?: readonly string[]
-  /** In the contract, but not in this version: it answers 501 and does nothing. */
-  readonly unsupported?: boolean
   /** Error codes beyond the common ones (see `failuresOf`), for the document. */
   readonly errors?: readonly string[]
   handle(
@@ -112,11 +147,14 @@ export function route<
   B extends TSchema,
   D extends TSchema,
   R extends Bound,
->(definition: Route<P, Q, B, D, R>): Route {
+>(definition: Route<P, Q, B, D, R> & SubUserDecision<R>): Route {
   return definition
 }
 
-/** Whether it accepts an `Idempotency-Key`. A read by POST ignores it: a repeat shows the current state. */
-export function isRepeatable({ method, audit }: Route): boolean {
-  return method === 'POST' && audit !== false
+/**
+ * Whether it accepts an `Idempotency-Key`. A read by POST ignores it: a repeat shows the current state; so does what is
+ * about one's own log-in, whose answers are credentials.
+ */
+export function isRepeatable({ method, audit, scope }: Route): boolean {
+  return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'
 }

@@ -1,6 +1,6 @@
-import type { Bound, Route } from './route.js'
+import type { Bound, Route, SubUserAccess } from './route.js'
 
-const scopePattern = /^(any|[a-z0-9]+:[a-z]+)$/
+const scopePattern = /^(\*|any|session|public|[a-z0-9]+:[a-z]+)$/
 const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 
 const namePattern = /^[a-z]+([A-Z][a-z0-9]*)*$/
@@ -20,6 +20,7 @@ export function checkRoutes(routes: readonly Route[]): void {
     if (!pathPattern.test(route.path)) refuse('bad path')
     if (!scopePattern.test(String(route.scope))) refuse('has no scope')
     refuseUnbounded(route, refuse)
+    refuseUndecided(route, refuse)
     if (route.method !== 'GET' && (route.audit ?? '') === '') refuse('has no audit action')
     refuseNameless(route, names, refuse)
     const key = `${route.method} ${route.path.replaceAll(/\{\w+\}/g, '{}')}`
@@ -43,12 +44,19 @@ function refuseNameless(
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
 /** A path with a guest or a task must be looked up for its caller, or closed to bound callers. */
-function refuseUnbounded({ bound, path, unsupported }: Route, refuse: (why: string) => never): void {
+function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not say what a bound caller may do')
-  if (unsupported) return // it reads nothing
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
   if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
   if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)
+}
+
+const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
+
+/** Sub-users are bound callers: what is closed to these is closed to them. */
+function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
+  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is closed to bound callers')
+  if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not say whether sub-users may')
 }
 
 /** Puts fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */

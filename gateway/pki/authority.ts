@@ -25,6 +25,7 @@ import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import { createFileAtomic } from '../../shared/files.js'
 import { extendedKeyUsage, identityDnsName, identityUri, type Identity } from '../../shared/identity.js'
+import { newSerial, toPem, wholeSeconds } from './certificate-parts.js'
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const hourMs = 3_600_000
@@ -204,21 +205,4 @@ async function readRequestKey(csrPem: string): Promise<PublicKey> {
   if (key.asymmetricKeyType !== 'ec' || key.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw bad('the key must be ECDSA P-256')
   return request.publicKey
-}
-
-/** Certificates' times have whole seconds. */
-function wholeSeconds(ms: number): number {
-  return Math.floor(ms / 1000) * 1000
-}
-
-/** 128 bits, 126 of them random: positive and without leading zero octets (RFC 5280 4.1.2.2). */
-function newSerial(): string {
-  const bytes = randomBytes(16)
-  bytes[0] = (bytes[0]! & 0x3f) | 0x40
-  return bytes.toString('hex')
-}
-
-function toPem(label: string, der: Buffer): string {
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
-  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`
 }

@@ -3,7 +3,7 @@ import { invalidField } from '../../shared/errors.js'
 import { AddressSet, parseAddressList } from '../access/addresses.js'
 import { StoredDocument } from '../store/document.js'
 import type { Store } from '../store/store.js'
-import { isForwarded, isLoopback, readSource, type Origin, type Source } from './source.js'
+import { isForwarded, isLoopback, isSecure, readSource, type Origin, type Source } from './source.js'
 
 /** Addresses and CIDRs, canonical. */
 export interface AccessPolicy {
@@ -18,6 +18,8 @@ const everybody: AccessPolicy = { enabled: false, allowedSources: [], trustedPro
 
 export interface Judgement extends Source {
   readonly allowed: boolean
+  /** Whether it came by TLS, here or at a trusted proxy. */
+  readonly secure: boolean
 }
 
 export interface AccessPolicyOptions {
@@ -44,6 +46,11 @@ export class AccessPolicies {
     this.#document.onChange((policy) => (this.#rules = compile(policy, this.#configured)))
   }
 
+  /** Calls back after each change, also by another gateway, once it is in force here. */
+  onChange(listener: () => void): void {
+    this.#document.onChange(listener)
+  }
+
   /** @throws {BerthError} `store_unavailable` until the store has been reached once */
   get policy(): AccessPolicy {
     return this.#document.current
@@ -51,9 +58,10 @@ export class AccessPolicies {
 
   /** Until the store has been reached once, lets only this machine in. */
   judge(origin: Origin): Judgement {
-    if (this.#document.value !== undefined) return judge(this.#rules, origin)
+    const secure = isSecure(origin, this.#rules.trusted)
+    if (this.#document.value !== undefined) return { ...judge(this.#rules, origin), secure }
     const source = readSource(origin, this.#rules.trusted)
-    return { ...source, allowed: isLoopback(origin.peer) && !isForwarded(origin.headers) }
+    return { ...source, secure, allowed: isLoopback(origin.peer) && !isForwarded(origin.headers) }
   }
 
   /**
@@ -109,7 +117,7 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
  * Always lets programs on this machine in, so that nobody is locked out for good, but not an untrusted proxy on it,
  * since its client is unknown.
  */
-function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Judgement {
+function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin
   const source = readSource(origin, trusted)
   if (!enabled) return { ...source, allowed: true }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { AddressSet } from '../access/addresses.js'
-import { readSource } from './source.js'
+import { isSecure, readSource } from './source.js'
 
 /** The X-Forwarded-For header, or several headers by name. */
 type Forwarded = string | Record<string, string> | undefined
@@ -82,4 +82,25 @@ describe('the client’s address', () => {
       }),
     )
   })
+})
+
+describe('whether a request is under TLS', () => {
+  const proxies = new AddressSet(['10.0.0.0/8'])
+  for (const [name, peer, encrypted, proto, expected] of [
+    ['here', '192.0.2.1', true, undefined, true],
+    ['not here', '192.0.2.1', false, undefined, false],
+    ['not here, though it says so', '192.0.2.1', false, 'https', false],
+    ['here, though it says it is not', '192.0.2.1', true, 'http', true],
+    ['at a proxy', '10.0.0.1', false, 'https', true],
+    ['at a proxy, mapped', '::ffff:10.0.0.1', false, 'HTTPS', true],
+    ['not at the proxy', '10.0.0.1', false, 'http', false],
+    ['from the proxy on only', '10.0.0.1', true, 'http', false],
+    ['at some proxies only', '10.0.0.1', false, 'https, http', false],
+    ['at all proxies', '10.0.0.1', false, 'https, https', true],
+    ['a proxy that says nothing', '10.0.0.1', true, undefined, true],
+  ] as [string, string, boolean, string | undefined, boolean][])
+    it(name, () => {
+      const headers = proto === undefined ? {} : { 'x-forwarded-proto': proto }
+      expect(isSecure({ peer, headers, encrypted }, proxies)).to.equal(expected)
+    })
 })

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import type { AddressSet } from '../access/addresses.js'
 
 /** The parts of a request that tell where it comes from. */
@@ -7,10 +8,26 @@ export interface Origin {
   /** Address of the socket's peer. */
   readonly peer: string
   readonly headers: IncomingHttpHeaders
+  /** Whether the connection itself is TLS; default: no. */
+  readonly encrypted?: boolean
 }
 
 export function originOf({ socket, headers }: IncomingMessage): Origin {
-  return { peer: socket.remoteAddress ?? '', headers }
+  const encrypted = (socket as Partial<TLSSocket>).encrypted === true
+  return { peer: socket.remoteAddress ?? '', headers, encrypted }
+}
+
+/**
+ * Whether a request is under TLS from the client on: to this gateway itself, or to a trusted proxy that says so for each
+ * hop in X-Forwarded-Proto.
+ * @param trusted undefined: no proxy is trusted
+ */
+export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {
+  const forwarded = headers['x-forwarded-proto']
+  if (forwarded === undefined || !trusted?.has(plainAddress(peer))) return encrypted === true
+  return String(forwarded)
+    .split(',')
+    .every((scheme) => scheme.trim().toLowerCase() === 'https')
 }
 
 /** Where a request comes from, as far as that can be trusted. */

@@ -65,6 +65,11 @@ export class StoredDocument<T> {
     return next.value
   }
 
+  /** Reads it again, for who must not act on one that another gateway has just changed. */
+  refresh(): Promise<void> {
+    return this.#reload()
+  }
+
   async #reload(): Promise<void> {
     const { store, name, log } = this.options
     if (!store.ready()) return

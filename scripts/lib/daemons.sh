@@ -52,6 +52,7 @@ copy_packages() {
   # Packages inside packages come with them; sources of native parts are not needed any more.
   echo "$list" | grep -vE '^node_modules/(@[^/]+/)?[^/]+/node_modules/' |
     tar -c --exclude='better-sqlite3/deps' --exclude='better-sqlite3/src' --exclude='obj.target' --exclude='obj' \
+      --exclude='node-pty/prebuilds' --exclude='node-pty/third_party' --exclude='node-pty/deps' --exclude='node-pty/src' \
       -f - -T - | tar -x --no-same-owner -C "$1" -f -
   chmod -R a+rX,go-w "$1/node_modules"
 }
@@ -92,8 +93,9 @@ ensure_directories() {
 
 # agent_command SUBCOMMAND ARGS...
 agent_command() { "$node_program" "$lib_dir/dist/agent/main.js" "$@" --config "$(config_of agent)"; }
-as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all --bounding-set=-all
-  --no-new-privs --)
+# As the unit does: of all capabilities it keeps the one to listen on ports below 1024.
+as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all,+net_bind_service
+  --ambient-caps=-all,+net_bind_service --bounding-set=-all,+net_bind_service --no-new-privs --)
 
 # The pid of a running daemon, or nothing. A pid file holds pid and start time, so that another process that
 # got the pid later is not taken for it.

@@ -17,6 +17,7 @@ set_instance() {
   log_dir=/var/log/berth$suffix
   lib_dir=/opt/berth$suffix
   admin_key=$etc_dir/admin.key
+  setup_link=$etc_dir/panel-setup.url
 }
 
 unit_of() { echo "berth-$1$suffix.service"; }
@@ -240,6 +241,7 @@ give_gateway_its_own() {
     -e "s#/var/lib/berth/#$var_dir/#; s#/run/berth/#$run_base/#" \
     -e "s#^listen: .*#listen: 127.0.0.1:$((8080 + n * 10))#" \
     -e "s#^join_listen: .*#join_listen: 127.0.0.1:$((8081 + n * 10))#" \
+    -e "s#^tls_listen: .*#tls_listen: '[::]:$((8443 + n))'#; s#^http_listen: .*#http_listen: ''#" \
     -e "s#^  prefix: .*#  prefix: 'berth-$instance:'#" \
     "$1"
 }

@@ -1,6 +1,7 @@
 // Mocha's spec output, plus files in the directory that --reporter-option results=DIRECTORY names:
 //   at        the test or hook that runs
 //   counts    when all have: passes, failures, pending as JSON
+//   files     `N s FILE`, where several share the process, the slowest first
 //   failures  of each failed test file, title, error and where it came from, to be read
 // A process that goes on without a test, held by a handle that one left open, is ended.
 const { writeFileSync } = require('node:fs')
@@ -18,10 +19,12 @@ module.exports = class ResultsReporter extends reporters.Spec {
     const write = (name, text) => writeFileSync(join(directory, name), text)
     const at = (runnable) => write('at', titleOf(runnable))
     runner.on('test', at).on('hook', at)
+    const times = timesOf(runner)
     runner.once('end', () => {
       const { passes, failures, pending } = this.stats
       const count = (failures) => write('counts', `${JSON.stringify({ passes, failures, pending })}\n`)
       const texts = this.failures.map(describeFailure)
+      write('files', times())
       write('failures', texts.join(''))
       count(failures)
       setTimeout(() => {
@@ -32,6 +35,23 @@ module.exports = class ResultsReporter extends reporters.Spec {
         process.exit()
       }, endWithinMs).unref()
     })
+  }
+}
+
+/** Of the suites of each file, hooks included. */
+function timesOf(runner) {
+  const spent = new Map()
+  let began = 0
+  const isOfFile = ({ parent }) => parent?.root === true
+  runner.on('suite', (suite) => isOfFile(suite) && (began = performance.now()))
+  runner.on('suite end', (suite) => {
+    if (!isOfFile(suite)) return
+    const file = fileOf(suite)
+    spent.set(file, (spent.get(file) ?? 0) + performance.now() - began)
+  })
+  return () => {
+    const slowest = [...spent].sort(([, a], [, b]) => b - a)
+    return slowest.map(([file, ms]) => `${Math.round(ms / 1000)} s ${file}\n`).join('')
   }
 }
 

@@ -3,7 +3,7 @@ import { createGuest, createRequest, plainSpec } from '../support/agent-calls.js
 import { AgentProcess } from '../support/agent-process.js'
 
 describe('room for a disk', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
 
   it('is looked at before a guest is promised: none larger than the pool', async () => {
     const agent = await AgentProcess.create('d')

@@ -24,7 +24,7 @@ const updates = 10_000
 /** Of which every fifth is right. */
 const rightEach = 5
 const enoughMs = 35_000
-/** On a machine that is slower by far. */
+/** However long they take. */
 const fewest = 1000
 /** After so many updates the one in force is left alone for a while: what is asked then is judged by it alone. */
 const holdEach = 200
@@ -175,7 +175,7 @@ interface InForce {
 }
 
 describe('updates of a firewall', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const children: ChildProcess[] = []
   let host: SettingsHost
   let guest: string
@@ -204,7 +204,7 @@ describe('updates of a firewall', function () {
     let [done, refused] = [0, 0]
     const rights = fc.sample(valid, { seed, numRuns: 500 })
     const wrongs = fc.sample(invalid, { seed, numRuns: 2000 })
-    for (; done < updates && performance.now() < ended; done++) {
+    for (; done < fewest || (done < updates && performance.now() < ended); done++) {
       const at = `update ${done}, seed ${seed}`
       if (done % rightEach === 0) history.push(await accept(rights[done % rights.length]!, history.at(-1)))
       else await refuse(wrongs[refused++ % wrongs.length]!, at)
@@ -212,9 +212,8 @@ describe('updates of a firewall', function () {
       if (done % holdEach === 0) await delay(holdMs)
     }
     await readBack(history.at(-1)!, 'the last')
-    expect(done).to.be.greaterThan(fewest)
     const count = answers.length
-    await waitFor(() => answers.length > count + 500, { what: 'the last answers', timeoutMs: 20_000 })
+    await waitFor(() => answers.length > count + 500, { what: 'the last answers', timeoutMs: 60_000 })
     judge(answers, history)
   })
 

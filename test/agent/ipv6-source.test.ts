@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 /* Which of its IPv6 addresses a guest leaves with, however it came by them: real guests and packets. */
 
 describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const host = new AddressedHost()
   const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
   const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]
@@ -35,7 +35,7 @@ describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', f
 
   /** By a server that leaves the choice of its address to the kernel. */
   async function expectAnswers(name: string): Promise<void> {
-    await host.serve(await host.pidOf(uuid), name)
+    await host.serve(uuid, name)
     const { hostPort } = (await host.guest(uuid)).portMappings[0]!
     expect(host.ask(undefined, 'udp', hostAddress6, `${hostPort}`)).to.equal(`${name} ${outside6}`)
     for (const address of [first, ...nearer])
@@ -60,7 +60,7 @@ describe('a guest whose later addresses are nearer to who asks it (RFC 6724)', f
   it('has the same inside after it rebooted by itself', async () => {
     const before = await host.pidOf(uuid)
     process.kill(Number(before), 'SIGTERM') // BusyBox's init reboots
-    await waitFor(async () => ![before, ''].includes(await host.pidOf(uuid)), { timeoutMs: 15_000 })
+    await waitFor(async () => ![before, ''].includes(await host.pidOf(uuid)), { timeoutMs: 60_000 })
     expect(await readNetwork()).to.equal(given)
     await expectAnswers('rebooted')
   })

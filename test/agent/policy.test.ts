@@ -12,6 +12,7 @@ import { readInits, type Instance } from '../support/inventory.js'
 import { SettingsHost } from '../support/settings-host.js'
 import { PublicSegment } from '../support/public-segment.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 /*
  * An agent of its own with a guest of BusyBox, and a client outside in a network namespace: what packets add up to,
@@ -53,7 +54,7 @@ while True:
         pass`
 
 describe('traffic, quota and expiry of a guest', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   let host: SettingsHost
   let uuid: string
   let instance: Instance
@@ -147,7 +148,10 @@ describe('traffic, quota and expiry of a guest', function () {
     await reconnect()
     for (const way of ['root', 'ingress']) {
       execFileSync('tc', ['qdisc', 'delete', 'dev', 'xpol1', way])
-      await waitFor(() => /htb.*\n.*bfifo.*\n.*ingress/.test(qdiscs()), { timeoutMs: 5000, what: qdiscs })
+      await waitFor(() => /htb.*\n.*bfifo.*\n.*ingress/.test(qdiscs()), {
+        timeoutMs: deadlineOf(5000),
+        what: qdiscs,
+      })
     }
     await expectRates('after a repair', 30, 20)
     await setRates(0, 0)
@@ -155,10 +159,10 @@ describe('traffic, quota and expiry of a guest', function () {
   })
 
   it('at its expiry a guest is stopped and blocked, not deleted; clearing it unblocks', async () => {
-    await setExpiry(Date.now() + 3000)
+    await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
-    await waitFor(isEnded, { timeoutMs: 30_000, what: 'its end' })
+    await waitFor(isEnded, { timeoutMs: 60_000, what: 'its end' })
     expect(guest().policyReason).to.equal('expired')
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     await setExpiry(Date.now() + dayMs)

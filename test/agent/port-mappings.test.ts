@@ -11,7 +11,7 @@ const tag = 'sp'
 
 /** Against an agent of its own, with guests of BusyBox. */
 describe('port mappings of a guest', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   let host: SettingsHost
   /** One that runs, one that never did. */
   let running: string

@@ -14,7 +14,7 @@ const day = 86_400_000
 
 /** Against an agent of its own, with guests of BusyBox. Ports are in port-mappings.test.ts. */
 describe('settings of a guest', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   let host: SettingsHost
   /** One that runs, one that never did. */
   let running: string

@@ -14,7 +14,7 @@ const mib = 1024 ** 2
 const rounds = 12
 
 describe('the swap of an agent that is killed', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   let agent: AgentProcess
   before(async () => {
     agent = await AgentProcess.create('sw')

@@ -10,7 +10,7 @@ const log = pino({ level: 'silent' })
 const dayMs = 86_400_000
 
 describe('upkeep', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
 
   it('is done at once and again and again, whatever fails, until it is ended', async () => {
     const rounds = { failing: 0, other: 0 }

@@ -154,10 +154,10 @@ describe('API keys over HTTP', () => {
   })
 
   it('stops a key in time, without being told', async () => {
-    const at = new Date(Date.now() + 1500).toISOString()
+    const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)
-    await waitFor(async () => (await keys.admits(key)) === 'key_expired', { timeoutMs: 3000 })
+    await waitFor(async () => (await keys.admits(key)) === 'key_expired')
   })
 
   it('lets a key in from its addresses only', async () => {

@@ -7,6 +7,7 @@ import { codeOf } from '../support/test-fleet.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 import { administratorOf } from '../support/administrator.js'
+import { expectInTime, quickest } from '../support/promised-time.js'
 
 interface Row {
   time: string
@@ -62,6 +63,7 @@ describe('audit log over HTTP', () => {
       detail: `id ${id}, scopes swap:read`,
       user: 'api:admin',
       key_id: 1,
+      by: 'key:1',
       success: true,
       address: '127.0.0.1',
       request_id: made.headers['x-request-id'],
@@ -173,10 +175,10 @@ describe('audit log over HTTP', () => {
       const { status, headers, body } = await gateway.request('POST', `/containers/${guest.name}/stop`)
       expect([status, body.code]).to.deep.equal([503, 'store_unavailable'])
       expect(Number(headers['retry-after'])).to.be.within(1, 60)
-      expect(performance.now() - begun).to.be.lessThan(2500)
-      const again = performance.now()
-      expect((await gateway.request('GET', '/api-keys')).status).to.equal(503)
-      expect(performance.now() - again).to.be.lessThan(1000)
+      expectInTime(begun, 2500, 'the refusal')
+      const again = async (): Promise<void> =>
+        void expect((await gateway.request('GET', '/api-keys')).status).to.equal(503)
+      expect(await quickest(3, again), 'ms').to.be.lessThan(1000)
     } finally {
       process.kill(await gateway.redis.pid(), 'SIGCONT')
     }
@@ -224,6 +226,20 @@ describe('audit store', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
+  it('looks through no more than is asked for, and counts no further than it must', async () => {
+    const audit = new AuditStore(await redis.openStore(), 100, silentLog)
+    for (let i = 0; i < 9; i++) await audit.begin(start(`${i}`))
+    const read = async (size: number, bounds: object) => {
+      const { records, total } = await audit.read({ action: 'x.y', ...all, ...bounds }, { page: 1, size })
+      return [records.map(({ target }) => target).join(''), total]
+    }
+    expect(await read(3, {})).to.deep.equal(['876', 9])
+    expect(await read(9, { among: 4 })).to.deep.equal(['8765', 4])
+    expect(await read(2, { among: 2, counted: false })).to.deep.equal(['87', 2])
+    expect(await read(3, { among: 2, counted: false })).to.deep.equal(['87', 2])
+    expect(await read(2, { counted: false })).to.deep.equal(['87', 9])
+  })
+
   it('writes outcomes later that it could not write, in order', async () => {
     const store = await redis.openStore()
     const audit = new AuditStore(store, 100, silentLog)
@@ -255,7 +271,7 @@ describe('audit store', () => {
   })
 
   it('keeps as many as configured, and finds each outcome in a log of many pages', async function () {
-    this.timeout(60_000)
+    this.timeout(120_000)
     const audit = new AuditStore(await redis.openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(

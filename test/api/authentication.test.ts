@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -90,9 +91,9 @@ describe('authentication', () => {
     const key = await gateway.makeKey({ scopes: ['swap:read'] })
     expect(await admits(key)).to.equal('admitted')
     process.kill(await gateway.redis.pid(), 'SIGKILL')
-    await waitFor(async () => (await admits(key)) === 'store_unavailable', { timeoutMs: 1000 })
+    await waitFor(async () => (await admits(key)) === 'store_unavailable', { timeoutMs: deadlineOf(1000) })
     expect(await admits('berth_sk_nonsense')).to.be.oneOf(['unauthorized', 'store_unavailable'])
-    await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: 5000 })
+    await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
   it('asks the store again after a stall in which it heard nothing', async () => {

@@ -29,7 +29,7 @@ const s3 = {
 }
 
 describe('backup targets over HTTP', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
 

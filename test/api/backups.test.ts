@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait.js'
 type Row = Record<string, unknown>
 
 describe('backups over HTTP', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
@@ -127,6 +127,20 @@ describe('backups over HTTP', function () {
     const started = await ended(await gateway.request('POST', `/containers/${guest.id}/start`))
     expect(started['status']).to.equal('done')
     expect((await task(asked.body.data.task_id as string))['status']).to.equal('running')
+    release()
+    expect((await ended(asked))['status']).to.equal('done')
+  })
+
+  it('are not deleted while they are made, nor is what they are sent from', async () => {
+    let release = (): void => undefined
+    agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
+    const asked = await ask()
+    await waitFor(() => snapshotsLeft() === 1, { what: 'the snapshot' })
+    const at = `/backup-targets/${targetId}/backups/${String(asked.body.data.task_id)}?container_uuid=${guest.uuid}`
+    const refused = await gateway.request('DELETE', at)
+    expect([refused.status, refused.body.code]).to.deep.equal([409, 'task_running'])
+    expect((await gateway.request('POST', `/containers/${guest.id}/snapshots`)).status).to.equal(201)
+    expect(snapshotsLeft()).to.equal(2)
     release()
     expect((await ended(asked))['status']).to.equal('done')
   })
@@ -349,12 +363,14 @@ describe('backups over HTTP', function () {
   })
 
   it('are refused of a container that is broken, or made or deleted now', async () => {
+    await agent.domain.reconciler.close() // it would put right what the host does not bear out
     for (const status of ['error', 'creating', 'deleting'] as const) {
       agent.update(guest.uuid, { status })
       await gateway.fleet.caughtUp('host-a')
       expect((await ask()).body.code).to.equal('invalid_state')
     }
     agent.update(guest.uuid, { status: 'stopped' })
+    for (const state of ['offline', 'online'] as const) await gateway.fleet.setHostState('host-a', state)
   })
 
   it('keep their target out of the journal, in clear', async () => {

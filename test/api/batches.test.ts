@@ -80,6 +80,27 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
   })
 
+  it('for which there is no room beside one another queue none, and say which is one too many', async () => {
+    const before = await names()
+    // The host sells four times its 32 GiB.
+    const large = { ...template, ram_mb: 30_000 }
+    const all = ['room-a', 'room-b', 'room-c', 'room-d']
+    const bodies = [...all, 'room-e'].map((name) => ({ ...large, name }))
+    const { status, body } = await create({ containers: bodies })
+    expect([status, body.code, body.details?.field]).to.deep.equal([
+      ...[409, 'resource_exhausted', 'containers[4]'],
+    ])
+    expect(await names()).to.deep.equal(before)
+    const twice = await create({ containers: bodies }, { 'idempotency-key': 'room-1' })
+    expect(twice.body.code).to.equal('resource_exhausted')
+    // What was held for them is given back.
+    const fit = await create({ containers: bodies.slice(0, 4) })
+    expect([fit.status, fit.body.data?.length], fit.text).to.deep.equal([202, 4])
+    await ended(fit.body.data as string[])
+    const gone = await act({ action: 'delete', containers: all })
+    await ended(gone.body.data as string[])
+  })
+
   it('act on all by id, uuid or name, once each', async () => {
     const { body: made } = await create({ ...template, name: 'act', count: 3 })
     await ended(made.data as string[])

@@ -98,8 +98,9 @@ describe('forms of clients, in every field of every body', () => {
             expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Five of a key, twice; the rules of a firewall; two of the access policy; WebSSH origins.
-    expect(restricting).to.equal(14)
+    // Five of a key and seven of a sub-user, twice; the rules of a firewall; two of the access policy; WebSSH origins; an
+    // administrator who is off.
+    expect(restricting).to.equal(29)
   })
 
   describe('of what restricts a key', () => {

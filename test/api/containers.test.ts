@@ -46,6 +46,33 @@ describe('containers over HTTP', () => {
         )
   })
 
+  /** Numbers as languages write them, which some read as the container's id. */
+  for (const [what, refOf] of [
+    ['a zero before it', (id) => `0${id}`],
+    ['a sign', (id) => `+${id}`],
+    ['an encoded sign', (id) => `%2B${id}`],
+    ['a fraction', (id) => `${id}.0`],
+    ['an exponent', (id) => `${id}e0`],
+    ['a space before it', (id) => `%20${id}`],
+    ['a space after it', (id) => `${id}%20`],
+    ['hexadecimal', (id) => `0x${id.toString(16)}`],
+    ['other digits', (id) => encodeURIComponent(String.fromCodePoint(0x660 + (id % 10)))],
+    ['a null after it', (id) => `${id}%00`],
+  ] as readonly (readonly [string, (id: number) => string])[])
+    it(`takes a number in no other form for an id: ${what}`, async () => {
+      const { id } = await gateway.fleet.addGuest({ status: 'running' })
+      const path = `/containers/${refOf(id)}`
+      for (const [method, asked] of [
+        ['GET', path],
+        ['POST', `${path}/stop`],
+        ['DELETE', `${path}/delete`],
+      ] as const) {
+        const { status, text } = await gateway.request(method, asked)
+        expect(status, `${method} ${asked}: ${text}`).to.be.oneOf([400, 404])
+      }
+      expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
+    })
+
   it('lists them all in full and in short, as GET and as POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
@@ -142,7 +169,7 @@ describe('containers over HTTP', () => {
   })
 
   it('acts only in the state that If-Match names', async function () {
-    this.timeout(60_000)
+    this.timeout(120_000)
     for (const [method, path] of [
       ['POST', '/start'],
       ['POST', '/stop'],

@@ -53,7 +53,7 @@ const scalar = fc.oneof(
 const anything = fc.oneof(scalar, fc.jsonValue({ maxDepth: 4 }))
 
 describe('hostile input', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()

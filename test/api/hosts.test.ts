@@ -2,12 +2,12 @@ import { expect } from 'chai'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { request } from 'undici'
 import { GatewayConfigSchema } from '../../gateway/config.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { startGateway } from '../../gateway/gateway.js'
 import { validateConfig } from '../../shared/config.js'
 import { parseJoinToken } from '../../shared/join-token.js'
+import { ask, createClient } from '../support/ask.js'
 import { freePort } from '../support/ports.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import type { Body } from '../support/body.js'
@@ -19,13 +19,14 @@ import { waitFor } from '../support/wait.js'
 /* The whole gateway, as berth-gateway starts it, and an agent that joins it over the API alone. */
 
 describe('/hosts', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let directory: string
   let close: () => Promise<void>
   let key: string
   let base: string
   let identityDir: string
   let agent: LabAgent | undefined
+  const client = createClient()
 
   before(async () => {
     directory = await mkdtemp(join(tmpdir(), 'btest-hosts-'))
@@ -47,6 +48,7 @@ describe('/hosts', function () {
     await waitFor(async () => (await call('GET', '/hosts')).status === 200)
   })
   after(async () => {
+    client.close()
     await agent?.destroy()
     await close()
     await rm(directory, { recursive: true, force: true })
@@ -58,12 +60,12 @@ describe('/hosts', function () {
     body?: unknown,
     withKey = key,
   ): Promise<{ status: number; body: Body }> {
-    const answer = await request(base + path, {
+    const { status, text } = await ask(client, base + path, {
       method,
       headers: { 'x-api-key': withKey, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    return { status: answer.statusCode, body: (await answer.body.json()) as Body }
+    return { status, body: JSON.parse(text) as Body }
   }
 
   let hostId: string

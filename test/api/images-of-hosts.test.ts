@@ -10,7 +10,7 @@ const megabyte = randomBytes(1_000_000)
 const guestBody = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
 describe('images of several hosts', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   let server: ImageServer
   before(async () => {
@@ -77,5 +77,60 @@ describe('images of several hosts', function () {
     const named = await send('POST', '/images/custom?host_id=host-b', custom)
     expect([named.status, named.body.code]).to.deep.equal([503, 'host_offline'])
     await gateway.fleet.setHostState('host-b', 'online')
+  })
+
+  const customOf = (name: string, more: object = {}): object => ({
+    ...{ type: 'lxc', name, description: '', distro: 'alpine', release: '3.22', arch: 'amd64' },
+    ...{ url: `${server.url}/alpine.tar.xz`, sha256: sha256Of(megabyte), ...more },
+  })
+  const holders = async (id: string): Promise<string[]> => {
+    const rows = await Promise.all(
+      ['host-a', 'host-b'].map(async (host) => ((await there(host, id)) ? [host] : [])),
+    )
+    return rows.flat()
+  }
+  const addCustom = async (name: string, more: object = {}): Promise<string> => {
+    const { status, body, text } = await send('POST', '/images/custom', customOf(name, more))
+    expect(status, text).to.equal(201)
+    return body.data.id as string
+  }
+
+  it('that were added on all are on a host that comes later, once', async () => {
+    await gateway.fleet.setHostState('host-b', 'offline')
+    const id = await addCustom('late')
+    await gateway.upkeep.look()
+    await gateway.fleet.setHostState('host-b', 'online')
+    await gateway.upkeep.look()
+    expect(await holders(id)).to.deep.equal(['host-a', 'host-b'])
+    expect(await there('host-b', id)).to.include({ name: 'late', custom: true, enabled: true })
+    const { revision } = gateway.fleet.agentOf('host-b').domain.images.get(id)
+    await gateway.upkeep.look()
+    expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
+  })
+
+  it('that were added on one stay there, and those that were removed stay away', async () => {
+    const one = await addCustom('of one', { host_id: 'host-a' })
+    const all = await addCustom('of all')
+    await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)
+    await gateway.upkeep.look()
+    expect([await holders(one), await holders(all)]).to.deep.equal([['host-a'], ['host-a']])
+    await gateway.request('DELETE', `/images/custom?id=${all}`)
+    await gateway.upkeep.look()
+    expect(await holders(all)).to.deep.equal([])
+  })
+
+  it('that one host refuses do not keep others from theirs', async () => {
+    const taken = await addCustom('taken')
+    gateway.fleet.agentOf('host-b').domain.images.store.forget(taken)
+    await gateway.fleet.caughtUp('host-b')
+    gateway.fleet.twist = (client) => ({
+      ...client,
+      images: { ...client.images, addCustomImage: () => Promise.reject(new Error('refused')) },
+    })
+    await gateway.upkeep.look()
+    expect(await holders(taken)).to.deep.equal(['host-a'])
+    gateway.fleet.twist = (client) => client
+    await gateway.upkeep.look()
+    expect(await holders(taken)).to.deep.equal(['host-a', 'host-b'])
   })
 })

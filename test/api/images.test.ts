@@ -12,7 +12,7 @@ const megabyte = randomBytes(1_000_000)
 const guestBody = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
 describe('images over HTTP', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
   let server: ImageServer

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { perMinute, RateLimit } from '../../gateway/rate-limit.js'
-import { KeyAuthenticator } from '../../gateway/access/authenticate.js'
+import { CallerAuthenticator } from '../../gateway/access/authenticate.js'
 import { FailureLog } from '../../gateway/access/failure-log.js'
 import { KeyCache } from '../../gateway/access/key-cache.js'
 import { encodeRecord, type KeyRecord } from '../../gateway/access/key-record.js'
@@ -140,7 +140,13 @@ describe('key cache', () => {
 
   it('is not trusted when the store was not heard of lately', async () => {
     const failures = new FailureLog(silentLog)
-    const authenticator = new KeyAuthenticator({
+    const sessions = {
+      has: () => false,
+      find: () => Promise.resolve(undefined),
+      peek: () => Promise.resolve(undefined),
+    }
+    const authenticator = new CallerAuthenticator({
+      sessions,
       ...{ store, cache, failures, usage: new KeyUsage(store), limit: new RateLimit(perMinute(10)) },
     })
     const ask = () => authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1')

@@ -1,5 +1,4 @@
 import { expect } from 'chai'
-import type { Dispatcher } from 'undici'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Body } from '../support/body.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
@@ -37,7 +36,7 @@ const firewall: Fields = { enabled: 'boolean', default_action: 'string', rules: 
 
 /** In this order: each finds what the ones before it made. */
 const endpoints: readonly {
-  readonly method: Dispatcher.HttpMethod
+  readonly method: string
   readonly path: string
   /** Absent: sent as `[]`, as clients do where they have nothing to say. */
   readonly body?: object

@@ -44,6 +44,7 @@ describe('the OpenAPI document', () => {
     expect(reads.map(([path]) => path)).to.deep.equal([
       '/backup-targets/{id}/backups',
       '/containers/{id}/random-port',
+      '/containers/{id}/screenshot',
     ])
     for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods))) {
       const takes = operation.parameters.some(({ name }) => name === 'If-Match')

@@ -30,6 +30,12 @@ describe('overview, templates and tasks over HTTP', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
+  it('tells its version to every caller', async () => {
+    const key = await gateway.makeKey({ scopes: ['task:read'] })
+    const { status, body } = await gateway.request('GET', '/version', { key })
+    expect([status, body.data]).to.deep.equal([200, { version: '0.0.0-test' }])
+  })
+
   it('tells of a host that is named, else of the first, and names it', async () => {
     const info = (await data('/host-info')) as Record<'cpu' | 'ram', Record<string, number>>
     expect(info).to.include({ host_id: 'host-a', online: true })
@@ -41,7 +47,7 @@ describe('overview, templates and tasks over HTTP', () => {
     expect(await data('/host-info?host_id=host-b')).to.include({ host_id: 'host-b' })
     expect(await data('/host-report')).to.deep.include({
       host_id: 'host-a',
-      host: { hostname: hostname(), kernel: release() },
+      host: { hostname: hostname(), kernel: release(), kvm: false, kvm_acceleration: '', kvm_reason: '' },
     })
     expect(await data('/host-report')).to.deep.include({ summary: { status: 'ok', warnings: 0 } })
     const unknown = await gateway.request('GET', '/host-info?host_id=nowhere')

@@ -15,7 +15,7 @@ const unbounded = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWrite
 const ipv4 = '203.0.113.9'
 
 describe('addresses of the hosts’ own pools', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let test: TestFleet
   let asked: string[]
   let hosts: { hostId: string; agent: LabAgent }[]

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 const gib = 1024 ** 3
 
 describe('a pool that is full, over HTTP', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 
 /** The program as it is started, with a private Redis and no host. */
 describe('berth-gateway', function () {
-  this.timeout(90_000)
+  this.timeout(240_000)
   let directory: string
   let port: number
   const children: ChildProcess[] = []
@@ -89,6 +89,47 @@ describe('berth-gateway', function () {
     await waitFor(async () => (await call('GET')).body.data.enabled === false)
   }
 
+  /** What a command on the host prints and ends with. */
+  async function command(...args: string[]): Promise<[number | null, string]> {
+    const { ended, output } = run(...args, '--config', join(directory, 'gateway.yaml'))
+    return [await ended, output()]
+  }
+
+  /** As the operator does on the host, while the gateway runs. */
+  async function expectAdminCommands(): Promise<void> {
+    const linkFile = join(directory, 'panel-setup.url')
+    const passwordFile = join(directory, 'password')
+    const post = (path: string, body: object) =>
+      apiCall(`http://127.0.0.1:${port}`, ['POST', `/api/v1${path}`], {
+        headers: { connection: 'close', 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+    const [code, first] = await command('admin', 'first-link', '--url-file', linkFile)
+    expect([code, first]).to.deep.equal([0, await readFile(linkFile, 'utf8')])
+    expect((await stat(linkFile)).mode & 0o777).to.equal(0o600)
+    expect(await command('admin', 'first-link', '--url-file', linkFile), 'again').to.deep.equal([0, first])
+    await writeFile(passwordFile, 'correct horse battery\n')
+    expect(await command('admin', 'add', 'ada', '--password-file', passwordFile)).to.deep.equal([
+      0,
+      'administrator ada made\n',
+    ])
+    const login = { username: 'ada', password: 'correct horse battery' }
+    expect((await post('/login', login)).status).to.equal(200)
+    const token = first.trim().split('#')[1]!
+    expect((await post('/setup', { ...login, username: 'eve', token })).status, 'too late').to.equal(404)
+    expect(await command('admin', 'first-link', '--url-file', linkFile)).to.deep.equal([0, ''])
+    await expectGone(linkFile)
+    const [, recovery] = await command('admin', 'link', 'ada')
+    expect((await post('/login', login)).status, 'the old password').to.equal(401)
+    const again = { token: recovery.trim().split('#')[1], password: 'staple paper clip 7' }
+    expect((await post('/setup', again)).status).to.equal(201)
+    expect((await post('/setup', again)).status, 'twice').to.equal(404)
+    expect(await command('admin', 'link', 'nobody')).to.deep.equal([
+      1,
+      'berth-gateway: administrator nobody not found\n',
+    ])
+  }
+
   it('serves, ends in order on SIGTERM, and has its keys when it is back', async () => {
     const key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
     for (let round = 0; round < 2; round++) {
@@ -102,6 +143,7 @@ describe('berth-gateway', function () {
       await waitFor(async () => (await answers()).status === 200, { what: 'the admin key works' })
       expect((await answers()).body).to.have.nested.property('data[0].name', 'admin')
       await expectPolicyDisabled(key)
+      if (round === 0) await expectAdminCommands()
       child.kill('SIGTERM')
       expect(await ended, output()).to.equal(0)
       expect(output()).not.to.include(key)

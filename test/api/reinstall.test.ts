@@ -224,8 +224,8 @@ describe('reset-password and reinstall', () => {
       const { name, uuid } = await make({ template_id: 'debian-12' })
       host.contents.set(uuid, 'old content')
       let starts = 0
-      host.faults.start = () => {
-        if (++starts === 1) throw new Error('no init')
+      host.faults.start = (id) => {
+        if (id === uuid && ++starts === 1) throw new Error('no init')
       }
       const { body } = await post(name, 'reinstall', reinstall)
       expect(await ended(body.data.task_id)).to.equal('failed')

@@ -165,6 +165,65 @@ describe('routing over HTTP', () => {
     expect((await routing.get()).public_ipv4_addresses).to.have.length(2)
   })
 
+  it('is about the host that is named, each with its own pools', async () => {
+    await routing.put({ items: [address(10)] }, '?host_id=host-b')
+    expect((await routing.get()).public_ipv4_addresses).to.deep.equal([])
+    expect(await routing.get('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
+    expect((await routing.get('?host_id=host-b')).public_ipv4_addresses).to.have.length(1)
+    for (const [method, path] of [
+      ['GET', '/routing'],
+      ['PUT', '/routing'],
+      ['GET', '/ipv6/status'],
+    ] as const) {
+      const body = method === 'PUT' ? { body: {} } : {}
+      const unknown = await gateway.request(method, `${path}?host_id=nowhere`, body)
+      expect([unknown.status, unknown.body.details?.field]).to.deep.equal([400, 'host_id'])
+      await gateway.fleet.setHostState('host-b', 'offline')
+      expect((await gateway.request(method, `${path}?host_id=host-b`, body)).body.code).to.equal(
+        'host_offline',
+      )
+      await gateway.fleet.setHostState('host-b', 'online')
+    }
+  })
+
+  it('shows a key that is bound to containers what these hold, and nothing else', async () => {
+    await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
+    const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
+    const ask = async () =>
+      (await gateway.request('GET', '/routing', { key })).body.data as Record<string, object[]>
+    const before = await ask()
+    expect(before).to.deep.include({
+      ...{ nat4: { used: 1, remaining: '0', total: '1' }, ipv4: { used: 1, remaining: '0', total: '1' } },
+      ipv6: { used: 1, remaining: '0', total: '1' },
+    })
+    expect(before['public_ipv4_addresses']).to.have.length(1)
+    for (const list of ['ipv4_assignments', 'nat4_mappings', 'ipv6_assignments'])
+      expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal([
+        'mine',
+      ])
+    await routing.create({ name: 'theirs', ipv4_count: 2, ipv6_count: 3, port_mapping_count: 5 })
+    expect(await ask()).to.deep.equal(before)
+    for (const [method, path, body] of [
+      ['PUT', '/routing', { items: [] }],
+      ['POST', '/routing/ipv4-scan', { cidr: '203.0.113.0/28' }],
+    ] as const) {
+      const refused = await gateway.request(method, path, { key, body })
+      expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
+    }
+  })
+})
+
+/** None of them changes anything: one gateway serves all. */
+describe('routing over HTTP', () => {
+  let gateway: TestGateway
+  let routing: RoutingCalls
+  before(async () => {
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
+    routing = new RoutingCalls(gateway)
+  })
+  after(() => gateway.close())
+
   for (const [name, body, field] of [
     ['an address that is none', { items: [{ address: '203.0.113.256' }] }, 'items.0.address'],
     ['an IPv6 address', { items: [address(1), { address: '::1' }] }, 'items.1.address'],
@@ -238,52 +297,4 @@ describe('routing over HTTP', () => {
       const { status, body: answer } = await routing.put(body)
       expect([status, answer.details?.field]).to.deep.equal([400, field])
     })
-
-  it('is about the host that is named, each with its own pools', async () => {
-    await routing.put({ items: [address(10)] }, '?host_id=host-b')
-    expect((await routing.get()).public_ipv4_addresses).to.deep.equal([])
-    expect(await routing.get('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
-    expect((await routing.get('?host_id=host-b')).public_ipv4_addresses).to.have.length(1)
-    for (const [method, path] of [
-      ['GET', '/routing'],
-      ['PUT', '/routing'],
-      ['GET', '/ipv6/status'],
-    ] as const) {
-      const body = method === 'PUT' ? { body: {} } : {}
-      const unknown = await gateway.request(method, `${path}?host_id=nowhere`, body)
-      expect([unknown.status, unknown.body.details?.field]).to.deep.equal([400, 'host_id'])
-      await gateway.fleet.setHostState('host-b', 'offline')
-      expect((await gateway.request(method, `${path}?host_id=host-b`, body)).body.code).to.equal(
-        'host_offline',
-      )
-      await gateway.fleet.setHostState('host-b', 'online')
-    }
-  })
-
-  it('shows a key that is bound to containers what these hold, and nothing else', async () => {
-    await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
-    const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
-    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
-    const ask = async () =>
-      (await gateway.request('GET', '/routing', { key })).body.data as Record<string, object[]>
-    const before = await ask()
-    expect(before).to.deep.include({
-      ...{ nat4: { used: 1, remaining: '0', total: '1' }, ipv4: { used: 1, remaining: '0', total: '1' } },
-      ipv6: { used: 1, remaining: '0', total: '1' },
-    })
-    expect(before['public_ipv4_addresses']).to.have.length(1)
-    for (const list of ['ipv4_assignments', 'nat4_mappings', 'ipv6_assignments'])
-      expect((before[list] as { container_name: string }[]).map((one) => one.container_name)).to.deep.equal([
-        'mine',
-      ])
-    await routing.create({ name: 'theirs', ipv4_count: 2, ipv6_count: 3, port_mapping_count: 5 })
-    expect(await ask()).to.deep.equal(before)
-    for (const [method, path, body] of [
-      ['PUT', '/routing', { items: [] }],
-      ['POST', '/routing/ipv4-scan', { cidr: '203.0.113.0/28' }],
-    ] as const) {
-      const refused = await gateway.request(method, path, { key, body })
-      expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
-    }
-  })
 })

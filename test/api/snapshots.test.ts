@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 type Row = Record<string, unknown>
 
 describe('snapshots over HTTP', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
@@ -136,6 +136,18 @@ describe('snapshots over HTTP', function () {
     calls.length = 0
     await taken()
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
+  })
+
+  it('are taken, and taken back, of a guest that does not thaw', async () => {
+    await run()
+    agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
+    const id = await taken()
+    expect(await ids()).to.deep.equal([id])
+    const removed: string[] = []
+    agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
+    agent.host.faults.deleteSnapshot = (uuid) => void removed.push(uuid)
+    expect((await take()).status).to.equal(502)
+    expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
   it('that fail leave nothing behind, not even of the quota', async () => {

@@ -109,6 +109,27 @@ await measure('filter 100,000 audit entries', 1, 'µs each', (count) =>
   parallel(count, 1, () => access.audit.read({ guests: 'all', target: 'none' }, { page: 1, size: 100 })),
 )
 
+await compareLogins()
+
+/** Wrong passwords, for a name that is there and one that is not, in turn: nobody should see which it was. */
+async function compareLogins(count = 400): Promise<void> {
+  const { admins, logins } = access.accounts
+  await admins.create('known', 'correct horse battery')
+  const times = { known: [] as number[], unknown: [] as number[] }
+  for (let i = 0; i < count; i++)
+    for (const username of ['known', 'unknown'] as const) {
+      const place = { address: `10.0.${i >> 8}.${i & 255}`, userAgent: 'bench', deviceCookie: undefined }
+      const begun = performance.now()
+      await logins.login({ username, password: 'wrong', keep: false }, place).catch(() => undefined)
+      times[username].push(performance.now() - begun)
+    }
+  for (const [username, list] of Object.entries(times)) {
+    const [p25, p50, p75] = [0.25, 0.5, 0.75].map((part) => list.toSorted((a, b) => a - b)[count * part] ?? 0)
+    const text = [p25, p50, p75].map((ms) => (ms ?? 0).toFixed(2)).join(' / ')
+    console.log(`wrong password, ${username} name: p25 / p50 / p75 in ms`.padEnd(62), text)
+  }
+}
+
 async function audit(): Promise<void> {
   const entry = await access.audit.begin({
     action: 'container.stop',

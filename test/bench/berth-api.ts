@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { Agent, request } from 'undici'
+import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'yaml'
+import { ask, createClient } from '../support/ask.js'
 import { waitFor } from '../support/wait.js'
 
 interface Envelope {
@@ -11,7 +12,7 @@ interface Envelope {
 
 /** The API of the instance named bench, as scripts/up left it. */
 export class BerthApi {
-  readonly #http = new Agent({ connections: 32 })
+  readonly #client = createClient({ maxConnections: 32 })
   readonly #key: string
   readonly url: string
 
@@ -25,15 +26,19 @@ export class BerthApi {
     return this.#key
   }
 
+  /** Waits as long as it is told to where it asks too often. */
   async call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<T> {
-    const answer = await request(`${this.url}/api/v1${path}`, {
+    const { status, headers, text } = await ask(this.#client, `${this.url}/api/v1${path}`, {
       method,
-      dispatcher: this.#http,
       headers: { 'x-api-key': this.#key, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    const envelope = (await answer.body.json()) as Envelope
-    if (!envelope.success) throw new Error(`${method} ${path}: ${answer.statusCode} ${envelope.message}`)
+    const envelope = JSON.parse(text) as Envelope
+    if (status === 429) {
+      await delay(Number(headers['retry-after']) * 1000)
+      return this.call(method, path, body)
+    }
+    if (!envelope.success) throw new Error(`${method} ${path}: ${status} ${envelope.message}`)
     return envelope.data as T
   }
 
@@ -80,15 +85,12 @@ export class BerthApi {
   }
 
   async exists(path: string): Promise<boolean> {
-    const answer = await request(`${this.url}/api/v1${path}`, {
-      dispatcher: this.#http,
-      headers: { 'x-api-key': this.#key },
-    })
-    await answer.body.dump()
-    return answer.statusCode !== 404
+    const headers = { 'x-api-key': this.#key }
+    const { status } = await ask(this.#client, `${this.url}/api/v1${path}`, { headers })
+    return status !== 404
   }
 
-  close(): Promise<void> {
-    return this.#http.close()
+  close(): void {
+    this.#client.close()
   }
 }

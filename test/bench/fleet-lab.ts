@@ -7,6 +7,9 @@ import { GatewayProcess } from '../support/gateway-process.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 
+/** Counted as ever. */
+const neverReached = { key_requests_per_second: 1_000_000, address_requests_per_second: 1_000_000 } as const
+
 /** A gateway with its own Redis before simulated hosts, and bare Koa that sends the same bytes. */
 export class FleetLab {
   readonly #children: ChildProcess[] = []
@@ -21,7 +24,9 @@ export class FleetLab {
   /** @param changesPerSecond of each host's guests, beside a sample of the host every second */
   static async start(hosts: number, guestsPerHost: number, changesPerSecond: number): Promise<FleetLab> {
     const directory = mkdtempSync(join(tmpdir(), 'bench-fleet-'))
-    const gateway = await GatewayProcess.create(join(directory, 'gateway'))
+    const gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {
+      limits: neverReached,
+    })
     const lab = new FleetLab(directory, gateway, hosts * guestsPerHost)
     try {
       gateway.start()

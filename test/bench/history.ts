@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseIo } from '../../agent/drivers/lxc/usage.js'
+import { parseIo } from '../../agent/drivers/common/usage.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
 import { UsageHistory, type HistoryParts } from '../../agent/history/history.js'
 import type { Reading } from '../../agent/history/plan-figures.js'

@@ -3,12 +3,13 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { request } from 'undici'
+import { ask, createClient } from '../support/ask.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 import { figure, median, type Figure } from './figures.js'
 
 const run = promisify(execFile)
+const client = createClient()
 const guests = 1000
 const seconds = 5
 const rounds = 3
@@ -87,12 +88,12 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
 
 async function startLabAgent(directory: string, gateway: Gateway, children: ChildProcess[]): Promise<void> {
   const port = await freePort()
-  const answer = await request(`${gateway.url}/api/v1/hosts`, {
+  const { text } = await ask(client, `${gateway.url}/api/v1/hosts`, {
     method: 'POST',
     headers: { 'x-api-key': gateway.key, 'content-type': 'application/json' },
     body: JSON.stringify({ name: 'lab', address: `127.0.0.1:${port}` }),
   })
-  const { data } = (await answer.body.json()) as { data: { join_token: string } }
+  const { data } = JSON.parse(text) as { data: { join_token: string } }
   const program = ['--import', 'tsx', 'test/support/lab-agent-main.ts']
   const options = [
     '--identity',
@@ -125,8 +126,9 @@ async function startBareKoa(directory: string, gateway: Gateway, children: Child
     ['list.json', '/containers'],
     ['detail.json', `/containers/${gateway.name}`],
   ] as const) {
-    const answer = await request(`${gateway.url}/api/v1${path}`, { headers: { 'x-api-key': gateway.key } })
-    writeFileSync(join(directory, file), Buffer.from(await answer.body.arrayBuffer()))
+    const headers = { 'x-api-key': gateway.key }
+    const { text } = await ask(client, `${gateway.url}/api/v1${path}`, { headers })
+    writeFileSync(join(directory, file), text)
   }
   const port = await freePort()
   const program = ['test/bench/bare-koa.mjs', directory, String(port)]
@@ -146,17 +148,15 @@ async function rate(url: string, key: string): Promise<number> {
 
 async function isOk(url: string): Promise<boolean> {
   try {
-    const { statusCode, body } = await request(url)
-    await body.dump()
-    return statusCode === 200
+    return (await ask(client, url)).status === 200
   } catch {
     return false
   }
 }
 
 async function fetchJson<T>(url: string, key: string): Promise<T> {
-  const { body } = await request(url, { headers: { 'x-api-key': key } })
-  return (await body.json()) as T
+  const { text } = await ask(client, url, { headers: { 'x-api-key': key } })
+  return JSON.parse(text) as T
 }
 
 function end(child: ChildProcess): Promise<unknown> {

@@ -1,9 +1,11 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, request, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { json } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { Agent, request } from 'undici'
 import { parse } from 'yaml'
 import { waitFor } from '../support/wait.js'
 
@@ -33,7 +35,7 @@ interface Operation {
 
 /** LXD from Debian's packages, through its own REST API, with the same image. */
 export class Lxd {
-  readonly #http = new Agent({ connect: { socketPath }, connections: 32, headersTimeout: 0, bodyTimeout: 0 })
+  readonly #http = new Agent({ keepAlive: true, maxSockets: 32 })
   #daemon: ChildProcess | undefined
   #hadTable = true
 
@@ -71,6 +73,19 @@ export class Lxd {
     return this.#operation('DELETE', `/1.0/instances/${name}`)
   }
 
+  snapshot(name: string, snapshot: string): Promise<void> {
+    return this.#operation('POST', `/1.0/instances/${name}/snapshots`, { name: snapshot })
+  }
+
+  /** Of one that runs: LXD stops it and starts it again. */
+  restore(name: string, snapshot: string): Promise<void> {
+    return this.#operation('PUT', `/1.0/instances/${name}`, { restore: snapshot })
+  }
+
+  deleteSnapshot(name: string, snapshot: string): Promise<void> {
+    return this.#operation('DELETE', `/1.0/instances/${name}/snapshots/${snapshot}`)
+  }
+
   async list(): Promise<{ name: string; status: string }[]> {
     const answer = await this.#call('GET', '/1.0/instances?recursion=1')
     return answer.metadata as unknown as { name: string; status: string }[]
@@ -88,7 +103,7 @@ export class Lxd {
     )
     await run('lxc', ['storage', 'delete', 'berthbench']).catch(() => undefined)
     await run('lxc', ['network', 'delete', 'lxdbench0']).catch(() => undefined)
-    await this.#http.close()
+    this.#http.destroy()
     if (!this.#daemon) return
     await run('lxd', ['shutdown', '--timeout', '60']).catch(() => undefined)
     this.#daemon.kill()
@@ -155,12 +170,10 @@ export class Lxd {
   }
 
   async #call(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<Operation> {
-    const answer = await request(`http://lxd${path}`, {
-      method,
-      dispatcher: this.#http,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    return (await answer.body.json()) as Operation
+    const call = request({ socketPath, path, method, agent: this.#http })
+    call.end(body === undefined ? undefined : JSON.stringify(body))
+    const [answer] = (await once(call, 'response')) as [IncomingMessage]
+    return (await json(answer)) as Operation
   }
 }
 

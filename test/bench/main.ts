@@ -3,23 +3,32 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { BerthApi } from './berth-api.js'
+import { benchConsoles } from './consoles.js'
 import { benchFleet } from './fleet.js'
 import { printFigures } from './figures.js'
 import { benchHistory } from './history.js'
 import { benchHttp } from './http.js'
 import { benchIdle } from './idle.js'
+import { benchDisk } from './disk.js'
+import { benchKvm, kvmSections, type KvmSection } from './kvm.js'
+import { benchLife } from './life.js'
 import { benchLifecycle } from './lifecycle.js'
 import { Lxd } from './lxd.js'
 import { benchJournal } from './journal.js'
 import { benchNetwork } from './network.js'
 import { benchNetworkHttp } from './network-http.js'
+import { benchEvents } from './events.js'
+import { benchAbuse } from './abuse.js'
 import { benchRates } from './rates.js'
+import { benchReach } from './reach.js'
 import { RawTools } from './raw-tools.js'
-import { benchStorm } from './storm.js'
+import { benchStorm, type StormOptions } from './storm.js'
 
 const parts = [
   'lifecycle',
+  'life',
   'storm',
+  'disk',
   'http',
   'access',
   'network',
@@ -27,6 +36,11 @@ const parts = [
   'fleet',
   'journal',
   'history',
+  'abuse',
+  'events',
+  'kvm',
+  ...kvmSections,
+  'consoles',
 ] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
@@ -42,8 +56,9 @@ function parseParts(text: string): Part[] {
 const options = new Command('bench')
   .option('--only <parts>', 'comma-separated', parseParts, [...parts])
   .option('--rounds <n>', 'rounds of each figure', Number, 15)
+  .option('--batch <n>', 'guests of a batch', Number, 50)
   .parse()
-  .opts<{ only: Part[]; rounds: number }>()
+  .opts<{ only: Part[]; rounds: number; batch: number }>()
 
 const runs = (part: Part): boolean => options.only.includes(part)
 
@@ -52,15 +67,24 @@ async function benchGuests(): Promise<void> {
   const [api, raw, lxd] = [new BerthApi(), new RawTools(), await Lxd.open()]
   try {
     if (runs('lifecycle')) printFigures('One guest', await benchLifecycle(api, raw, lxd, options.rounds))
-    if (runs('storm')) printFigures('A hundred guests', await benchStorm(api, lxd, readStormOptions()))
+    if (runs('life')) printFigures('A guest’s life', await benchLife(api, raw, lxd, options))
+    if (runs('disk'))
+      printFigures('Disks of guests', await benchDisk(api, readStormOptions(), options.rounds))
+    if (runs('storm')) printFigures('A hundred guests', await benchStorm(api, raw, lxd, readStormOptions()))
   } finally {
     raw.close()
     await lxd?.close()
-    await api.close()
+    api.close()
   }
 }
 
-function readStormOptions(): Parameters<typeof benchStorm>[2] {
+/** `kvm` is all of its sections. */
+async function benchMachines(): Promise<void> {
+  const chosen: readonly KvmSection[] = kvmSections.filter((section) => runs('kvm') || runs(section))
+  if (chosen.length > 0) await benchKvm(chosen, options.rounds)
+}
+
+function readStormOptions(): StormOptions {
   const agent = parse(readFileSync(`${configDirectory}/agent.yaml`, 'utf8')) as {
     state_dir: string
     network: { interface_prefix: string }
@@ -86,20 +110,27 @@ async function benchNetworks(): Promise<void> {
     if (figures) printFigures('Network: through HTTP', figures)
     else console.log('\nNetwork through HTTP: skipped, the instance answers 404 to port mappings')
   } finally {
-    await api.close()
+    api.close()
   }
 }
 
-if (runs('lifecycle') || runs('storm')) await benchGuests()
+if ((['lifecycle', 'life', 'storm', 'disk'] as const).some(runs)) await benchGuests()
 if (runs('http')) printFigures('HTTP', await benchHttp())
-if (runs('access')) await import('./access.js')
+if (runs('access')) {
+  printFigures('Changes of who may enter', await benchReach())
+  await import('./access.js')
+}
 if (runs('network')) await benchNetworks()
 if (runs('fleet')) await benchFleet()
 if (runs('journal')) {
   const api = new BerthApi()
   const figures = await benchJournal(api, { instance: 'bench', guestCounts: [100, 1000], rounds: 5 })
   printFigures('Guests in an agent’s journal', figures)
-  await api.close()
+  api.close()
 }
+await benchMachines()
 if (runs('history')) printFigures('History', await benchHistory({ guests: 1000, hours: 3 }))
+if (runs('abuse')) printFigures('Abuse', await benchAbuse({ guests: 1000, flows: 100_000 }))
+if (runs('events')) await benchEvents({ listeners: 500, slow: 5, changesPerSecond: 1000, seconds: 45 })
+if (runs('consoles')) printFigures('Consoles', await benchConsoles({ keys: 500, megabytes: 50, frames: 50 }))
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

@@ -7,6 +7,7 @@ import { figure, median, timed, type Figure } from './figures.js'
 import { checkedFirewall } from './network-host.js'
 import { restMs, type System } from './network-plan.js'
 import { RawNft } from './network-raw.js'
+import { benchSettingParts } from './setting-parts.js'
 
 const guest = 'network-bench'
 const path = `/containers/${guest}`
@@ -33,7 +34,8 @@ export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<F
     await api.untilStatus(guest, 'running')
     // The guest is there: what is not found is the route.
     if (!(await api.exists(`${path}/random-port`))) return undefined
-    return await beside((nfts) => measure(listRows(api), nfts, rounds))
+    const parts = await benchSettingParts(api, path, rounds)
+    return [...(await beside((nfts) => measure(listRows(api), nfts, rounds))), ...parts]
   } finally {
     await removeGuest(api)
   }

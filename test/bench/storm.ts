@@ -2,12 +2,13 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { waitFor } from '../support/wait.js'
 import type { BerthApi } from './berth-api.js'
-import { figure, timed, type Figure } from './figures.js'
+import { startCrowd } from './crowd.js'
+import { figure, type Figure } from './figures.js'
 import type { Lxd } from './lxd.js'
+import type { RawTools } from './raw-tools.js'
 
 const run = promisify(execFile)
 const guests = 100
-const lxdAtOnce = 16
 const names = Array.from({ length: guests }, (_, i) => `storm-${i}`)
 
 export interface StormOptions {
@@ -22,17 +23,20 @@ export interface StormOptions {
 /** 100 Debian guests with systemd asked for at once: until all run, and until systemd is up in all of them. */
 export async function benchStorm(
   api: BerthApi,
+  raw: RawTools,
   lxd: Lxd | undefined,
   options: StormOptions,
 ): Promise<Figure[]> {
   const own = await stormBerth(api, options)
-  const peer = lxd ? await stormLxd(lxd) : undefined
+  const floor = await startCrowd(raw, names, 4)
+  const peer = lxd ? await startCrowd(lxd, names, 16) : undefined
   return [
     figure(`${guests} creates at once until all that can run do`, 's', {
       Berth: own.runningSeconds,
+      'raw tools': floor.seconds,
       LXD: peer?.seconds,
     }),
-    figure('of these failed', '', { Berth: own.failed, LXD: peer?.failed }),
+    figure('of these failed', '', { Berth: own.failed, 'raw tools': floor.failed, LXD: peer?.failed }),
     figure('until systemd is up in all', 's', { Berth: own.bootedSeconds }),
     figure('guests whose systemd is `running`', '', { Berth: own.booted }),
     ...own.idle,
@@ -85,26 +89,4 @@ async function isBooted({ lxcPath, lxcName }: StormOptions, id: number): Promise
     (answer) => answer === 'yes',
     () => false,
   )
-}
-
-/** As its own client does it: create and start, some at a time. */
-async function stormLxd(lxd: Lxd): Promise<{ seconds: number; failed: number }> {
-  const queue = [...names]
-  let failed = 0
-  const worker = async (): Promise<void> => {
-    for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
-      try {
-        await lxd.create(name)
-        await lxd.start(name)
-      } catch {
-        failed += 1
-      }
-    }
-  }
-  const taken = await timed(() => Promise.all(Array.from({ length: lxdAtOnce }, worker)))
-  for (const name of names) {
-    await lxd.kill(name).catch(() => undefined)
-    await lxd.delete(name).catch(() => undefined)
-  }
-  return { seconds: taken / 1000, failed }
 }

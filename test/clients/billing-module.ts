@@ -100,7 +100,7 @@ export function describeBillingModule(host: ClientsHost): void {
   const detail = async (): Promise<Body> => (await module.get(of())).body.data
   const waitForStatus = (status: string): Promise<unknown> =>
     waitFor(async () => (await detail()).status === status, {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
       what: `${container} ${status}`,
     })
 
@@ -211,7 +211,7 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
     const { task_id: task } = (await module.post(of('/restart'))).data as { task_id: string }
     await waitFor(async () => (await module.get(`/tasks/${task}`)).body.data.status === 'done', {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
     })
     await waitForStatus('running')
   })
@@ -224,14 +224,30 @@ export function describeBillingModule(host: ClientsHost): void {
     expect(queued).to.include({ container_name: container, action: 'reinstall' })
     expect(queued.ssh_password).to.match(/^[A-Za-z0-9]{16}$/)
     await waitFor(async () => (await module.get(`/tasks/${queued.task_id}`)).body.data.status === 'done', {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
     })
     await waitForStatus('running')
   })
 
-  it('is told of what does not exist yet, not that the service is gone', async () => {
-    const { status, body } = await module.get('/security/summary')
-    expect([status, body.code]).to.deep.equal([501, 'unsupported'])
+  it('takes, restores and drops snapshots, and has them taken by themselves', async () => {
+    const taken = (await module.post(of('/snapshots'))).data
+    expect(taken).to.include({ container_name: container, scheduled: false })
+    const fields = { enabled: '1', interval_hours: '24', time: '', retention: '' }
+    const { data } = await module.post(of('/snapshots/schedule'), fields)
+    expect(data.container).to.include({ snapshot_schedule_enabled: true, snapshot_schedule_time: '00:00' })
+    expect((await module.put(of('/snapshots/quota'), { snapshot_limit: '4' })).data.quota).to.equal(4)
+    const shown = (await module.get(of('/snapshots'))).body.data
+    expect((shown.snapshots as Body[]).map(({ id }) => id as string)).to.deep.equal([taken.id])
+    expect((await module.post(of(`/snapshots/${taken.id}/restore`))).message).to.equal('snapshot restored')
+    await waitForStatus('running')
+    await module.delete(of(`/snapshots/${taken.id}`))
+    await module.post(of('/snapshots/schedule'), { enabled: '0' })
+    expect((await module.get(of('/snapshots'))).body.data.schedule).to.include({ enabled: false })
+  })
+
+  it('finds that nobody is told of changes yet', async () => {
+    const { status, body } = await module.get('/webhooks')
+    expect([status, body.data]).to.deep.equal([200, []])
   })
 
   it('draws the use of a service over time', async () => {
@@ -243,6 +259,6 @@ export function describeBillingModule(host: ClientsHost): void {
 
   it('terminates', async () => {
     await module.delete(of('/delete'))
-    await waitFor(async () => (await module.get(of())).status === 404, { timeoutMs: 30_000 })
+    await waitFor(async () => (await module.get(of())).status === 404, { timeoutMs: 60_000 })
   })
 }

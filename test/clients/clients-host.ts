@@ -1,55 +1,30 @@
 import { expect } from 'chai'
-import { join } from 'node:path'
 import { apiCall, type ApiReply } from '../support/api-call.js'
-import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
-import { endLeftGateway, GatewayProcess } from '../support/gateway-process.js'
-import { scratchDirectory } from '../support/scratch.js'
-import { waitFor } from '../support/wait.js'
-
-const name = 'btest-clients'
-const segment = { bridge: 'btest-cl', prefix: '198.18.115' }
+import { ServedHost } from '../support/served-host.js'
 
 /** A real gateway with a real host, which all conversations share. */
 export class ClientsHost {
-  readonly directory = `/var/tmp/${name}`
-  readonly #host = new FleetHost({ name: 'fcl', index: 1, segment, directory: this.directory })
-  #gateway: GatewayProcess | undefined
-  #wipe: (() => void) | undefined
+  readonly #lab = new ServedHost({ name: 'fcl', prefix: '198.18.115' })
 
-  async start(): Promise<void> {
-    await endLeftGateway(join(this.directory, 'gateway'))
-    await this.#host.remove()
-    this.#wipe = scratchDirectory(name).wipe
-    makeSegment(segment)
-    const gateway = await GatewayProcess.create(join(this.directory, 'gateway'), `${segment.prefix}.1`)
-    this.#gateway = gateway
-    gateway.start()
-    await gateway.ready()
-    await this.#host.make()
-    const body = { name: this.#host.name, address: this.#host.address }
-    const { body: added } = await gateway.request('POST', '/hosts', { body })
-    this.#host.join(added.data.join_token as string)
-    this.#host.start()
-    await waitFor(async () => (await gateway.request('GET', '/hosts')).body.data[0].status === 'online', {
-      timeoutMs: 30_000,
-      what: () => `host online\n${this.#host.logTail()}`,
-    })
+  get directory(): string {
+    return this.#lab.directory
   }
 
-  async stop(): Promise<void> {
-    await this.#gateway?.close()
-    await this.#host.remove()
-    removeSegment(segment)
-    this.#wipe?.()
+  start(): Promise<void> {
+    return this.#lab.start()
+  }
+
+  stop(): Promise<void> {
+    return this.#lab.close()
   }
 
   /** http://host:port */
   get url(): string {
-    return this.#gateway?.url ?? ''
+    return this.#lab.gateway.url
   }
 
   get key(): string {
-    return this.#gateway?.adminKey ?? ''
+    return this.#lab.gateway.adminKey
   }
 
   /** One request with bytes as they are; the answer is checked against the document. */

@@ -25,6 +25,7 @@ const task: GoStruct = {
   ...{ started_at: 'string', finished_at: 'string', user: 'string', host_id: 'string' },
 }
 const queued: GoStruct = { task_id: 'string', container_name: 'string', status: 'string', action: 'string' }
+const reinstalled: GoStruct = { ...queued, ssh_password: 'string' }
 const usage: GoStruct = {
   ...{ cpu_usage_pct: 'float64', cpu_usage_usec: 'int64', memory_usage_bytes: 'int64' },
   ...{ disk_usage_bytes: 'int64', network_rx_bytes: 'int64', network_tx_bytes: 'int64', load1: 'float64' },
@@ -42,6 +43,25 @@ const dashboard: GoStruct = { running: 'int64', stopped: 'int64', total_containe
 const apiKey: GoStruct = {
   ...{ id: 'int64', name: 'string', key: 'string', prefix: 'string', ip_whitelist: 'string' },
   ...{ scopes: ['string'], expires_at: 'string', disabled: 'bool', container_uuids: ['string'] },
+}
+const snapshot: GoStruct = {
+  ...{ id: 'string', container_id: 'int64', container_name: 'string', created_at: 'string' },
+  ...{ created_by: 'string', scheduled: 'bool', size_bytes: 'int64' },
+}
+const schedule: GoStruct = {
+  ...{ enabled: 'bool', interval_hours: 'int64', last_run: 'string', next_run: 'string' },
+  ...{ time: 'string', created_by: 'string' },
+}
+const snapshots: GoStruct = { quota: 'int64', schedule, snapshots: [snapshot] }
+const scheduled: GoStruct = {
+  container: {
+    ...{ id: 'int64', name: 'string', snapshot_schedule_enabled: 'bool' },
+    ...{ snapshot_schedule_interval_hours: 'int64', snapshot_schedule_time: 'string' },
+  },
+}
+const quota: GoStruct = {
+  quota: 'int64',
+  container: { id: 'int64', name: 'string', snapshot_limit: 'int64' },
 }
 const failure: GoStruct = { success: 'bool', message: 'string', code: 'string', request_id: 'string' }
 
@@ -89,7 +109,7 @@ export function describeGoClient(host: ClientsHost): void {
   const client = new GoClient(host)
   const taskDone = (id: string): Promise<unknown> =>
     waitFor(async () => (await client.do('GET', `/tasks/${id}`, task)).status === 'done', {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
     })
 
   it('refuses what is not of its types', () => {
@@ -130,6 +150,28 @@ export function describeGoClient(host: ClientsHost): void {
     const wanted = { enabled: true, default_action: 'ACCEPT', rules: null }
     await client.do('PUT', `/containers/${name}/firewall`, firewall, wanted)
     await client.do('GET', `/containers/${name}/firewall`, firewall)
+  })
+
+  it('takes snapshots, restores one, sets their schedule and quota', async () => {
+    const path = `/containers/${name}/snapshots`
+    const { id } = await client.do('POST', path, snapshot)
+    const wanted = { enabled: true, interval_hours: 24, time: '03:30' }
+    await client.do('POST', `${path}/schedule`, scheduled, wanted)
+    await client.do('PUT', `${path}/quota`, quota, { quota: 2 })
+    await client.do('GET', path, snapshots)
+    await client.do('GET', '/snapshots', [snapshot])
+    await client.do('POST', `${path}/${id}/restore`, undefined)
+    await client.do('DELETE', `${path}/${id}`, undefined)
+    expect(await client.fail('POST', `${path}/${id}/restore`)).to.equal('not_found')
+  })
+
+  it('resets the password and reinstalls', async () => {
+    const { password } = await client.do('POST', `/containers/${name}/reset-password`, { password: 'string' })
+    expect(password).to.match(/^[A-Za-z0-9]{16}$/)
+    const wanted = { template_id: 'debian-12', ssh_auth_mode: 'auto_password', ssh_password: '' }
+    const answer = await client.do('POST', `/containers/${name}/reinstall`, reinstalled, wanted)
+    await taskDone(answer.task_id as string)
+    await client.do('GET', `/containers/${name}`, container)
   })
 
   it('makes a key, and is refused one whose bounds it left out', async () => {

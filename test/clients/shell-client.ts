@@ -13,10 +13,18 @@ export function describeShellScript(host: ClientsHost): void {
     const transcript = join(host.directory, 'shell')
     const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
     const { stdout } = await promisify(execFile)(script, { env, timeout: 100_000 })
-    const ends = ['create', 'stop', 'start', 'delete'].map((action) => `${action} done`)
+    const ends = ['create', 'reinstall', 'stop', 'start', 'delete'].map((action) => `${action} done`)
     const said = stdout.trim().split('\n')
     expect(said.filter((line) => line.endsWith(' done'))).to.deep.equal(ends)
-    expect(said).to.include.members(['firewall updated', 'expiry updated', 'not_found'])
+    expect(said).to.include.members([
+      'firewall updated',
+      'expiry updated',
+      'schedule updated',
+      'snapshot restored',
+      'snapshot deleted',
+      'not_found',
+    ])
+    expect(stdout).to.match(/^[A-Za-z0-9]{16}$/m)
     expect(stdout).to.match(/^203[01]-\d\d-\d\d \d\d:\d\d:\d\d$/m)
     expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(10)
   })

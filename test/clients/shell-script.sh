@@ -43,6 +43,12 @@ api POST /containers/shell1/port-mappings "{\"container_port\": 80, \"host_port\
 api PUT /containers/shell1/firewall '{"enabled": true, "default_action": "DROP", "rules": []}' | field message
 api PUT /containers/shell1/expiry "{\"expires_at\": $(date -d '2031-01-01 00:00:00 UTC' +%s)}" | field message
 api GET /containers/shell1 | field expires_at
+snapshot=$(api POST /containers/shell1/snapshots '{"description": "before the upgrade"}' | field id)
+api POST /containers/shell1/snapshots/schedule '{"enabled": true, "interval_hours": 24, "time": "03:30"}' | field message
+api POST "/containers/shell1/snapshots/$snapshot/restore" | field message
+api DELETE "/containers/shell1/snapshots/$snapshot" | field message
+api POST /containers/shell1/reset-password | field password
+follow "$(api POST /containers/shell1/reinstall '{"template_id": "debian-12", "ssh_auth_mode": "keep"}' | field task_id)" reinstall
 follow "$(api POST /containers/shell1/stop | field task_id)" stop
 follow "$(api POST /containers/shell1/start '' | field task_id)" start
 follow "$(api DELETE /containers/shell1/delete | field task_id)" delete

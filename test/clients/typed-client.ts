@@ -52,7 +52,17 @@ export function describeTypedClient(host: ClientsHost): void {
     const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
     const args = ['--import', 'tsx', file('program.ts')]
     const { stdout } = await promisify(execFile)(process.execPath, args, { env, timeout: 100_000 })
-    const said = ['create done', 'ports 1', 'rows running', 'delete done', 'then not_found']
+    const said = [
+      ...[
+        'create done',
+        'ports 1',
+        'rows running',
+        'snapshot restored',
+        'schedule 03:30',
+        'snapshots 0 of 5',
+      ],
+      ...['password 16', 'reinstall done', 'delete done', 'then not_found'],
+    ]
     expect(stdout.trim().split('\n')).to.deep.equal(said)
     expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(5)
   })

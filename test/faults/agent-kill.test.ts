@@ -14,16 +14,21 @@ import {
   readExpected,
   readInits,
   readInventory,
+  readMachineProcesses,
   readOpenOperations,
   type Instance,
 } from '../support/inventory.js'
+import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
 import { readExpectedSettings, readSettings } from '../support/settings-inventory.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 40)
-const steadyGuests = 3
-const busyGuests = 6
+/** How many guests of each kind stay, and how many customers' come and go. */
+const guests = [
+  { steady: 3, busy: 6, spec: {} },
+  { steady: 2, busy: 3, spec: matrixMachine.spec },
+]
 /** Guests' IPv6 addresses are of its prefix; no packet leaves by it. */
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
@@ -36,6 +41,8 @@ describe(`agent killed ${kills} times`, function () {
   let operations: OperationServiceClient
   let forwardedBefore = ''
   let stopped = false
+  /** From its start until it answers. */
+  let readyMs = 0
 
   before(async () => {
     forwardedBefore = run('sysctl', '-n', forwarding).trim()
@@ -52,6 +59,7 @@ describe(`agent killed ${kills} times`, function () {
     await agent.ready()
     await agent.kill('SIGTERM')
     await installBusyboxImage(instance.pool, 'debian-12')
+    installIdleImage(instance.pool, 'debian-12-kvm')
   })
 
   // On a failure, too: open clients and busy customers would keep the process alive.
@@ -64,27 +72,32 @@ describe(`agent killed ${kills} times`, function () {
   })
 
   it('loses nothing, leaks nothing, stops no guest', async () => {
+    const startedMs = performance.now()
     await agent.start()
     await agent.ready()
+    readyMs = Math.ceil(performance.now() - startedMs)
     settings = agent.settings()
     operations = agent.operations()
     await setPrefix()
     let lastId = 0
-    for (let i = 0; i < steadyGuests; i++) {
-      const { operation } = await createGuest(operations, createRequest(++lastId, `steady-${i}`))
+    const steady = guests.flatMap(({ steady: count, spec }) => Array.from({ length: count }, () => spec))
+    for (const spec of steady) {
+      const id = ++lastId
+      const { operation } = await createGuest(operations, createRequest(id, `steady-${id}`, spec))
       await operationDone(operations, operation!.id)
     }
-    const before = readInits(instance)
-    expect([...before.keys()]).to.have.length(steadyGuests)
+    const before = readFirst()
+    expect([...before.keys()]).to.have.length(steady.length)
     const parts = { orders: operations, settings, nextId: () => ++lastId, stopped: () => stopped }
-    const customers = Array.from({ length: busyGuests }, (_, slot) => new Customer({ ...parts, slot }))
+    const specs = guests.flatMap(({ busy, spec }) => Array.from({ length: busy }, () => spec))
+    const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // On a busy host fewer get an answer between two kills: until enough did.
+    // Those that are killed as they recover answer nobody: until enough were.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
-      await killSoon()
-      const inits = readInits(instance)
-      for (const [name, identity] of before) expect(inits.get(name), name).to.equal(identity)
+      await killSoon(answered)
+      const now = readFirst()
+      for (const [name, identity] of before) expect(now.get(name), name).to.equal(identity)
     }
     await agent.ready()
     stopped = true
@@ -103,16 +116,24 @@ describe(`agent killed ${kills} times`, function () {
     const read = () => ({ ...readInventory(instance), ...withPrefix(readSettings(instance)) })
     const expected = () => ({ ...readExpected(instance), ...withPrefix(readExpectedSettings(instance)) })
     await waitFor(() => JSON.stringify(read()) === JSON.stringify(expected()), {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
     }).catch(() => undefined)
     expect(read()).to.deep.equal(expected())
-    for (const [name, identity] of before) expect(readInits(instance).get(name), name).to.equal(identity)
+    for (const [name, identity] of before) expect(readFirst().get(name), name).to.equal(identity)
   })
 
-  /** A while after it is ready, or while it still recovers. */
-  async function killSoon(): Promise<void> {
-    if (randomInt(3) > 0) await agent.ready()
-    await delay(randomInt(0, 900))
+  /** Of each guest that runs the first process, or QEMU's. */
+  const readFirst = () => new Map([...readInits(instance), ...readMachineProcesses(instance)])
+
+  /** While it still recovers, or once it has answered some more, however long that takes it here. */
+  async function killSoon(answered: () => number): Promise<void> {
+    if (randomInt(2) === 0) await delay(randomInt(0, readyMs))
+    else {
+      const least = answered() + 2
+      await agent.ready()
+      await waitFor(() => stopped || answered() >= least, { timeoutMs: 60_000, what: 'answers' })
+      await delay(randomInt(0, 300))
+    }
     await agent.kill('SIGKILL')
     await agent.start()
   }

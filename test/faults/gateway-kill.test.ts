@@ -3,17 +3,14 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
-import { FleetHost, makeSegment, removeSegment } from '../support/fleet-host.js'
-import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway-process.js'
+import type { GatewayProcess, GatewayReply } from '../support/gateway-process.js'
 import { readExpected, readInventory } from '../support/inventory.js'
 import { silentLog } from '../support/redis.js'
-import { scratchDirectory } from '../support/scratch.js'
+import { ServedHost } from '../support/served-host.js'
 import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 20)
 const customers = 6
-const directory = '/var/tmp/btest-gateway-kill'
-const segment = { bridge: 'btest-g', prefix: '198.18.113' }
 
 interface Created {
   task_id: string
@@ -32,56 +29,33 @@ interface Order {
 
 /** A real gateway and its Redis are killed while a real agent's guests are created through them. */
 describe(`gateway and Redis killed ${kills} times while containers are created`, function () {
-  this.timeout(300_000)
-  const host = new FleetHost({ name: 'fgk', index: 1, segment, directory })
+  this.timeout(500_000)
+  const lab = new ServedHost({
+    ...{ name: 'fgk', prefix: '198.18.113' },
+    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // many guests that only exist
+  })
+  const { host } = lab
   let gateway: GatewayProcess
   let redis: RedisProcess
   let ended = false
-  let wipe: () => void
 
   before(async () => {
-    await endLeftGateway(join(directory, 'gateway'))
-    await host.remove()
-    wipe = scratchDirectory('btest-gateway-kill').wipe
-    makeSegment(segment)
-    gateway = await GatewayProcess.create(join(directory, 'gateway'), `${segment.prefix}.1`, {
-      placement: { ram_ratio: 0, disk_ratio: 0 }, // many guests that only exist
-    })
+    await lab.start()
+    gateway = lab.gateway
     const [stateDir, runDir] = ['state', 'run'].map((name) => join(gateway.directory, name)) as [
       string,
       string,
     ]
     redis = new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog })
-    gateway.start()
-    await gateway.ready()
-    await host.make()
-    const body = { name: host.name, address: host.address }
-    const { data } = (await gateway.request('POST', '/hosts', { body })).body as {
-      data: { join_token: string }
-    }
-    host.join(data.join_token)
-    host.start()
-    await online()
   })
 
   after(async () => {
     ended = true
-    await gateway?.close()
-    await host.remove()
-    removeSegment(segment)
-    wipe?.()
+    await lab.close()
   })
 
   const get = async <R>(path: string): Promise<R> =>
     ((await gateway.request('GET', path)).body as { data: R }).data
-
-  async function online(): Promise<void> {
-    await waitFor(
-      async () =>
-        (await get<{ status: string }[] | undefined>('/hosts'))?.every((row) => row.status === 'online'),
-      { timeoutMs: 30_000, what: () => `host online\n${gateway.logTail()}` },
-    )
-  }
 
   const create = (key: string, name: string): Promise<GatewayReply | undefined> => {
     const body = { name, template_id: 'debian-12', vcpu: 0.1, ram_mb: 64, disk_gb: 1, start: false }
@@ -132,7 +106,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     }
     stopped = true
     await over
-    await online()
+    await lab.online()
     expect(orders.filter(({ attempts }) => attempts > 1)).to.not.have.length(0)
     await expectTasks(orders)
     await expectRepeatable(orders)

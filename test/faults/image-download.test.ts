@@ -27,7 +27,7 @@ describe('image downloads', function () {
   let server: ImageServer
 
   before(async function () {
-    this.timeout(60_000)
+    this.timeout(120_000)
     pool = await openPool(testStorage(scratch.path))
     server = await ImageServer.start()
     const root = `${scratch.path}/root`
@@ -45,7 +45,7 @@ describe('image downloads', function () {
   })
 
   describeOperationMatrix('a download', {
-    ...{ steps: ['image'], undone: ['image'], timeoutMs: 30_000 },
+    ...{ steps: ['image'], undone: ['image'], timeoutMs: 60_000 },
     prepare: () => prepare(),
   })
 

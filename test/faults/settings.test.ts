@@ -25,7 +25,7 @@ const mib = 1024 ** 2
 
 /** Settings of guests whose agent is killed, or whose host refuses, at the worst moment. */
 describe('settings where something fails', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   let host: SettingsHost
   let instance: Instance
   let uuid: string
@@ -273,7 +273,7 @@ describe('settings where something fails', function () {
       faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)
-      await waitFor(() => host.guest(broken).status === 'error', { timeoutMs: 30_000 })
+      await waitFor(() => host.guest(broken).status === 'error', { timeoutMs: 60_000 })
       expect(new Set(await Promise.all(settingsOf(broken).map(codeOf)))).to.deep.equal(
         new Set(['invalid_state']),
       )

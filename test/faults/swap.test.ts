@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AgentConfigSchema } from '../../agent/config.js'
 import { Closers } from '../../agent/daemon/closers.js'
@@ -12,6 +12,7 @@ import { removeSwap } from '../../agent/swap/remove.js'
 import { SwapFiles } from '../../agent/swap/swap-files.js'
 import { validateConfig } from '../../shared/config.js'
 import type { SwapAction } from '../../shared/swap-rules.js'
+import { memoryDirectory } from '../support/lab-agent.js'
 import { MemoryHost } from '../support/memory-host.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
 import { silentLog } from '../support/redis.js'
@@ -70,9 +71,15 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   mkdirSync(units, { recursive: true })
   const given = { state_dir: directory, run_dir: join(directory, 'run'), swap: { unit_dir: units } }
   const config = validateConfig(AgentConfigSchema, given, 'test')
+  // A journal that waits for no disk; swap files are on one.
+  const stateDir = mkdtempSync(join(memoryDirectory, 'btest-swap-journal-'))
   const closers = new Closers()
   const host = { ...new MemoryHost().open(config), swap: new SwapFiles(config) }
-  const domain = await openDomain(host, { config, log: silentLog }, closers)
+  const domain = await openDomain(
+    host,
+    { config: { ...config, state_dir: stateDir }, log: silentLog },
+    closers,
+  )
   domain.engine.recover()
   for (const one of before) {
     const { id } = await submit(domain, domain.engine, one)
@@ -88,7 +95,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
       await closers.run()
       await removeSwap(config)
       expect(existsSync(join(directory, 'swap')), 'the purge leaves nothing').to.equal(false)
-      rmSync(directory, { recursive: true })
+      for (const made of [directory, stateDir]) rmSync(made, { recursive: true })
     },
   }
 }

@@ -12,7 +12,7 @@ import { readCertificateIdentity } from '../../shared/identity.js'
 const agent = { role: 'agent', hostId: 'h-1' } as const
 
 describe('the private CA', function () {
-  this.timeout(20_000)
+  this.timeout(120_000)
   let directory: string
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), 'btest-ca-'))

@@ -21,7 +21,7 @@ function answerOf({ hostId, response: { guest, operation, sshPassword } }: Guest
 }
 
 describe('names and ids across the fleet', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let test: TestFleet
   beforeEach(async () => (test = await startTestFleet(impatient)))
   afterEach(() => test.close())

@@ -13,7 +13,7 @@ import { codeOf, startTestFleet, type TestFleet } from '../support/test-fleet.js
 import { waitFor } from '../support/wait.js'
 
 describe('joining', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let test: TestFleet
   let hostId: string
   let count = 0

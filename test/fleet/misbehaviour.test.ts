@@ -7,12 +7,13 @@ import { BerthError } from '../../shared/errors.js'
 import { startAgentProcess } from '../support/rogue-agent.js'
 import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } from '../support/test-fleet.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
 describe('agents that are removed, stalled, lying or flooding', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let test: TestFleet
   const logged: string[] = []
   const log = pino({ level: 'warn' }, { write: (line) => logged.push(line) })
@@ -104,8 +105,8 @@ describe('agents that are removed, stalled, lying or flooding', function () {
       await test.fleet.hosts.updateHost(id, { address: agent.address })
       await waitFor(isOnline)
       agent.signal('SIGSTOP')
-      // Silence of 3 s, a second of grace, and what a busy machine adds.
-      await waitFor(() => !isOnline(), { timeoutMs: 5500, what: 'its silence noticed' })
+      // Silence of 3 s, and a second of grace.
+      await waitFor(() => !isOnline(), { timeoutMs: deadlineOf(4000), what: 'its silence noticed' })
       expect([...test.fleet.view.guests()].map(({ online }) => online)).to.deep.equal(Array(5).fill(false))
       agent.signal('SIGCONT')
       await waitFor(isOnline, { what: 'back' })
@@ -133,7 +134,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
         took.push(performance.now() - begun)
         await new Promise((resolve) => setTimeout(resolve, 50))
       }
-      expect(took.toSorted((a, b) => a - b)[took.length >> 1]).to.be.lessThan(1000)
+      expect(took.toSorted((a, b) => a - b)[took.length >> 1], 'median in ms').to.be.lessThan(3000)
       collectGarbage()
       expect(process.memoryUsage().heapUsed - before).to.be.lessThan(150 * 1024 * 1024)
       expect(test.fleet.view.operations().length).to.be.lessThan(6000)

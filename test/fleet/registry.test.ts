@@ -7,7 +7,7 @@ import { startTestRedis, type TestRedis } from '../support/redis.js'
 const nobody = (): boolean => false
 
 describe('reservations of guests', function () {
-  this.timeout(20_000)
+  this.timeout(120_000)
   let redis: TestRedis
   let stores: Store[]
   before(async () => {

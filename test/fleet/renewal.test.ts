@@ -6,7 +6,7 @@ import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
 import { startTestFleet, type TestFleet } from '../support/test-fleet.js'
 
 describe('renewal of certificates', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let test: TestFleet | undefined
   afterEach(async () => {
     await test?.close()
@@ -14,7 +14,7 @@ describe('renewal of certificates', function () {
   })
 
   it('lifetimes of seconds: calls and the view go on through several of them', async () => {
-    const lifetimeMs = 4000
+    const lifetimeMs = 6000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet
     const { hostId, agent } = await test.addHost('one', { guests: 10 })

@@ -23,7 +23,7 @@ async function failureOf(work: Promise<unknown>): Promise<[string, string, strin
 }
 
 describe('settings of a guest, gateway to agent', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let test: TestFleet
   let agent: LabAgent
   let hostId: string

@@ -3,7 +3,7 @@ import { codeOf, creationRequest, impatient, startTestFleet, type TestFleet } fr
 import { waitFor } from '../support/wait.js'
 
 describe('a fleet whose store is away or has lost what it held', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let test: TestFleet
   beforeEach(async () => (test = await startTestFleet(impatient)))
   afterEach(() => test.close())

@@ -18,7 +18,7 @@ import { waitFor } from '../support/wait.js'
  * it, or with certificates that are worth nothing.
  */
 describe('idle connections of strangers', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const sockets = new Set<Socket>()
   afterEach(() => {
     for (const socket of sockets) socket.destroy()
@@ -71,7 +71,7 @@ describe('idle connections of strangers', function () {
         const silent = connect({ host, port })
         const secure = connectTls({ host, port, rejectUnauthorized: false })
         for (const socket of [silent, secure]) socket.on('error', () => undefined).resume()
-        await waitFor(() => silent.closed && secure.closed, { timeoutMs: 30_000, what: 'both ended' })
+        await waitFor(() => silent.closed && secure.closed, { timeoutMs: 60_000, what: 'both ended' })
       } finally {
         await test.close()
       }
@@ -105,7 +105,7 @@ describe('idle connections of strangers', function () {
         expect(await ask(after)).to.equal('answered')
         expect(await ask(before)).to.equal('answered')
         await waitFor(() => left() <= 128, { what: 'the oldest have ended' })
-        await waitFor(() => left() === 0, { timeoutMs: 30_000, what: 'all have ended in time' })
+        await waitFor(() => left() === 0, { timeoutMs: 60_000, what: 'all have ended in time' })
         expect(await ask(before)).to.equal('answered')
       } finally {
         before.close()

@@ -80,7 +80,7 @@ function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usa
 }
 
 describe('certificates of peers', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   let pki: TestPki
   let ca: Pair
   let otherCa: Pair
@@ -216,7 +216,7 @@ describe('certificates of peers', function () {
     })
 
     it('a connection that outlives its certificate is refused', async () => {
-      const leaf = await pki.authority.issue({ role: 'gateway' }, 3000)
+      const leaf = await pki.authority.issue({ role: 'gateway' }, 5000)
       const client = new HostServiceClient(agent.address, clientCredentials(ca.certificatePem, leaf), {
         'grpc.use_local_subchannel_pool': 1,
       })

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 const id = '00000000-0000-4000-8000-00000000000c'
 
 describe('a backup whose agent is killed', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const scratch = scratchDirectory('btest-backup-killed')
   const [runs, tree] = [join(scratch.path, 'runs'), join(scratch.path, 'tree')]
   let sftp: TestSftp
@@ -44,11 +44,17 @@ describe('a backup whose agent is killed', function () {
 
   it('leaves no program and no file with a key, and is done by the next', async () => {
     const killed = send()
-    await waitFor(() => data() > 0, { timeoutMs: 30_000, what: 'data at the target' })
+    await waitFor(() => data() > 0, { timeoutMs: 60_000, what: 'data at the target' })
     expect(programsBelow(runs).join()).to.include('restic')
     killed.kill('SIGKILL')
     await waitFor(() => programsBelow(runs).length === 0, { what: 'the end of restic and ssh' })
-    const left = new ResticRepositories({ directory: runs, parallel: 1, patienceMs: 5000, log: silentLog })
+    const left = new ResticRepositories({
+      directory: runs,
+      parallel: 1,
+      patienceMs: 5000,
+      memoryBytes: 2 ** 31,
+      log: silentLog,
+    })
     await left.sweep()
     expect(existsSync(runs)).to.equal(false)
 

@@ -18,7 +18,7 @@ const script = `open(D, "<", "/root");
     print syscall(16, fileno(D), hex($ARGV[0]) + ($high << 32), $a) == 0 ? "made " : "$! "; }`
 
 describe('disk of a guest', function () {
-  this.timeout(300_000)
+  this.timeout(500_000)
   const scratch = scratchDirectory('btest-bound')
   let pool: Pool
   let guest: HandmadeGuest

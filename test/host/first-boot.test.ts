@@ -22,7 +22,7 @@ const login: Login = {
 }
 
 describe('first boot of an lxc guest', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let host: LxcHost
   const machines: Machine[] = []
 

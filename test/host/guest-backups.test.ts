@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSy
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { noBackupSchedule } from '../../agent/guests/record.js'
 import { powerOrder } from '../support/agent-calls.js'
 import { BackupHost } from '../support/backup-host.js'
 import { TestS3 } from '../support/s3-server.js'
@@ -20,7 +21,7 @@ const sizeMib = 32
 const ownFiles = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/shadow', 'etc/passwd']
 
 describe('backups of guests', function () {
-  this.timeout(180_000)
+  this.timeout(360_000)
   const scratch = scratchDirectory('btest-gb-targets')
   let first: BackupHost
   let second: BackupHost
@@ -138,6 +139,32 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, two, to)).status).to.equal('done')
   })
 
+  it('are made by their schedule, read back, and only so many are kept', async () => {
+    const to = localTarget()
+    const { context, engine, backups } = first.domain
+    const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
+    const made: string[] = []
+    for (let run = 0; run < 2; run++) {
+      const target = context.sealTarget(uuid, to)
+      const due = { nextRunMs: Date.now() - 1000, targetId: to.id, target }
+      context.store.update(uuid, { backupSchedule: { ...noBackupSchedule, ...runs, ...due } })
+      backups.look()
+      expect(engine.busy({ kind: 'backup', id: uuid })).to.equal(true)
+      await waitFor(() => !engine.busy({ kind: 'backup', id: uuid }), {
+        timeoutMs: 60_000,
+        what: 'the backup',
+      })
+      const [backup, ...others] = first.record(uuid).backups
+      expect(others).to.deep.equal([])
+      expect(backup).to.include({ scheduled: true, state: 'ready', targetId: to.id })
+      expect(backup!.verifiedAtMs).to.be.greaterThan(0)
+      made.push(backup!.id)
+    }
+    context.store.update(uuid, { backupSchedule: noBackupSchedule })
+    expect((await restore(first, uuid, made[0]!, to)).errorCode).to.equal('backup_missing')
+    expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
+  })
+
   it('fit beside a disk that is all but full, whose bound is as before afterwards', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
@@ -237,9 +264,15 @@ describe('backups of guests', function () {
     expect(await failing(s3Target())).to.equal('backup_target_unreachable')
     s3.twist = () => false
 
-    first.observer = ({ step, phase }) => {
-      if (step === 'send' && phase === 'before-run')
-        void whenSending(sftp.place.path).then(() => sftp.close())
+    // In the middle of a file, whatever else the machine is at meanwhile.
+    await sftp.close()
+    await sftp.resume({ endsAfter: 8 * 1024 ** 2 })
+    expect(await failing(sftpTarget())).to.equal('backup_target_unreachable')
+    await sftp.close()
+    await sftp.resume()
+
+    first.observer = async ({ step, phase }) => {
+      if (step === 'verify' && phase === 'before-run') await sftp.close()
     }
     expect(await failing(sftpTarget())).to.equal('backup_target_unreachable')
     first.observer = () => undefined
@@ -275,15 +308,6 @@ describe('backups of guests', function () {
     expect(id).to.be.a('string')
   })
 })
-
-/** Once some of the data is there. */
-async function whenSending(directory: string): Promise<void> {
-  const isData = (name: string): boolean => /\/data\/..\/[0-9a-f]{64}/.test(name)
-  await waitFor(() => (readdirSync(directory, { recursive: true }) as string[]).some(isData), {
-    timeoutMs: 30_000,
-    what: 'data at the target',
-  })
-}
 
 /** Changes what is kept without changing its size. */
 function spoil(directory: string): void {

@@ -10,7 +10,7 @@ const mib = 1024 ** 2
 
 /** Real guests of LXC on btrfs, by the agent's own operations and settings. */
 describe('disks of guests', function () {
-  this.timeout(180_000)
+  this.timeout(360_000)
   const real = new RealDomain('gdk')
   let uuid: string
   let neighbour: string

@@ -10,7 +10,7 @@ const bytesEach = 24 * 1024 ** 2
 
 /** MB/s of a guest of LXC on btrfs on a loop device. */
 describe('I/O rates of a guest', function () {
-  this.timeout(180_000)
+  this.timeout(360_000)
   const lab = useLxcHost({ name: 'btest-gio', prefix: 'xio', subnet: '10.214.78' })
 
   const limited = (read: number, write: number): Machine['limits'] => ({
@@ -28,31 +28,40 @@ describe('I/O rates of a guest', function () {
     rateOf(machine, 'if=/dev/zero', 'of=/root/io', 'count=24', ...flags)
   const read = (machine: Machine): number => rateOf(machine, 'if=/root/io', 'of=/dev/null', 'iflag=direct')
 
+  /** It is never more; less only while the machine has other work. */
+  function expectRate(measure: () => number, [least, most]: readonly [number, number], what = ''): void {
+    let rate = 0
+    for (let tries = 0; rate < least && tries < 5; tries++) {
+      rate = measure()
+      expect(rate, what).to.be.at.most(most)
+    }
+    expect(rate, what).to.be.at.least(least)
+  }
+
   it('bound writes and reads that go to the disk, each for itself', async () => {
     const machine = await lab.started({ limits: limited(12, 6) })
-    const rates = [write(machine, 'oflag=direct'), read(machine)]
-    expect(rates[0]).to.be.within(4, 7)
-    expect(rates[1]).to.be.within(8, 14)
+    expectRate(() => write(machine, 'oflag=direct'), [4, 7])
+    expectRate(() => read(machine), [8, 14])
   })
 
   it('change while it runs, and go away', async () => {
     const machine = await lab.started({ limits: limited(6, 6) })
-    for (const [limits, low, high] of [
-      [limited(0, 12), 8, 14],
-      [limited(0, 0), 20, Infinity],
+    for (const [limits, range] of [
+      [limited(0, 12), [8, 14]],
+      [limited(0, 0), [20, Infinity]],
     ] as const) {
       expect(await lab.host.driver.resize({ ...machine, limits })).to.include({
         outcome: 'applied',
         changed: true,
       })
-      expect(write(machine, 'oflag=direct')).to.be.within(low, high)
+      expectRate(() => write(machine, 'oflag=direct'), range)
     }
   })
 
   it('bound what a program waits for, whatever way it writes', async () => {
     const machine = await lab.started({ limits: limited(0, 6) })
     for (const flags of [['conv=fsync,notrunc'], ['oflag=sync', 'conv=notrunc']])
-      expect(write(machine, ...flags), flags.join()).to.be.within(3.5, 7)
+      expectRate(() => write(machine, ...flags), [3.5, 7], flags.join())
   })
 
   it('that do not bound all are told the operator', () => {

@@ -9,7 +9,7 @@ import { RealDomain } from '../support/real-domain.js'
 
 /** Real guests of LXC on btrfs, by the agent's own operations. */
 describe('snapshots of guests', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const real = new RealDomain('gsn')
   let nowMs = Date.now()
   let domain: Domain

@@ -14,7 +14,7 @@ const mib = 1024 ** 2
 
 /** A guest of LXC sees what was sold, and root in it changes nothing of that. */
 describe('what a guest sees of its host', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
   const inside = (machine: Machine, command: string): string =>
@@ -91,7 +91,7 @@ describe('what a guest sees of its host', function () {
 
 /** By the agent's own operations and settings. */
 describe('processors that guests share', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const real = new RealDomain('gpr')
   const online = readOnlineCpus(undefined)
   const uuids: string[] = []

@@ -28,7 +28,7 @@ function filtersOf(pid: number): number {
 
 /** Root inside an unprivileged guest tries what costs the host or its neighbours. */
 describe('a hostile guest', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-hostile', prefix, subnet: '10.214.41', lxcfs: true })
   const held: ChildProcess[] = []
 
@@ -155,7 +155,7 @@ describe('a hostile guest', function () {
         const now = (await lab.host.driver.observe()).find(({ uuid }) => uuid === machine.uuid)
         return now?.state === 'running' && now.startTime !== startTime
       },
-      { timeoutMs: 30_000, what: 'the reboot' },
+      { timeoutMs: 60_000, what: 'the reboot' },
     )
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)

@@ -2,7 +2,7 @@ import { env } from 'node:process'
 import { expect } from 'chai'
 import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { ensureFairDisk } from '../../agent/drivers/lxc/fair-disk.js'
-import { findDiskNumbers } from '../../agent/drivers/lxc/host-facts.js'
+import { findDiskNumbers } from '../../agent/drivers/common/group-facts.js'
 import { recordKernelSettings, restoreKernelSettings } from '../../agent/daemon/kernel-record.js'
 import { createLogger } from '../../shared/logging.js'
 import {

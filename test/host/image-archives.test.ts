@@ -16,7 +16,7 @@ const mib = 1024 ** 2
 const hostIdBase = 4_000_000_000
 
 describe('archives of root filesystems', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const scratch = scratchDirectory('btest-archives')
   const canary = `${scratch.path}/outside/btest-canary`
   const archives = `${scratch.path}/archives`
@@ -74,6 +74,7 @@ describe('archives of root filesystems', function () {
     const answersOf = (pattern: RegExp): Set<string> =>
       new Set([...answers].filter(([name]) => pattern.test(name)).map(([, answer]) => answer))
     expect([...answersOf(/^bomb-of-(zeros|files)/)]).to.deep.equal(['image_too_large'])
+    expect([...answersOf(/^bomb-of-memory/)]).to.deep.equal(['image_invalid'])
     expect([...answersOf(/^(cut|garbage|text|zip|elf)/)]).to.deep.equal(['image_invalid'])
     expect([...answersOf(/^device-(null|mem|loop)$/)]).to.deep.equal(['image_invalid'])
   })

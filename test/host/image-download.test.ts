@@ -5,17 +5,18 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { download, type DownloadOrder, type DownloadProgress } from '../../agent/images/sources/download.js'
+import { closing, startRawServer, type RawServer } from '../support/raw-server.js'
 import { scratchDirectory } from '../support/scratch.js'
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
 describe('downloads of images', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const scratch = scratchDirectory('btest-download')
   const content = randomBytes(3_000_000)
   const sha256 = createHash('sha256').update(content).digest('hex')
   const never = new AbortController().signal
-  const loopback = { allowHttp: true, allowedTargets: ['127.0.0.1'] }
+  const loopback = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
   let server: Server
   let answer: Answer
   let asked: { url: string; range: string | undefined }[]
@@ -82,6 +83,33 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
     expect(asked.length).to.be.greaterThan(2)
     expect(asked.slice(1).every(({ range }) => range !== undefined)).to.equal(true)
+  })
+
+  describe('from a server that ends its connections, faster than the disk takes them', () => {
+    const large = randomBytes(24_000_000)
+    const cut = large.subarray(0, 20_000_000)
+    const length = `Content-Length: ${large.length}`
+    const chunked = 'Transfer-Encoding: chunked'
+    const order = { sha256: createHash('sha256').update(large).digest('hex'), maxBytes: 2 ** 30 }
+    const chunk = (body: Buffer): Buffer =>
+      Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')])
+
+    let raw: RawServer
+    afterEach(() => raw.close())
+
+    for (const [what, head, body, outcome] of [
+      ['are whole with a length', length, large, 'done'],
+      ['are whole without one', 'Server: x', large, 'done'],
+      ['are whole in chunks', chunked, Buffer.concat([chunk(large), Buffer.from('0\r\n\r\n')]), 'done'],
+      ['fail where they are shorter than told', length, cut, 'download_failed'],
+      ['fail where the last chunk is missing', chunked, chunk(large), 'download_failed'],
+      ['are not taken where nothing told that they were cut', 'Server: x', cut, 'checksum_mismatch'],
+    ] as const)
+      it(what, async () => {
+        raw = await startRawServer(closing(`200 OK\r\n${head}`, body))
+        expect(await get({ ...order, url: raw.url })).to.equal(outcome)
+        expect(existsSync(file) && readFileSync(file).equals(large), 'whole').to.equal(outcome === 'done')
+      })
   })
 
   it('go on after a cancel in the middle', async () => {
@@ -168,6 +196,29 @@ describe('downloads of images', function () {
       answer = (_, response) => response.writeHead(302, { location }).end()
       expect(await get({ file: `${file}-r` }), location).to.equal('invalid_field')
     }
+  })
+
+  it("ask no address of the host's own, in the URL or a redirect", async () => {
+    const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
+    const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
+    for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {
+      expect(await get({ url }, { policy: open, names: own }), url).to.equal('invalid_field')
+      answer = (_, response) => response.writeHead(302, { location: url }).end()
+      expect(await get({ file: `${file}-o` }, { policy: open, names: own }), url).to.equal('invalid_field')
+    }
+  })
+
+  it('give up a server that sends next to nothing, however long it goes on', async () => {
+    const drips = new Set<NodeJS.Timeout>()
+    answer = (_, response) => {
+      response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })
+      const drip = setInterval(() => response.write('x'), 5)
+      drips.add(drip)
+      response.once('close', () => clearInterval(drip))
+    }
+    expect(await get({}, { names: { patienceMs: 50 } })).to.equal('download_failed')
+    expect(asked).to.have.length(6)
+    for (const drip of drips) clearInterval(drip)
   })
 
   it('connect to what a name was checked as, and to no name of an address that is refused', async () => {

@@ -43,7 +43,7 @@ const publicKey =
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 describe('images from elsewhere, and guests of them', function () {
-  this.timeout(180_000)
+  this.timeout(360_000)
   const scratch = scratchDirectory('btest-image-guests')
   const canary = `${scratch.path}/canary`
   let agent: AgentProcess
@@ -107,6 +107,7 @@ describe('images from elsewhere, and guests of them', function () {
     const id = `custom-${randomUUID().slice(0, 8)}`
     const request = {
       ...{ id, virtualization: 'lxc', name: id, description: '', os: '' },
+      ...{ firmware: '', secureBoot: false, tpm: false },
       ...{ distro: 'test', release: '1', arch: hostArch, variant: '', ...server.add(id, content), ...fields },
     }
     await call(images.addCustomImage.bind(images), request)

@@ -33,7 +33,7 @@ describe('images', function () {
       readBound: async () => 2 ** 40,
       fetch: {
         ...{ directory: pool.downloads, server: 'http://127.0.0.1:1', maxBytes: 1 },
-        ...{ policy: { allowHttp: false, allowedTargets: [] }, readFreeBytes: async () => 0 },
+        ...{ policy: { allowHttp: false, allowedTargets: [], setting: '' }, readFreeBytes: async () => 0 },
       },
     })
   const openImages = (mirror = publicMirror): Promise<Images> =>

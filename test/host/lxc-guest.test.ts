@@ -3,13 +3,14 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import type { Machine } from '../../agent/drivers/contract.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { openPty } from '../../agent/host/pty.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 const prefix = 'btg'
 describe('a guest of the lxc driver', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-guest', prefix, subnet: '10.214.6', lxcfs: true })
   const { attach, booted, observed, prepared, started, systemState } = lab
   const signal = new AbortController().signal
@@ -138,7 +139,7 @@ describe('a guest of the lxc driver', function () {
       try {
         const usage = async (): Promise<number> =>
           (await lab.host.driver.usage(machine, (await observed(machine)).pid)).memoryBytes
-        await waitFor(async () => (await usage()) > 150 * 2 ** 20, { timeoutMs: 20_000 })
+        await waitFor(async () => (await usage()) > 150 * 2 ** 20, { timeoutMs: 60_000 })
         const limits = { ...machine.limits, memoryBytes: 32 * 2 ** 20, swapBytes: 0 }
         expect(await resized({ ...machine, limits })).to.equal('refused, memory_in_use')
       } finally {
@@ -162,7 +163,7 @@ describe('a guest of the lxc driver', function () {
             const grew = now.cpuUsec > first.cpuUsec + 100_000 && now.rxBytes > first.rxBytes + 5000
             return grew && now.runnable > 0 ? now : undefined
           },
-          { timeoutMs: 20_000, intervalMs: 200 },
+          { timeoutMs: 60_000, intervalMs: 200 },
         )
         expect(second.txBytes).to.be.greaterThan(first.txBytes + 5000)
         expect(second.memoryBytes).to.be.within(2 ** 20, 512 * 2 ** 20)
@@ -193,23 +194,34 @@ describe('a guest of the lxc driver', function () {
       await lab.host.driver.initialize(machine, { password: 'correct-horse-7' }, machine.volume)
       await lab.host.driver.start(machine, signal)
       await booted(machine)
-      const { stream } = await lab.host.driver.console(machine, { columns: 80, rows: 24 })
+      const place = await lab.host.driver.findConsole(machine, 'serial')
+      if (place.kind !== 'program') throw new Error('no program')
       let text = ''
-      stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      let code: number | undefined
+      const terminal = openPty(
+        place,
+        { columns: 80, rows: 24 },
+        {
+          onData: (chunk) => (text += chunk.toString()),
+          onExit: (ended) => (code = ended),
+          onTaken: () => undefined,
+        },
+      )
       const says = (pattern: RegExp, send: string): Promise<unknown> =>
         waitFor(() => pattern.test(text), {
           what: () => `${String(pattern)} in ${text}`,
-          timeoutMs: 20_000,
+          timeoutMs: 60_000,
         }).then(() => {
           text = ''
-          stream.write(send)
+          terminal.write(Buffer.from(send))
         })
-      stream.write('\r')
+      terminal.write(Buffer.from('\r'))
       await says(/login:/, 'root\r')
       await says(/assword:/, 'correct-horse-7\r')
       await says(/[#$] /, 'echo $((40+2))x\r')
       await says(/42x/, 'exit\r')
-      stream.destroy()
+      terminal.close()
+      await waitFor(() => code !== undefined, { what: 'the program ends' })
     })
   })
 })

@@ -7,7 +7,7 @@ import { sh } from '../support/sh.js'
 
 const prefix = 'btw'
 describe('what the lxc driver takes for its own', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-own', prefix, subnet: '10.214.5' })
   const { observed, prepared, started } = lab
   const signal = new AbortController().signal
@@ -61,8 +61,7 @@ describe('what the lxc driver takes for its own', function () {
             () => driver.start(other, signal),
           ])
             expect(await refusal(act())).to.equal('guest_foreign')
-          if (!hide)
-            expect(await refusal(driver.console(other, { columns: 80, rows: 24 }))).to.equal('guest_foreign')
+          if (!hide) expect(await refusal(driver.findConsole(other, 'shell'))).to.equal('guest_foreign')
           await driver.stop(other, { timeoutMs: 1000, signal })
           await driver.kill(other)
           await driver.delete(other)

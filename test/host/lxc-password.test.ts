@@ -12,7 +12,7 @@ const prefix = 'bty'
 const signal = new AbortController().signal
 
 describe('password and freezing of an lxc guest', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-password', prefix, subnet: '10.214.11' })
 
   before(async () => {
@@ -27,7 +27,7 @@ describe('password and freezing of an lxc guest', function () {
     return machine
   }
   const start = (machine: Machine): Promise<void> => lab.host.driver.start(machine, signal)
-  const set = (machine: Machine, password: string): Promise<void> =>
+  const set = (machine: Machine, password: string): Promise<unknown> =>
     lab.host.driver.setPassword(machine, password)
   /** Whether root's hash is that of the password, as others compute it. */
   function expectPassword({ volume }: Machine, password: string): void {

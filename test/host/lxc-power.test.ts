@@ -6,10 +6,11 @@ import { networkLimits } from '../../shared/network-limits.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 const prefix = 'btl'
 describe('power of lxc guests', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = useLxcHost({ name: 'btest-lxc-power', prefix, subnet: '10.214.8' })
   const { attach, booted, ends, observed, prepared, started, traces } = lab
   const signal = new AbortController().signal
@@ -26,7 +27,7 @@ describe('power of lxc guests', function () {
 
   /** As its owner does it: answered at once, whether or not the guest has a logind. */
   function systemctl(machine: Machine, verb: 'poweroff' | 'reboot'): void {
-    const { error } = spawnSync('lxc-attach', attach(machine, 'systemctl', verb), { timeout: 15_000 })
+    const { error } = spawnSync('lxc-attach', attach(machine, 'systemctl', verb), { timeout: 60_000 })
     expect(error, verb).to.equal(undefined)
   }
 
@@ -62,7 +63,7 @@ describe('power of lxc guests', function () {
       const machine = await started()
       const { pid } = await observed(machine)
       process.kill(parentOf(pid), 'SIGKILL')
-      await waitFor(() => ends.length > 0, { timeoutMs: 5000 })
+      await waitFor(() => ends.length > 0)
       expect(ends).to.deep.equal([{ uuid: machine.uuid, cause: 'crash' }])
       expect(
         traces().some((trace) => trace.includes('lxc.payload')),
@@ -114,8 +115,8 @@ describe('power of lxc guests', function () {
     it('lets a guest that just began to boot end by itself', async () => {
       const machine = await started()
       const begun = performance.now()
-      await lab.host.driver.stop(machine, { timeoutMs: 30_000, signal })
-      expect(performance.now() - begun).to.be.below(25_000)
+      await lab.host.driver.stop(machine, { timeoutMs: 110_000, signal })
+      expect(performance.now() - begun, 'ms, before it is killed').to.be.below(100_000)
       expect(await lab.host.driver.observe()).to.deep.equal([])
       await lab.host.driver.stop(machine, { timeoutMs: 1000, signal })
       expect(ends).to.deep.equal([])
@@ -127,7 +128,7 @@ describe('power of lxc guests', function () {
       await lab.host.driver.start(machine, signal)
       const begun = performance.now()
       await lab.host.driver.stop(machine, { timeoutMs: 300, signal })
-      expect(performance.now() - begun).to.be.within(300, 5000)
+      expect(performance.now() - begun).to.be.within(300, deadlineOf(5000))
       await lab.host.driver.start(machine, signal)
       await lab.host.driver.stop(machine, { timeoutMs: 0, signal })
       expect(await lab.host.driver.observe()).to.deep.equal([])
@@ -175,7 +176,7 @@ describe('power of lxc guests', function () {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
-      await waitFor(() => ends.length > 0, { timeoutMs: 30_000 })
+      await waitFor(() => ends.length > 0, { timeoutMs: 60_000 })
       expect(ends).to.deep.equal([{ uuid: machine.uuid, cause: 'guest' }])
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
@@ -186,7 +187,7 @@ describe('power of lxc guests', function () {
       await booted(machine)
       lab.host.driver.close()
       systemctl(machine, 'poweroff')
-      await waitFor(() => existsSync(mark), { timeoutMs: 30_000 })
+      await waitFor(() => existsSync(mark), { timeoutMs: 60_000 })
       const next = await lab.host.reopen()
       const told: StopCause[] = []
       next.onStopped((uuid, cause) => void (uuid === machine.uuid && told.push(cause)))
@@ -205,7 +206,7 @@ describe('power of lxc guests', function () {
       await next.observe()
       systemctl(machine, 'reboot')
       await waitFor(async () => (await next.observe()).some((o) => o.pid && o.pid !== before.pid), {
-        timeoutMs: 30_000,
+        timeoutMs: 60_000,
       })
       await booted(machine)
       sh('ping', '-c1', '-W5', machine.nic.ipv4)

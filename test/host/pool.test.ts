@@ -16,7 +16,7 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 
 describe('storage pool', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const scratch = scratchDirectory('btest-pool')
   const config = testStorage(scratch.path)
   const { pool: poolPath, loop_file: loopFile } = config

@@ -1,14 +1,15 @@
 import { expect } from 'chai'
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
+import { createInterface, type Interface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { macOf, parseSubnet } from '../../agent/network/subnet.js'
 import { call } from '../support/agent-calls.js'
 import { AgentProcess } from '../support/agent-process.js'
 import { forgeries, right, type Scene, type Station } from '../support/forged-frames.js'
+import { inMachine, installTools, kvm, lxc, machineAt } from '../support/guest-kinds.js'
 import { SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
 import { PublicSegment } from '../support/public-segment.js'
@@ -21,7 +22,12 @@ import { sh } from '../support/sh.js'
 
 const tag = 'spo'
 const bridge = `btest-${tag}`
-const ofKind = 1000
+/** How many forged frames of each kind a guest sends; every instruction of a virtual machine may be translated. */
+const attackers = [
+  { kind: lxc, id: 11, own6: '2001:db8:9:1::11', ofKind: 1000 },
+  { kind: kvm, id: 13, own6: '2001:db8:9:1::13', ofKind: 200 },
+]
+const neighbourId = 12
 /** A right one follows that many forged ones. */
 const rightAfter = 50
 const [hostAddress, outside] = ['198.18.9.1', '198.18.9.2']
@@ -29,33 +35,35 @@ const [hostAddress6, outside6] = ['2001:db8:9::1', '2001:db8:9::2']
 const segment = new PublicSegment('btestspo', {
   ...{ host: hostAddress, outside, host6: hostAddress6, outside6 },
 })
-const [own6, neighbour6] = ['2001:db8:9:1::11', '2001:db8:9:1::12']
+const neighbour6 = '2001:db8:9:1::12'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const packets = fileURLToPath(new URL('../support/packets.py', import.meta.url))
 const program = readFileSync(packets, 'utf8')
+const python = '/usr/bin/python3'
 
 describe('a guest that sends in the name of others', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const children: ChildProcess[] = []
   let host: SettingsHost
-  let scene: Scene
-  let [attacker, forwardedBefore] = ['', '0']
+  let neighbour = ''
+  let forwardedBefore = '0'
   let seen: Record<'host' | 'neighbour' | 'outside', Set<string>>
 
   before(async () => {
     forwardedBefore = sh('sysctl', '-n', forwarding).trim()
     segment.make()
-    host = await SettingsHost.open(await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } }))
+    const kinds = attackers.map(({ kind }) => kind)
+    host = await SettingsHost.open(
+      await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 1 } }),
+      kinds,
+    )
     await setPrefix()
-    attacker = await host.create(11, 'attacker', { ipv6Addresses: [own6] })
-    const neighbour = await host.create(12, 'neighbour', { ipv6Addresses: [neighbour6] })
-    scene = sceneOf(await stationOf(attacker), await stationOf(neighbour))
+    neighbour = await host.create(neighbourId, 'neighbour', { ipv6Addresses: [neighbour6] })
     seen = {
       host: await sniff([], bridge),
       neighbour: await sniff(['nsenter', `--net=/proc/${pidOf(neighbour)}/ns/net`], 'eth0'),
       outside: await sniff(['ip', 'netns', 'exec', segment.name], 'eth0'),
     }
-    await findWay()
   })
 
   after(async () => {
@@ -69,80 +77,94 @@ describe('a guest that sends in the name of others', function () {
     'its firewall off': { enabled: false, defaultAction: 'ACCEPT', rules: [] },
     'its firewall on': { enabled: true, defaultAction: 'ACCEPT', rules: [] },
   }
-  for (const [name, firewall] of Object.entries(filters))
-    describe(name, () => {
-      before(() => host.setFirewall(attacker, firewall))
+  for (const { kind, id, own6, ofKind } of attackers)
+    describe(`and is run by ${kind.name}`, () => {
+      let attacker = ''
+      let scene: Scene
+      let sender: Sender
 
-      for (const [kind, forge] of Object.entries(forgeries))
-        it(`${ofKind} × ${kind}: not one arrives`, async () => {
-          for (const markers of Object.values(seen)) markers.clear()
-          const forged = Array.from({ length: ofKind }, (_, n) => forge(scene, { n, marker: `forged ${n}` }))
-          const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)
-          const lines = controls.flatMap((marker, n) => [
-            ...forged.slice(n * rightAfter, (n + 1) * rightAfter),
-            right(scene, marker, n),
-          ])
-          expect(burst(lines)).to.equal(ofKind + controls.length)
-          const arrived = (markers: Set<string>) => controls.every((marker) => markers.has(marker))
-          await waitFor(() => arrived(seen.host) && arrived(seen.outside), { what: 'what is right' })
-          await toNeighbour(kind)
-          for (const [who, markers] of Object.entries(seen)) {
-            const got = [...markers].filter((marker) => marker.startsWith('forged'))
-            expect(got, `at the ${who}`).to.deep.equal([])
-          }
+      before(async () => {
+        attacker = await host.create(id, `attacker-${kind.name}`, { ...kind.spec, ipv6Addresses: [own6] })
+        scene = sceneOf(await stationOf(attacker), await stationOf(neighbour))
+        sender = await Sender.start(await asRoot(attacker), children)
+        await findWay()
+      })
+      after(() => host.power('delete', attacker))
+
+      for (const [name, firewall] of Object.entries(filters))
+        describe(name, () => {
+          before(() => host.setFirewall(attacker, firewall))
+
+          for (const [frames, forge] of Object.entries(forgeries))
+            it(`${ofKind} × ${frames}: not one arrives`, async () => {
+              for (const markers of Object.values(seen)) markers.clear()
+              const forged = Array.from({ length: ofKind }, (_, n) =>
+                forge(scene, { n, marker: `forged ${n}` }),
+              )
+              const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)
+              const lines = controls.flatMap((marker, n) => [
+                ...forged.slice(n * rightAfter, (n + 1) * rightAfter),
+                right(scene, marker, n),
+              ])
+              expect(await sender.send(lines)).to.equal(ofKind + controls.length)
+              const arrived = (markers: Set<string>) => controls.every((marker) => markers.has(marker))
+              await waitFor(() => arrived(seen.host) && arrived(seen.outside), { what: 'what is right' })
+              await toNeighbour(frames)
+              for (const [who, markers] of Object.entries(seen)) {
+                const got = [...markers].filter((marker) => marker.startsWith('forged'))
+                expect(got, `at the ${who}`).to.deep.equal([])
+              }
+            })
         })
-    })
 
-  describe('after all that', () => {
-    it('draws nobody’s traffic to itself', () => {
-      const ways = new Map<string, string>()
-      for (const line of sh('/usr/bin/python3', packets, 'fdb', bridge).trim().split('\n')) {
-        const [mac = '', port = ''] = line.split(' ')
-        ways.set(mac, port)
+      it('draws nobody’s traffic to itself after all that', () => {
+        const ways = new Map<string, string>()
+        for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
+          const [mac = '', port = ''] = line.split(' ')
+          ways.set(mac, port)
+        }
+        const portOf = (of: number): string =>
+          String(Number(readFileSync(`/sys/class/net/x${tag}${of}/brport/port_no`, 'utf8')))
+        expect(ways.get(scene.own.mac)).to.equal(portOf(id))
+        expect([portOf(neighbourId), undefined]).to.include(ways.get(scene.neighbour.mac))
+        expect([...ways.values()].filter((port) => port === portOf(id))).to.have.length(1)
+      })
+
+      /** All before it was handled once this is seen: the bridge keeps the order of what it sends to a guest. */
+      async function toNeighbour(marker: string): Promise<void> {
+        const { gateway, neighbour } = scene
+        const link = { ...scene, own: gateway, gateway: neighbour, outside: neighbour }
+        sh(python, packets, 'send', bridge, right(link, marker))
+        await waitFor(() => seen.neighbour.has(marker), { what: "the host's own frame" })
       }
-      const portOf = (id: number): string =>
-        String(Number(readFileSync(`/sys/class/net/x${tag}${id}/brport/port_no`, 'utf8')))
-      expect(ways.get(scene.own.mac)).to.equal(portOf(11))
-      expect([portOf(12), undefined]).to.include(ways.get(scene.neighbour.mac))
-      expect([...ways.values()].filter((port) => port === portOf(11))).to.have.length(1)
+
+      /** A guest's interface begins to forward a moment after it is up, and the way out is looked up by then. */
+      async function findWay(): Promise<void> {
+        const isOpen = async (marker: string, n: number): Promise<boolean> => {
+          await sender.send([right(scene, marker, n)])
+          return seen.outside.has(marker)
+        }
+        await waitFor(() => isOpen('way 4', 0), { what: 'the way out' })
+        await waitFor(() => isOpen('way 6', 1), { what: 'the way out in IPv6' })
+      }
     })
-  })
-
-  /** All before it was handled once this is seen: the bridge keeps the order of what it sends to a guest. */
-  async function toNeighbour(marker: string): Promise<void> {
-    const { gateway, neighbour } = scene
-    const link = { ...scene, own: gateway, gateway: neighbour, outside: neighbour }
-    sh('/usr/bin/python3', packets, 'send', bridge, right(link, marker))
-    await waitFor(() => seen.neighbour.has(marker), { what: "the host's own frame" })
-  }
-
-  /** A guest's interface begins to forward a moment after it is up, and the way out is looked up by then. */
-  async function findWay(): Promise<void> {
-    const isOpen = (marker: string, n: number): boolean => {
-      burst([right(scene, marker, n)])
-      return seen.outside.has(marker)
-    }
-    await waitFor(() => isOpen('way 4', 0), { what: 'the way out' })
-    await waitFor(() => isOpen('way 6', 1), { what: 'the way out in IPv6' })
-  }
 
   /**
-   * As root of the guest in its own network, with all the capabilities there are in the guest's user namespace: more
-   * than its processes have. The tool is the host's, for the guest's image has none.
+   * Put before its arguments, runs packets.py as root of the guest in its own network. In a container with all the
+   * capabilities there are in its user namespace: more than its processes have, and with none of the host's files.
    */
-  function burst(frames: readonly string[]): number {
-    const inside = ['--target', pidOf(attacker), '--user', '--net', '--setuid', '0', '--setgid', '0']
-    const { stdout, stderr } = spawnSync(
-      'nsenter',
-      [...inside, '/usr/bin/python3', '-c', program, 'burst', 'eth0'],
-      { input: `${frames.join('\n')}\n`, encoding: 'utf8', cwd: '/' },
-    )
-    expect(stderr).to.equal('')
-    return Number(stdout)
+  async function asRoot(uuid: string): Promise<string[]> {
+    const { virtualization, ipv4 } = await waitFor(() => host.guest(uuid))
+    if (virtualization === 'kvm') {
+      await installTools(machineAt(ipv4))
+      return [...inMachine(machineAt(ipv4)), python, packets]
+    }
+    const inside = ['--target', pidOf(uuid), '--user', '--net', '--setuid', '0', '--setgid', '0']
+    return ['nsenter', ...inside, python, '-c', program]
   }
 
   async function sniff(at: readonly string[], device: string): Promise<Set<string>> {
-    const [name = '', ...args] = [...at, '/usr/bin/python3', packets, 'sniff', device]
+    const [name = '', ...args] = [...at, python, packets, 'sniff', device]
     const child = spawn(name, args, { stdio: ['ignore', 'pipe', 'inherit'] })
     children.push(child)
     const markers = new Set<string>()
@@ -182,3 +204,29 @@ describe('a guest that sends in the name of others', function () {
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 })
+
+/** A process in a guest that sends frames as they are. */
+class Sender {
+  private constructor(
+    private readonly child: ChildProcess,
+    private readonly lines: Interface,
+  ) {}
+
+  /** @param at put before its arguments, runs packets.py in the guest */
+  static async start(at: readonly string[], children: ChildProcess[]): Promise<Sender> {
+    const [name = '', ...args] = [...at, 'burst', 'eth0']
+    const child = spawn(name, args, { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' })
+    children.push(child)
+    const lines = createInterface({ input: child.stdout })
+    await once(lines, 'line')
+    return new Sender(child, lines)
+  }
+
+  /** @returns how many it has sent */
+  async send(frames: readonly string[]): Promise<number> {
+    const answer = once(this.lines, 'line')
+    this.child.stdin!.write(`${frames.join('\n')}\n\n`)
+    const [count] = (await answer) as [string]
+    return Number(count)
+  }
+}

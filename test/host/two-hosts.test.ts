@@ -8,7 +8,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const directory = '/var/tmp/btest-two-hosts'
-const segment = { bridge: 'btest-f', prefix: '198.18.7' }
+const segment = { bridge: 'btest-f', prefix: '198.18.142' }
 const guestCount = 8
 
 interface Row {
@@ -29,7 +29,7 @@ interface Task {
 
 /** Two real agents in network namespaces of their own, one real gateway, all as they are installed. */
 describe('one gateway, two hosts', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost({ name, index, segment, directory })) as [
     FleetHost,
     FleetHost,
@@ -50,7 +50,7 @@ describe('one gateway, two hosts', function () {
     await gateway.ready()
     for (const host of hosts) await addHost(host)
     await waitFor(async () => (await hostStates()).every((state) => state === 'online'), {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
       what: () => `both online\n${hosts.map((host) => host.logTail()).join('\n')}`,
     })
   })
@@ -164,7 +164,7 @@ describe('one gateway, two hosts', function () {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
       what: () => `all running\n${first.logTail()}`,
     })
     expect(readInits(first.instance)).to.deep.equal(inits)
@@ -196,7 +196,7 @@ describe('one gateway, two hosts', function () {
     const moved = async (): Promise<Body> =>
       (await another?.request('GET', `/hosts/${body.data.host.id}`))?.body.data
     await waitFor(async () => (await moved())['status'] === 'online', {
-      timeoutMs: 15_000,
+      timeoutMs: 60_000,
       what: () => `online at the other gateway\n${second.logTail()}\n${another?.logTail()}`,
     })
     expect(await moved()).to.include({ lxc: true, containers: (await rowsOf(second)).length })
@@ -210,6 +210,6 @@ describe('one gateway, two hosts', function () {
 
 async function expectSoon<T>(read: () => T | Promise<T>, wanted: () => T): Promise<void> {
   const equal = async (): Promise<boolean> => JSON.stringify(await read()) === JSON.stringify(wanted())
-  await waitFor(equal, { timeoutMs: 30_000 }).catch(() => undefined)
+  await waitFor(equal, { timeoutMs: 60_000 }).catch(() => undefined)
   expect(await read()).to.deep.equal(wanted())
 }

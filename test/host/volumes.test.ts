@@ -26,7 +26,7 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 
 describe('volumes of guests', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const scratch = scratchDirectory('btest-volumes')
   const config = testStorage(scratch.path)
   let pool: Pool

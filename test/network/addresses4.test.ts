@@ -8,7 +8,7 @@ import { waitFor } from '../support/wait.js'
 const [publicA, publicB, routedA] = ['198.51.100.10', '198.51.100.11', '203.0.113.9']
 
 describe('public IPv4 of guests', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new AddressedPair('btestadr4')
   const { lab } = pair
 

@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.js'
 /* IPv6 seen from a namespace on the same segment as the host: real neighbour discovery and packets. */
 
 describe('IPv6 of guests', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new AddressedPair('btestadr6')
   const { lab } = pair
 

@@ -10,6 +10,7 @@ import {
   type AgentNetwork,
 } from '../support/network-lab.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 /* What others do to the bridge and to guests' places on it, with real packets. */
 
@@ -17,7 +18,7 @@ const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
 describe('a guest that somebody takes off the bridge', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -112,7 +113,7 @@ describe('a guest that somebody takes off the bridge', function () {
         expect(await agent.ensure(all)).to.deep.equal([])
         const hasLeft = (): boolean => lab.ask(inA, `tcp:${clientAddress}:80`, quick) !== ''
         await waitFor(hasLeft, {
-          timeoutMs: 5000,
+          timeoutMs: deadlineOf(5000),
           what: 'the guest, which had learnt another mac for the gateway',
         })
       })
@@ -143,7 +144,10 @@ describe('a guest that somebody takes off the bridge', function () {
     ] as const)
       it(`is back on it within 5 s: ${what}`, async () => {
         onHost(...line.split(' '))
-        await waitFor(() => lab.ask(inA, `tcp:${clientAddress}:80`, quick), { timeoutMs: 5000, what })
+        await waitFor(() => lab.ask(inA, `tcp:${clientAddress}:80`, quick), {
+          timeoutMs: deadlineOf(5000),
+          what,
+        })
         await waitFor(() => answering().join() === 'bt11,bt12', { what: 'both guests' })
         expect(onHost('ls', '/sys/class/net/berth0/brif').trim().split(/\s+/)).to.have.members(
           all.map(({ device }) => device),
@@ -154,10 +158,10 @@ describe('a guest that somebody takes off the bridge', function () {
     it('leaves alone what is down: it is about to start, or cut off', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
-      await waitFor(() => answering().includes('bt12'), { timeoutMs: 5000, what: 'the other' })
+      await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })
       expect(onHost('ls', '/sys/class/net/berth0/brif')).to.not.contain('bt11')
       onHost('ip', 'link', 'set', a.device, 'up')
-      await waitFor(() => answering().length === 2, { timeoutMs: 5000, what: 'the guest' })
+      await waitFor(() => answering().length === 2, { timeoutMs: deadlineOf(5000), what: 'the guest' })
     })
 
     it('is not looked for once its guest is gone', async () => {

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /* Guests that open connections without end, and are opened them to: real packets through real tables. */
 
 describe('a bound of connections', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = new NetworkLab('btestcon')
   const addresses = Array.from({ length: 64 }, (_, i) => `${guestPrefix6}a:${(i + 1).toString(16)}`)
   const ssh = { protocol: 'tcp', hostIp: '', hostPort: 20002, hostPortEnd: 20002, containerPort: 22 } as const

@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait.js'
 const publicA = '198.51.100.71'
 
 describe('counters of bytes', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const lab = new NetworkLab('btestcnt')
   const [a, b, plain] = [
     lab.guest(11, [tcp(20001)], {

@@ -4,11 +4,12 @@ import { killChildren } from '../support/kill.js'
 import { clientAddress, hostAddress } from '../support/network-lab.js'
 import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 /* What others do to tables and bridge. */
 
 describe('damage to the network', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new NetworkPair('btestdmg')
   const { lab, a, b, all, inA } = pair
 
@@ -120,7 +121,7 @@ describe('damage to the network', function () {
     ]) {
       lab.in(lab.host, 'nft', by)
       expect(mended()).to.equal(false)
-      await waitFor(mended, { timeoutMs: 5000, what: `repair after ${by}` })
+      await waitFor(mended, { timeoutMs: deadlineOf(5000), what: `repair after ${by}` })
     }
   })
 
@@ -130,7 +131,7 @@ describe('damage to the network', function () {
     killChildren(pair.agent.child.pid!, 'nft')
     const tables = (): string => sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     await waitFor(() => tables() !== right, { what: 'the guard gone' })
-    await waitFor(() => tables() === right, { timeoutMs: 5000, what: 'the guard' })
+    await waitFor(() => tables() === right, { timeoutMs: deadlineOf(5000), what: 'the guard' })
   })
 
   it('does not bring back a guest that is being deleted', async () => {

@@ -43,7 +43,7 @@ const closed: Firewall = {
 }
 
 describe('errors about flows of others', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const lab = new NetworkLab('btesterr')
   const a = lab.guest(11, [udp(20001)], { ipv6Addresses: [own6], firewall: closed })
   const b = lab.guest(12, [], { ipv6Addresses: [hostile6] })

@@ -6,7 +6,7 @@ import { readForwarding } from '../support/inventory.js'
 /* What guests' IPv6 changes of the host's settings, and what of that is left when they are gone. */
 
 describe('forwarding of the host', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const stateDir = mkdtempSync('/tmp/btest-left-')
   const pair = new AddressedPair('btestleft', stateDir)
   const { lab } = pair

@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.js'
 /* What another program makes on the host, as an interface with a network and a way out, beside a prefix that was found. */
 
 describe('a prefix that was found', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new AddressedPair('btestfnd')
   const { lab } = pair
   const own = '2001:db8:51::a:1'

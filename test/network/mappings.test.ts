@@ -25,7 +25,7 @@ const map = (hostPort: number, containerPort: number, more: Partial<NatMapping> 
 })
 
 describe('mappings and addresses', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const lab = new NetworkLab('btestmap')
   const a = lab.guest(
     11,

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 /* A host with one IPv6 address and no prefix, as many providers give: guests share it. */
 
 describe('NAT66', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const lab = new NetworkLab('btestn66')
   const mapping = {
     protocol: 'tcp',

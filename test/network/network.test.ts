@@ -5,7 +5,7 @@ import { gateway, NetworkPair, tcp } from '../support/network-pair.js'
 /* Who reaches whom: real packets through real tables, in network namespaces of its own. */
 
 describe('network', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new NetworkPair('btestnet')
   const { lab, a, b, all, inA, inB } = pair
 

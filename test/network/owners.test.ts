@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait.js'
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
 describe('owners of ports and addresses', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new NetworkPair('btestown')
   const { lab, a, b, inA } = pair
 

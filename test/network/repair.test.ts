@@ -3,13 +3,14 @@ import type { GuestNetwork } from '../../agent/network/contract.js'
 import { NetworkLab, type AgentNetwork } from '../support/network-lab.js'
 import { firewallOf } from '../bench/network-plan.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
+import { expectInTime } from '../support/promised-time.js'
 
 /* What another program flushed is there again within seconds, on a host that is full. */
 
 const seconds = 5
 
 describe('repair of a full host', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const lab = new NetworkLab('btestrep', { subnet: '10.77.0.0/16' })
   const publicIpv4s = Array.from({ length: 200 }, (_, i) => `198.18.7.${i + 1}`)
   const guests = Array.from({ length: 1000 }, (_, i): GuestNetwork => {
@@ -29,7 +30,7 @@ describe('repair of a full host', function () {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     const begin = performance.now()
     expect(await agent.ensure(guests)).to.deep.equal(['nft tables made'])
-    expect(performance.now() - begin).to.be.lessThan(seconds * 1000)
+    expectInTime(begin, seconds * 1000, 'all is there again')
     expect(await agent.ensure(guests)).to.deep.equal([])
   })
 

@@ -28,7 +28,7 @@ const mapping = (protocol: 'tcp' | 'udp', hostPort: number): NatMapping => ({
 })
 
 describe('a guest that scans its host', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   const lab = new NetworkLab('btestscan', { resolvers })
   const rules = { direction: 'in', action: 'ACCEPT', network: 'all', sourceIp: '', description: '' } as const
   const open = [

@@ -14,6 +14,7 @@ import {
 } from '../support/flow.js'
 import { AgentNetwork, clientAddress, NetworkLab } from '../support/network-lab.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 /* Rates as TCP reaches them, between guests and a client outside, through the agent's own tables. */
 
@@ -21,7 +22,7 @@ const shaperProcess = fileURLToPath(new URL('../support/shaper-process.ts', impo
 const port = 5201
 
 describe('rates', function () {
-  this.timeout(300_000)
+  this.timeout(500_000)
   const lab = new NetworkLab('btestrate', { subnet: '10.78.0.0/24', interface_prefix: 'btr' })
   const a = lab.guest(11)
   const b = lab.guest(12)
@@ -60,7 +61,7 @@ describe('rates', function () {
 
   for (const way of ['down', 'up'] as const)
     it(`${way}loads change under a running connection, up and down, without breaking it`, async () => {
-      const running = new Flow({ ...flow(a, way), seconds: 0.5 })
+      const running = new Flow(flow(a, way))
       try {
         for (const mbps of [100, 10, 200]) {
           await shaper.call('apply', way === 'down' ? rates(a, mbps, 0) : rates(a, 0, mbps))
@@ -198,7 +199,10 @@ describe('rates', function () {
       await shaper.call('ensure', [rates(a, 20, 20)])
       lab.unplug(a)
       lab.plug(a)
-      await waitFor(() => qdiscsOf(a.device).includes('htb'), { timeoutMs: 2000, what: 'its rates' })
+      await waitFor(() => qdiscsOf(a.device).includes('htb'), {
+        timeoutMs: deadlineOf(2000),
+        what: 'its rates',
+      })
       await expectBoth(20)
     } finally {
       shaper.child.kill('SIGKILL') // one that repairs by itself is in the way of what follows
@@ -242,7 +246,7 @@ describe('rates', function () {
   }
 
   async function expectBoth(mbps: number): Promise<void> {
-    for (const way of ['down', 'up'] as const) await expectRate({ ...flow(a, way), seconds: 0.5 }, mbps)
+    for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
   }
 
   async function repairs(all: readonly GuestRates[]): Promise<number> {

@@ -5,7 +5,7 @@ import { gateway, NetworkPair } from '../support/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 describe('what a guest sends in the name of others', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const pair = new NetworkPair('btestsp4')
   const { lab, a, b, inA, inB } = pair
   let seenByHost: Set<string>

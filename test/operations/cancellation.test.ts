@@ -111,6 +111,53 @@ describe('operations cancelled and removed', () => {
     gate.open()
   })
 
+  for (const left of ['long', 'second'])
+    it(`is undone wholly by the next agent where one ends in the middle of undoing its step ${left}`, async () => {
+      const gate = new Gate()
+      const runs: string[] = []
+      const settled: string[] = []
+      const definitions = (undoing: (name: string, repeated: boolean) => Promise<void>) => {
+        const undo =
+          (name: string): NonNullable<Step<unknown>['undo']> =>
+          async ({ repeated }) => {
+            await undoing(name, repeated)
+            runs.push(`undo ${name}`)
+          }
+        const noted = (name: string): Step<unknown> => ({
+          ...step(name, () => void runs.push(name)),
+          undo: undo(name),
+        })
+        const long: Step<unknown> = {
+          ...{ name: 'long', cancelable: true, undo: undo('long') },
+          run: ({ signal }) =>
+            new Promise((_, reject) => {
+              runs.push('long')
+              signal.addEventListener('abort', () => reject(new Error('stopped')), { once: true })
+            }),
+        }
+        const settle = (_: unknown, { status }: OperationOutcome): void => void settled.push(status)
+        return [define('a', [noted('first'), noted('second'), long, noted('never')], { settle })]
+      }
+      const engine = lab.start(definitions((name) => (name === left ? gate.pass() : Promise.resolve())))
+      engine.submit(order('1', 'a', 'g'))
+      await waitFor(() => runs.includes('long'), { intervalMs: 2 })
+      engine.cancel('1')
+      await gate.entered(1)
+      await engine.close(1)
+      const before = [...runs]
+      expect(settled).to.deep.equal([])
+      expectRefused(() => engine.submit(order('2', 'a', 'h')), 'host_offline')
+
+      const repeats: string[] = []
+      const next = lab.start(definitions(async (name, repeated) => void (repeated && repeats.push(name))))
+      expect(await next.wait('1')).to.include({ status: 'canceled', errorCode: '', error: '' })
+      const all = ['undo long', 'undo second', 'undo first']
+      expect(before).to.deep.equal(['first', 'second', 'long', ...all.slice(0, all.indexOf(`undo ${left}`))])
+      expect(runs.slice(before.length)).to.deep.equal(all.slice(all.indexOf(`undo ${left}`)))
+      expect([repeats, settled]).to.deep.equal([[left], ['canceled']])
+      gate.open()
+    })
+
   it('removes what has ended, as a change that watchers see', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step])], { parallel: 1 })

@@ -1,24 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { expect } from 'chai'
-import { AgentConfigSchema } from '../../agent/config.js'
-import { Closers } from '../../agent/daemon/closers.js'
-import { openDomain, type Domain } from '../../agent/daemon/domain.js'
-import { Orders } from '../../agent/operations/orders.js'
-import type { OperationEngine } from '../../agent/operations/engine.js'
-import type { OperationRecord } from '../../agent/operations/types.js'
+import type { Domain } from '../../agent/daemon/domain.js'
+import {
+  scheduledBackupDefinition,
+  scheduledBackups,
+} from '../../agent/guests/operations/backup-scheduled.js'
+import { noBackupSchedule } from '../../agent/guests/record.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
-import { validateConfig } from '../../shared/config.js'
-import { createOrder, createRequest } from '../support/agent-calls.js'
 import { memoryTargets } from '../support/memory-backups.js'
-import { MemoryHost } from '../support/memory-host.js'
+import {
+  carryOut,
+  openMemoryGuest,
+  stateOf,
+  submitOrder,
+  type MemoryGuest,
+  type WireOrder,
+} from '../support/memory-guest.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
-import { silentLog } from '../support/redis.js'
-
-type WireOrder = NonNullable<SubmitOperationRequest['order']>
 
 /*
  * Every step of what is done with backups, on a host and at a target in memory: failing, with the agent gone, run and
@@ -26,12 +24,22 @@ type WireOrder = NonNullable<SubmitOperationRequest['order']>
  */
 
 const backupId = '00000000-0000-4000-8000-00000000000b'
-const boot = ['configure', 'network', 'start']
+const boot = ['configure', 'start']
 
 describe('operations with backups', () => {
   describeOperationMatrix('make', {
     ...{ steps: ['snapshot', 'send', 'drop', 'verify'], undone: ['snapshot', 'send'] },
     prepare: () => prepare('backupCreate', ({ uuid, target }) => ({ uuid, target, description: '' })),
+  })
+  describeOperationMatrix('make by schedule', {
+    steps: ['room', 'snapshot', 'send', 'drop', 'verify', 'rotate'],
+    undone: ['snapshot', 'send'],
+    undoneFrom: 'verify',
+    prepare: prepareScheduled,
+    // What is dropped is gone; its own step never fails.
+    checkFailed: (after, before, { step, phase }) => {
+      if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
+    },
   })
   describeOperationMatrix('delete', {
     ...{ steps: ['forget'], undone: [] },
@@ -61,17 +69,13 @@ interface About {
 
 type BackupOrder = 'backupCreate' | 'backupDelete' | 'backupRestore'
 
-async function prepare(name: BackupOrder, valueOf: (about: About) => object): Promise<MatrixSubject> {
-  const directory = mkdtempSync(join(tmpdir(), 'btest-backup-matrix-'))
-  const closers = new Closers()
-  const host = new MemoryHost()
-  const given = { state_dir: directory, run_dir: join(directory, 'run'), time_zone: 'UTC' }
-  const config = validateConfig(AgentConfigSchema, given, 'test')
-  const domain = await openDomain(host.open(config), { config, log: silentLog }, closers)
-  await domain.images.sweep()
-  domain.engine.recover()
-  await carryOut(domain, createOrder(createRequest(1, 'matrix')).order!)
-  const { uuid } = domain.context.store.list()[0]!
+interface Prepared extends MatrixSubject, About {
+  readonly domain: Domain
+}
+
+async function prepare(name: BackupOrder, valueOf: (about: About) => object): Promise<Prepared> {
+  const guest = await openMemoryGuest()
+  const { host, domain, uuid } = guest
   const target: BackupTarget = {
     ...{ id: randomUUID(), name: 'vault', password: 'a-password-of-it', verifyPercent: 100 },
     place: { $case: 'local', value: { path: '/srv/backups' } },
@@ -80,23 +84,43 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
   await carryOut(domain, { $case: 'backupCreate', value: { uuid, target, description: '' } }, backupId)
   host.contents.set(uuid, 'second')
   return {
+    ...{ domain, uuid, target },
     changes: domain.changes,
     definition: domain.kinds[name],
     submit: (engine) =>
-      submit(domain, engine, { $case: name, value: valueOf({ uuid, target }) } as WireOrder),
-    inventory: async () => inventoryOf(host, domain, { uuid, target }),
-    destroy: async () => {
-      await closers.run()
-      rmSync(directory, { recursive: true, force: true })
-    },
+      submitOrder(domain, engine, { $case: name, value: valueOf({ uuid, target }) } as WireOrder),
+    inventory: () => inventoryOf(guest, target),
+    destroy: () => guest.destroy(),
   }
 }
 
-async function inventoryOf(host: MemoryHost, domain: Domain, { uuid, target }: About): Promise<unknown> {
-  await domain.reconciler.pass()
-  const { status, wanted, backups, fetchedBytes } = domain.context.store.get(uuid)
+/** One that drops the one there is. */
+async function prepareScheduled(): Promise<MatrixSubject> {
+  const subject = await prepare('backupDelete', () => ({}))
+  const { domain, uuid, target } = subject
+  const { context } = domain
+  const schedule = { ...noBackupSchedule, enabled: true, intervalHours: 24, time: '03:30', retention: 1 }
+  const sealed = { targetId: target.id, target: context.sealTarget(uuid, target) }
+  context.store.update(uuid, {
+    backupSchedule: { ...schedule, ...sealed },
+    backups: context.store.get(uuid).backups.map((backup) => ({ ...backup, scheduled: true })),
+  })
   return {
-    ...{ status, wanted, runs: host.driver.running.has(uuid), content: host.contents.get(uuid) },
+    ...subject,
+    definition: scheduledBackupDefinition(context),
+    submit: async (engine) =>
+      engine.submit(
+        scheduledBackups(context).orderOf(context.store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),
+      ),
+  }
+}
+
+async function inventoryOf(guest: MemoryGuest, target: BackupTarget): Promise<unknown> {
+  const { host, domain, uuid } = guest
+  await domain.reconciler.pass()
+  const { backups, fetchedBytes } = domain.context.store.get(uuid)
+  return {
+    ...stateOf(guest),
     ...{ fetchedBytes, snapshots: host.snapshots.get(uuid)?.size ?? 0, next: host.next.has(uuid) },
     kept: [...(memoryTargets.get(target.id)?.get(uuid)?.values() ?? [])].map(({ content }) => content),
     shown: backups.map(({ state, sizeBytes, verifiedAtMs }) => ({
@@ -104,20 +128,4 @@ async function inventoryOf(host: MemoryHost, domain: Domain, { uuid, target }: A
       verified: verifiedAtMs > 0,
     })),
   }
-}
-
-async function carryOut(domain: Domain, order: WireOrder, id: string = randomUUID()): Promise<void> {
-  await submit(domain, domain.engine, order, id)
-  const { status, error } = await domain.engine.wait(id)
-  expect(status, error).to.equal('done')
-}
-
-async function submit(
-  domain: Domain,
-  engine: OperationEngine,
-  order: WireOrder,
-  operationId: string = randomUUID(),
-): Promise<OperationRecord> {
-  const orders = new Orders(engine, domain.kinds)
-  return (await orders.submit({ operationId, requestedBy: 'test', order })).operation
 }

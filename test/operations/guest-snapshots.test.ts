@@ -1,28 +1,20 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { expect } from 'chai'
-import { AgentConfigSchema } from '../../agent/config.js'
-import { Closers } from '../../agent/daemon/closers.js'
-import { openDomain, type Domain } from '../../agent/daemon/domain.js'
 import { guestKinds } from '../../agent/guests/operations/kinds.js'
 import {
   scheduledSnapshotDefinition,
-  scheduledSnapshotOrder,
+  scheduledSnapshots,
 } from '../../agent/guests/operations/snapshot-scheduled.js'
 import { noSchedule } from '../../agent/guests/record.js'
-import { Orders } from '../../agent/operations/orders.js'
-import type { OperationEngine } from '../../agent/operations/engine.js'
-import type { OperationRecord } from '../../agent/operations/types.js'
-import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
-import { validateConfig } from '../../shared/config.js'
-import { createOrder, createRequest } from '../support/agent-calls.js'
-import { MemoryHost } from '../support/memory-host.js'
+import {
+  carryOut,
+  openMemoryGuest,
+  stateOf,
+  submitOrder,
+  type MemoryGuest,
+  type WireOrder,
+} from '../support/memory-guest.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
-import { silentLog } from '../support/redis.js'
-
-type WireOrder = NonNullable<SubmitOperationRequest['order']>
 
 /*
  * Every step of what is done with snapshots, on a host in memory: failing, with the agent gone, run and undone twice.
@@ -30,7 +22,7 @@ type WireOrder = NonNullable<SubmitOperationRequest['order']>
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
-const boot = ['configure', 'network', 'start']
+const boot = ['configure', 'start']
 
 describe('operations with snapshots', () => {
   describeOperationMatrix('take', {
@@ -83,7 +75,7 @@ async function prepareScheduled(): Promise<MatrixSubject> {
     definition: scheduledSnapshotDefinition(domain.context, domain.capacity),
     submit: (engine) =>
       engine.submit(
-        scheduledSnapshotOrder(domain.context, store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),
+        scheduledSnapshots(domain.context).orderOf(store.get(uuid), { id: randomUUID(), nextRunMs: 1 }),
       ),
   }
 }
@@ -96,56 +88,29 @@ async function prepare(name: SnapshotOrder, valueOf: (uuid: string) => object): 
   return {
     ...subject,
     definition: guestKinds(domain.context, domain.capacity)[name],
-    submit: (engine) => submit(domain, engine, { $case: name, value: valueOf(uuid) } as WireOrder),
+    submit: (engine) => submitOrder(domain, engine, { $case: name, value: valueOf(uuid) } as WireOrder),
   }
 }
 
 async function prepareGuest() {
-  const directory = mkdtempSync(join(tmpdir(), 'btest-snapshot-matrix-'))
-  const closers = new Closers()
-  const host = new MemoryHost()
-  const given = { state_dir: directory, run_dir: join(directory, 'run'), time_zone: 'UTC' }
-  const config = validateConfig(AgentConfigSchema, given, 'test')
-  const domain = await openDomain(host.open(config), { config, log: silentLog }, closers)
-  await domain.images.sweep()
-  domain.engine.recover()
-  await carryOut(domain, createOrder(createRequest(1, 'matrix')).order!)
-  const { uuid } = domain.context.store.list()[0]!
+  const guest = await openMemoryGuest()
+  const { host, domain, uuid } = guest
   host.contents.set(uuid, 'first')
   await carryOut(domain, { $case: 'snapshotCreate', value: { uuid, description: '' } }, snapshotId)
   host.contents.set(uuid, 'second')
   return {
     ...{ domain, uuid, changes: domain.changes },
-    inventory: async () => inventoryOf(host, domain, uuid),
-    destroy: async () => {
-      await closers.run()
-      rmSync(directory, { recursive: true, force: true })
-    },
+    inventory: () => inventoryOf(guest),
+    destroy: () => guest.destroy(),
   }
 }
 
-async function inventoryOf(host: MemoryHost, domain: Domain, uuid: string): Promise<unknown> {
+async function inventoryOf(guest: MemoryGuest): Promise<unknown> {
+  const { host, domain, uuid } = guest
   await domain.reconciler.pass()
-  const { status, wanted, snapshots } = domain.context.store.get(uuid)
   return {
-    ...{ status, wanted, runs: host.driver.running.has(uuid), content: host.contents.get(uuid) },
+    ...stateOf(guest),
     kept: [...(host.snapshots.get(uuid)?.values() ?? [])],
-    shown: snapshots.map(({ state, sizeBytes }) => ({ state, sizeBytes })),
+    shown: domain.context.store.get(uuid).snapshots.map(({ state, sizeBytes }) => ({ state, sizeBytes })),
   }
-}
-
-async function carryOut(domain: Domain, order: WireOrder, id: string = randomUUID()): Promise<void> {
-  await submit(domain, domain.engine, order, id)
-  const { status, error } = await domain.engine.wait(id)
-  expect(status, error).to.equal('done')
-}
-
-async function submit(
-  domain: Domain,
-  engine: OperationEngine,
-  order: WireOrder,
-  operationId: string = randomUUID(),
-): Promise<OperationRecord> {
-  const orders = new Orders(engine, domain.kinds)
-  return (await orders.submit({ operationId, requestedBy: 'test', order })).operation
 }

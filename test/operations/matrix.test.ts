@@ -86,7 +86,7 @@ function engineOf(world: FileWorld): OperationEngine {
 }
 
 describe('operation matrix: the process killed', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   let directory: string
 
   beforeEach(() => (directory = makeDirectory()))

@@ -10,7 +10,7 @@ import { shell } from '../support/setup-shell.js'
  */
 
 describe('scripts/up', function () {
-  this.timeout(20_000)
+  this.timeout(120_000)
   let dir = ''
   let here: TestPki
   let there: TestPki

@@ -70,7 +70,7 @@ function clear(): void {
 }
 
 describe('what scripts/down --purge removes', function () {
-  this.timeout(30_000)
+  this.timeout(120_000)
   before(() => {
     for (const path of ['scripts', 'systemd']) cpSync(path, join(unbuilt, path), { recursive: true })
   })

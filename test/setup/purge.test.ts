@@ -146,7 +146,7 @@ function startStray(): number {
 }
 
 describe('scripts/down --purge without a working agent', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   // What an earlier, killed run left.
   before(() => {
     removeUplink()

@@ -103,6 +103,7 @@ describe('scripts', () => {
         [agent.network.bridge, agent.network.table, agent.network.interface_prefix],
         [agent.network.subnet, agent.network.subnet6],
         [gateway.state_dir, gateway.run_dir, gateway.listen, gateway.join_listen, gateway.redis.prefix],
+        [gateway.tls_listen],
       ])
       expect(new Set(single.flat()).size).to.equal(single.flat().length)
       for (const ranges of [

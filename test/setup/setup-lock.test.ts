@@ -15,7 +15,7 @@ interface Running {
 const waiting = 'Waiting: another scripts/up or scripts/down is at work'
 
 describe('set-ups at the same time', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   const started: Running[] = []
   let dir = ''
   before(() => (dir = mkdtempSync('/tmp/btest-lock-')))

@@ -98,7 +98,7 @@ async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<
 }
 
 describe('the units, run by systemd', function () {
-  this.timeout(120_000)
+  this.timeout(240_000)
   this.bail(true) // each goes on where the one before ended
 
   before(async function () {
@@ -109,7 +109,7 @@ describe('the units, run by systemd', function () {
   after(() => machine?.destroy())
 
   it('scripts/up: both units are active and start at boot, the host is online', () => {
-    const output = run('bash', `${checkout}/scripts/up`)
+    const output = run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent.service')
     for (const unit of ['berth-agent', 'berth-gateway', 'lxcfs']) {
       expect(show(unit, 'ActiveState')).to.equal('active')
@@ -122,17 +122,27 @@ describe('the units, run by systemd', function () {
 
   it('scripts/up again: restarts nothing', () => {
     const before = ['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)
-    run('bash', `${checkout}/scripts/up`)
+    run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
   })
 
-  it('the gateway: user berth, no capability and none to gain, filtered system calls', () => {
+  it('the gateway: user berth, low ports as its only capability and none to gain, filtered system calls', () => {
     const pid = mainPid('berth-gateway')
     const uid = run('id', '-u', 'berth').trim()
     expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))
-    expect(statusOf(pid, 'CapBnd')).to.match(/^0+$/)
+    // CAP_NET_BIND_SERVICE is bit 10.
+    for (const set of ['CapBnd', 'CapEff']) expect(statusOf(pid, set)).to.match(/^0+400$/)
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('1')
     expect(statusOf(pid, 'Seccomp')).to.equal('2')
+  })
+
+  it('TLS on port 443, and port 80 leads there', () => {
+    const put = (body: object) => api<{ port: number; warnings: string[] }>('/ssl', { method: 'PUT', body })
+    expect(put({ mode: 'self_signed', target: 'panel.example' })).to.include({ port: 443 })
+    expect(run('curl', '-sk', 'https://127.0.0.1/healthz')).to.equal('ok\n')
+    const location = run('curl', '-s', '-o', '/dev/null', '-w', '%{redirect_url}', 'http://127.0.0.1/x')
+    expect(location).to.equal('https://panel.example/x')
+    expect(put({ mode: 'disabled' }).warnings).to.deep.equal([])
   })
 
   it('a guest runs, in groups of its own beside the unit’s', async () => {
@@ -180,7 +190,7 @@ describe('the units, run by systemd', function () {
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
         run('systemctl', ...command)
-        await waitFor(changed, { timeoutMs: 30_000, what: 'another agent' })
+        await waitFor(changed, { timeoutMs: 60_000, what: 'another agent' })
       })
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
@@ -229,7 +239,7 @@ describe('the units, run by systemd', function () {
     const unit = `${checkout}/systemd/berth-agent.service`
     await expectGuestsToOutlive(() => {
       run('sed', '-i', 's/^TimeoutStopSec=.*/TimeoutStopSec=31/', unit)
-      expect(run('bash', `${checkout}/scripts/up`)).to.include('Restarting the agent')
+      expect(run('bash', `${checkout}/scripts/up`, '--no-kvm')).to.include('Restarting the agent')
     })
     expect(show('berth-agent', 'TimeoutStopUSec')).to.equal('31s')
     expect(mainPid('berth-gateway')).to.equal(gateway)
@@ -252,7 +262,7 @@ describe('the units, run by systemd', function () {
     const before = guestInits()
     await host().reboot()
     await waitForHost('online')
-    await waitFor(() => guestStatus() === 'running', { timeoutMs: 30_000, what: journal })
+    await waitFor(() => guestStatus() === 'running', { timeoutMs: 60_000, what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
     expect(failedUnits()).to.equal('')
   })

@@ -4,6 +4,7 @@ import { AccessPolicies, type AccessPolicy } from '../../gateway/policy/access-p
 import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
 
 const [in4, out4, listed, second, loopback] = [
   '192.0.2.5',
@@ -139,10 +140,10 @@ describe('the access policy', () => {
   it('is that of every gateway at once, and of one that starts', async () => {
     const [one, two] = [await open(), await open()]
     await one.change(base, self)
-    await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: 2000 })
+    await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })
     expect((await open()).policy).to.deep.equal(base)
     await two.disable()
-    await waitFor(() => one.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: 2000 })
+    await waitFor(() => one.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })
   })
 
   it('stays in force while the store is away', async () => {

@@ -133,7 +133,7 @@ describe('private Redis', () => {
   })
 
   it('waits longer after each failure of a server that cannot start', async function () {
-    this.timeout(30_000)
+    this.timeout(120_000)
     const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\necho run >> ${stateDir}/runs\nexit 1\n`)
@@ -149,7 +149,7 @@ describe('private Redis', () => {
   })
 
   it('refuses writes on a full disk, loses none it took, and goes on when there is room', async function () {
-    this.timeout(60_000)
+    this.timeout(120_000)
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })
@@ -173,7 +173,7 @@ describe('private Redis', () => {
             () => true,
             () => false,
           )),
-        { timeoutMs: 15_000 },
+        { timeoutMs: 60_000 },
       )
       for (const key of taken)
         expect(await store.run('read', (client) => client.get(key)), key).to.have.length(1000)

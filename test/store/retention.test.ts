@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { createAccess, noLimits } from '../../gateway/access/access.js'
+import { defaultRetention } from '../../gateway/access/retention.js'
 import { AuditStore } from '../../gateway/access/audit.js'
 import { IdempotencyStore } from '../../gateway/access/idempotency.js'
 import { GatewayInstance } from '../../gateway/store/instance.js'
@@ -123,7 +124,7 @@ describe('what a gateway keeps', () => {
   it('is trimmed when a gateway starts', async () => {
     await addAged('old', 8)
     const own = new Store({ url: redis.url, prefix, log: silentLog })
-    const retention = { auditDays: 7, repeatHours: 1, repeats: 1000 }
+    const retention = { ...defaultRetention, auditDays: 7, repeatHours: 1, repeats: 1000 }
     const options = { store: own, secret: Buffer.alloc(32), stateDir: redis.stateDir, auditKeep: 100 }
     const access = createAccess({ ...options, retention, limits: noLimits, log: silentLog })
     own.start()

@@ -13,7 +13,7 @@ import type {
 import type { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { call, createGuest, createRequest, operationDone, powerOrder, submit } from './agent-calls.js'
 import { AgentProcess } from './agent-process.js'
-import { installBusyboxImage } from './busybox-image.js'
+import { inContainer, inMachine, installTools, lxc, machineAt, type GuestKind } from './guest-kinds.js'
 import { PublicSegment } from './public-segment.js'
 import { sh } from './sh.js'
 import { waitFor } from './wait.js'
@@ -43,6 +43,9 @@ export class AddressedHost {
   #nextId = 1
   readonly #children: ChildProcess[] = []
 
+  /** @param kinds of guests that are to be created */
+  constructor(private readonly kinds: readonly GuestKind[] = [lxc]) {}
+
   async open(): Promise<void> {
     this.#forwardedBefore = sh('sysctl', '-n', forwarding).trim()
     this.segment.make()
@@ -51,7 +54,7 @@ export class AddressedHost {
     await this.agent.start()
     await this.agent.ready()
     await this.agent.kill('SIGTERM')
-    await installBusyboxImage(join(this.agent.directory, 'pool'), 'debian-12')
+    for (const kind of this.kinds) await kind.installImage(join(this.agent.directory, 'pool'))
     await this.start()
   }
 
@@ -120,14 +123,15 @@ export class AddressedHost {
     return `x${tag}${(await this.guest(uuid)).id}`
   }
 
+  /** Of a container's first process. */
   async pidOf(uuid: string): Promise<string> {
-    const name = `x${tag}-${(await this.guest(uuid)).id}`
-    return sh('lxc-info', '-P', join(this.agent.directory, 'state/lxc'), '-n', name, '-p', '-H').trim()
+    return this.#initOf((await this.guest(uuid)).id)
   }
 
-  /** Answer to packets.py in the guest's network, or, without, in the segment. */
-  ask(pid: string | undefined, ...target: string[]): string {
-    return sh('nsenter', ...this.#toolArgs(pid, 'ask', ...target)).trim()
+  /** Answer to packets.py in the guest's network, or, without one, in the segment. */
+  ask(uuid: string | undefined, ...target: string[]): string {
+    const [program = '', ...args] = this.#tool(uuid, 'ask', ...target)
+    return sh(program, ...args).trim()
   }
 
   /** From the segment. */
@@ -135,28 +139,49 @@ export class AddressedHost {
     return this.ask(undefined, 'tcp', address, '8081', '0', '0.3') !== ''
   }
 
-  async serve(pid: string | undefined, name: string): Promise<void> {
-    const child = spawn('nsenter', this.#toolArgs(pid, 'serve', name, 'tcp:8081', 'udp:8081'), {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    this.#children.push(child)
-    await new Promise((resolve) => child.stdout.once('data', resolve))
+  /** Until the guest stops. */
+  async serve(uuid: string | undefined, name: string): Promise<void> {
+    if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
+    const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))
+    await once(child.stdout!, 'data')
   }
 
   /** Asks without end from the segment. @returns a line for each datagram, ` 1` at its end where it was answered */
   async follow(address: string): Promise<string[]> {
-    const args = this.#toolArgs(undefined, 'stream', address, '0.01', '8081')
-    const child = spawn('nsenter', args, { stdio: ['ignore', 'pipe', 'inherit'] })
-    this.#children.push(child)
+    const child = this.#spawn(this.#tool(undefined, 'stream', address, '0.01', '8081'))
     const lines: string[] = []
-    const source = createInterface({ input: child.stdout })
+    const source = createInterface({ input: child.stdout! })
     await once(source, 'line')
     source.on('line', (line) => lines.push(line))
     return lines
   }
 
-  #toolArgs(pid: string | undefined, ...args: string[]): string[] {
-    const network = pid === undefined ? `/run/netns/${this.segment.name}` : `/proc/${pid}/ns/net`
-    return [`--net=${network}`, '/usr/bin/python3', packets, ...args]
+  #spawn([program = '', ...args]: readonly string[]): ChildProcess {
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#children.push(child)
+    return child
+  }
+
+  #tool(uuid: string | undefined, ...args: string[]): string[] {
+    const at = uuid === undefined ? this.segment.at : this.#placeOf(uuid)
+    return [...at, '/usr/bin/python3', packets, ...args]
+  }
+
+  #placeOf(uuid: string): string[] {
+    const { id, ipv4 } = this.#found(uuid)
+    return this.#isMachine(uuid) ? inMachine(machineAt(ipv4)) : inContainer(this.#initOf(id))
+  }
+
+  #isMachine(uuid: string): boolean {
+    return this.#found(uuid).virtualization === 'kvm'
+  }
+
+  #found(uuid: string): Guest {
+    return this.watched.guests().find((guest) => guest.uuid === uuid)!
+  }
+
+  #initOf(id: number): string {
+    const place = ['-P', join(this.agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`]
+    return sh('lxc-info', ...place, '-p', '-H').trim()
   }
 }

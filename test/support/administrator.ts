@@ -2,5 +2,13 @@ import type { Principal } from '../../gateway/access/principal.js'
 
 /** A caller with the key `keyId` and everything that there is. */
 export function administratorOf(keyId: number): Principal {
-  return { kind: 'key', ref: `key:${keyId}`, keyId, user: 'api:admin', scopes: ['*'], guests: 'all' }
+  return {
+    kind: 'key',
+    ref: `key:${keyId}`,
+    keyId,
+    user: 'api:admin',
+    scopes: ['*'],
+    guests: 'all',
+    unlimited: true,
+  }
 }

@@ -41,6 +41,7 @@ export function wireMapping(fields: Partial<PortMapping>): PortMapping {
 
 export const plainSpec: GuestSpec = {
   virtualization: 'lxc',
+  userData: '',
   templateId: 'debian-12',
   limits: {
     vcpuMilli: 1000,
@@ -97,7 +98,7 @@ export function reinstallOrder(
   { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},
 ): SubmitOperationRequest {
   const login = { sshAuthMode: 'auto_password', sshPassword: '', sshPublicKey: '' }
-  const value = { uuid, templateId: 'debian-12', force: true, ...login, ...fields }
+  const value = { uuid, templateId: 'debian-12', force: true, liftBlock: false, ...login, ...fields }
   return { operationId, requestedBy: 'test', order: { $case: 'reinstall', value } }
 }
 
@@ -167,7 +168,7 @@ export function createGuest(
 export async function operationDone(
   client: OperationServiceClient,
   id: string,
-  timeoutMs = 60_000,
+  timeoutMs = 120_000,
 ): Promise<Operation> {
   const ended = await operationEnded(client, id, timeoutMs)
   if (ended.status !== 'done')
@@ -178,7 +179,7 @@ export async function operationDone(
 export async function operationEnded(
   client: OperationServiceClient,
   id: string,
-  timeoutMs = 60_000,
+  timeoutMs = 120_000,
 ): Promise<Operation> {
   let last: Operation | undefined
   return waitFor(

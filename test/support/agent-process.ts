@@ -10,6 +10,7 @@ import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../proto/gen/berth/agent/v1/network.js'
 import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
+import { SecurityServiceClient } from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName } from '../../shared/identity.js'
 import { freePort } from './ports.js'
@@ -25,7 +26,6 @@ export function agentConfig(
   tag: string,
   overrides: Record<string, unknown> = {},
 ): Record<string, unknown> {
-  const octet = 100 + ((tag.charCodeAt(0) + tag.charCodeAt(tag.length - 1) * 7) % 100)
   return {
     state_dir: join(directory, 'state'),
     run_dir: join(directory, 'run'),
@@ -34,7 +34,7 @@ export function agentConfig(
       bridge: `btest-${tag}`,
       table: `btest_${tag}`,
       interface_prefix: `x${tag}`,
-      subnet: `10.${octet}.0.0/20`,
+      subnet: subnetOf(tag),
       nat_ports: { start: 20000, end: 29999 }, // below those of outgoing connections
     },
     storage: { pool: join(directory, 'pool'), loop_file: join(directory, 'pool.img'), loop_size_gb: 8 },
@@ -42,6 +42,12 @@ export function agentConfig(
     reconcile_interval_seconds: 2,
     ...overrides,
   }
+}
+
+/** One of 1,600 of 4,096 addresses: agents of several files run at once. */
+function subnetOf(tag: string): string {
+  const place = [...tag].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1600, 0)
+  return `10.${100 + (place % 100)}.${Math.floor(place / 100) * 16}.0/20`
 }
 
 interface AgentProcessParts {
@@ -112,7 +118,7 @@ export class AgentProcess {
   }
 
   /** Serving and recovered. @throws with the log's end when it exits instead */
-  async ready(timeoutMs = 30_000): Promise<void> {
+  async ready(timeoutMs = 120_000): Promise<void> {
     const client = this.operations()
     try {
       await waitFor(
@@ -165,6 +171,10 @@ export class AgentProcess {
 
   hosts(): HostServiceClient {
     return new HostServiceClient(...this.#target())
+  }
+
+  security(): SecurityServiceClient {
+    return new SecurityServiceClient(...this.#target())
   }
 
   watch(): WatchServiceClient {

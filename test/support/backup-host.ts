@@ -12,11 +12,12 @@ import { purge } from '../../agent/daemon/purge.js'
 import type { GuestRecord } from '../../agent/guests/record.js'
 import type { OperationRecord, StepEvent } from '../../agent/operations/types.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import type { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { validateConfig } from '../../shared/config.js'
 import { createOrder, createRequest, powerOrder } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
-import { installBusyboxImage } from './busybox-image.js'
+import { lxc, type GuestKind } from './guest-kinds.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
 
@@ -31,7 +32,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A real agent's domain on a real pool, with real guests of LXC; several are several hosts. */
+/** A real agent's domain on a real pool, with real guests; several are several hosts. */
 export class BackupHost {
   /** Called at each point of each step. */
   observer: (event: StepEvent) => void | Promise<void> = () => undefined
@@ -51,7 +52,7 @@ export class BackupHost {
   }
 
   /** @param tag as for `agentConfig` */
-  static async open(tag: string): Promise<BackupHost> {
+  static async open(tag: string, kinds: readonly GuestKind[] = [lxc]): Promise<BackupHost> {
     const { path, wipe } = scratchDirectory(`btest-${tag}`)
     const settings = agentConfig(path, tag, { backups: { patience_seconds: 3 } })
     const config = validateConfig(AgentConfigSchema, settings, 'test')
@@ -60,7 +61,7 @@ export class BackupHost {
     makeDirectories(config)
     const closers = new Closers()
     const host = await openHost(config, log, closers)
-    await installBusyboxImage(config.storage.pool, 'debian-12')
+    for (const kind of kinds) await kind.installImage(config.storage.pool)
     let made: BackupHost | undefined = undefined as BackupHost | undefined
     const observer = (event: StepEvent) => made?.observer(event)
     const domain = await openDomain(host, { config, log, observer }, closers)
@@ -79,8 +80,8 @@ export class BackupHost {
     this.parts.wipe()
   }
 
-  async addGuest(id: number, name: string): Promise<string> {
-    await this.done(createOrder(createRequest(id, name)).order!)
+  async addGuest(id: number, name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
+    await this.done(createOrder(createRequest(id, name, spec)).order!)
     return this.domain.context.store.list().find((guest) => guest.name === name)!.uuid
   }
 
@@ -133,7 +134,7 @@ export class BackupHost {
     const attach = ['-P', join(this.config.state_dir, 'lxc'), '-n', `${tag}-${id}`, '--clear-env', '--']
     return execFileSync('lxc-attach', [...attach, '/bin/sh', '-c', command], {
       encoding: 'utf8',
-      timeout: 20_000,
+      timeout: 60_000,
     }).trim()
   }
 }

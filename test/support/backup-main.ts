@@ -13,11 +13,17 @@ const target = {
   ...{ id, name: 'vault', password: 'the-password-of-the-vault', verifyPercent: 100 },
   place: { $case: 'sftp', value: JSON.parse(place) as SftpPlace },
 } as const
-const repositories = new ResticRepositories({ directory, parallel: 1, patienceMs: 5000, log: silentLog })
+const repositories = new ResticRepositories({
+  directory,
+  parallel: 1,
+  patienceMs: 5000,
+  memoryBytes: 2 ** 31,
+  log: silentLog,
+})
 const watch = { signal: new AbortController().signal, report: () => undefined }
 await repositories.send(
   { target, guest: id },
-  { id, tree, note: { createdBy: 'test', description: '' } },
+  { id, tree, note: { createdBy: 'test', description: '', scheduled: false } },
   watch,
 )
 await repositories.verify({ target, guest: id }, 100, watch)

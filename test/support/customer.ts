@@ -1,7 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Guest, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Guest, GuestSpec, PortMapping } from '../../proto/gen/berth/agent/v1/guest.js'
 import {
   FirewallRule,
   LimitsChange,
@@ -37,6 +37,8 @@ export interface CustomerParts {
   readonly settings: GuestSettingsServiceClient
   /** Of the names of its guests. */
   readonly slot: number
+  /** Of its guests. */
+  readonly spec?: Partial<GuestSpec>
   readonly nextId: () => number
   readonly stopped: () => boolean
 }
@@ -75,9 +77,9 @@ export class Customer {
   }
 
   async #create(): Promise<void> {
-    const { slot, nextId } = this.parts
+    const { slot, nextId, spec } = this.parts
     const id = nextId()
-    const request = createRequest(id, `busy-${slot}-${id}`)
+    const request = createRequest(id, `busy-${slot}-${id}`, spec)
     await this.#submit(createOrder(request))
     this.uuid = request.uuid
   }

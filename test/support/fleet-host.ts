@@ -45,6 +45,8 @@ export interface FleetHostOptions {
   readonly segment: Segment
   /** Of all hosts. */
   readonly directory: string
+  /** Of its pool; default 8. */
+  readonly poolGb?: number
 }
 
 /**
@@ -59,14 +61,16 @@ export class FleetHost {
   readonly address: string
   readonly instance: Instance
   readonly #bridge: string
+  readonly #poolGb: number
   #agent: ChildProcess | undefined
 
-  constructor({ name, index, segment, directory }: FleetHostOptions) {
+  constructor({ name, index, segment, directory, poolGb = 8 }: FleetHostOptions) {
     this.name = name
     this.namespace = `btest-${name}`
     this.directory = join(directory, name)
     this.address = `${segment.prefix}.${10 + index}:${agentPort}`
     this.#bridge = segment.bridge
+    this.#poolGb = poolGb
     this.instance = {
       stateDir: join(this.directory, 'state'),
       pool: join(this.directory, 'pool'),
@@ -110,6 +114,11 @@ export class FleetHost {
     await gone
   }
 
+  /** Of the agent that runs. */
+  get pid(): number {
+    return this.#agent?.pid ?? 0
+  }
+
   logTail(bytes = 3000): string {
     return readFileSync(join(this.directory, 'agent.log'), 'utf8').slice(-bytes)
   }
@@ -125,7 +134,7 @@ export class FleetHost {
 
   get #storage(): StorageConfig {
     const loopFile = join(this.directory, 'pool.img')
-    return { pool: this.instance.pool, device: '', loop_file: loopFile, loop_size_gb: 8 }
+    return { pool: this.instance.pool, device: '', loop_file: loopFile, loop_size_gb: this.#poolGb }
   }
 
   get #configPath(): string {

@@ -27,7 +27,7 @@ export interface FlowOptions {
   readonly port: number
   /** `down`: to the near end. */
   readonly way: Way
-  /** Of a window; default 1. */
+  /** Of a window; default 0.5. */
   readonly seconds?: number
 }
 
@@ -48,7 +48,7 @@ export class Flow {
   /** Mbit/s of the windows so far. */
   readonly seen: number[] = []
 
-  constructor({ at, host, port, way, seconds = 1 }: FlowOptions) {
+  constructor({ at, host, port, way, seconds = 0.5 }: FlowOptions) {
     this.#child = python(at, 'flow', host, String(port), way, String(seconds))
     this.#lines = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]()
   }

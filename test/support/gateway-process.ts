@@ -42,7 +42,7 @@ export class GatewayProcess {
       run_dir: join(directory, 'run'),
       listen: `127.0.0.1:${port}`,
       join_listen: `${joinHost}:${joinPort}`,
-      agents: { silence_ms: 3000 },
+      agents: { silence_ms: 10_000, call_timeout_ms: 60_000 }, // on a machine that stalls
       ...overrides,
     }
     writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
@@ -57,10 +57,13 @@ export class GatewayProcess {
     return this.#child!.pid!
   }
 
-  start(): void {
+  /** @param namespace network namespace; default: the test's own */
+  start(namespace?: string): void {
     const log = openSync(join(this.directory, 'gateway.log'), 'a')
     const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]
-    this.#child = spawn(process.execPath, args, { stdio: ['ignore', log, log] })
+    const enter = namespace === undefined ? [] : ['ip', 'netns', 'exec', namespace]
+    const [file = '', ...rest] = [...enter, process.execPath, ...args]
+    this.#child = spawn(file, rest, { stdio: ['ignore', log, log] })
     closeSync(log)
   }
 
@@ -68,7 +71,7 @@ export class GatewayProcess {
   async ready(): Promise<void> {
     await waitFor(
       async () => (await this.request('GET', '/dashboard').catch(() => undefined))?.status === 200,
-      { timeoutMs: 30_000, what: () => `gateway ready\n${this.logTail()}` },
+      { timeoutMs: 90_000, what: () => `gateway ready\n${this.logTail()}` },
     )
   }
 

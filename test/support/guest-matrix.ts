@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { AgentConfigSchema, type AgentConfig } from '../../agent/config.js'
@@ -26,16 +26,17 @@ import {
   type PowerAction,
 } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
-import { installBusyboxImage } from './busybox-image.js'
 import { finishDeletions, readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
+import type { MatrixGuest } from './matrix-guests.js'
 import type { MatrixSubject } from './operation-matrix.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
 
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 /** What the operations under test give the guest. */
-const newTemplate = 'debian-13'
 const newPassword = 'matrix-word-1'
+/** Of the disk as it was before somebody wrote on it. */
+const snapshotId = '00000000-0000-4000-8000-00000000b00a'
 const guestUuid = '00000000-0000-4000-8000-00000000b001'
 const capacity = {
   cpuCores: 2,
@@ -43,10 +44,13 @@ const capacity = {
   readDisk: () => Promise.resolve({ totalBytes: 64 * 1024 ** 3, usedBytes: 0 }),
 }
 
-export type GuestAction = PowerAction | 'create' | 'resetPassword' | 'reinstall'
+type Order = NonNullable<SubmitOperationRequest['order']>
+
+export type GuestAction =
+  PowerAction | 'create' | 'resetPassword' | 'reinstall' | 'snapshotRestore' | 'changeBoot'
 
 /** What the guest is before the operation under test. */
-export type GuestBefore = 'absent' | 'stopped' | 'running'
+export type GuestBefore = 'absent' | 'stopped' | 'running' | 'rescued'
 
 export interface GuestSubject extends MatrixSubject {
   /** As an agent has it: it knows all operations. */
@@ -55,6 +59,7 @@ export interface GuestSubject extends MatrixSubject {
 }
 
 interface Parts {
+  readonly guest: MatrixGuest
   readonly config: AgentConfig
   readonly host: LinuxHost
   readonly instance: Instance
@@ -67,7 +72,7 @@ export class GuestMatrixHost {
   private constructor(private readonly parts: Parts) {}
 
   /** @param tag as for `agentConfig` */
-  static async open(tag: string): Promise<GuestMatrixHost> {
+  static async open(tag: string, guest: MatrixGuest): Promise<GuestMatrixHost> {
     const { path, wipe } = scratchDirectory(`btest-${tag}-matrix`)
     const config = validateConfig(AgentConfigSchema, agentConfig(path, tag), 'test')
     const makeDirectories = (): void => {
@@ -78,10 +83,13 @@ export class GuestMatrixHost {
     makeDirectories()
     const closers = new Closers()
     const host = await openHost(config, log, closers)
-    for (const id of ['debian-12', newTemplate]) await installBusyboxImage(config.storage.pool, id)
+    for (const id of guest.templates) await guest.installImage(config.storage.pool, id)
     const { table, interface_prefix: interfacePrefix } = config.network
-    const instance = { stateDir: config.state_dir, pool: config.storage.pool, table, interfacePrefix }
-    return new GuestMatrixHost({ config, host, instance, closers, wipe })
+    const instance = {
+      ...{ stateDir: config.state_dir, runDir: config.run_dir, pool: config.storage.pool },
+      ...{ table, interfacePrefix },
+    }
+    return new GuestMatrixHost({ guest, config, host, instance, closers, wipe })
   }
 
   async close(): Promise<void> {
@@ -96,16 +104,25 @@ export class GuestMatrixHost {
     await domain.images.sweep()
     await domain.reconciler.compareNetwork()
     domain.engine.recover()
-    if (before !== 'absent') await order(domain, 'create', { start: before === 'running' })
+    const made = { domain, guest: this.parts.guest }
+    if (before !== 'absent') await order(made, 'create', { start: before !== 'stopped' })
+    if (before === 'rescued') await order(made, 'changeBoot')
+    if (action === 'snapshotRestore') await this.#changeSince(made)
     return {
       changes: domain.changes,
       definition: guestKinds(domain.context, capacity)[action],
-      submit: (engine) => submit(domain, engine, action),
+      submit: (engine) => submit(made, engine, action),
       engine: domain.engine,
-      order: (action, operationId) => submit(domain, domain.engine, action, { operationId }),
+      order: (action, operationId) => submit(made, domain.engine, action, { operationId }),
       inventory: () => this.#inventory(domain),
       destroy: () => this.#destroy(domain, closers),
     }
+  }
+
+  /** Takes a snapshot; then somebody writes on the disk. */
+  async #changeSince(made: Made): Promise<void> {
+    await carryOut(made, { $case: 'snapshotCreate', value: { uuid: guestUuid, description: '' } }, snapshotId)
+    made.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
   /** After one comparison of the host with the journal, as a running agent makes them all the time. */
@@ -114,11 +131,14 @@ export class GuestMatrixHost {
     await this.parts.host.trash.settled()
     await finishDeletions(this.parts.instance)
     await this.parts.host.trash.sweep() // older kernels leave the quota groups
-    await waitFor(() => this.#isConsistent(), { timeoutMs: 5000 }).catch(() => undefined)
+    await waitFor(() => this.#isConsistent(), { timeoutMs: 60_000 }).catch(() => undefined)
     const host = readInventory(this.parts.instance)
     expect(host, 'the host beside the journal').to.deep.equal(readExpected(this.parts.instance))
     const guests = domain.context.store.list()
-    return { host: withoutAddresses(host, guests), guests: guests.map((guest) => rowOf(domain, guest)) }
+    return {
+      host: withoutAddresses(host, guests),
+      guests: guests.map((guest) => rowOf(domain, guest, this.parts.guest)),
+    }
   }
 
   #isConsistent(): boolean {
@@ -129,7 +149,7 @@ export class GuestMatrixHost {
 
   /** What a failed case left is in the way of the next. */
   async #destroy(domain: Domain, closers: Closers): Promise<void> {
-    if (domain.context.store.find(guestUuid)) await order(domain, 'delete')
+    if (domain.context.store.find(guestUuid)) await order({ domain, guest: this.parts.guest }, 'delete')
     await closers.run()
     for (const suffix of ['', '-wal', '-shm'])
       rmSync(join(this.parts.config.state_dir, `journal.db${suffix}`), { force: true })
@@ -137,21 +157,20 @@ export class GuestMatrixHost {
 }
 
 /** With what its disk shows of the template and of the password that the journal has. */
-function rowOf({ context }: Domain, guest: GuestRecord): object {
-  const { uuid, status, wanted, spec } = guest
-  const read = (file: string): string => readFileSync(join(context.volumes.pathOf(uuid), 'etc', file), 'utf8')
-  const { password = '' } = context.openLogin(guest)
+function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
+  const { uuid, status, wanted, spec, boot } = record
+  const volume = context.volumes.pathOf(uuid)
+  const { password = '' } = context.openLogin(record)
   return {
-    ...{ uuid, status, wanted, journaled: spec.templateId, template: read('template') },
+    ...{ uuid, status, wanted, boot, journaled: spec.templateId, template: guest.readTemplate(volume) },
     password: password === newPassword ? 'new' : 'old',
-    passwordHolds: isRootPassword(read('shadow'), password),
-    snapshots: readdirSync(join(context.volumes.pathOf(uuid), '../../snapshots')),
+    passwordHolds: isOfPassword(guest.readPasswordHash(volume), password),
+    snapshots: readdirSync(join(volume, '../../snapshots')),
   }
 }
 
 /** As others compute the hash. */
-function isRootPassword(shadow: string, password: string): boolean {
-  const hash = /^root:([^:]*):/m.exec(shadow)?.[1] ?? ''
+function isOfPassword(hash: string, password: string): boolean {
   const salt = hash.split('$')[2] ?? ''
   return (
     execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
@@ -165,8 +184,21 @@ function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]):
   return JSON.parse(text)
 }
 
-async function order(domain: Domain, action: GuestAction, options: OrderOptions = {}): Promise<void> {
-  const { id } = await submit(domain, domain.engine, action, options)
+interface Made {
+  readonly domain: Domain
+  readonly guest: MatrixGuest
+}
+
+async function order(made: Made, action: GuestAction, options: OrderOptions = {}): Promise<void> {
+  await isDone(made.domain, await submit(made, made.domain.engine, action, options))
+}
+
+async function carryOut({ domain }: Made, order: Order, operationId: string): Promise<void> {
+  const asked = { operationId, requestedBy: 'test', order }
+  await isDone(domain, (await domain.orders.submit(asked)).operation)
+}
+
+async function isDone(domain: Domain, { id }: OperationRecord): Promise<void> {
   const { status, error } = await domain.engine.wait(id)
   expect(status, error).to.equal('done')
 }
@@ -178,18 +210,23 @@ interface OrderOptions {
 
 /** The same guest each time: name, id, port. Its power is cut: BusyBox's init takes its time to shut down. */
 async function submit(
-  domain: Domain,
+  { domain, guest }: Made,
   engine: OperationEngine,
   action: GuestAction,
   { start = true, operationId = randomUUID() }: OrderOptions = {},
 ): Promise<OperationRecord> {
   const orders = new Orders(engine, { ...domain.kinds, ...guestKinds(domain.context, capacity) })
-  const { order, ...asked } = requestOf(action, operationId, start)
+  const isRescued = domain.context.store.find(guestUuid)?.boot.mode === 'rescue'
+  const { order, ...asked } = requestOf(guest, action, { operationId, start, isRescued })
   return (await orders.submit({ ...asked, order: order! })).operation
 }
 
-function requestOf(action: GuestAction, operationId: string, start: boolean): SubmitOperationRequest {
-  const created = createRequest(1, 'matrix', { start, portMappings: [mapping] })
+function requestOf(
+  { spec, templates }: MatrixGuest,
+  action: GuestAction,
+  { operationId, start, isRescued }: Required<OrderOptions> & { isRescued: boolean },
+): SubmitOperationRequest {
+  const created = createRequest(1, 'matrix', { start, portMappings: [mapping], ...spec })
   const login = { sshAuthMode: 'password', sshPassword: newPassword }
   switch (action) {
     case 'create':
@@ -197,7 +234,16 @@ function requestOf(action: GuestAction, operationId: string, start: boolean): Su
     case 'resetPassword':
       return resetPasswordOrder(guestUuid, { operationId, password: newPassword })
     case 'reinstall':
-      return reinstallOrder(guestUuid, { operationId, templateId: newTemplate, ...login })
+      return reinstallOrder(guestUuid, { operationId, templateId: templates[1], ...login })
+    case 'snapshotRestore':
+      return {
+        ...{ operationId, requestedBy: 'test' },
+        order: { $case: action, value: { uuid: guestUuid, snapshotId } },
+      }
+    case 'changeBoot': {
+      const value = { uuid: guestUuid, mode: isRescued ? 'disk' : 'rescue', image: '', force: true }
+      return { operationId, requestedBy: 'test', order: { $case: action, value } }
+    }
     case 'start':
     case 'stop':
     case 'restart':

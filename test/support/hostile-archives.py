@@ -1,6 +1,6 @@
 """Writes archives as somebody makes them who wants out of the directory they are unpacked in, one file each, to a
 directory. Arguments: the directory, a path on the host that nothing may change (the canary)."""
-import bz2, gzip, io, lzma, os, struct, sys, tarfile
+import bz2, gzip, io, lzma, os, struct, sys, tarfile, zlib
 
 out, canary = sys.argv[1:]
 up = '../' * 12
@@ -53,6 +53,14 @@ def raw_header(name, typeflag, size=0, linkname=b'', uid=b'0000000\0'):
     return block[:148] + b'%06o\0 ' % sum(block) + block[156:]
 
 
+def with_dictionary(packed, code):
+    """An xz file whose first block asks for another dictionary: of 4 GiB with 40. The xz file format, 3.1 and 5.3.1."""
+    length = (packed[12] + 1) * 4
+    header = bytearray(packed[12:12 + length - 4])
+    header[header.index(bytes([0x21, 1])) + 2] = code
+    return packed[:12] + bytes(header) + struct.pack('<I', zlib.crc32(header)) + packed[12 + length:]
+
+
 host, name = os.path.dirname(canary), os.path.basename(canary)
 targets = {'absolute': host, 'relative': up + host.lstrip('/'), 'proc-root': '/proc/self/root' + host,
            'proc-1': '/proc/1/root' + host, 'cwd': '/proc/self/cwd/' + up + host.lstrip('/'), 'etc': '/etc', 'dev': '/dev', 'sys': '/sys'}
@@ -96,6 +104,7 @@ cases['capability-broken'] = pax('a', {'SCHILY.xattr.security.capability': 'x' *
 cases['bomb-of-zeros'] = gzip.compress(tar([entry('zeros', data=bytes(96 << 20))]), 1)
 cases['bomb-of-folders'] = lzma.compress(tar([folder('/'.join(['d' * 200] * depth)) for depth in range(1, 60)]), preset=0)
 cases['bomb-of-files'] = bz2.compress(tar([entry(f'f{index:06}', data=b'x' * 2100) for index in range(12000)]), 1)
+cases['bomb-of-memory'] = with_dictionary(lzma.compress(tar([file('a')])), 40)
 cases['cut'] = tar([file('a'), entry('b', data=bytes(100000))])[:9000]
 cases['cut-xz'] = lzma.compress(tar([entry('b', data=os.urandom(100000))]))[:5000]
 cases['garbage'] = os.urandom(50000)

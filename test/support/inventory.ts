@@ -11,6 +11,8 @@ import { waitFor } from './wait.js'
 
 export interface Instance {
   readonly stateDir: string
+  /** Default: beside it. */
+  readonly runDir?: string
   readonly pool: string
   readonly table: string
   readonly interfacePrefix: string
@@ -30,8 +32,12 @@ export interface Inventory {
   /** `protocol . host port : address . port` */
   readonly ports: string[]
   readonly interfaces: string[]
-  /** Names of running guests, by their monitors. */
+  /** Names of running containers, by their monitors. */
   readonly monitors: string[]
+  /** `name first-uid` of running virtual machines, by their processes. */
+  readonly machines: string[]
+  /** `name: file …` of virtual machines, of configurations and of what those that run have. */
+  readonly machineFiles: string[]
   readonly cgroups: string[]
   /** Guests that lxc has a lock file of. */
   readonly locks: string[]
@@ -49,6 +55,8 @@ export function readInventory(instance: Instance): Inventory {
     ports: readElements(instance, 'ip', 'ports'),
     interfaces: readInterfaces(instance),
     monitors: readMonitors(instance),
+    machines: readMachines(instance),
+    machineFiles: readMachineFiles(instance),
     cgroups: readCgroups(instance),
     locks: readLocks(instance),
     mounts: readMounts(instance),
@@ -61,13 +69,13 @@ export function readInventory(instance: Instance): Inventory {
  */
 export async function finishDeletions({ pool }: Instance): Promise<void> {
   await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
     what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
   })
   command('btrfs', ['filesystem', 'sync', pool])
   // `subvolume sync` looks once a second.
   const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
-  await waitFor(() => left() === '', { timeoutMs: 30_000, what: () => `deletions: ${left()}` })
+  await waitFor(() => left() === '', { timeoutMs: 60_000, what: () => `deletions: ${left()}` })
 }
 
 /** What the journal wants the host to look like when no operation is under way. */
@@ -93,7 +101,10 @@ interface GuestRow {
 function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inventory {
   const guests = db.prepare<[], GuestRow>('SELECT * FROM guests').all()
   const running = guests.filter((g) => g.status === 'running')
-  const names = running.map((g) => `${interfacePrefix}-${g.id}`).sort()
+  const nameOf = ({ id }: GuestRow): string => `${interfacePrefix}-${id}`
+  const machines = guests.filter((g) => isMachine(g))
+  const isRunning = (g: GuestRow): boolean => g.status === 'running'
+  const containers = guests.filter((g) => !isMachine(g))
   // A range that leads to its own numbers is in a map of its own: settings-inventory.ts.
   const ports = db
     .prepare<[], { line: string }>(
@@ -108,17 +119,38 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
     )
     .all()
   return {
-    subvolumes: guests.map((g) => g.uuid).sort(),
+    subvolumes: guests.flatMap((g) => [g.uuid, ...rescuesOf(g)]).sort(),
     quotaFaults: [],
-    idmaps: guests.map((g) => `${g.id} ${1_000_000 + g.idmap_slot * 65_536}`).sort(),
+    idmaps: containers.map((g) => `${g.id} ${userIdOf(g)}`).sort(),
     antiSpoofing: guests.map((g) => `"${interfacePrefix}${g.id}" . ${g.mac} . ${g.ipv4}`).sort(),
     ports: ports.map(({ line }) => line).sort(),
     interfaces: running.flatMap((g) => interfacesOf(g, interfacePrefix)).sort(),
-    monitors: names,
-    cgroups: names,
+    monitors: containers.filter(isRunning).map(nameOf).sort(),
+    machines: machines
+      .filter(isRunning)
+      .map((g) => `${nameOf(g)} ${userIdOf(g)}`)
+      .sort(),
+    machineFiles: [
+      ...machines.map((g) => `${nameOf(g)}: ${configFiles}`),
+      ...machines.filter(isRunning).map((g) => `${nameOf(g)}: ${runFiles}`),
+    ].sort(),
+    cgroups: running.map(nameOf).sort(),
     locks: [],
     mounts: [],
   }
+}
+
+const isMachine = ({ spec }: GuestRow): boolean =>
+  (JSON.parse(spec) as { virtualization?: string }).virtualization === 'kvm'
+const userIdOf = (g: GuestRow): number => 1_000_000 + g.idmap_slot * 65_536
+const configFiles = 'machine.json seed.iso'
+const runFiles = 'agent launched.json qmp qmp2 serial work'
+/** Locks and what QEMU said last stay until a guest is deleted. */
+const keptFiles = ['lock', 'log']
+/** A system beside its volume, while it mends it. */
+function rescuesOf({ uuid, spec }: GuestRow): string[] {
+  const { boot } = JSON.parse(spec) as { boot?: { mode: string } }
+  return boot?.mode === 'rescue' ? [`${uuid}.rescue`] : []
 }
 
 /** Its own, and the intermediate one where what it sends is bounded. */
@@ -152,7 +184,12 @@ function readQuotaFaults({ pool }: Instance): string[] {
   const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
   const groups = lines.map((line) => line.trim().split(/\s+/))
   const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
-  return [...guestGroupFaults(groups), ...subvolumeFaults(groups, ids, limits)]
+  // What a machine has is as large as its disk; its quota group has no limit.
+  const isBound = (path: string): boolean => !existsSync(join(pool, path, 'disk.raw'))
+  const faults = subvolumeFaults(groups, ids, limits).filter(
+    ({ path }) => path === undefined || isBound(path),
+  )
+  return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
 /** A guest's own goes with the agent's sweep; until then nothing counts for it. */
@@ -168,19 +205,19 @@ function subvolumeFaults(
   groups: readonly string[][],
   ids: ReadonlyMap<string, string>,
   limits: ReadonlyMap<string, string>,
-): string[] {
+): { fault: string; path?: string }[] {
   return groups.flatMap(([group = '', owned = '', , , , parent = '']) => {
     if (!/^0\/(?!5$)\d+$/.test(group)) return []
     const path = ids.get(group)
     if (path !== undefined)
-      return path.startsWith('guests/') && (limits.get(parent) ?? 'none') === 'none'
-        ? [`${path} without a limit`]
+      return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
+        ? [{ fault: `${path} without a limit`, path }]
         : []
     // What a volume that was restored wrote before counts for the subvolume it was then (docs/decisions/0130).
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []
-      : [`quota group ${group} without a subvolume, with ${owned} bytes`]
+      : [{ fault: `quota group ${group} without a subvolume, with ${owned} bytes` }]
   })
 }
 
@@ -248,12 +285,47 @@ function readMonitors({ stateDir }: Instance): string[] {
     .sort()
 }
 
+function readMachines(instance: Instance): string[] {
+  return findMachines(instance)
+    .flatMap(({ name, pid }) => {
+      const [, uid] = /^Uid:\t(\d+)/m.exec(readIfThere(`/proc/${pid}/status`)) ?? []
+      return uid === undefined ? [] : [`${name} ${uid}`]
+    })
+    .sort()
+}
+
+function findMachines({ interfacePrefix }: Instance): (HostProcess & { name: string })[] {
+  const pattern = new RegExp(`^/usr/bin/qemu-system-x86_64 -name guest=(${interfacePrefix}-\\d+),`)
+  return processes().flatMap((found) => {
+    const [, name] = pattern.exec(found.command) ?? []
+    return name === undefined ? [] : [{ ...found, name }]
+  })
+}
+
+function readMachineFiles({ stateDir, runDir = join(stateDir, '../run') }: Instance): string[] {
+  const roots = [join(stateDir, 'kvm'), join(runDir, 'kvm')].filter((root) => existsSync(root))
+  return roots
+    .flatMap((root) => readdirSync(root).map((name) => [name, readdirIfThere(join(root, name))] as const))
+    .map(([name, files]) => [name, files.filter((file) => !keptFiles.includes(file))] as const)
+    .filter(([, files]) => files.length > 0)
+    .map(([name, files]) => `${name}: ${files.sort().join(' ')}`)
+    .sort()
+}
+
+function readdirIfThere(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return [] // deleted meanwhile
+  }
+}
+
 function readCgroups({ interfacePrefix }: Instance): string[] {
   const roots = [
     '/sys/fs/cgroup',
     ...readdirSync('/sys/fs/cgroup').map((name) => join('/sys/fs/cgroup', name)),
   ]
-  const pattern = new RegExp(`^lxc\\.payload\\.(${interfacePrefix}-\\d+)$`)
+  const pattern = new RegExp(`^(?:lxc|kvm)\\.payload\\.(${interfacePrefix}-\\d+)$`)
   const names = roots.flatMap((root) => {
     try {
       return readdirSync(root).flatMap((name) => pattern.exec(name)?.[1] ?? [])
@@ -340,6 +412,11 @@ export function readInits({ stateDir }: Instance): Map<string, string> {
     if (found) inits.set(name, `${found.pid}:${found.startTime}`)
   }
   return inits
+}
+
+/** `name → pid:startTime` of each running virtual machine. */
+export function readMachineProcesses(instance: Instance): Map<string, string> {
+  return new Map(findMachines(instance).map(({ name, pid, startTime }) => [name, `${pid}:${startTime}`]))
 }
 
 /** None where it has ended meanwhile. */

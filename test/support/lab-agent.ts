@@ -15,6 +15,7 @@ import {
 } from '../../agent/guests/record.js'
 import { GuestStore, type GuestInsert, type GuestUpdate } from '../../agent/guests/store.js'
 import { macOf } from '../../agent/network/subnet.js'
+import type { Logger } from 'pino'
 import type { AgentTls } from '../../agent/rpc/tls.js'
 import { Changes } from '../../agent/state/changes.js'
 import { openDatabase } from '../../agent/state/database.js'
@@ -35,6 +36,8 @@ export interface LabAgentOptions {
   readonly parallel?: number
   /** Of agent.yaml, beside what is the lab's. */
   readonly config?: Record<string, unknown>
+  /** Default: none. */
+  readonly log?: Logger
 }
 
 /** What tests say of a guest that is there without having been ordered. */
@@ -57,6 +60,7 @@ export class LabAgent {
   private constructor(
     private config: AgentConfig,
     readonly host: MemoryHost,
+    private readonly log: Logger,
   ) {}
 
   static async start(options: LabAgentOptions): Promise<LabAgent> {
@@ -68,13 +72,15 @@ export class LabAgent {
       {
         time_zone: 'UTC',
         metrics: { host_interval_seconds: 1 },
+        // Tests put guests into states that the host does not bear out, which a comparison would mend.
+        reconcile_interval_seconds: 3600,
         ...options.config,
         ...{ state_dir: directory, run_dir: join(directory, 'run') },
         listen: options.listen ?? `127.0.0.1:${await freePort()}`,
       },
       'lab',
     )
-    const agent = new LabAgent(config, options.host ?? new MemoryHost())
+    const agent = new LabAgent(config, options.host ?? new MemoryHost(), options.log ?? silentLog)
     agent.parallel = options.parallel
     await agent.resume()
     return agent
@@ -136,7 +142,7 @@ export class LabAgent {
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
-      ...{ config: this.#withParallel(), log: silentLog, version: '0.0.0-test' },
+      ...{ config: this.#withParallel(), log: this.log, version: '0.0.0-test' },
       now: () => this.now(),
       openHost: async () => this.host.open(this.config),
     })
@@ -222,4 +228,4 @@ export function uuidOf(id: number): string {
 }
 
 /** Where a journal costs no disk. */
-const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+export const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()

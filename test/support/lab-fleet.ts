@@ -9,6 +9,7 @@ import type {
   GuestCreation,
   GuestCreationRequest,
   GuestView,
+  HeldRoom,
   HostAdmin,
   HostView,
   OperationView,
@@ -109,6 +110,10 @@ export class LabFleet implements Fleet {
 
   createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     return this.fleet.createGuest(request)
+  }
+
+  holdRoom(): HeldRoom {
+    return this.fleet.holdRoom()
   }
 
   isCreation(operationId: string): Promise<boolean> {

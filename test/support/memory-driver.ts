@@ -1,13 +1,16 @@
-import { Duplex } from 'node:stream'
+import { conflict } from '../../shared/errors.js'
 import type { HostVolumes } from '../../agent/daemon/host.js'
 import type {
+  AssignResult,
+  ConsoleMode,
+  ConsolePlace,
   Driver,
   DriverCapabilities,
   DriverDescription,
-  GuestConsole,
   Login,
   Machine,
   Observed,
+  PasswordResult,
   ResizeResult,
   StopCause,
   UsageSample,
@@ -15,7 +18,11 @@ import type {
 
 /** What a test makes of calls by their names: one waits, or throws instead of the host. */
 export type Faults = Partial<
-  Record<keyof Driver | keyof HostVolumes | 'make' | 'removeImage', (id: string) => void | Promise<void>>
+  Record<
+    keyof Driver | keyof HostVolumes | 'make' | 'removeImage',
+    /** @param diskBytes of a disk that is resized */
+    (id: string, diskBytes?: number) => void | Promise<void>
+  >
 >
 
 const startTime = 1
@@ -35,7 +42,11 @@ export class MemoryDriver implements Driver {
   readonly passwords = new Map<string, string>()
   /** Pids of guests that run, by uuid. */
   readonly running = new Map<string, number>()
+  /** What the guest makes of new addresses. */
+  assigned: AssignResult = 'unchanged'
   sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
+  /** Socket of every guest's screen. */
+  screen: string | undefined
   constructor(private readonly faults: Faults) {}
 
   #pids = 4_200_000 // above every kernel's: nothing is found of them
@@ -53,20 +64,33 @@ export class MemoryDriver implements Driver {
     return limits.diskBytes
   }
 
+  async prepareEmpty(): Promise<void> {
+    // it has no files
+  }
+
+  async trimFetched(): Promise<void> {
+    // nor here
+  }
+
   async configure(machine: Machine): Promise<void> {
     await this.#meet('configure', machine)
     this.configured.add(machine.uuid)
   }
 
-  async start(machine: Machine, signal: AbortSignal): Promise<void> {
+  async start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void> {
     await this.#meet('start', machine)
     signal.throwIfAborted()
     this.run(machine.uuid)
+    await connected?.()
   }
 
   /** As if it had been started. */
   run(uuid: string): void {
     if (!this.running.has(uuid)) this.running.set(uuid, ++this.#pids)
+  }
+
+  async prepareLogin(login: Login): Promise<Login> {
+    return login
   }
 
   async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
@@ -123,9 +147,9 @@ export class MemoryDriver implements Driver {
     return { outcome: 'applied', changed: false }
   }
 
-  async assignAddresses(machine: Machine): Promise<boolean> {
+  async assignAddresses(machine: Machine): Promise<AssignResult> {
     await this.#meet('assignAddresses', machine)
-    return false
+    return this.assigned
   }
 
   async connect(machine: Machine): Promise<boolean> {
@@ -133,9 +157,10 @@ export class MemoryDriver implements Driver {
     return false
   }
 
-  async setPassword(machine: Machine, password: string): Promise<void> {
+  async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
     await this.#meet('setPassword', machine)
     this.passwords.set(machine.uuid, password)
+    return 'applied'
   }
 
   async freeze(machine: Machine): Promise<boolean> {
@@ -147,14 +172,17 @@ export class MemoryDriver implements Driver {
     return this.#meet('thaw', machine)
   }
 
-  async console(machine: Machine): Promise<GuestConsole> {
-    await this.#meet('console', machine)
-    return { stream: Duplex.from([]), resize: () => Promise.resolve() }
+  async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
+    await this.#meet('findConsole', machine)
+    if (!this.running.has(machine.uuid)) throw conflict('guest_not_running', 'the guest does not run')
+    if (mode !== 'vnc') return { kind: 'program', program: mode, args: [machine.uuid], env: {} }
+    if (!this.screen) throw conflict('unsupported', 'no screen')
+    return { kind: 'socket', path: this.screen }
   }
 
-  async display(machine: Machine): Promise<Duplex> {
-    await this.#meet('display', machine)
-    return Duplex.from([])
+  async screenshot(machine: Machine): Promise<Buffer> {
+    await this.#meet('screenshot', machine)
+    return Buffer.from('89504e470d0a1a0a', 'hex')
   }
 
   async #meet(method: keyof Driver, { uuid }: Machine): Promise<void> {

@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.js'
 import type { Host, HostVolumes } from '../../agent/daemon/host.js'
+import type { DriverDescription } from '../../agent/drivers/contract.js'
 import { makeFetched, type ImagePool } from '../../agent/images/pool.js'
 import { fetchSettings } from '../../agent/images/settings.js'
 import { discardFetched, sweepFetched } from '../../agent/images/sources/fetch.js'
@@ -9,8 +10,11 @@ import type { HostFacts } from '../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../agent/network/subnet.js'
 import { planFreeBytes } from '../../agent/storage/room.js'
 import { conflict } from '../../shared/errors.js'
+import { MemoryConsoles } from './memory-consoles.js'
 import { MemoryBackups, type BackupFaults } from './memory-backups.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
+import { MemoryProbe } from './memory-probe.js'
+import { MemorySensor } from './memory-sensor.js'
 import { MemorySwap } from './memory-swap.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
@@ -47,8 +51,15 @@ export class MemoryHost {
   readonly snapshots = new Map<string, Map<string, string>>()
   /** By guest: what is on the volume that is about to take the place of its own. */
   readonly next = new Map<string, string>()
+  /** Guests with a system beside their volume. */
+  readonly rescues = new Set<string>()
   readonly wire = new MemoryWire()
   readonly swap = new MemorySwap()
+  readonly consoles = new MemoryConsoles()
+  readonly sensor = new MemorySensor()
+  readonly probe = new MemoryProbe()
+  /** What its agent says of virtual machines; it runs none. */
+  machines: DriverDescription | undefined
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
   readonly #size: { readonly cpuCores: number; readonly ramTotalMb: number }
@@ -73,13 +84,19 @@ export class MemoryHost {
         enabled: { lxc: this.driver, kvm: undefined },
         settings: { userIdBase: 1_000_000, userIdSlots: 60_000, pidsMax: 4096, swapRatio: 1 },
         describe: async () => ({
-          drivers: new Map([['lxc', await this.driver.describe()]]),
+          drivers: new Map([
+            ['lxc', await this.driver.describe()],
+            ...(this.machines ? ([['kvm', this.machines]] as const) : []),
+          ]),
           ...{ cgroupVersion: 2, lxcfs: true },
         }),
       },
       facts,
+      probe: this.probe,
       swap: this.swap,
+      consoles: this.consoles,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
+      openSensor: () => this.sensor,
       backups: new MemoryBackups(this),
       describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
@@ -152,6 +169,13 @@ export class MemoryHost {
       snapshotPathOf: (uuid, id) => `/nowhere/${uuid}/${id}`,
       pathOf: (uuid) => `/nowhere/${uuid}`,
       nextPathOf: (uuid) => `/nowhere/${uuid}.next`,
+      rescuePathOf: (uuid) => `/nowhere/${uuid}.rescue`,
+      imagePathOf: (id) => `/nowhere/images/${id}`,
+      prepareRescue: async (uuid) => {
+        await faults.prepareRescue?.(uuid)
+        this.rescues.add(uuid)
+      },
+      discardRescue: async (uuid) => this.rescues.delete(uuid),
       clone: async (uuid) => {
         await this.faults.clone?.(uuid)
         this.volumes.add(uuid)
@@ -164,7 +188,7 @@ export class MemoryHost {
       },
       list: async () => [...this.volumes],
       resize: async (uuid, limitBytes) => {
-        await faults.resize?.(uuid)
+        await faults.resize?.(uuid, limitBytes)
         this.bounds.set(uuid, limitBytes)
       },
       usage: async () => new Map([...this.volumes].map((uuid) => [uuid, 1_000_000])),

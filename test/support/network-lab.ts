@@ -14,6 +14,8 @@ const defaults = validateConfig(AgentConfigSchema, {}, 'test')
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.url))
 
+const abuseProcess = fileURLToPath(new URL('abuse-process.ts', import.meta.url))
+
 /** Addresses of the public segment between host and client (RFC 5737). */
 export const hostAddress = '198.51.100.1'
 export const clientAddress = '198.51.100.2'
@@ -220,6 +222,23 @@ export class NetworkLab {
     })
     this.#children.push(child)
     return new AgentNetwork(child)
+  }
+
+  /** The agent's watch for abuse inside the host's namespace. @param security of agent.yaml */
+  abuseWatch(security: object = {}): AgentNetwork {
+    const script = ['--import', 'tsx', abuseProcess, JSON.stringify(this.config), JSON.stringify(security)]
+    const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    this.#children.push(child)
+    return new AgentNetwork(child)
+  }
+
+  /** A program inside a namespace that ends with the lab, unless it does before. */
+  run(namespace: string, program: string, ...args: string[]): ChildProcess {
+    const child = spawn('ip', ['netns', 'exec', namespace, program, ...args], { stdio: 'ignore' })
+    this.#children.push(child)
+    return child
   }
 
   #addNamespace(name: string): void {

@@ -2,6 +2,7 @@
 
 Run inside a network namespace. Standard library only.
 """
+import ctypes
 import errno
 import os
 import re
@@ -238,9 +239,15 @@ def flows(port):
     while True:
         conn, _ = server.accept()
         if os.fork() == 0:
+            end_with_parent()
             answer_flow(conn)
             os._exit(0)
         conn.close()
+
+
+def end_with_parent():
+    """Whatever it waits for, as on a connection that was cut. Source: prctl(2), PR_SET_PDEATHSIG."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def flow(host, port, way, seconds):
@@ -288,11 +295,16 @@ def send(dev, *frames):
 
 
 def burst(dev):
-    """Sends the frames that come in as lines of hex, as they are; prints how many."""
+    """Sends the frames that come in as lines of hex, as they are; prints how many since the last empty line at each."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sock.bind((dev, 0))
     sent = 0
+    print("ready", flush=True)
     for line in sys.stdin:
+        if line == "\n":
+            print(sent, flush=True)
+            sent = 0
+            continue
         try:
             sock.send(bytes.fromhex(line))
         except OSError as error:
@@ -301,7 +313,6 @@ def burst(dev):
             time.sleep(0.01)
             sock.send(bytes.fromhex(line))
         sent += 1
-    print(sent)
 
 
 def sniff(dev):

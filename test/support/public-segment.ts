@@ -40,6 +40,11 @@ export class PublicSegment {
     removeNamespace(this.name)
   }
 
+  /** Put before a program, runs it outside. */
+  get at(): string[] {
+    return ['nsenter', `--net=/run/netns/${this.name}`]
+  }
+
   /** ip(8) outside. */
   ip(...args: string[]): string {
     return sh('ip', '-n', this.name, ...args)

@@ -17,6 +17,15 @@ export function readmeShell(): string {
   ].join('\n')
 }
 
+/** What the README says to change of them for a virtual machine; and where a host has no systemd in it, or another address. */
+export function machineShell({ address, systemd }: { address: string; systemd: boolean }): string {
+  const lines = readmeShell()
+    .replace('"virtualization": "lxc"', '"virtualization": "kvm"')
+    .replace('-o ConnectionAttempts=20 ', '-o ConnectionAttempts=120 ')
+    .replace(/^host=.*$/m, `host=${address}`)
+  return systemd ? lines : lines.replace('systemctl is-system-running --wait', 'echo running')
+}
+
 /** What those lines must have said, one of each. */
 export const readmeResults = [
   /^running$/m,

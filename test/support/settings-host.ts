@@ -24,7 +24,7 @@ import {
   type WireChange,
 } from './agent-calls.js'
 import type { AgentProcess } from './agent-process.js'
-import { installBusyboxImage } from './busybox-image.js'
+import { lxc, type GuestKind } from './guest-kinds.js'
 import { waitFor } from './wait.js'
 import { WatchedHost } from './watched-host.js'
 
@@ -71,13 +71,13 @@ export class SettingsHost {
 
   private constructor(readonly agent: AgentProcess) {}
 
-  /** Starts the agent. */
-  static async open(agent: AgentProcess): Promise<SettingsHost> {
+  /** Starts the agent. @param kinds of guests that are to be created */
+  static async open(agent: AgentProcess, kinds: readonly GuestKind[] = [lxc]): Promise<SettingsHost> {
     const host = new SettingsHost(agent)
     await agent.start()
     await agent.ready()
     await agent.kill('SIGTERM')
-    await installBusyboxImage(join(agent.directory, 'pool'), 'debian-12')
+    for (const kind of kinds) await kind.installImage(join(agent.directory, 'pool'))
     await host.start()
     return host
   }

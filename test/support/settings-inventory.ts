@@ -13,11 +13,11 @@ export interface SettingsInventory {
   readonly ports: string[]
   /** `map address : jump chain`, and `chain: PORTS verdict; … verdict` */
   readonly firewalls: string[]
-  /** Of guests that run: `name memory quota read write` */
+  /** Of containers that run: `name memory quota read write` */
   readonly limits: string[]
   /** Of guests that run: `interface Mbit/s` */
   readonly rates: string[]
-  /** In guests that run: `name address` of 32 digits */
+  /** In containers that run: `name address` of 32 digits */
   readonly innerAddresses: string[]
 }
 
@@ -144,12 +144,15 @@ export function readExpectedSettings({ stateDir, interfacePrefix }: Instance): S
 
 function expectedOf(guests: readonly Guest[]): SettingsInventory {
   const running = guests.filter(({ status }) => status === 'running')
+  const containers = running.filter(({ spec }) => !spec.includes('"virtualization":"kvm"'))
   return {
     ports: guests.flatMap(expectedPorts).sort(),
     firewalls: guests.flatMap(expectedFirewall).sort(),
-    limits: running.map(expectedLimits).sort(),
+    limits: containers.map(expectedLimits).sort(),
     rates: running.flatMap(expectedRates).sort(),
-    innerAddresses: running.flatMap(({ name, ipv6 }) => ipv6.map((one) => `${name} ${digitsOf(one)}`)).sort(),
+    innerAddresses: containers
+      .flatMap(({ name, ipv6 }) => ipv6.map((one) => `${name} ${digitsOf(one)}`))
+      .sort(),
   }
 }
 

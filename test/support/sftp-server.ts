@@ -44,13 +44,19 @@ export class TestSftp {
     }
   }
 
-  async resume(): Promise<void> {
+  /** @param endsAfter bytes that a session takes before it breaks off in the middle of what it is at */
+  async resume({ endsAfter }: { readonly endsAfter?: number } = {}): Promise<void> {
     const { directory, port } = this
+    const command =
+      endsAfter === undefined
+        ? 'internal-sftp'
+        : `dd bs=32k iflag=count_bytes count=${endsAfter} status=none | /usr/lib/openssh/sftp-server`
     const lines = [
       ...[`Port ${port}`, 'ListenAddress 127.0.0.1', `HostKey ${join(directory, 'host')}`, 'PidFile none'],
       ...['PermitRootLogin prohibit-password', 'PasswordAuthentication no', 'UsePAM no', 'StrictModes no'],
       ...[`AuthorizedKeysFile ${join(directory, 'user.pub')}`, 'Subsystem sftp internal-sftp'],
-      'ForceCommand internal-sftp',
+      // So deep a shell reads no .bashrc, which may do anything.
+      ...['SetEnv SHLVL=2', `ForceCommand ${command}`],
     ]
     writeFileSync(join(directory, 'config'), `${lines.join('\n')}\n`)
     this.#child = spawn('/usr/sbin/sshd', ['-D', '-e', '-f', join(directory, 'config')], { stdio: 'ignore' })

@@ -3,18 +3,27 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Logger } from 'pino'
-import { Agent, request as send, type Dispatcher } from 'undici'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../gateway/access/access.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
+import { keepTargets } from '../../gateway/backups/keep-targets.js'
+import { EventHub, type HubOptions } from '../../gateway/events/hub.js'
 import { BackupTargets } from '../../gateway/backups/targets.js'
+import { CustomImages } from '../../gateway/images/custom-images.js'
+import { keepImages } from '../../gateway/images/keep-images.js'
 import type { MetricsReaders } from '../../gateway/http/health.js'
 import { AccessPolicies } from '../../gateway/policy/access-policy.js'
 import { PanelSettings } from '../../gateway/panel-settings.js'
+import { createDescribe } from '../../gateway/api/events/describe.js'
 import { createApi, type Api } from '../../gateway/api/create-api.js'
+import { Webhooks, type WebhooksOptions } from '../../gateway/webhooks/webhooks.js'
 import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../gateway/server.js'
+import { Upkeep } from '../../gateway/upkeep.js'
 import { Store } from '../../gateway/store/store.js'
+import { Tls, type TlsOptions } from '../../gateway/tls/tls.js'
+import { readText, type OutboundAnswer } from '../../shared/outbound-request.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import { createTimeFormat } from '../../shared/time.js'
+import { createClient } from './ask.js'
 import { createResponseCheck } from './openapi-check.js'
 import type { Body } from './body.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
@@ -43,11 +52,16 @@ export interface TestGateway {
   readonly api: Api
   readonly access: Access
   readonly store: Store
+  /** Looks only where a test has it look. */
+  readonly upkeep: Upkeep
+  readonly events: EventHub
+  readonly webhooks: Webhooks
   readonly redis: TestRedis
+  readonly tls: Tls
   readonly url: string
   readonly adminKey: string
   /** `path` is relative to /api/v1 unless it starts with /api or names a page. Checked against the document. */
-  request(method: Dispatcher.HttpMethod, path: string, options?: RequestOptions): Promise<Reply>
+  request(method: string, path: string, options?: RequestOptions): Promise<Reply>
   makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>
   /** The HTTP server alone, as at shutdown. */
   closeServer(graceMs: number): Promise<void>
@@ -66,6 +80,24 @@ export interface TestGatewayOptions {
   /** Default: none. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
+  /** Of tickets: ms since 1970. */
+  readonly now?: () => number
+  /** Default: as in the product. */
+  readonly events?: Partial<HubOptions>
+  /** Default: as in the product, to this machine alone. */
+  readonly webhooks?: Partial<WebhooksOptions>
+  /** Default: no TLS. */
+  readonly tls?: Partial<TlsOptions>
+  /** Default: none. */
+  readonly panelDirectory?: string
+}
+
+/** For receivers of tests. */
+const loopbackPolicy = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'webhooks.allowed_targets' }
+
+const noTls = {
+  ...{ listen: undefined, httpListen: undefined, plainIsPublic: false },
+  acme: { directory: 'https://127.0.0.1:9/directory', caPem: '' },
 }
 
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
@@ -81,6 +113,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
   const policies = new AccessPolicies({ store, trustedProxies: options.trustedProxies ?? [], log })
   const settings = new PanelSettings(store, log)
+  const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
+  const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
   store.start()
   access.start()
   await waitFor(() => store.ready(), { what: 'store connected' })
@@ -91,31 +125,48 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     ...(options.hosts && { hosts: options.hosts }),
     ...(options.agentConfig && { agentConfig: options.agentConfig }),
   })
+  const backupTargets = new BackupTargets(store, secret)
+  const customImages = new CustomImages(store)
+  const kept = [
+    keepTargets({ fleet, targets: backupTargets, log }),
+    keepImages({ fleet, images: customImages, log }),
+  ]
+  const upkeep = new Upkeep(kept, log)
+  const time = createTimeFormat('UTC')
+  const describe = createDescribe(time)
+  webhooks.start(fleet.view, describe)
+  const events = new EventHub({ view: fleet.view, describe, ...options.events })
   const api = createApi({
     fleet,
     access,
-    backupTargets: new BackupTargets(store, secret),
-    time: createTimeFormat('UTC'),
+    ...{ store, backupTargets, customImages, upkeep, events, webhooks, time },
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
-    ...{ policies, settings },
+    ...{ policies, settings, tls },
     metricsFor: options.metricsFor ?? 'loopback_or_key',
     version: '0.0.0-test',
+    ...(options.panelDirectory && { panelDirectory: options.panelDirectory }),
     log,
     isClosing: () => false,
+    ...(options.now && { now: options.now }),
   })
-  const server = await startHttpServer(api.app, { host: '127.0.0.1', port: 0 }, log, options.timeouts)
-  const client = createClient(server, api, adminKey)
+  const server = await startHttpServer(api, { host: '127.0.0.1', port: 0 }, log, options.timeouts)
+  await tls.start(api)
+  const client = createApiClient(server, api, adminKey)
   await waitFor(async () => (await client.request('GET', '/dashboard')).status === 200, {
     what: 'the admin key works',
   })
   return {
-    ...{ fleet, api, access, store, redis, url: server.url, adminKey },
+    ...{ fleet, api, access, store, upkeep, events, webhooks, redis, tls, url: server.url, adminKey },
     request: (...given) => client.request(...given),
     makeKey: (fields) => makeKey(client, fields),
     closeServer: (graceMs) => server.close(graceMs),
     close: async () => {
-      await client.close()
+      events.close()
+      client.close()
+      api.consoles.closeAll()
       await server.close(1000)
+      await tls.close()
+      await webhooks.close()
       await fleet.close()
       await access.close()
       await store.close()
@@ -125,22 +176,21 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   }
 }
 
-type Client = ReturnType<typeof createClient>
+type Client = ReturnType<typeof createApiClient>
 
-function createClient(server: HttpServer, api: Api, adminKey: string) {
-  const agent = new Agent({ connections: 16 })
+function createApiClient(server: HttpServer, api: Api, adminKey: string) {
+  const client = createClient({ maxConnections: 16 })
   const checkResponse = createResponseCheck(api.document)
   return {
-    close: () => agent.close(),
+    close: () => client.close(),
     async request(
-      method: Dispatcher.HttpMethod,
+      method: string,
       path: string,
       { key = adminKey, body, headers = {} }: RequestOptions = {},
     ): Promise<Reply> {
       const raw = typeof body === 'string' || Buffer.isBuffer(body)
-      const response = await send(server.url + fullPath(path), {
+      const answer = await client.send(server.url + fullPath(path), {
         method,
-        dispatcher: agent,
         headers: {
           ...(key === '' ? {} : { 'x-api-key': key }),
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -148,10 +198,10 @@ function createClient(server: HttpServer, api: Api, adminKey: string) {
         },
         ...(body === undefined ? {} : { body: raw ? body : JSON.stringify(body) }),
       })
-      const text = await response.body.text()
+      const text = await textOf(answer)
       const reply = {
-        status: response.statusCode,
-        headers: response.headers as Record<string, string>,
+        status: answer.status,
+        headers: answer.headers as Record<string, string>,
         text,
         body: parse(text),
       }
@@ -160,6 +210,13 @@ function createClient(server: HttpServer, api: Api, adminKey: string) {
       return reply
     },
   }
+}
+
+/** Nothing of a stream, which does not end by itself. */
+async function textOf({ headers, body }: OutboundAnswer): Promise<string> {
+  if (!headers['content-type']?.startsWith('text/event-stream')) return readText(body, 2 ** 29)
+  body.destroy()
+  return ''
 }
 
 function fullPath(path: string): string {

@@ -1,7 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
+const defaultTimeoutMs = 30_000
+
 export interface WaitOptions {
-  /** Default 10 s. */
+  /** Default 30 s: most take a moment, on a machine that stalls more. */
   timeoutMs?: number
   /** Default 20 ms. */
   intervalMs?: number
@@ -17,13 +19,14 @@ export async function waitFor<T>(
   check: () => T | Promise<T>,
   options: WaitOptions = {},
 ): Promise<NonNullable<T>> {
-  const deadline = performance.now() + (options.timeoutMs ?? 10_000)
+  const { timeoutMs = defaultTimeoutMs } = options
+  const deadline = performance.now() + timeoutMs
   for (;;) {
     const value = await check()
     if (value) return value
     if (performance.now() > deadline) {
       const what = typeof options.what === 'function' ? options.what() : (options.what ?? 'condition')
-      throw new Error(`not within ${options.timeoutMs ?? 10_000} ms: ${what}`)
+      throw new Error(`not within ${timeoutMs} ms: ${what}`)
     }
     await delay(options.intervalMs ?? 20)
   }

@@ -3,7 +3,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { listLocks, removeLock } from '../../host/lxc.js'
 import { listDirectory, readKernelFile } from '../../host/proc.js'
 import type { LxcPaths } from './paths.js'
-import { replaceFile } from './replace-file.js'
+import { replaceFile } from '../common/replace-file.js'
 
 /** Guests' lxc configuration files. Each file's first line names its guest. */
 export class ConfigStore {

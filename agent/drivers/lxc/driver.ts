@@ -1,38 +1,37 @@
 import { dirname } from 'node:path'
-import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import type {
-  ConsoleSize,
+  AssignResult,
+  ConsoleMode,
+  ConsolePlace,
   Driver,
   DriverDescription,
-  GuestConsole,
   Login,
   Machine,
   Observed,
+  PasswordResult,
   ResizeResult,
   StopCause,
   UsageSample,
 } from '../contract.js'
-import { parseCpuList } from '../../../shared/cpu-list.js'
-import { readKernelFile } from '../../host/proc.js'
+import { lxcConsole, lxcShell } from '../../host/lxc.js'
 import { assignAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
 import { ConfigStore } from './config-store.js'
 import { connectGuest } from './connect.js'
-import { openConsole } from './console.js'
 import { capabilitiesOf } from './capabilities.js'
 import { freezeGuest, thawGuest } from './freeze.js'
 import { setRootPassword } from './password.js'
 import {
   describeCgroups,
   describeThrottling,
-  findDiskNumbers,
   findHindrance,
   listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
 } from './host-facts.js'
+import { findDiskNumbers } from '../common/group-facts.js'
 import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
@@ -40,15 +39,18 @@ import { lxcPaths, type LxcPaths } from './paths.js'
 import { describeOutdated, listOutdated, type Outdated } from './outdated.js'
 import { planConfig, type ConfigFacts } from './plan-config.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
-import { limitsOf } from './plan-limits.js'
-import { resizeGroups } from './resize.js'
+import { limitsOf } from '../common/plan-limits.js'
+import { resizeGroups } from '../common/group-limits.js'
 import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
 import { StoppedEvents } from './stopped-events.js'
 import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
-import { UsageReader } from './usage.js'
+import { GroupMoves } from '../../host/group-moves.js'
+import { withHash } from '../common/login-hash.js'
+import { readProcessors } from '../common/processors.js'
+import { UsageReader } from '../common/usage.js'
 
 export interface LxcDriverOptions {
   /** Contains `lxc` (one directory per guest) and `lxc-support`. Absolute; only letters, digits and `._-/`. */
@@ -84,6 +86,7 @@ export class LxcDriver implements Driver {
   readonly #lxcfsDir: string
   readonly #starter: string
   readonly #outdated: readonly Outdated[]
+  readonly #moves: GroupMoves
 
   constructor(
     private readonly options: LxcDriverOptions,
@@ -93,7 +96,8 @@ export class LxcDriver implements Driver {
     this.#runtime = new RuntimeReader(facts.cgroups, paths)
     this.#configs = new ConfigStore(paths, options.namePrefix)
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
-    this.#usage = new UsageReader(facts.cgroups)
+    this.#usage = new UsageReader(facts.cgroups, 'lxc.payload.')
+    this.#moves = new GroupMoves(facts.cgroups)
     this.#starter = starterProgram(options.allow ?? [])
     this.#outdated = listOutdated(this.#runtime, options.namePrefix, confinementFor(options.allow ?? []))
     this.#lxcfsDir = options.lxcfsDir ?? '/var/lib/lxcfs'
@@ -150,14 +154,24 @@ export class LxcDriver implements Driver {
     return limits.diskBytes
   }
 
+  async prepareEmpty(): Promise<void> {
+    // any directory will do
+  }
+
+  async trimFetched(): Promise<void> {
+    // files of a system are small
+  }
+
   async configure(machine: Machine): Promise<void> {
+    this.#moves.prepare()
     const name = this.#freeName(machine)
     await this.#configs.write(name, machine.uuid, planConfig(machine, this.#configFacts(machine)))
   }
 
-  async start(machine: Machine, signal: AbortSignal): Promise<void> {
+  async start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void> {
+    this.#moves.prepare()
     const name = this.#freeName(machine)
-    return this.#events.whileBusy(name, async () => {
+    await this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
         { paths: this.paths, runtime: this.#runtime, starter: this.#starter, clearMark },
@@ -166,6 +180,11 @@ export class LxcDriver implements Driver {
       )
       this.#events.track(name, machine.uuid, running)
     })
+    await connected?.()
+  }
+
+  prepareLogin(login: Login): Promise<Login> {
+    return withHash(login)
   }
 
   async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
@@ -205,13 +224,11 @@ export class LxcDriver implements Driver {
 
   async readProcessors(): Promise<ReadonlyMap<string, readonly number[]>> {
     const path = this.facts.cgroups.controllers.get('cpuset')
-    const found = new Map<string, readonly number[]>()
-    for (const name of path === undefined ? [] : this.#runtime.listNames(this.options.namePrefix)) {
-      const uuid = this.#configs.findUuid(name)
-      const text = readKernelFile(`${path}/lxc.payload.${name}/cpuset.cpus`)
-      if (uuid !== undefined && text !== undefined) found.set(uuid, parseCpuList(text))
-    }
-    return found
+    if (path === undefined) return new Map()
+    const names = this.#runtime.listNames(this.options.namePrefix)
+    return readProcessors(
+      names.map((name) => ({ uuid: this.#configs.findUuid(name), path: `${path}/lxc.payload.${name}` })),
+    )
   }
 
   async listTraces(): Promise<string[]> {
@@ -256,7 +273,7 @@ export class LxcDriver implements Driver {
     try {
       const bounded = init ? boundGroups(this.facts.cgroups, name) : false
       const resized = init
-        ? resizeGroups(this.facts.cgroups, name, { limits: limitsOf(machine), facts })
+        ? resizeGroups(this.facts.cgroups, `lxc.payload.${name}`, { limits: limitsOf(machine), facts })
         : false
       const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
       return { outcome: init ? 'applied' : 'at_next_start', changed: rewritten || resized || bounded }
@@ -266,13 +283,14 @@ export class LxcDriver implements Driver {
     }
   }
 
-  async assignAddresses(machine: Machine, gone: readonly string[]): Promise<boolean> {
+  async assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult> {
     const name = this.#name(machine)
     const { init } = this.#runtime.read(name)
-    if (!init) return false
+    if (!init) return 'unchanged'
     const lines = planConfig(machine, this.#configFacts(machine))
     const rewritten = await this.#configs.ensure(name, machine.uuid, lines)
-    return (await assignAddresses(init, machine.nic, gone)) || rewritten
+    const assigned = await assignAddresses(init, machine.nic, gone)
+    return assigned || rewritten ? 'applied' : 'unchanged'
   }
 
   async connect(machine: Machine): Promise<boolean> {
@@ -280,13 +298,14 @@ export class LxcDriver implements Driver {
     return init !== undefined && state === 'running' && connectGuest(init, machine.nic)
   }
 
-  async setPassword(machine: Machine, password: string): Promise<void> {
+  async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
     const { state } = this.#runtime.read(this.#freeName(machine))
     if (state === 'starting' || state === 'stopping')
       throw conflict('guest_busy', `the guest is ${state}: try again`)
     const running = state === 'running' ? this.#container(machine) : undefined
     const filter = planSocketFilter(this.options.allow ?? [])
     await setRootPassword(machine.volume, running, { password, filter })
+    return 'applied'
   }
 
   freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
@@ -297,13 +316,16 @@ export class LxcDriver implements Driver {
     thawGuest(this.facts.cgroups, this.#name(machine))
   }
 
-  async console(machine: Machine, _size: ConsoleSize): Promise<GuestConsole> {
+  async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
+    if (mode === 'vnc') throw conflict('unsupported', 'a container has no screen')
     if (this.#runtime.read(this.#name(machine)).state !== 'running')
       throw conflict('guest_not_running', 'the guest does not run')
-    return { stream: openConsole(this.#container(machine)), resize: () => Promise.resolve() }
+    const container = this.#container(machine)
+    const filter = planSocketFilter(this.options.allow ?? [])
+    return { kind: 'program', ...(mode === 'shell' ? lxcShell(container, filter) : lxcConsole(container)) }
   }
 
-  display(): Promise<Duplex> {
+  screenshot(): Promise<Buffer> {
     return Promise.reject(conflict('unsupported', 'a container has no screen'))
   }
 
@@ -391,6 +413,7 @@ export class LxcDriver implements Driver {
       hierarchies: this.facts.cgroups,
       addressesHook: this.paths.addressesHook,
       groupsHook: this.paths.groupsHook,
+      mendHook: this.paths.mendHook,
       stoppedHook: this.paths.stoppedHook,
       marksDir: this.paths.marks,
       lxcPath: this.paths.lxcPath,

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readGroupKey, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
 import { readKernelFile } from '../../host/proc.js'
-import { isSoWithin } from './wait.js'
+import { isSoWithin } from '../common/wait.js'
 
 /** Files that freeze a guest's group: Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst */
 interface Freezer {

@@ -1,29 +1,18 @@
-import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/cgroup.js'
+import type { CgroupLayout } from '../../host/cgroup.js'
 import { lxcStartProgram } from '../../host/lxc.js'
 import { readKernelFile } from '../../host/proc.js'
+import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 
 /** Properties of the host that the driver adapts to. */
-export interface LxcHostFacts {
-  readonly cgroups: CgroupLayout
-  readonly swapAccounting: boolean
-  readonly socketAccounting: boolean
+export interface LxcHostFacts extends GroupFacts {
   readonly apparmor: boolean
   readonly openFilesMax: number
-  readonly cpusets: boolean
 }
 
 export function readHostFacts(): LxcHostFacts {
-  const cgroups = readCgroupLayout()
-  return {
-    cgroups,
-    swapAccounting: hasSwapAccounting(cgroups),
-    socketAccounting: existsSync(`${cgroups.controllers.get('memory') ?? ''}/memory.kmem.tcp.limit_in_bytes`),
-    apparmor: hasAppArmor(),
-    openFilesMax: readOpenFilesMax(),
-    cpusets: hasCpusets(cgroups),
-  }
+  return { ...readGroupFacts(), apparmor: hasAppArmor(), openFilesMax: readOpenFilesMax() }
 }
 
 /**
@@ -91,51 +80,6 @@ export function listLxcfsEntries(lxcfsDir: string): string[] {
   const entries = [...files.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
   // existsSync() is false for ENOTCONN, which the mount of a dead lxcfs answers.
   return entries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
-}
-
-/**
- * `major:minor` of the whole disk below the file system of `path`, since partitions cannot be throttled. `undefined`
- * where there is no single block device.
- */
-export function findDiskNumbers(path: string): string | undefined {
-  const source = findMountSource(path)
-  if (!source?.startsWith('/dev/') || !existsSync(source)) return undefined
-  const { rdev } = statSync(source)
-  const numbers = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`
-  const sys = realpathSync(`/sys/dev/block/${numbers}`)
-  if (!existsSync(`${sys}/partition`)) return numbers
-  return readFileSync(`${dirname(sys)}/dev`, 'latin1').trim()
-}
-
-function findMountSource(path: string): string | undefined {
-  let best: { point: string; source: string } | undefined
-  for (const line of (readKernelFile('/proc/self/mountinfo') ?? '').split('\n')) {
-    const [before, after] = line.split(' - ')
-    const point = (before ?? '').split(' ')[4]
-    const source = (after ?? '').split(' ')[1]
-    if (!point || !source || !isBelow(path, point)) continue
-    if (!best || point.length >= best.point.length) best = { point, source }
-  }
-  return best?.source
-}
-
-function isBelow(path: string, point: string): boolean {
-  return point === '/' || path === point || path.startsWith(`${point}/`)
-}
-
-function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
-  const memory = controllers.get('memory')
-  if (memory === undefined) return false
-  if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
-  // The root group lacks this file; a group below it may have it.
-  const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
-  return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
-}
-
-/** lxc hands down every controller that the root of v2 has. */
-function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
-  if (version === 1) return controllers.has('cpuset')
-  return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')
 }
 
 /** systemd's usual hard limit; without CAP_SYS_RESOURCE no more than the agent's own. */

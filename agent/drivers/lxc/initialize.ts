@@ -1,7 +1,7 @@
 import { BerthError } from '../../../shared/errors.js'
 import { changeRoot } from '../../host/guest-root.js'
-import { hashPassword } from '../../host/password-hash.js'
 import { CommandError } from '../../host/process.js'
+import { hashOf } from '../common/login-hash.js'
 import type { Login, Machine } from '../contract.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
@@ -26,9 +26,13 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
   }
 }
 
-async function hashLogin({ password, publicKey }: Login): Promise<HashedLogin> {
-  const hash = password === undefined ? {} : { passwordHash: await hashPassword(password) }
-  return publicKey === undefined ? hash : { ...hash, publicKey }
+async function hashLogin(login: Login): Promise<HashedLogin> {
+  const passwordHash = await hashOf(login)
+  const { publicKey } = login
+  return {
+    ...(passwordHash === undefined ? {} : { passwordHash }),
+    ...(publicKey === undefined ? {} : { publicKey }),
+  }
 }
 
 function said({ stderr, message }: CommandError): string {

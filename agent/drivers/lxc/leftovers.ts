@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
-import { removeGroupTree, type CgroupLayout } from '../../host/cgroup.js'
+import type { CgroupLayout } from '../../host/cgroup.js'
 import { findLiveProcess, killExactly } from '../../host/proc.js'
 import { run } from '../../host/process.js'
 import type { RuntimeReader } from './runtime.js'
-import { waitUntil, waitUntilNone } from './wait.js'
+import { removeGroups } from '../common/remove-groups.js'
+import { waitUntil, waitUntilNone } from '../common/wait.js'
 
 /** What a stopped guest may have left on the host. */
 export interface Leftovers {
@@ -32,23 +33,6 @@ export async function removeLeftovers(
     await removeGroups(found.groups)
   }
   if (found.device !== undefined) await removeInterface(found.device)
-}
-
-/** Waits for zombies, which keep their group until the host's process 1 reaps them. */
-export async function removeGroups(groups: readonly string[]): Promise<void> {
-  await waitUntil(async () => (await Promise.all(groups.map(isRemoved))).every(Boolean), {
-    timeoutMs: 15_000,
-    what: 'the last processes of ended guests to leave their groups',
-  })
-}
-
-async function isRemoved(group: string): Promise<boolean> {
-  try {
-    await removeGroupTree(group)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
-  }
-  return !existsSync(group)
 }
 
 /**

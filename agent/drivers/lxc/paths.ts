@@ -6,6 +6,7 @@ export interface LxcPaths {
   readonly support: string
   readonly addressesHook: string
   readonly groupsHook: string
+  readonly mendHook: string
   readonly stoppedHook: string
   readonly seccompProfile: string
   /** File that guests see as /proc/cmdline. */
@@ -27,6 +28,7 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
     support,
     addressesHook: join(support, 'addresses-hook'),
     groupsHook: join(support, 'groups-hook'),
+    mendHook: join(support, 'mend-hook'),
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
     commandLine: join(support, 'cmdline'),

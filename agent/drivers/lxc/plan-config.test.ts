@@ -45,6 +45,7 @@ const facts: ConfigFacts = {
     unified: '/sys/fs/cgroup/unified',
   },
   addressesHook: '/state/addresses',
+  mendHook: '/state/mend',
   groupsHook: '/state/groups',
   stoppedHook: '/state/hook',
   marksDir: '/run/marks',
@@ -161,13 +162,15 @@ describe('planConfig', () => {
       [
         'lxc.cgroup.blkio.throttle.read_bps_device = 7:0 1000000',
         'lxc.cgroup.blkio.throttle.write_bps_device = 7:0 0',
+        'lxc.cgroup.blkio.throttle.read_iops_device = 7:0 0',
+        'lxc.cgroup.blkio.throttle.write_iops_device = 7:0 0',
       ],
     ],
     [
       'limited I/O, v2',
       withLimits({ ioWriteBytesPerSec: 2_000_000 }),
       { cgroupVersion: 2 },
-      ['lxc.cgroup2.io.max = 7:0 rbps=max wbps=2000000'],
+      ['lxc.cgroup2.io.max = 7:0 rbps=max wbps=2000000 riops=max wiops=max'],
     ],
     [
       'the kernel takes no quota below 1 ms',

@@ -1,8 +1,8 @@
 import type { CgroupLayout } from '../../host/cgroup.js'
-import type { Machine } from '../contract.js'
+import { systemVolumeOf, type Machine } from '../contract.js'
 import { planAddresses } from './plan-assign.js'
 import { subgroups } from './plan-bounds.js'
-import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from './plan-limits.js'
+import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from '../common/plan-limits.js'
 
 /** Properties of the host and the instance that a guest's configuration depends on. */
 export interface ConfigFacts extends LimitFacts {
@@ -18,6 +18,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly hierarchies: Pick<CgroupLayout, 'hierarchies' | 'unified'>
   readonly addressesHook: string
   readonly groupsHook: string
+  readonly mendHook: string
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
@@ -76,6 +77,7 @@ export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
     ...planGroups(machine, facts),
     'lxc.hook.version = 1',
     ...planLocks(facts),
+    ...planMendedVolume(machine, facts),
     ...planIpv6(machine, facts),
     planStoppedHook(facts),
   ]
@@ -89,12 +91,25 @@ function planIdentity(machine: Machine): string[] {
     `lxc.uts.name = ${check('hostname', machine.hostname)}`,
     `lxc.idmap = u 0 ${base} 65536`,
     `lxc.idmap = g 0 ${base} 65536`,
-    `lxc.rootfs.path = dir:${check('path', machine.volume)}`,
+    `lxc.rootfs.path = dir:${check('path', systemVolumeOf(machine))}`,
     'lxc.rootfs.options = idmap=container,nodev',
     'lxc.console.buffer.size = 256KB',
     'lxc.tty.max = 1',
     'lxc.pty.max = 1024',
     'lxc.start.auto = 0',
+  ]
+}
+
+/**
+ * What a system that mends the guest's has of it: at /mnt, where a hook puts it, since the guest may not walk to where
+ * volumes are.
+ */
+function planMendedVolume({ boot, volume }: Machine, { mendHook }: ConfigFacts): string[] {
+  if (boot?.mode === 'cdrom') throw new Error('a container has no CD')
+  if (boot?.mode !== 'rescue') return []
+  return [
+    'lxc.mount.entry = tmpfs mnt tmpfs create=dir,nodev,nosuid,size=4k 0 0',
+    `lxc.hook.start-host = ${check('path', mendHook)} ${check('path', volume)}`,
   ]
 }
 
@@ -199,6 +214,8 @@ function checkLimits(machine: Machine): GroupLimits {
   integer('pidsMax', limits.pidsMax, 1, 4_194_304)
   integer('ioReadBytesPerSec', limits.ioReadBytesPerSec, 0, Number.MAX_SAFE_INTEGER)
   integer('ioWriteBytesPerSec', limits.ioWriteBytesPerSec, 0, Number.MAX_SAFE_INTEGER)
+  integer('ioReadsPerSec', limits.ioReadsPerSec ?? 0, 0, Number.MAX_SAFE_INTEGER)
+  integer('ioWritesPerSec', limits.ioWritesPerSec ?? 0, 0, Number.MAX_SAFE_INTEGER)
   for (const cpu of limits.cpus ?? []) integer('cpus', cpu, 0, 65_535)
   return limits
 }

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { removeLocks } from '../../host/lxc.js'
 import type { ConfigStore } from './config-store.js'
-import { removeGroups } from './leftovers.js'
+import { removeGroups } from '../common/remove-groups.js'
 import { killGuest, type StopContext } from './stop.js'
 
 /**

@@ -5,7 +5,7 @@ import type { Machine } from '../contract.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
-import { waitUntil } from './wait.js'
+import { waitUntil } from '../common/wait.js'
 
 export interface StartContext {
   readonly paths: LxcPaths

@@ -1,10 +1,10 @@
-import { writeGroupFile } from '../../host/cgroup.js'
 import { killExactly, readHandledSignals, signalExactly } from '../../host/proc.js'
 import { hasCommandSocket } from '../../host/lxc.js'
+import { liftQuota } from '../common/lift-quota.js'
 import { removeLeftovers } from './leftovers.js'
 import type { LxcPaths } from './paths.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
-import { isSoWithin, waitUntil } from './wait.js'
+import { isSoWithin, waitUntil } from '../common/wait.js'
 
 /** The guest's names on the host. */
 export interface StopTarget {
@@ -73,7 +73,7 @@ function findHaltSignal(initPid: number): number | undefined {
 export async function killGuest(context: StopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
   const { name } = target
-  liftQuota(runtime, name)
+  liftQuota(runtime.cgroups, `lxc.payload.${name}`)
   const ended = (): boolean => {
     const now = runtime.read(name)
     cancelRestart(now)
@@ -90,15 +90,4 @@ export async function killGuest(context: StopContext, target: StopTarget): Promi
 
 function cancelRestart({ restarters }: Runtime): void {
   for (const { pid, startTime } of restarters) killExactly(pid, startTime)
-}
-
-/** Dying takes processor time: a throttled guest would die slowly. The group goes with the guest. */
-function liftQuota({ cgroups }: RuntimeReader, name: string): void {
-  const group = `${cgroups.controllers.get('cpu') ?? ''}/lxc.payload.${name}`
-  try {
-    if (cgroups.version === 1) writeGroupFile(group, 'cpu.cfs_quota_us', '-1')
-    else writeGroupFile(group, 'cpu.max', 'max')
-  } catch (error) {
-    if (!['ENOENT', 'ENODEV', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-  }
 }

@@ -4,7 +4,8 @@ import type { Logger } from 'pino'
 import { isSameProcess, isThere, listDirectory } from '../../host/proc.js'
 import type { StopCause } from '../contract.js'
 import { isGone, type Runtime, type RuntimeReader } from './runtime.js'
-import { isSoWithin } from './wait.js'
+import { BusyNames } from '../common/busy-names.js'
+import { isSoWithin } from '../common/wait.js'
 
 interface Known {
   readonly uuid: string
@@ -32,8 +33,7 @@ const monitorEndTimeoutMs = 10_000
  */
 export class StoppedEvents {
   readonly #known = new Map<string, Known>()
-  /** Names that this driver is starting, stopping or deleting: their end is not reported. */
-  readonly #busy = new Map<string, number>()
+  readonly #busy = new BusyNames()
   readonly #checking = new Set<string>()
   readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
   readonly #timer: NodeJS.Timeout
@@ -61,15 +61,8 @@ export class StoppedEvents {
   }
 
   /** Does not report the guest's end while `act` runs. */
-  async whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
-    this.#busy.set(name, (this.#busy.get(name) ?? 0) + 1)
-    try {
-      return await act()
-    } finally {
-      const left = (this.#busy.get(name) ?? 1) - 1
-      if (left > 0) this.#busy.set(name, left)
-      else this.#busy.delete(name)
-    }
+  whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
+    return this.#busy.while(name, act)
   }
 
   forget(name: string): void {

@@ -1,9 +1,10 @@
 import { chmod, mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { confinementOf, guestStarter } from '../../host/guest-namespace.js'
+import { readPerlProgram } from '../../host/perl-program.js'
 import { namespaceBounds, subgroups } from './plan-bounds.js'
 import { planSocketFilter, type OpenCalls } from './plan-socket-filter.js'
-import { replaceFile } from './replace-file.js'
+import { replaceFile } from '../common/replace-file.js'
 import type { LxcPaths } from './paths.js'
 
 /**
@@ -31,6 +32,9 @@ echo ${subgroups.depth} >"$1/cgroup.max.depth"
 shift
 exec /bin/chmod g-w "$@"
 `
+
+/** lxc runs it as root on the host, before the first process of a system that mends a guest's. */
+const mendHook = `#!/usr/bin/perl\n${readPerlProgram('mount-in-guest')}`
 
 /**
  * lxc runs it as root on the host, once a guest has ended and its groups and interface are gone. For a guest that
@@ -129,6 +133,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.groupsHook, groupsHook, 0o700)
+  await replaceFile(paths.mendHook, mendHook, 0o700)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
   await replaceFile(join(paths.support, 'restart'), restart, 0o700)
   await replaceFile(join(paths.support, 'start'), starterProgram(allowed), 0o700)

@@ -1,3 +1,4 @@
+import { conflict } from '../../../shared/errors.js'
 import type { OperationKind } from '../../operations/orders.js'
 import { forgetBackup, updateBackup } from '../backups.js'
 import type { GuestContext } from '../context.js'
@@ -19,7 +20,13 @@ export function backupDeleteKind(context: GuestContext): OperationKind<'backupDe
       const input = { ...parseTarget(context, subject.id, order.target), backupId }
       return {
         ...{ subject, input, hashOf: { targetId: input.targetId, backupId } },
-        reserve: () => updateBackup(store, subject.id, { id: backupId, state: 'deleting' }),
+        reserve: () => {
+          const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
+          // What is being made keeps its mark: by that others know its snapshot.
+          if (known?.state === 'taking')
+            throw conflict('task_running', 'the backup is being made: cancel that')
+          updateBackup(store, subject.id, { id: backupId, state: 'deleting' })
+        },
       }
     },
     steps: [

@@ -1,4 +1,6 @@
-import { conflict } from '../../../shared/errors.js'
+import { allEnded } from '../../../shared/all-ended.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { Accepted, OperationKind } from '../../operations/orders.js'
 import type { Step } from '../../operations/types.js'
@@ -6,9 +8,9 @@ import { checkRoom } from '../../storage/room.js'
 import { checkCapacity, type HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import { parseCreate, type CreateRequest } from '../parse-create.js'
-import { hashableLogin } from '../parse-login.js'
+import { hashableLogin, loginFor } from '../parse-login.js'
 import { reserveGuest } from '../reserve.js'
-import { attachStep, configureStep, diskStep, startStep } from '../steps.js'
+import { configureStep, diskStep, startStep } from '../steps.js'
 import { guestSubject } from './guest-order.js'
 import { broken, settled } from './outcomes.js'
 
@@ -25,13 +27,13 @@ export function createKind(
 ): OperationKind<'create', CreateInput> {
   return {
     action: 'create',
-    accept: (order, { operationId }) => acceptCreate({ context, capacity }, parseCreate(order), operationId),
-    steps: [
-      diskStep(context),
-      configureStep(context),
-      attachStep(context, { undo: true }),
-      ifStarted(startStep(context)),
-    ],
+    accept: (order, { operationId }) => {
+      const parsed = parseCreate(order)
+      const templateId = context.images.idFor(parsed.templateId, parsed.virtualization)
+      const login = loginFor(context.images.osOf(templateId), parsed.login)
+      return acceptCreate({ context, capacity }, { ...parsed, templateId, login }, operationId)
+    },
+    steps: [diskStep(context), configureStep(context, { undo: true }), ifStarted(startStep(context))],
     settle: ({ subject: { id }, input }, outcome) => {
       if (outcome.status === 'done') settled(context, id, input.start ? 'running' : 'stopped')
       else if (outcome.status === 'failed' && !outcome.undone) broken(context, id, outcome.message)
@@ -55,9 +57,10 @@ async function acceptCreate(
   operationId: string,
 ): Promise<Accepted<CreateInput>> {
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
+  checkDriver(context, virtualization)
   checkCapacity(limits, capacity)
-  const disk = await capacity.readDisk()
-  const listening = await readListeningPorts([...new Set(portMappings.map(({ protocol }) => protocol))])
+  const protocols = new Set(portMappings.map(({ protocol }) => protocol))
+  const [disk, listening] = await allEnded([capacity.readDisk(), readListeningPorts([...protocols])])
   return {
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
@@ -71,6 +74,25 @@ async function acceptCreate(
   }
 }
 
+/** @throws {BerthError} `unsupported` */
+function checkDriver({ drivers }: GuestContext, kind: DriverKind): void {
+  if (drivers[kind]) return
+  throw new BerthError('invalid', 'unsupported', `virtualization: ${kind} is not available on this host`, {
+    field: 'virtualization',
+  })
+}
+
+/**
+ * Of many guests that are created at once the disks come first: a guest that boots takes processors and disk from those
+ * that are still being made (docs/decisions/0350).
+ */
 function ifStarted(step: Step<unknown>): Step<CreateInput> {
-  return { ...step, run: async (context) => (context.input.start ? step.run(context) : undefined) }
+  return {
+    ...step,
+    run: async (context) => {
+      if (!context.input.start) return
+      await context.yieldWhile(Promise.resolve()) // the queue's end: behind every order that has come by now
+      await step.run(context)
+    },
+  }
 }

@@ -34,6 +34,12 @@ export function acceptForGuest<Input>(
   }
 }
 
+/** What is done to its own system is not done to the one that mends it. @throws {BerthError} `invalid_state` */
+export function refuseRescued({ boot }: GuestRecord): void {
+  if (boot.mode === 'rescue')
+    throw conflict('invalid_state', 'the container is in rescue: let it boot its disk first')
+}
+
 /** @throws {BerthError} `invalid_state` */
 export function refuseBroken({ status, statusReason }: GuestRecord): void {
   if (status === 'error')

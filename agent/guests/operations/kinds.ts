@@ -5,6 +5,7 @@ import { backupCreateKind } from './backup-create.js'
 import { backupDeleteKind } from './backup-delete.js'
 import { backupRestoreKind } from './backup-restore.js'
 import { backupTargetCheckKind } from './backup-target-check.js'
+import { changeBootKind } from './change-boot.js'
 import { createKind } from './create.js'
 import { deleteKind } from './delete.js'
 import { reinstallKind } from './reinstall.js'
@@ -36,5 +37,6 @@ export function guestKinds(context: GuestContext, capacity: HostCapacity): Guest
     backupRestore: backupRestoreKind(context, capacity),
     backupDelete: backupDeleteKind(context),
     backupTargetCheck: backupTargetCheckKind(context),
+    changeBoot: changeBootKind(context, capacity),
   }
 }

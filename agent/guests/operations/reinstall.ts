@@ -6,12 +6,13 @@ import type { HostCapacity } from '../capacity.js'
 import type { Login } from '../../drivers/contract.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkTemplateId } from '../parse-create.js'
-import { hashableLogin, loginOf, parseLogin } from '../parse-login.js'
+import { hashableLogin, loginFor, loginOf, parseLogin } from '../parse-login.js'
+import { liftAbuse } from '../policy.js'
 import type { GuestRecord } from '../record.js'
 import { removeStrays } from '../snapshots.js'
 import { ensureImage, ifPresent, withGuest } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
-import { acceptForGuest, refuseBroken } from './guest-order.js'
+import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { broken } from './outcomes.js'
 import { forgetKept, replaceDiskSteps } from './replace-disk.js'
 
@@ -62,18 +63,22 @@ async function acceptReinstall(
   order: OrderOf<'reinstall'>,
   asked: Asked,
 ): Promise<Accepted<ReinstallInput>> {
-  const { uuid, templateId, force } = order
-  checkTemplateId(templateId)
+  const { uuid, force } = order
+  checkTemplateId(order.templateId)
+  const kind = context.store.find(uuid)?.spec.virtualization ?? 'lxc'
+  const templateId = context.images.idFor(order.templateId, kind)
   const keeps = order.sshAuthMode === 'keep'
-  const wanted = keeps ? undefined : parseLogin(order)
+  const wanted = keeps ? undefined : loginFor(context.images.osOf(templateId), parseLogin(order))
   const login = wanted ? context.sealLogin(uuid, loginOf(wanted)) : ''
   const disk = await capacity.readDisk()
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
+    refuseRescued(record)
     context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
       throw conflict('invalid_state', 'ssh_auth_mode: no login of the container is known that could be kept')
     checkRoom(disk, record.spec.limits.diskGb * gib)
+    if (order.liftBlock) liftAbuse(context.store, record)
   }
   return {
     ...acceptForGuest(context, asked, { uuid, input: { templateId, login, force }, check }),
@@ -102,7 +107,10 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
 }
 
 function newLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: ReinstallInput): Login {
-  return openLogin(login === '' ? record : { uuid: record.uuid, login })
+  const old = openLogin(record)
+  if (login === '') return old
+  const { userData } = old
+  return { ...openLogin({ uuid: record.uuid, login }), ...(userData === undefined ? {} : { userData }) }
 }
 
 /** The point of no return: no failure after it brings the old disk back. */
@@ -111,8 +119,13 @@ function commitStep(context: GuestContext): Step<ReinstallInput> {
     name: 'commit',
     run: withGuest<ReinstallInput>(context, async (record, step) => {
       const { templateId, login } = step.input
-      const changed = { login, hasPassword: newLogin(context, record, step.input).password !== undefined }
-      context.store.update(record.uuid, { templateId, ...(login === '' ? {} : changed) })
+      const told = newLogin(context, record, step.input)
+      const changed = {
+        login: context.sealLogin(record.uuid, told),
+        hasPassword: told.password !== undefined,
+      }
+      const os = context.images.osOf(templateId)
+      context.store.update(record.uuid, { templateId, os, ...(login === '' ? {} : changed) })
       await forgetKept(context, step)
     }),
   }

@@ -26,12 +26,20 @@ export function replaceDiskSteps<Input extends StopInput>(
 ): Step<Input>[] {
   return [
     around.prepare,
-    { ...stopStep(context), undo: ifPresent(context, (record, step) => bootAgain(context, record, step)) },
+    stopToBootAgain(context),
     keepStep(context),
     exchangeStep(context),
     ...bootSteps(context).map((step) => ifItRuns(context, step)),
     around.commit,
   ]
+}
+
+/** Stops the guest; undone, it runs as it did. */
+export function stopToBootAgain(context: GuestContext): Step<StopInput> {
+  return {
+    ...stopStep(context),
+    undo: ifPresent(context, (record, step) => bootAgain(context, record, step)),
+  }
 }
 
 /** Drops the hidden snapshot. A failure is only logged: the next operation that looks for strays removes it. */
@@ -71,14 +79,15 @@ function exchangeStep(context: GuestContext): Step<unknown> {
   }
 }
 
-function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unknown> {
+/** Does the step for a guest that should and may run. */
+export function ifItRuns(context: GuestContext, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(context.store.get(at.subject.id))) await step.run(at)
   }
   return { ...step, run }
 }
 
-/** Starts the guest with its old disk; if that fails, the next comparison with the host starts it. */
+/** Starts the guest as it was before; if that fails, the next comparison with the host starts it. */
 async function bootAgain(
   context: GuestContext,
   record: GuestRecord,
@@ -89,6 +98,6 @@ async function bootAgain(
     for (const boot of bootSteps(context)) await boot.run(step)
   } catch (error) {
     if (step.signal.aborted) throw error
-    step.log.warn({ err: toBerthError(error, 'start the guest again') }, 'the old disk is back, not started')
+    step.log.warn({ err: toBerthError(error, 'start the guest again') }, 'as it was before, not started')
   }
 }

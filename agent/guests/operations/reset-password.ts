@@ -2,8 +2,9 @@ import { checkSshPassword } from '../../../shared/guest-rules.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { makePassword } from '../make-password.js'
-import { withGuest } from '../steps.js'
-import { acceptForGuest, refuseBroken } from './guest-order.js'
+import type { GuestRecord } from '../record.js'
+import { noteForStart, withGuest } from '../steps.js'
+import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 
 interface ResetInput {
   /** Encrypted, as the journal holds no clear passwords. */
@@ -25,7 +26,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
         run: withGuest<ResetInput>(context, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
-          await driverOf(context, record).setPassword(context.machineOf(record), password)
+          const result = await driverOf(context, record).setPassword(context.machineOf(record), password)
+          noteForStart(context, uuid, { change: 'password', later: result === 'at_next_start' })
           const login = sealLogin(uuid, { ...openLogin(record), password })
           context.store.update(uuid, { login, hasPassword: true })
         }),
@@ -42,10 +44,14 @@ function acceptReset(
   asked: Asked,
 ): Accepted<ResetInput> {
   if (password !== '') checkSshPassword(password, 'password')
+  const check = (record: GuestRecord): void => {
+    refuseBroken(record)
+    refuseRescued(record)
+  }
   const login = { password: password || makePassword() }
   const input = { login: context.sealLogin(uuid, login) }
   return {
-    ...acceptForGuest(context, asked, { uuid, input, check: refuseBroken }),
+    ...acceptForGuest(context, asked, { uuid, input, check }),
     hashOf: { password: password === '' ? '' : context.digestSecret(password) },
   }
 }

@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { checkAllowed } from '../policy.js'
+import { allowOrLift } from '../policy.js'
 import { bootSteps, stopStep, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
@@ -9,13 +9,13 @@ import { mark, settleStart } from './outcomes.js'
 export function restartKind(context: GuestContext): OperationKind<'restart', StopInput> {
   return {
     action: 'restart',
-    accept: ({ uuid, force }, asked) =>
+    accept: ({ uuid, force, liftBlock }, asked) =>
       acceptForGuest(context, asked, {
         uuid,
         input: { force },
         check: (record) => {
           refuseBroken(record)
-          checkAllowed(record)
+          allowOrLift(context.store, record, liftBlock)
         },
       }),
     begin: mark(context, 'restarting', 'running'),

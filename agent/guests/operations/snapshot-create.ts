@@ -3,8 +3,9 @@ import type { OperationKind } from '../../operations/orders.js'
 import type { Step } from '../../operations/types.js'
 import { refuseFull } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
-import { driverOf, type GuestContext } from '../context.js'
+import type { GuestContext } from '../context.js'
 import { forgetSnapshot, removeStrays, reserveSnapshot, updateSnapshot } from '../snapshots.js'
+import { thawGuest } from '../thaw.js'
 import { whileFrozen } from '../while-frozen.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 
@@ -57,7 +58,7 @@ export function takeStep(context: GuestContext): Step<unknown> {
     undo: async ({ operationId: id, subject }) => {
       const record = store.find(subject.id)
       if (!record) return
-      await driverOf(context, record).thaw(context.machineOf(record))
+      await thawGuest(context, record)
       await volumes.deleteSnapshot(subject.id, id)
     },
   }

@@ -5,13 +5,14 @@ import type { HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord, SnapshotRecord } from '../record.js'
 import { planRotation } from '../schedule/plan-rotation.js'
+import type { ScheduledKind } from '../schedule/scheduler.js'
 import { forgetSnapshot, quotaExceeded, updateSnapshot } from '../snapshots.js'
 import type { GuestStore } from '../store.js'
 import { guestSubject } from './guest-order.js'
 import { takeStep } from './snapshot-create.js'
 
 /** Who took them, as snapshots and tasks show it. */
-const scheduleUser = 'schedule'
+export const scheduleUser = 'schedule'
 const action = 'snapshot-scheduled'
 
 interface ScheduledInput {
@@ -38,17 +39,33 @@ export function scheduledSnapshotDefinition(
   }
 }
 
+export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>): ScheduledKind {
+  const { store } = context
+  return {
+    what: 'snapshots',
+    scheduleOf: ({ snapshotSchedule }) => snapshotSchedule,
+    move: ({ uuid, snapshotSchedule }, nextRunMs) =>
+      store.update(uuid, { snapshotSchedule: { ...snapshotSchedule, nextRunMs } }),
+    subjectsOf: ({ uuid }) => [guestSubject(uuid)],
+    orderOf: (record, run) => scheduledSnapshotOrder(context, record, run),
+  }
+}
+
 /**
  * The order of a guest's next scheduled snapshot. It is taken also where there is no place for one: the task says so.
  * @param nextRunMs noted with the order, so that no run is lost or done twice
  */
-export function scheduledSnapshotOrder(
+function scheduledSnapshotOrder(
   { store, now }: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,
   { id, nextRunMs }: { readonly id: string; readonly nextRunMs: number },
 ): Submission {
   const { uuid, name, id: number, snapshots, snapshotSchedule } = record
-  const { hasRoom, dropped } = planRotation(record)
+  const { hasRoom, dropped } = planRotation({
+    kept: snapshots,
+    limit: record.snapshotLimit,
+    retention: snapshotSchedule.retention,
+  })
   const nowMs = now()
   const taken: SnapshotRecord = {
     ...{ id, createdAtMs: nowMs, createdBy: scheduleUser, scheduled: true },

@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { checkAllowed } from '../policy.js'
+import { allowOrLift } from '../policy.js'
 import { bootSteps } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
@@ -14,13 +14,13 @@ interface StartInput {
 export function startKind(context: GuestContext): OperationKind<'start', StartInput> {
   return {
     action: 'start',
-    accept: ({ uuid }, asked) =>
+    accept: ({ uuid, liftBlock }, asked) =>
       acceptForGuest(context, asked, {
         uuid,
         input: { force: false, ...(asked.isSystem ? { system: true } : {}) },
         check: (record) => {
           refuseBroken(record)
-          checkAllowed(record)
+          allowOrLift(context.store, record, liftBlock)
         },
       }),
     begin: mark(context, 'starting', 'running'),

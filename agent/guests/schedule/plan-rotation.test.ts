@@ -1,14 +1,12 @@
 import { expect } from 'chai'
-import type { SnapshotRecord } from '../record.js'
-import { planRotation } from './plan-rotation.js'
+import { planRotation, type Kept } from './plan-rotation.js'
 
 /** `h`: by hand, `s`: by the schedule; behind it `t`: being taken, `d`: being deleted. The id is the position. */
-function snapshotsOf(text: string): SnapshotRecord[] {
+function keptOf(text: string): Kept[] {
   return text.split(' ').flatMap((word, index) => {
     if (word === '') return []
     const state = word.endsWith('t') ? 'taking' : word.endsWith('d') ? 'deleting' : 'ready'
-    const shown = { createdAtMs: index, createdBy: '', sizeBytes: 0, description: '' } as const
-    return [{ ...shown, id: String(index), scheduled: word.startsWith('s'), state }]
+    return [{ id: String(index), scheduled: word.startsWith('s'), state }]
   })
 }
 
@@ -30,12 +28,7 @@ describe('rotation of scheduled snapshots', () => {
     ['what is not whole is not dropped', 'st sd s h h', 4, 1, '2'],
   ] as const)
     it(name, () => {
-      const kept = {
-        snapshots: snapshotsOf(snapshots),
-        snapshotLimit: limit,
-        snapshotSchedule: { retention },
-      }
-      const { hasRoom, dropped } = planRotation(kept)
+      const { hasRoom, dropped } = planRotation({ kept: keptOf(snapshots), limit, retention })
       expect(hasRoom ? dropped.join(' ') : 'none').to.equal(expected)
     })
 })

@@ -1,4 +1,9 @@
-import type { GuestRecord, SnapshotRecord } from '../record.js'
+/** What a guest has of snapshots or backups. */
+export interface Kept {
+  readonly id: string
+  readonly scheduled: boolean
+  readonly state: 'taking' | 'ready' | 'deleting'
+}
 
 export interface Rotation {
   /** There is a place for one more, where those are dropped. */
@@ -7,26 +12,30 @@ export interface Rotation {
   readonly dropped: readonly string[]
 }
 
-type Kept = Pick<GuestRecord, 'snapshots' | 'snapshotLimit'> & {
-  readonly snapshotSchedule: Pick<GuestRecord['snapshotSchedule'], 'retention'>
+export interface Rotated {
+  /** Oldest first. */
+  readonly kept: readonly Kept[]
+  /** How many there may be. */
+  readonly limit: number
+  /** Of those by the schedule; 0: as many as there may be. */
+  readonly retention: number
 }
 
 /**
- * Which snapshots make place for one more by the schedule: the oldest that it took, as far as the guest's quota or the
+ * Which make place for one more by the schedule: the oldest that it took, as far as the guest's quota or the
  * schedule's retention is exceeded. Never one made by hand; none at all where those alone fill the quota.
  */
-export function planRotation({ snapshots, snapshotLimit, snapshotSchedule }: Kept): Rotation {
-  const staying = snapshots.filter(({ state }) => state !== 'deleting')
+export function planRotation({ kept, limit, retention }: Rotated): Rotation {
+  const staying = kept.filter(({ state }) => state !== 'deleting')
   const droppable = staying.filter(isDroppable)
-  const overQuota = staying.length + 1 - snapshotLimit
+  const overQuota = staying.length + 1 - limit
   if (overQuota > droppable.length) return { hasRoom: false, dropped: [] }
-  const { retention } = snapshotSchedule
-  const scheduled = staying.filter((snapshot) => snapshot.scheduled).length + 1
+  const scheduled = staying.filter(({ scheduled: byItself }) => byItself).length + 1
   const overRetention = retention === 0 ? 0 : scheduled - retention
   const excess = Math.max(0, overQuota, overRetention)
   return { hasRoom: true, dropped: droppable.slice(0, excess).map(({ id }) => id) }
 }
 
-function isDroppable({ scheduled, state }: SnapshotRecord): boolean {
+function isDroppable({ scheduled, state }: Kept): boolean {
   return scheduled && state === 'ready'
 }

@@ -24,12 +24,12 @@ const clockChangeMs = 24 * hourMs
  * nothing off.
  * @throws {BerthError} `missing_field` where it is on without an interval
  */
-export function planSchedule(
-  old: Readonly<SnapshotSchedule>,
+export function planSchedule<Schedule extends SnapshotSchedule>(
+  old: Readonly<Schedule>,
   change: ScheduleChange,
   { nowMs, time }: { nowMs: number; time: TimeFormat },
-): SnapshotSchedule {
-  const schedule = { ...old, ...sentOf(change) }
+): Schedule {
+  const schedule: Schedule = { ...old, ...sentOf(change) }
   if (!schedule.enabled) return { ...schedule, firstDay: '', nextRunMs: 0 }
   if (schedule.intervalHours === 0)
     throw new BerthError('invalid', 'missing_field', 'interval_hours: is required', {

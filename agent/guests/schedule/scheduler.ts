@@ -1,22 +1,39 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { OperationEngine } from '../../operations/engine.js'
+import type { Submission } from '../../operations/submission.js'
+import type { SubjectRef } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { guestSubject } from '../operations/guest-order.js'
-import { scheduledSnapshotOrder } from '../operations/snapshot-scheduled.js'
 import { policyReasonOf } from '../policy.js'
-import type { GuestRecord } from '../record.js'
+import type { GuestRecord, SnapshotSchedule } from '../record.js'
 import { catchUpWithinMs, planLook, type Look } from './plan-schedule.js'
 
-/** Scheduled snapshots that are under way at once, over all guests: what people order does not wait behind them. */
+/** Of one kind under way at once, over all guests: what people order does not wait behind them. */
 const atOnce = 2
 
+/** What guests' schedules of one kind have done: snapshots, backups. */
+export interface ScheduledKind {
+  /** For the log. */
+  readonly what: string
+  readonly scheduleOf: (record: GuestRecord) => Readonly<SnapshotSchedule>
+  /** Notes when the next run is; part of the caller's transaction. */
+  readonly move: (record: GuestRecord, nextRunMs: number) => void
+  /** One that something is done with waits for a later look. */
+  readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
+  /** @param run `nextRunMs` is noted with the order, so that no run is lost or done twice */
+  readonly orderOf: (
+    record: GuestRecord,
+    run: { readonly id: string; readonly nextRunMs: number },
+  ) => Submission
+}
+
 export interface SchedulerParts {
+  readonly kind: ScheduledKind
   readonly context: Pick<GuestContext, 'store' | 'time' | 'log' | 'now'>
   readonly engine: Pick<OperationEngine, 'submit' | 'wait' | 'busy'>
 }
 
-/** Orders the snapshots that guests' schedules say, a few at a time. */
-export class SnapshotScheduler {
+/** Orders what guests' schedules say, a few at a time. */
+export class ScheduledRuns {
   readonly #running = new Set<string>()
   /** Guests that were due at the last look, what is longest overdue first. */
   #due: string[] = []
@@ -43,36 +60,37 @@ export class SnapshotScheduler {
       this.#due = this.#findDue()
       this.#isFirst = false
     } catch (err) {
-      this.parts.context.log.error({ err }, 'snapshot schedules')
+      this.parts.context.log.error({ err }, `schedules of ${this.parts.kind.what}`)
     }
     this.#orderDue()
   }
 
   /** Runs that move are noted. */
   #findDue(): string[] {
-    const { store } = this.parts.context
+    const { kind, context } = this.parts
+    const { store } = context
     const looks = store
       .list()
-      .filter(({ snapshotSchedule }) => snapshotSchedule.enabled)
+      .filter((record) => kind.scheduleOf(record).enabled)
       .map((record) => ({ record, look: this.#planLook(record) }))
     const moved = looks.flatMap(({ record, look }) =>
       look.kind === 'move' ? [{ record, nextRunMs: look.nextRunMs }] : [],
     )
     store.changes.transaction(() => {
-      for (const { record, nextRunMs } of moved)
-        store.update(record.uuid, { snapshotSchedule: { ...record.snapshotSchedule, nextRunMs } })
+      for (const { record, nextRunMs } of moved) kind.move(record, nextRunMs)
     })
     return looks
       .flatMap(({ record, look }) => (look.kind === 'run' ? [record] : []))
-      .sort((a, b) => a.snapshotSchedule.nextRunMs - b.snapshotSchedule.nextRunMs)
+      .sort((a, b) => kind.scheduleOf(a).nextRunMs - kind.scheduleOf(b).nextRunMs)
       .map(({ uuid }) => uuid)
   }
 
   #planLook(record: GuestRecord): Look {
-    const { now, time } = this.parts.context
-    const { uuid, snapshotSchedule: schedule } = record
+    const { kind, context } = this.parts
+    const { now, time } = context
+    const { uuid } = record
     const at = { nowMs: now(), isHeld: isHeld(record), isFirst: this.#isFirst }
-    return planLook(schedule, { ...at, offsetMs: () => offsetOf(uuid) }, time)
+    return planLook(kind.scheduleOf(record), { ...at, offsetMs: () => offsetOf(uuid) }, time)
   }
 
   #orderDue(): void {
@@ -82,20 +100,20 @@ export class SnapshotScheduler {
       try {
         this.#order(uuid)
       } catch (err) {
-        this.parts.context.log.error({ err, guest: uuid }, 'order a scheduled snapshot')
+        this.parts.context.log.error({ err, guest: uuid }, `order by schedule: ${this.parts.kind.what}`)
       }
     }
   }
 
-  /** One that something is done with waits for a later look. */
   #order(uuid: string): void {
-    const { context, engine } = this.parts
+    const { kind, context, engine } = this.parts
     const record = context.store.find(uuid)
-    if (!record?.snapshotSchedule.enabled || engine.busy(guestSubject(uuid))) return
+    if (!record || !kind.scheduleOf(record).enabled) return
+    if (kind.subjectsOf(record).some((subject) => engine.busy(subject))) return
     const look = this.#planLook(record)
     if (look.kind !== 'run') return
     const id = randomUUID()
-    engine.submit(scheduledSnapshotOrder(context, record, { id, nextRunMs: look.nextRunMs }))
+    engine.submit(kind.orderOf(record, { id, nextRunMs: look.nextRunMs }))
     this.#running.add(id)
     engine.wait(id).then(
       () => this.#ended(id),

@@ -10,6 +10,8 @@ export interface Target {
   readonly ifRevision: number
   /** Makes a repeated call take effect only once; absent or empty: each call takes effect. */
   readonly operationId?: string
+  /** Ports that all mappings of the guest may have once one is added; undefined: as many as the host allows. */
+  readonly portLimit?: number | undefined
 }
 
 /** What every setting needs besides its own `prepare` and `apply`. */

@@ -4,11 +4,13 @@ import type { HostCapacity } from '../capacity.js'
 import type { GuestContext, PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record.js'
 import type { Target } from './change.js'
+import { setBackupSchedule } from './backup-schedule.js'
 import { setFirewall } from './firewall.js'
 import { assignIpv6 } from './ipv6.js'
 import { setLimits } from './limits.js'
 import { PolicySettings } from './policy.js'
 import { PortMappings } from './port-mappings.js'
+import { setSecurity } from './security.js'
 import { setSnapshotLimit } from './snapshot-limit.js'
 import { setSnapshotSchedule } from './snapshot-schedule.js'
 
@@ -48,6 +50,8 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     expiresAtMs: (target, time) => policies.setExpiry(target, time),
     assignIpv6: (target, order) => assignIpv6(context, target, order),
     snapshotLimit: (target, limit) => setSnapshotLimit(context, target, limit),
+    backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),
     snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
+    security: (target, wanted) => setSecurity(context, target, wanted),
   }
 }

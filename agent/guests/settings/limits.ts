@@ -6,6 +6,7 @@ import { driverOf, type GuestContext } from '../context.js'
 import { checkLimits } from '../limits.js'
 import { networkOf } from '../network.js'
 import type { GuestLimits, GuestRecord } from '../record.js'
+import { noteForStart } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
 import { changeGuest, type Target } from './change.js'
 
@@ -42,6 +43,7 @@ export async function setLimits(
       if (grows) await volumes.resize(record.uuid, volumeLimitOf(context, record))
       const resized = await driverOf(context, record).resize(context.machineOf(record))
       if (resized.outcome === 'refused') throw resized.error
+      noteForStart(context, record.uuid, { change: 'limits', later: resized.outcome === 'at_next_start' })
       await context.network.attach(networkOf(record, context), ['rates'])
     },
   })

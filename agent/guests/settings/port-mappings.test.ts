@@ -56,7 +56,10 @@ describe('settings of port mappings', () => {
         log: pino({ level: 'silent' }),
         now: () => 5,
       },
-      config: { network: { nat_ports: { start: 1024, end: 65_535, per_guest: 50 } } },
+      config: {
+        network: { nat_ports: { start: 1024, end: 65_535, per_guest: 50 } },
+        security: { close_smtp: true },
+      },
       network: { attach: () => Promise.resolve(void told++) },
       deviceOf: (id: number) => `bt${id}`,
       facts: kernelFacts,
@@ -97,6 +100,19 @@ describe('settings of port mappings', () => {
     expect(await codeOf(mappings.add(target, at(0)))).to.equal('resource_exhausted')
     await mappings.remove(target, 1)
     expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
+  })
+
+  it('are added up to a limit of the caller’s own, counted in ports', async () => {
+    const add = (portLimit: number | undefined, wanted = {}) =>
+      codeOf(mappings.add({ ...target, portLimit }, { ...at(0, 'udp'), ...wanted }))
+    const three = { containerPort: 1, containerPortEnd: 3 }
+    expect(await add(2, three)).to.equal('quota_exceeded')
+    expect(await add(3, three)).to.equal('accepted')
+    expect(await add(3)).to.equal('quota_exceeded')
+    expect(await add(4)).to.equal('accepted')
+    expect(await add(0)).to.equal('quota_exceeded')
+    expect(await add(undefined)).to.equal('accepted')
+    expect(store.get('u1').portMappings).to.have.lengthOf(3)
   })
 
   it('on an address or a port that the host gives no more keep it until they are moved', async () => {

@@ -9,7 +9,7 @@ import {
 } from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { GuestContext } from '../context.js'
-import { checkHostIp, mappingAt, openChoice, reserveMappings, spanOf } from '../mappings.js'
+import { checkHostIp, mappingAt, openChoice, refuseMorePorts, reserveMappings, spanOf } from '../mappings.js'
 import { networkOf } from '../network.js'
 import type { GuestRecord, PortMapping } from '../record.js'
 import { changeGuest, type Change, type Target } from './change.js'
@@ -39,7 +39,8 @@ export class PortMappings {
 
   /**
    * Adds a mapping at the end of the guest's list.
-   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, and those of `changeGuest`
+   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, `quota_exceeded` beyond the target's own
+   * limit, and those of `changeGuest`
    */
   async add(target: Target, wanted: WantedMapping): Promise<GuestRecord> {
     const checked = checkPortMapping(wanted)
@@ -49,6 +50,7 @@ export class PortMappings {
     const write = (record: GuestRecord): (() => void) => {
       if (record.portMappings.length >= limits.portMappings.max)
         throw conflict('resource_exhausted', `a container has at most ${limits.portMappings.max} mappings`)
+      if (target.portLimit !== undefined) refuseMorePorts(record.portMappings, checked, target.portLimit)
       const position = store.nextPosition(record.uuid)
       this.#put({ record, position, listening }, checked)
       return () => store.removeMapping(record.uuid, position)

@@ -18,7 +18,8 @@ export function setSnapshotSchedule(
   wanted: ScheduleChange,
 ): Promise<GuestRecord> {
   const { store, now, time } = context
-  checkChange(wanted)
+  checkRuns(wanted)
+  if (wanted.retention !== undefined) checkInteger('retention', wanted.retention, limits.snapshots)
   return changeGuest(context, target, {
     write: ({ uuid, snapshotSchedule: old }) => {
       const snapshotSchedule = planSchedule(old, wanted, { nowMs: now(), time })
@@ -28,9 +29,9 @@ export function setSnapshotSchedule(
   })
 }
 
-function checkChange({ intervalHours, time, retention }: ScheduleChange): void {
+/** @throws {BerthError} `invalid_field` */
+export function checkRuns({ intervalHours, time }: Pick<ScheduleChange, 'intervalHours' | 'time'>): void {
   if (intervalHours !== undefined) checkInteger('interval_hours', intervalHours, limits.snapshotIntervalHours)
-  if (retention !== undefined) checkInteger('retention', retention, limits.snapshots)
   if (time !== undefined && !timeOfDay.test(time))
     throw invalidField('time', 'time: must be a time of day, for example "03:30"')
 }

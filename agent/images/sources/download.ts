@@ -1,16 +1,15 @@
 import { createHash } from 'node:crypto'
-import { lookup as systemLookup, type LookupAddress } from 'node:dns'
+import { lookup as systemLookup } from 'node:dns'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { readFile, rm, stat, statfs, writeFile } from 'node:fs/promises'
-import type { LookupFunction } from 'node:net'
-import { networkInterfaces } from 'node:os'
 import { dirname } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Agent, request, type Dispatcher } from 'undici'
 import { BerthError } from '../../../shared/errors.js'
-import { checkTarget, parseImageUrl, type TargetPolicy } from './targets.js'
+import { checkedLookup, readOwnAddresses } from '../../../shared/outbound-lookup.js'
+import { OutboundClient, OutboundError, type OutboundAnswer } from '../../../shared/outbound-request.js'
+import { parseTargetUrl, type TargetPolicy } from '../../../shared/outbound-targets.js'
 
 export interface DownloadOrder {
   readonly url: string
@@ -32,16 +31,20 @@ export interface DownloadParts {
   readonly policy: TargetPolicy
   /** Default: the host's. */
   readonly lookup?: typeof systemLookup
+  /** Addresses of this host, read before each connection; default: those of its interfaces. */
+  readonly readOwn?: () => readonly string[]
   /** Before the first repetition; each failure in a row doubles it. */
   readonly pauseMs?: number
+  /** In which at least `leastBytes` are to come; default a minute. */
+  readonly patienceMs?: number
 }
 
 type Report = (progress: DownloadProgress) => void
-type Response = Dispatcher.ResponseData
 
-const mostRedirects = 5
-/** In a row without a byte more. */
+/** In a row without `leastBytes` more. */
 const mostFailures = 5
+/** A server that sends less in the time it is given is as good as one that sends nothing. */
+const leastBytes = 64 * 1024
 const timeouts = { connectMs: 20_000, headersMs: 30_000, bodyMs: 30_000 }
 
 /**
@@ -53,16 +56,18 @@ const timeouts = { connectMs: 20_000, headersMs: 30_000, bodyMs: 30_000 }
  */
 export async function download(
   order: DownloadOrder,
-  { policy, lookup = systemLookup, pauseMs = 500 }: DownloadParts,
+  {
+    policy,
+    lookup = systemLookup,
+    readOwn = readOwnAddresses,
+    pauseMs = 500,
+    patienceMs = 60_000,
+  }: DownloadParts,
   report: Report,
   signal: AbortSignal,
 ): Promise<string> {
-  const dispatcher = new Agent({
-    connect: { lookup: checkedLookup(policy, lookup), timeout: timeouts.connectMs },
-    headersTimeout: timeouts.headersMs,
-    bodyTimeout: timeouts.bodyMs,
-  })
-  const transfer = new Transfer(order, { policy, pauseMs, dispatcher, report, signal })
+  const client = new OutboundClient({ timeouts, lookup: checkedLookup(policy, lookup, readOwn) })
+  const transfer = new Transfer(order, { policy, readOwn, pauseMs, patienceMs, client, report, signal })
   try {
     const resumed = await transfer.complete()
     return await verified(order, async () => {
@@ -72,7 +77,7 @@ export async function download(
       return true
     })
   } finally {
-    await dispatcher.destroy()
+    client.close()
   }
 }
 
@@ -90,37 +95,19 @@ async function verified(order: DownloadOrder, again: () => Promise<boolean>): Pr
   throw new BerthError('unavailable', 'checksum_mismatch', `SHA-256 is ${found}, not ${order.sha256}`)
 }
 
-async function hashOf(file: string): Promise<string> {
+/** In hexadecimal. */
+export async function hashOf(file: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash)
   return hash.digest('hex')
 }
 
-/** Names are looked up once, and what was checked is what is connected to. */
-function checkedLookup(policy: TargetPolicy, lookup: typeof systemLookup): LookupFunction {
-  return (hostname, options, done) => {
-    lookup(hostname, { ...options, all: true }, (error, found) => {
-      if (error) return done(error, [], 0)
-      const addresses: LookupAddress[] = Array.isArray(found) ? found : []
-      try {
-        for (const { address } of addresses) checkTarget(address, policy, ownAddresses())
-      } catch (refusal) {
-        return done(refusal as NodeJS.ErrnoException, [], 0)
-      }
-      if (options.all) return done(null, addresses)
-      done(null, addresses[0]?.address ?? '', addresses[0]?.family ?? 0)
-    })
-  }
-}
-
-function ownAddresses(): string[] {
-  return Object.values(networkInterfaces()).flatMap((list = []) => list.map(({ address }) => address))
-}
-
 interface TransferParts {
   readonly policy: TargetPolicy
+  readonly readOwn: () => readonly string[]
   readonly pauseMs: number
-  readonly dispatcher: Dispatcher
+  readonly patienceMs: number
+  readonly client: OutboundClient
   readonly report: Report
   readonly signal: AbortSignal
 }
@@ -152,8 +139,9 @@ class Transfer {
         this.parts.signal.throwIfAborted()
         if (error instanceof BerthError) throw error
         const size = await sizeOf(this.order.file)
-        failures = size > reached ? 1 : failures + 1
-        reached = size
+        const moved = size >= reached + leastBytes
+        failures = moved ? 1 : failures + 1
+        if (moved) reached = size
         if (failures > mostFailures || isFinal(error)) throw failure(error)
         await delay(this.parts.pauseMs * 2 ** (failures - 1), undefined, { signal: this.parts.signal })
       }
@@ -164,14 +152,24 @@ class Transfer {
     const { file } = this.order
     const note = await this.#usableNote()
     const from = note ? await sizeOf(file) : 0
-    const response = await this.#ask(from > 0 && note ? { from, validator: note.validator } : undefined)
-    if (response.statusCode === 416 && rangeSize(response) === from) return response.body.dump()
-    const start = response.statusCode === 206 && rangeStart(response) === from ? from : 0
-    if (response.statusCode === 206 && start !== from) throw new Error('the server sends another range')
-    const total = totalOf(response, start)
+    const answer = await this.#ask(from > 0 && note ? { from, validator: note.validator } : undefined)
+    try {
+      await this.#take(answer, from)
+    } finally {
+      answer.body.destroy()
+    }
+  }
+
+  async #take(answer: OutboundAnswer, from: number): Promise<void> {
+    const { file, url } = this.order
+    if (![200, 206, 416].includes(answer.status)) throw new HttpStatusError(answer.status)
+    if (answer.status === 416 && rangeSize(answer) === from) return
+    const start = answer.status === 206 && rangeStart(answer) === from ? from : 0
+    if (answer.status === 206 && start !== from) throw new Error('the server sends another range')
+    const total = totalOf(answer, start)
     await this.#checkRoom(total, start)
-    await writeFile(noteOf(file), JSON.stringify({ url: this.order.url, validator: validatorOf(response) }))
-    await this.#receive(response, { start, total })
+    await writeFile(noteOf(file), JSON.stringify({ url, validator: validatorOf(answer) }))
+    await this.#receive(answer, { start, total })
     const size = await sizeOf(file)
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
@@ -187,22 +185,19 @@ class Transfer {
   }
 
   /** Follows redirects, each of which is checked as the first URL is. */
-  async #ask(range: { from: number; validator: string } | undefined): Promise<Response> {
-    const { policy, dispatcher, signal } = this.parts
+  #ask(range: { from: number; validator: string } | undefined): Promise<OutboundAnswer> {
+    const { client, signal } = this.parts
     const headers = {
       'accept-encoding': 'identity',
       'user-agent': 'berth-agent',
       ...(range ? { range: `bytes=${range.from}-`, 'if-range': range.validator } : {}),
     }
-    let url = parseImageUrl(this.order.url, policy)
-    for (let redirects = 0; redirects <= mostRedirects; redirects++) {
-      const response = await request(url, { dispatcher, signal, headers })
-      const location = isRedirect(response.statusCode) ? response.headers.location : undefined
-      if (typeof location !== 'string') return await accepted(response)
-      await response.body.dump()
-      url = parseImageUrl(new URL(location, url).href, policy)
-    }
-    throw new BerthError('unavailable', 'download_failed', `more than ${mostRedirects} redirects`)
+    return client.follow(this.#checked(this.order.url), { signal, headers }, (url) => this.#checked(url))
+  }
+
+  /** No name is looked up for an address that stands in the URL. */
+  #checked(url: string): URL {
+    return parseTargetUrl(url, this.parts.policy, this.parts.readOwn())
   }
 
   async #checkRoom(total: number, start: number): Promise<void> {
@@ -212,8 +207,11 @@ class Transfer {
       throw new BerthError('exhausted', 'storage_full', `no room for ${total - start} bytes more`)
   }
 
-  async #receive(response: Response, { start, total }: { start: number; total: number }): Promise<void> {
-    const { report, signal } = this.parts
+  async #receive(
+    { body }: OutboundAnswer,
+    { start, total }: { start: number; total: number },
+  ): Promise<void> {
+    const { report, patienceMs } = this.parts
     const { maxBytes, file } = this.order
     let receivedBytes = start
     this.#beganAt = start
@@ -228,7 +226,9 @@ class Transfer {
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
     const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // after an abort, a write may still be under way
-    await pipeline(response.body, count, sink, { signal }).finally(() => closed)
+    const pace = new Pace(() => receivedBytes, patienceMs)
+    const signal = AbortSignal.any([this.parts.signal, pace.signal])
+    await pipeline(body, count, sink, { signal }).finally(() => (pace.close(), closed))
   }
 
   #speed(receivedBytes: number): number {
@@ -237,10 +237,27 @@ class Transfer {
   }
 }
 
-async function accepted(response: Response): Promise<Response> {
-  if ([200, 206, 416].includes(response.statusCode)) return response
-  await response.body.dump() // bounded
-  throw new HttpStatusError(response.statusCode)
+/** Aborts its signal once less than `leastBytes` came in a time. */
+class Pace {
+  readonly #abort = new AbortController()
+  readonly #timer: NodeJS.Timeout
+
+  constructor(readBytes: () => number, patienceMs: number) {
+    let before = readBytes()
+    this.#timer = setInterval(() => {
+      const now = readBytes()
+      if (now - before < leastBytes) this.#abort.abort(new Error('the server is too slow'))
+      before = now
+    }, patienceMs)
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
 }
 
 class HttpStatusError extends Error {
@@ -252,6 +269,7 @@ class HttpStatusError extends Error {
 /** Another attempt gets the same. */
 function isFinal(error: unknown): boolean {
   if (['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')) return true
+  if (error instanceof OutboundError) return error.code === 'too_many_redirects'
   return (
     error instanceof HttpStatusError && error.status < 500 && error.status !== 429 && error.status !== 408
   )
@@ -267,33 +285,24 @@ function tooLarge(maxBytes: number): BerthError {
   return new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
 }
 
-function isRedirect(status: number): boolean {
-  return [301, 302, 303, 307, 308].includes(status)
-}
-
 /** Strong validators only: RFC 9110, 13.1.5. */
-function validatorOf({ headers }: Response): string {
-  const { etag, 'last-modified': modified } = headers
-  if (typeof etag === 'string' && !etag.startsWith('W/')) return etag
-  return typeof modified === 'string' ? modified : ''
+function validatorOf({ headers }: OutboundAnswer): string {
+  const { etag, 'last-modified': modified = '' } = headers
+  return etag !== undefined && !etag.startsWith('W/') ? etag : modified
 }
 
-function totalOf(response: Response, start: number): number {
-  if (response.statusCode === 206) return rangeSize(response)
-  const length = Number(response.headers['content-length'] ?? 0)
+function totalOf(answer: OutboundAnswer, start: number): number {
+  if (answer.status === 206) return rangeSize(answer)
+  const length = Number(answer.headers['content-length'] ?? 0)
   return Number.isSafeInteger(length) && length > 0 ? start + length : 0
 }
 
-function rangeStart({ headers }: Response): number {
-  return Number(/^bytes (\d+)-/.exec(text(headers['content-range']))?.[1] ?? NaN)
+function rangeStart({ headers }: OutboundAnswer): number {
+  return Number(/^bytes (\d+)-/.exec(headers['content-range'] ?? '')?.[1] ?? NaN)
 }
 
-function rangeSize({ headers }: Response): number {
-  return Number(/\/(\d+)$/.exec(text(headers['content-range']))?.[1] ?? 0)
-}
-
-function text(header: string | string[] | undefined): string {
-  return typeof header === 'string' ? header : ''
+function rangeSize({ headers }: OutboundAnswer): number {
+  return Number(/\/(\d+)$/.exec(headers['content-range'] ?? '')?.[1] ?? 0)
 }
 
 async function sizeOf(file: string): Promise<number> {

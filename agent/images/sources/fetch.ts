@@ -5,11 +5,14 @@ import type { CatalogEntry, ImageSource } from '../catalog.js'
 import type { Making } from '../publish.js'
 import { discardDownload, download, type DownloadParts, type DownloadProgress } from './download.js'
 import { describeTransfer } from './describe-transfer.js'
+import { findUploaded, takeUploaded } from './uploaded.js'
 import { findStreamItem } from './simplestreams.js'
 
 export interface FetchParts extends DownloadParts {
   /** Where files go while they come; anybody's but nobody's for long. */
   readonly directory: string
+  /** Where administrators copy files to; absent: nowhere. */
+  readonly uploads?: string
   /** URL of the server of images. */
   readonly server: string
   /** The largest file that is taken. */
@@ -50,6 +53,10 @@ export async function fetchImage(
   const wanted = await find({ id, arch }, source, parts, signal)
   await checkRoom(wanted, parts)
   const file = fileOf(parts, id)
+  if (parts.uploads !== undefined && findUploaded(wanted.url) !== undefined) {
+    await takeUploaded(parts.uploads, { ...wanted, file, maxBytes: parts.maxBytes }, signal)
+    return file
+  }
   const { from, to } = downloadShare
   const told = (progress: DownloadProgress): void => {
     const { receivedBytes, totalBytes } = progress

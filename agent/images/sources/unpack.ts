@@ -6,6 +6,9 @@ import { CommandError, runPerl } from '../../host/process.js'
 const unpackProgram = readPerlProgram('unpack-tree')
 const timeoutMs = 30 * 60_000
 
+/** Of each program: what xz -9 and zstd ask for is a tenth of it, and a header may ask for 4 GiB. */
+const memoryBytes = 1024 ** 3
+
 /** First bytes of what tar can unpack, and how it is told. */
 const compressions: readonly (readonly [magic: string, option: string])[] = [
   ['fd377a585a00', '--xz'],
@@ -43,7 +46,14 @@ export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Pr
 
 function planTar(compression: string): string[] {
   return [
-    ...['tar', '--extract', '--file=-', ...(compression ? [compression] : [])],
+    ...[
+      'prlimit',
+      `--data=${memoryBytes}`,
+      'tar',
+      '--extract',
+      '--file=-',
+      ...(compression ? [compression] : []),
+    ],
     ...['--numeric-owner', '--same-owner', '--preserve-permissions', '--acls'],
     ...['--xattrs', '--xattrs-include=security.capability', '--warning=no-timestamp'],
     ...['--anchored', '--exclude=dev/*', '--exclude=./dev/*'],

@@ -1,4 +1,5 @@
 import type { Database } from '../../state/database.js'
+import { findSetting, putSetting } from '../../state/settings.js'
 import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'
@@ -81,33 +82,23 @@ const natPortsKey = 'nat_ports'
 
 /** Range of host ports for mappings: as set through the API, else as configured. */
 export function readNatPorts(db: Database, { start, end }: PortRange): PortRange {
-  const value = readSetting(db, natPortsKey)
+  const value = findSetting(db, natPortsKey)
   return value === undefined ? { start, end } : (JSON.parse(value) as PortRange)
 }
 
 export function writeNatPorts(db: Database, { start, end }: PortRange): void {
-  writeSetting(db, natPortsKey, JSON.stringify({ start, end }))
+  putSetting(db, natPortsKey, JSON.stringify({ start, end }))
 }
 
 const heldPrefixesKey = 'held_prefixes'
 
 /** Prefixes found earlier and in use by guests (held-prefixes.ts), the oldest first. */
 export function readHeldPrefixes(db: Database): Ipv6Prefix[] {
-  const value = readSetting(db, heldPrefixesKey)
+  const value = findSetting(db, heldPrefixesKey)
   return value === undefined ? [] : (JSON.parse(value) as Ipv6Prefix[])
 }
 
 export function writeHeldPrefixes(db: Database, prefixes: readonly Ipv6Prefix[]): void {
-  if (prefixes.length > 0) writeSetting(db, heldPrefixesKey, JSON.stringify(prefixes))
+  if (prefixes.length > 0) putSetting(db, heldPrefixesKey, JSON.stringify(prefixes))
   else db.prepare('DELETE FROM settings WHERE key = ?').run(heldPrefixesKey)
-}
-
-function readSetting(db: Database, key: string): string | undefined {
-  return db.prepare<[string], string>('SELECT value FROM settings WHERE key = ?').pluck().get(key)
-}
-
-function writeSetting(db: Database, key: string, value: string): void {
-  db.prepare(
-    'INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
-  ).run(key, value)
 }

@@ -15,6 +15,8 @@ export const guestSets = {
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
+  /** mac: a guest that may send mail to others, by port 25 */
+  mailers: 'inet',
   /** address: number of its guest */
   owners: 'inet',
   owners6: 'inet',

@@ -19,6 +19,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
     set('guests', 'type ifname . ether_addr . ipv4_addr;'),
     set('guests6', 'type ifname . ether_addr . ipv6_addr;'),
     set('solicitors', 'typeof iifname . @th,208,48;'),
+    set('forged', 'type ifname; size 65535; flags dynamic,timeout; timeout 1h; counter;'),
     guestDevices(interfacePrefix),
     hook('prerouting', 'filter', -300),
     hook('input', 'filter', -300),
@@ -37,6 +38,9 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
       'from_guest',
       'ether type vmap { arp : jump arp_from_guest, ip : jump ipv4_from_guest, ip6 : jump ipv6_from_guest }',
     ),
+    // Not what a guest sends before it has an address.
+    rule('from_guest', 'ip saddr != 0.0.0.0 update @forged { iifname } drop'),
+    rule('from_guest', 'ip6 saddr != fe80::/10 update @forged { iifname } drop'),
     rule('from_guest', 'drop'),
     rule('input', 'iifname @guest_devices ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 drop'),
     rule('forward', `iifname @guest_devices ${hasMark('hairpin')} accept`),

@@ -95,6 +95,8 @@ function planSets(): Item[] {
     ]),
     set('received', 'type classid; counter;'),
     set('sent', 'type ether_addr; counter;'),
+    set('mailers', 'type ether_addr;'),
+    set('limited', 'type ether_addr; size 65535; flags dynamic,timeout; timeout 1h; counter;'),
     ...planConnectionSets('outbound', 'ether_addr'),
     ...planConnectionSets('inbound', 'classid'),
   ]
@@ -189,6 +191,7 @@ function planFromGuest({ subnet, closed, resolvers }: FilterTablePlan): Item[] {
     rule('from_guest', opensMidway),
     rule('from_guest', `ip saddr != ${subnet} drop`),
     ...planClosed({ closed, resolvers }),
+    rule('from_guest', 'tcp dport 25 ct direction original ether saddr != @mailers drop'),
     rule('from_guest', 'jump firewall_from'),
     ...boundConnections('from_guest', 'outbound', { match: 'ct state new,related ', guest: 'ether saddr' }),
   ]
@@ -236,14 +239,16 @@ interface Bound {
   readonly guest: string
 }
 
+/** The packets that its own bound costs a guest are counted, those that it costs others are not. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
+  const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`
   return [
-    rule(chainName, `${match}${guest} @${name}_full drop`),
+    rule(chainName, `${match}${guest} @${name}_full ${dropped}drop`),
     rule(
       chainName,
       `${match}numgen random mod ${sampling} 0 ` +
-        `add @${name} { ${guest} ${count} } update @${name}_full { ${guest} } drop`,
+        `add @${name} { ${guest} ${count} } update @${name}_full { ${guest} } ${dropped}drop`,
     ),
   ]
 }

@@ -251,6 +251,7 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number'
   firewall_out6: 'verdict',
   owners: 'key',
   owners6: 'key',
+  mailers: 'key',
   received: 'number',
   sent: 'key',
   self: 'key',

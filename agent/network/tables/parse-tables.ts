@@ -18,6 +18,8 @@ const dynamicSets = [
   'pings6',
   'senders',
   'senders6',
+  'forged',
+  'limited',
   ...connections,
   ...connections.map((name) => `${name}_full`),
 ]

@@ -32,13 +32,14 @@ export function planGuest(guest: GuestNetwork): GuestPlan {
 
 type Entry = [id: ElementId, value: string]
 
-function planIpv4({ device, mac, ipv4, publicIpv4s }: GuestNetwork): Entry[] {
+function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
     [`guests "${device}" . ${mac} . ${ipv4}`, ''],
     [`owners ${ipv4}`, numberOf(ipv4)],
     ...countersOf({ ipv4, mac }).map((id): Entry => [id, '']),
     [`self ${ipv4} . ${ipv4}`, ''],
+    ...(sendsMail ? [[`mailers ${mac}`, ''] satisfies Entry] : []),
     ...publicIpv4s.map((address): Entry => [`public_in ${address}`, ipv4]),
     ...(first === undefined ? [] : [[`public_out ${ipv4}`, first] satisfies Entry]),
   ]

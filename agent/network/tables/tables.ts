@@ -7,6 +7,7 @@ import { planChange, type Change } from './plan-change.js'
 import { countersOf, planGuest, type ElementId } from './plan-guest.js'
 import { findStaleFlows, type StaleFlows } from '../flows/plan-purge.js'
 import { planRemoval, planRuleset, type RulesetPlan } from './plan-ruleset.js'
+import { planWatchRemoval } from '../ruleset/plan-watch-table.js'
 
 interface Ensured {
   readonly repairs: string[]
@@ -108,7 +109,7 @@ export class Tables {
   async remove(): Promise<void> {
     this.#index = undefined
     this.#unnoted.clear()
-    await this.nft.apply(planRemoval(this.plan))
+    await this.nft.apply([...planRemoval(this.plan), ...planWatchRemoval(this.plan.table)])
   }
 
   async #apply(index: ElementIndex, change: Change): Promise<StaleFlows> {

@@ -49,6 +49,7 @@ export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
       ...common,
       method: 'PUT',
       name: 'updateAccessPolicy',
+      confirmed: true,
       audit: 'access_policy.update',
       summary:
         'Changes the fields sent, at once at every gateway; refused where it would lock the caller out',

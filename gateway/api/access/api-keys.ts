@@ -1,10 +1,11 @@
 import { Type, type Static } from 'typebox'
-import { invalidField } from '../../../shared/errors.js'
+import { BerthError, invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { parseAddressList } from '../../access/addresses.js'
 import type { ApiKeys, ListedKey } from '../../access/api-keys.js'
 import type { KeyRecord } from '../../access/key-record.js'
-import type { KeyFields } from '../../access/plan-keys.js'
+import { administratorId, type KeyFields } from '../../access/plan-keys.js'
+import type { Principal } from '../../access/principal.js'
 import { defaultScopes, isGrantable, scopeCatalogue } from '../../access/scopes.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
@@ -86,7 +87,9 @@ const ListRowSchema = Type.Object(
     ...UpdateRowSchema.properties,
     ip_whitelist: Type.String(),
     created_at: TimeSchema,
-    created_by: Type.Integer({ description: 'Id of the key that made it and bounds it; 0: none.' }),
+    created_by: Type.Integer({
+      description: 'Id of the key that made it and bounds it; 0: made at set-up, or by an administrator.',
+    }),
     last_used: TimeSchema,
     last_used_ip: Type.String(),
   },
@@ -110,6 +113,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       method: 'GET',
       path: '/api-keys',
       name: 'listApiKeys',
+      subUser: 'refused',
       sortable,
       scope: 'apikey:read',
       bound: 'own',
@@ -117,7 +121,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       query: listQuery({ name: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
       data: Type.Array(ListRowSchema),
       handle: async ({ caller, query }) => {
-        const listed = await keys.list(caller.keyId)
+        const listed = await keys.list(callerIdOf(caller))
         const rows = listed.map((key) => listRow(key, time))
         return listAnswer(rows, query, { sortable, filters: ['name', 'disabled'] })
       },
@@ -127,8 +131,10 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       method: 'POST',
       path: '/api-keys',
       name: 'createApiKey',
+      subUser: 'refused',
       scope: 'apikey:create',
       bound: 'own',
+      confirmed: true,
       audit: 'apikey.create',
       summary: 'Make an API key',
       body: CreateSchema,
@@ -146,7 +152,11 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
         const fields = { ...parseFields(body, time), name: body.name.trim() }
         // The key itself is kept, encrypted and for a while, only if the request can be repeated.
         const repeatable = headers['idempotency-key'] !== undefined
-        const { record, key } = await keys.create(caller.keyId, fields, repeatable ? operationId : undefined)
+        const { record, key } = await keys.create(
+          callerIdOf(caller),
+          fields,
+          repeatable ? operationId : undefined,
+        )
         context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })
         const data = { ...updateRow(record, time), key, ip_whitelist: record.addresses.join(',') }
         return { status: 201, message: 'API key created; this is the only time it is shown', data }
@@ -157,8 +167,10 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       method: 'PATCH',
       path: '/api-keys/{id}',
       name: 'updateApiKey',
+      subUser: 'refused',
       scope: 'apikey:update',
       bound: 'own',
+      confirmed: true,
       audit: 'apikey.update',
       summary: 'Change an API key; only the fields sent',
       params: PathSchema,
@@ -168,7 +180,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
         const { caller, params, body } = context
-        const record = await keys.update(caller.keyId, params.id, parseFields(body, time))
+        const record = await keys.update(callerIdOf(caller), params.id, parseFields(body, time))
         const sent = Object.keys(body).filter((name) => name in fields)
         context.audit({ target: record.name, detail: `id ${record.id}, set ${sent.join(', ') || 'nothing'}` })
         const message = sent.length > 0 ? 'API key updated' : nothingToChange
@@ -181,21 +193,30 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       method: 'DELETE',
       path: '/api-keys/{id}',
       name: 'deleteApiKey',
+      subUser: 'refused',
       scope: 'apikey:delete',
       bound: 'own',
+      confirmed: true,
       audit: 'apikey.delete',
       summary: 'Remove an API key, and the keys that a limited key made',
       params: PathSchema,
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {
         const { caller, params } = context
-        const [removed, ...others] = await keys.remove(caller.keyId, params.id)
+        const [removed, ...others] = await keys.remove(callerIdOf(caller), params.id)
         const also = others.length === 0 ? '' : `; with it keys ${others.map((key) => key.id).join(', ')}`
         context.audit({ target: removed?.name ?? '', detail: `id ${params.id}${also}` })
         return { message: `API key deleted${also}` }
       },
     }),
   ]
+}
+
+/** @throws {BerthError} `insufficient_scope` for who is neither a key nor an administrator */
+function callerIdOf(caller: Principal): number {
+  if (caller.kind === 'key') return caller.keyId
+  if (caller.kind === 'session' && caller.accountKind === 'admin') return administratorId
+  throw new BerthError('forbidden', 'insufficient_scope', 'only administrators and keys make keys')
 }
 
 /** @throws {BerthError} `invalid_field` */

@@ -1,19 +1,24 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { AuditStore } from '../../access/audit.js'
+import { amongForBound, type AuditFilter, type AuditStore } from '../../access/audit.js'
 import type { AuditRecord } from '../../access/audit-record.js'
-import { listQuery, readPage } from '../../http/list.js'
-import { route, type Route } from '../../http/route.js'
+import { linesAnswer, maxLines } from '../../http/lines.js'
+import { countHeader, listQuery, readPage } from '../../http/list.js'
+import { route, type Answer, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
+import { parseSpan, spanQuery } from './time-span.js'
 
-const RowSchema = Type.Object(
+export const AuditRowSchema = Type.Object(
   {
     time: TimeSchema,
     action: Type.String(),
     target: Type.String(),
     detail: Type.String(),
-    user: Type.String({ description: '`api:` and the name of the key.' }),
-    key_id: Type.Integer({ description: 'Id of the key: another may have the same name.' }),
+    user: Type.String({ description: '`api:` and the name of the key, or the name of who had logged in.' }),
+    key_id: Type.Integer({ description: 'Id of the key: another may have the same name. 0: no key.' }),
+    by: Type.String({
+      description: '`key:12`, `admin:3`, `subuser:4`; `nobody`: a link, `system`: this machine.',
+    }),
     success: Type.Boolean(),
     address: Type.String({ description: 'The client’s.' }),
     request_id: Type.String(),
@@ -22,71 +27,99 @@ const RowSchema = Type.Object(
 )
 
 const text = Type.String({ maxLength: 128 })
-const time = Type.String({ maxLength: 64, description: 'As all times; inclusive.' })
-const QuerySchema = Type.Object({
-  ...listQuery({ action: text, user: text, target: text, success: Type.Boolean(), from: time, to: time })
-    .properties,
+export const AuditQuerySchema = Type.Object({
+  ...listQuery({ action: text, user: text, target: text, success: Type.Boolean(), ...spanQuery }).properties,
   sort: Type.Optional(oneOf(['-time', 'time'], 'Default: newest first.')),
 })
-type Query = Static<typeof QuerySchema>
+export type AuditQuery = Static<typeof AuditQuerySchema>
+const { page: _, page_size: __, sort: ___, ...exported } = AuditQuerySchema.properties
+const ExportSchema = Type.Object(exported)
 
 export interface AuditLogDeps {
   readonly audit: AuditStore
   readonly time: TimeFormat
 }
 
+const common = { method: 'GET', tag: 'Logs', sortable: ['time'] } as const
+
 export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
   return [
     route({
-      method: 'GET',
+      ...common,
       path: '/audit-logs',
       name: 'listAuditLogs',
-      sortable: ['time'],
+      subUser: 'refused',
       scope: 'audit:read',
       bound: 'own',
-      tag: 'Logs',
       summary: 'What was changed, by whom, newest first',
-      query: QuerySchema,
-      data: Type.Array(RowSchema),
+      query: AuditQuerySchema,
+      data: Type.Array(AuditRowSchema),
+      handle: ({ caller, query }) =>
+        answerEntries(audit, query, { ...auditFilterOf(query, time), guests: caller.guests }, time),
+    }),
+    route({
+      ...common,
+      path: '/account/audit-logs',
+      name: 'listOwnAuditLogs',
+      subUser: 'allowed',
+      scope: 'session',
+      bound: 'own',
+      summary:
+        `What one changed oneself, newest first; for sub-users among the newest ${amongForBound} entries of the whole ` +
+        'log up to `to`, also in the count: older ones by an earlier `to`',
+      query: AuditQuerySchema,
+      data: Type.Array(AuditRowSchema),
+      handle: ({ caller, query }) => {
+        const among = caller.subUser === undefined ? undefined : amongForBound
+        const own = { by: caller.ref, guests: caller.guests, all: true, among }
+        return answerEntries(audit, query, { ...auditFilterOf(query, time), ...own }, time)
+      },
+    }),
+    route({
+      ...common,
+      path: '/audit-logs/export',
+      name: 'exportAuditLogs',
+      subUser: 'refused',
+      scope: 'audit:read',
+      bound: 'own',
+      summary: 'The same as a file, a JSON document per line',
+      produces: 'application/x-ndjson',
+      query: ExportSchema,
       handle: async ({ caller, query }) => {
-        const filter = { ...parseFilter(query, time), guests: caller.guests }
-        const oldestFirst = query.sort === 'time'
-        const page = readPage(query)
-        const { records, total } = await audit.read(filter, oldestFirst ? undefined : page)
-        const wanted = oldestFirst ? slice(records.toReversed(), page) : records
-        return {
-          data: wanted.map((record) => auditRow(record, time)),
-          headers: { 'X-Total-Count': String(total) },
-        }
+        const filter = { ...auditFilterOf(query, time), guests: caller.guests }
+        const { records, total } = await audit.read(filter, { page: 1, size: maxLines })
+        const rows = records.map((record) => auditRow(record, time))
+        return linesAnswer(rows, total, 'audit-logs.jsonl')
       },
     }),
   ]
 }
 
-/** As an end it means the end of that day, as a beginning its first second. */
-const bareDate = /^\d{4}-\d{2}-\d{2}$/
+/** Answers with entries as a query asks for them. @throws {BerthError} `store_unavailable` */
+export async function answerEntries(
+  audit: AuditStore,
+  query: AuditQuery,
+  filter: AuditFilter,
+  time: TimeFormat,
+): Promise<Answer<Static<typeof AuditRowSchema>[]>> {
+  const oldestFirst = query.sort === 'time'
+  const page = readPage(query)
+  const { records, total } = await audit.read(filter, oldestFirst ? undefined : page)
+  const wanted = oldestFirst ? slice(records.toReversed(), page) : records
+  return { data: wanted.map((record) => auditRow(record, time)), headers: countHeader(total) }
+}
 
-function parseFilter(query: Query, time: TimeFormat) {
-  const ms = (field: 'from' | 'to', text = query[field]) =>
-    text === undefined ? undefined : time.parseField(field, text)
+/** @throws {BerthError} `invalid_field` */
+export function auditFilterOf(query: Omit<AuditQuery, 'page' | 'page_size' | 'sort'>, time: TimeFormat) {
   const { action, user, target, success } = query
-  const toMs = ms('to')
-  // Times are in whole seconds; the named second is included.
-  return {
-    action,
-    user,
-    target,
-    success,
-    fromMs: ms('from', query.from?.replace(bareDate, '$& 00:00:00')),
-    toMs: toMs === undefined ? undefined : toMs + 999,
-  }
+  return { action, user, target, success, ...parseSpan(query, time) }
 }
 
 function slice<T>(rows: T[], page: { page: number; size: number } | undefined): T[] {
   return page ? rows.slice((page.page - 1) * page.size, page.page * page.size) : rows
 }
 
-function auditRow(record: AuditRecord, time: TimeFormat): Static<typeof RowSchema> {
+function auditRow(record: AuditRecord, time: TimeFormat): Static<typeof AuditRowSchema> {
   return {
     time: time.format(record.timeMs),
     action: record.action,
@@ -94,6 +127,7 @@ function auditRow(record: AuditRecord, time: TimeFormat): Static<typeof RowSchem
     detail: record.detail,
     user: record.user,
     key_id: record.keyId,
+    by: record.by,
     success: record.success,
     address: record.address,
     request_id: record.requestId,

@@ -33,6 +33,7 @@ export function panelSettingRoutes(settings: PanelSettings): Route[] {
       method: 'GET',
       path: '/language',
       name: 'getLanguage',
+      subUser: 'allowed',
       scope: 'any',
       bound: 'same',
       tag: 'Settings',

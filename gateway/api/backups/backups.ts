@@ -10,20 +10,18 @@ import { ContainerPathSchema } from '../guests/containers.js'
 import { queueOrder } from '../guests/queue-order.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { backupRow, BackupSchema, listBackups } from './backup-row.js'
+import { backupScheduleRoute, backupScheduleRow, BackupScheduleSchema } from './schedule.js'
+import { TargetIdSchema, targetIdFor } from './target-choice.js'
 import type { BackupParts } from './targets.js'
 
 const ContainerBackupsSchema = Type.Object(
-  { backups: Type.Array(BackupSchema) },
+  { schedule: BackupScheduleSchema, backups: Type.Array(BackupSchema) },
   { title: 'ContainerBackups' },
 )
 
-const TargetIdSchema = Type.String({ maxLength: 64 })
-
 const CreateBackupSchema = Type.Object(
   {
-    target_id: Type.Optional(
-      Type.String({ maxLength: 64, description: 'Default: the target, where there is but one.' }),
-    ),
+    target_id: Type.Optional(TargetIdSchema),
     description: Type.Optional(
       Type.String({
         pattern: descriptionPattern,
@@ -36,7 +34,7 @@ const CreateBackupSchema = Type.Object(
 
 const RestoreBodySchema = Type.Object(
   {
-    target_id: Type.Optional(TargetIdSchema),
+    target_id: Type.Optional(Type.String({ maxLength: 64, description: 'With container_uuid.' })),
     container_uuid: Type.Optional(
       Type.String({
         ...trimmed,
@@ -68,36 +66,50 @@ const ofContainer = { bound: 'guest', tag: 'Backups' } as const
 const writeErrors = ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout']
 
 export function backupRoutes(parts: BackupParts): Route[] {
-  return [...readRoutes(parts), createRoute(parts), restoreRoute(parts), deleteRoute(parts)]
+  return [
+    ...readRoutes(parts),
+    createRoute(parts),
+    restoreRoute(parts),
+    deleteRoute(parts),
+    backupScheduleRoute(parts),
+  ]
 }
 
 function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
-  const rowsOf = async (guests: Iterable<GuestView>) => {
-    const targetNames = new Map((await targets.list()).map(({ id, shown }) => [id, shown.name]))
-    return listBackups(guests).map((found) => backupRow(found, { targetNames, time }))
-  }
+  const shownBy = async () => ({
+    targetNames: new Map((await targets.list()).map(({ id, shown }) => [id, shown.name])),
+    time,
+  })
+  const rowsOf = (guests: Iterable<GuestView>, shown: Awaited<ReturnType<typeof shownBy>>) =>
+    listBackups(guests).map((found) => backupRow(found, shown))
   return [
     route({
       method: 'GET',
       path: '/backups',
       name: 'listBackups',
+      subUser: 'refused',
       scope: 'backup:read',
       bound: 'own',
       tag: 'Backups',
       summary: 'Backups of all containers, newest first',
       data: Type.Array(BackupSchema),
-      handle: async ({ caller }) => ({ data: await rowsOf(guestsOf(caller, fleet.view)) }),
+      handle: async ({ caller }) => ({ data: rowsOf(guestsOf(caller, fleet.view), await shownBy()) }),
     }),
     route({
       ...ofContainer,
       method: 'GET',
       path: '/containers/{id}/backups',
       name: 'getContainerBackups',
+      subUser: 'refused',
       scope: 'backup:read',
-      summary: 'Backups of a container, newest first',
+      summary: 'Backups of a container, newest first, and their schedule',
       params: ContainerPathSchema,
       data: ContainerBackupsSchema,
-      handle: async ({ guest }) => ({ data: { backups: await rowsOf([guest]) } }),
+      handle: async ({ guest }) => {
+        const shown = await shownBy()
+        const schedule = backupScheduleRow(guest.guest.backupSchedule, shown)
+        return { data: { schedule, backups: rowsOf([guest], shown) } }
+      },
     }),
   ]
 }
@@ -108,6 +120,7 @@ function createRoute(parts: BackupParts): Route {
     method: 'POST',
     path: '/containers/{id}/backups',
     name: 'createBackup',
+    subUser: 'refused',
     scope: 'backup:create',
     audit: 'backup.create',
     summary: 'Queues a backup of a container’s disk as it is then; it is listed once it was read back',
@@ -137,6 +150,7 @@ function restoreRoute(parts: BackupParts): Route {
     method: 'POST',
     path: '/containers/{id}/backups/{backup_id}/restore',
     name: 'restoreBackup',
+    subUser: 'refused',
     scope: 'backup:restore',
     audit: 'backup.restore',
     summary:
@@ -171,6 +185,7 @@ function deleteRoute(parts: BackupParts): Route {
     method: 'DELETE',
     path: '/containers/{id}/backups/{backup_id}',
     name: 'deleteBackup',
+    subUser: 'refused',
     scope: 'backup:delete',
     audit: 'backup.delete',
     summary: 'Queues that a backup is deleted, with all that no other of the container needs',
@@ -178,7 +193,7 @@ function deleteRoute(parts: BackupParts): Route {
     data: QueuedBackupSchema,
     statuses: [202],
     conditional: true,
-    errors: [...writeErrors, 'backup_target_missing'],
+    errors: [...writeErrors, 'task_running', 'backup_target_missing'],
     handle: async (context) => {
       const { uuid, backups } = context.guest.guest
       const { backup_id: backupId } = context.params
@@ -194,20 +209,6 @@ function deleteRoute(parts: BackupParts): Route {
 
 function queued(data: Static<typeof QueuedSchema>, backupId: string): Answer<QueuedBackup> {
   return { status: 202, message: `${data.action} queued`, data: { ...data, backup_id: backupId } }
-}
-
-/** @throws {BerthError} `missing_field` where there are several; `backup_target_missing` */
-async function targetIdFor({ targets }: BackupParts, wanted: string | undefined): Promise<string> {
-  const known = await targets.list()
-  if (wanted !== undefined) {
-    if (known.some(({ id }) => id === wanted)) return wanted
-    throw conflict('backup_target_missing', 'target_id: no such backup target')
-  }
-  const [only, ...others] = known
-  if (only && others.length === 0) return only.id
-  if (!only) throw conflict('backup_target_missing', 'there is no backup target: an administrator adds one')
-  const message = 'target_id: is required, since there are several backup targets'
-  throw new BerthError('invalid', 'missing_field', message, { field: 'target_id' })
 }
 
 /** @throws {BerthError} `backup_target_missing`: it was forgotten */

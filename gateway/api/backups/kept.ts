@@ -106,7 +106,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
       query: ContainerQuerySchema,
       data: QueuedDeletionSchema,
       statuses: [202],
-      errors: ['missing_field', 'host_offline', 'agent_timeout'],
+      errors: ['missing_field', 'task_running', 'host_offline', 'agent_timeout'],
       handle: (context) => deleteKept(parts, context),
     }),
   ]

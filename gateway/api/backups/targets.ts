@@ -7,6 +7,7 @@ import type { TargetFields } from '../../backups/plan-target.js'
 import type { BackupTargets, TargetRecord } from '../../backups/targets.js'
 import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
+import type { Upkeep } from '../../upkeep.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { chooseHost } from '../hosts/host-choice.js'
 import {
@@ -21,6 +22,8 @@ export interface BackupParts {
   readonly fleet: Fleet
   readonly targets: BackupTargets
   readonly time: TimeFormat
+  /** Tells hosts of targets that schedules name. */
+  readonly upkeep: Pick<Upkeep, 'look'>
 }
 
 export const TargetPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
@@ -47,7 +50,10 @@ const CheckedSchema = Type.Object(
 
 const RemoveQuerySchema = Type.Object({
   force: Type.Optional(
-    Type.Boolean({ description: 'Also where containers have backups there; what is there stays there.' }),
+    Type.Boolean({
+      description:
+        'Also where containers have backups or schedules there: those are turned off; what is there stays there.',
+    }),
   ),
 })
 
@@ -132,6 +138,7 @@ function changeRoutes(parts: BackupParts): Route[] {
         const { params, body } = context
         context.audit({ target: params.id, detail: Object.keys(fieldsIn(body)).join(', ') })
         const record = await targets.update(params.id, fieldsIn(body))
+        await parts.upkeep.look()
         return { message: 'backup target changed', data: rowOf(parts, record) }
       },
     }),
@@ -152,19 +159,21 @@ function changeRoutes(parts: BackupParts): Route[] {
 }
 
 async function removeTarget(
-  { targets, fleet }: BackupParts,
+  { targets, fleet, upkeep }: BackupParts,
   context: RequestContext<{ id: string }, Static<typeof RemoveQuerySchema>, unknown>,
 ): Promise<Answer<never>> {
   const { params, query } = context
   const { id, shown } = await targets.get(params.id)
   const backups = countBackups(fleet.view)(id)
-  context.audit({ target: shown.name, detail: `id ${id}, ${backups} backups` })
-  if (backups > 0 && !query.force)
+  const scheduled = countScheduled(fleet.view, id)
+  context.audit({ target: shown.name, detail: `id ${id}, ${backups} backups, ${scheduled} schedules` })
+  if (backups + scheduled > 0 && !query.force)
     throw conflict(
       'invalid_state',
-      `containers have ${backups} backups there: delete them first, or use force`,
+      `containers have ${backups} backups and ${scheduled} schedules there: delete them first, or use force`,
     )
   await targets.remove(id)
+  await upkeep.look()
   return { message: 'backup target removed' }
 }
 
@@ -228,6 +237,13 @@ function fieldsIn(body: Static<typeof ChangeTargetSchema>): TargetFields {
 
 function rowOf({ fleet, time }: BackupParts, record: TargetRecord): TargetRow {
   return targetRow(record, { backups: countBackups(fleet.view)(record.id), time })
+}
+
+/** Schedules that are on. */
+function countScheduled(view: FleetView, targetId: string): number {
+  return [...view.guests()].filter(
+    ({ guest: { backupSchedule } }) => backupSchedule?.enabled && backupSchedule.targetId === targetId,
+  ).length
 }
 
 function countBackups(view: FleetView): (targetId: string) => number {

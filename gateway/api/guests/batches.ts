@@ -1,8 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, conflict, invalidField, notFound } from '../../../shared/errors.js'
-import { maySee } from '../../access/principal.js'
+import { isBound, maySee } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
-import type { Fleet, GuestView } from '../../fleet/contract.js'
+import type { Fleet, GuestView, HeldRoom } from '../../fleet/contract.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { numeric, trimmed } from '../../http/normalize.js'
@@ -87,6 +87,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       method: 'POST',
       path: '/batch-action',
       name: 'actOnContainers',
+      subUser: 'refused',
       scope: 'any',
       bound: 'own',
       audit: 'container.batch_action',
@@ -135,11 +136,12 @@ async function batchCreate(
     planned.map(({ name }) => name),
     context.operationId,
   )
+  const room = await holdRoom(parts.fleet, planned, context)
   const named = planned.map((one) => ({ name: one.name, one }))
   const { done, failed, unsettled } = await orderEach(context, named, (one) => {
     const operationId = partOf(context.operationId, one.name)
     return orderCreation(parts, one, { caller: context.caller, operationId })
-  })
+  }).finally(() => room.release())
   const detail = `${done.length} of ${planned.length} queued, ids ${done.map(({ id }) => id).join(' ')}`
   context.audit({ target: namesOf(planned), detail })
   const containers = done.map(({ hostId: _, ...row }) => row)
@@ -149,6 +151,30 @@ async function batchCreate(
     data: done.map(({ task_id }) => task_id),
     more: { containers, failed },
     unsettled,
+  }
+}
+
+/**
+ * A place for each, beside the others, before the first is ordered; one that was ordered before has its own.
+ * @throws {BerthError} `resource_exhausted`, `host_offline` and what else no host can do, of the first that has none
+ */
+async function holdRoom(
+  fleet: Fleet,
+  planned: readonly PlannedCreation[],
+  { operationId, caller }: RequestContext<unknown, unknown, unknown>,
+): Promise<HeldRoom> {
+  const requests = planned.map((one) => ({
+    ...{ ...one, operationId: partOf(operationId, one.name), requestedBy: caller.user },
+  }))
+  const isOrdered = await Promise.all(requests.map((one) => fleet.isCreation(one.operationId)))
+  const room = fleet.holdRoom()
+  try {
+    for (const [index, request] of requests.entries())
+      if (!isOrdered[index]) located(index, () => room.hold(request))
+    return room
+  } catch (error) {
+    room.release()
+    throw error
   }
 }
 
@@ -233,10 +259,11 @@ function planAction(
 ): (uuid: string) => Order {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
-  if (definition) return (uuid) => definition.order({ uuid, force: body.force ?? false })
+  if (definition)
+    return (uuid) => definition.order({ uuid, force: body.force ?? false, liftBlock: !isBound(caller) })
   const { template_id } = body
   if (template_id === undefined) throw missing('template_id')
-  return planReinstall(view, { ...body, template_id })
+  return planReinstall(view, { ...body, template_id }, caller)
 }
 
 function failedText(failed: readonly { name: string; code: string }[]): string {

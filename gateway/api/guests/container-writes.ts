@@ -1,5 +1,7 @@
 import { Type, type Static } from 'typebox'
+import { isBound } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
+import { bootRoute } from './boot.js'
 import { CreateBodySchema, createExample, type CreateBody } from './create-body.js'
 import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './creations.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
@@ -17,6 +19,13 @@ const ActionBodySchema = Type.Object({
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
+export interface OrderFields {
+  readonly uuid: string
+  readonly force: boolean
+  /** Whether it ends a block for abuse: those who are bound to some guests do not decide that. */
+  readonly liftBlock: boolean
+}
+
 export interface ActionDefinition {
   readonly action: Action
   readonly method: 'POST' | 'DELETE'
@@ -24,7 +33,7 @@ export interface ActionDefinition {
   readonly summary: string
   /** Whether it takes `force`. */
   readonly forceable?: boolean
-  readonly order: (fields: { readonly uuid: string; readonly force: boolean }) => Order
+  readonly order: (fields: OrderFields) => Order
 }
 
 export const actions: readonly ActionDefinition[] = [
@@ -85,6 +94,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
     ...actions.map((definition) => actionRoute(fleet, definition)),
     reinstallRoute(fleet),
     resetPasswordRoute(fleet),
+    bootRoute(fleet),
   ]
 }
 
@@ -95,6 +105,7 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     name: `${definition.action}Container`,
     scope: definition.scope,
     bound: 'guest',
+    subUser: definition.action === 'delete' ? 'refused' : 'allowed',
     audit: `container.${definition.action}`,
     tag: 'Containers',
     summary: definition.summary,
@@ -115,7 +126,11 @@ async function queueAction(
   { action, order }: ActionDefinition,
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
-  const fields = { uuid: context.guest.guest.uuid, force: context.body?.force ?? false }
+  const fields = {
+    uuid: context.guest.guest.uuid,
+    force: context.body?.force ?? false,
+    liftBlock: !isBound(context.caller),
+  }
   const { data } = await queueOrder(fleet, context, { action, order: order(fields) })
   return { status: 202, message: `${action} queued`, data }
 }

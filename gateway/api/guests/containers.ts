@@ -33,6 +33,7 @@ export interface ContainerDeps {
 export function containerRoutes(deps: ContainerDeps): Route[] {
   const compact = {
     path: '/containers/list',
+    subUser: 'allowed',
     scope: 'container:read',
     bound: 'own',
     tag: 'Containers',
@@ -47,6 +48,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       method: 'GET',
       path: '/containers',
       name: 'listContainers',
+      subUser: 'allowed',
       sortable: guestSortable,
       scope: 'container:read',
       bound: 'own',
@@ -68,6 +70,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       method: 'GET',
       path: '/containers/{id}',
       name: 'getContainer',
+      subUser: 'allowed',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',
@@ -80,6 +83,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       method: 'GET',
       path: '/containers/{id}/usage',
       name: 'getContainerUsage',
+      subUser: 'allowed',
       scope: 'container:read',
       bound: 'guest',
       tag: 'Containers',

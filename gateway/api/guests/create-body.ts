@@ -1,5 +1,10 @@
 import { Type, type Static } from 'typebox'
-import { defaultSnapshotLimit, limits, templateIdPattern } from '../../../shared/guest-rules.js'
+import {
+  defaultSnapshotLimit,
+  limits,
+  maxUserDataLength,
+  templateIdPattern,
+} from '../../../shared/guest-rules.js'
 import { VirtualizationSchema } from './guest-row.js'
 import { trimmed } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
@@ -90,7 +95,12 @@ export const CreateBodySchema = Type.Object(
       limits.snapshots,
       `Snapshots that it may have. Default ${defaultSnapshotLimit}; 0: none.`,
     ),
-    user_data: optional(Type.String({ maxLength: 65_536 })),
+    user_data: optional(
+      Type.String({
+        maxLength: maxUserDataLength,
+        description: 'For cloud-init in virtual machines: a script, `#cloud-config` or a MIME archive.',
+      }),
+    ),
   },
   { title: 'CreateContainer' },
 )

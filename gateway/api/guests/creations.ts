@@ -9,6 +9,7 @@ import type { CreateBody } from './create-body.js'
 import { statusOf } from '../../fleet/guest-status.js'
 import { GuestStatusSchema } from './guest-row.js'
 import { planCreate } from './plan-create.js'
+import type { Os } from './plan-login.js'
 
 export const CreatedSchema = Type.Object(
   {
@@ -39,7 +40,7 @@ export interface CreationParts {
 
 /** Checks a creation; changes nothing. @throws {BerthError} `invalid_field`, `missing_field`, `unsupported` */
 export function checkCreation({ fleet, time }: CreationParts, body: CreateBody): PlannedCreation {
-  const { name, spec: planned } = planCreate(body, time)
+  const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
   // It has expired already: it is made, and blocked like any expired one.
   const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
   const spec = { ...planned, start: planned.start && !isOver }
@@ -67,11 +68,22 @@ export function checkTemplate(view: FleetView, id: string): void {
   const known = [...view.templates()].map(({ template }) => template)
   const found = known.filter((template) => template.id === id)
   if (known.length === 0) return
-  if (found.length === 0) throw invalidField('template_id', 'template_id: no such template')
+  if (found.length === 0) throw noTemplate()
   if (found.every(({ disabled }) => disabled))
     throw new BerthError('conflict', 'image_disabled', 'template_id: the image is disabled', {
       field: 'template_id',
     })
+}
+
+/** What is made from a template; one that no host has told of is taken for Linux. */
+export function osOf(view: FleetView, id: string): Os {
+  for (const { template } of view.templates())
+    if (template.id === id && template.os === 'windows') return 'windows'
+  return 'linux'
+}
+
+export function noTemplate(): BerthError {
+  return invalidField('template_id', 'template_id: no such template')
 }
 
 function createdRow({ hostId, response }: GuestCreation, operationId: string): Created {

@@ -1,6 +1,11 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
-import { GuestLimits, TrafficLimit, type PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import {
+  GuestLimits,
+  TrafficLimit,
+  type GuestBoot,
+  type PortMapping,
+} from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
@@ -11,6 +16,11 @@ const maskedPassword = '********'
 export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is away.')
 export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
+const imageTypes = ['lxc', 'kvm', 'iso', 'rescue'] as const
+export const ImageTypeSchema = oneOf(
+  imageTypes,
+  '`iso`: a CD; `rescue`: a system that mends disks. Containers are made from the others.',
+)
 
 export const PortMappingSchema = Type.Object(
   {
@@ -29,8 +39,12 @@ export type PortMappingRow = Static<typeof PortMappingSchema>
 export const TrafficModeSchema = oneOf(['total', 'split'])
 export const TrafficActionSchema = oneOf(['stop', 'throttle', 'none'])
 
+const pendingChanges = ['limits', 'password', 'addresses'] as const
+export const bootModes = ['disk', 'cdrom', 'rescue'] as const
+
 const mbps = Type.Integer({ description: 'Mbps, 0 = unlimited' })
 const ioMbps = Type.Integer({ description: 'MB/s, 0 = unlimited' })
+const iops = Type.Integer({ description: 'Requests a second, 0 = unlimited' })
 const gbPerMonth = Type.Number({ description: 'GB per month, 0 = unlimited' })
 
 /** A container in the list and in the detail. */
@@ -48,6 +62,8 @@ export const GuestRowSchema = Type.Object(
     network_up_mbps: mbps,
     io_read_mbps: ioMbps,
     io_write_mbps: ioMbps,
+    io_read_iops: iops,
+    io_write_iops: iops,
     status: GuestStatusSchema,
     status_reason: Type.String({ description: 'Why it is in `error`.' }),
     ip: Type.String(),
@@ -71,6 +87,16 @@ export const GuestRowSchema = Type.Object(
     traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
     snapshot_limit: Type.Integer({ description: 'Snapshots that it may have.' }),
     throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
+    at_next_start: Type.Array(oneOf(pendingChanges), {
+      description: 'What was changed while it ran and holds from its next start.',
+    }),
+    boot: Type.Object(
+      {
+        mode: oneOf(bootModes),
+        image: Type.String({ description: 'What it boots in place of its disk; empty: nothing.' }),
+      },
+      { title: 'ContainerBoot' },
+    ),
   },
   { title: 'Container' },
 )
@@ -108,7 +134,13 @@ export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
     ...trafficLimitRow(guest.traffic),
     snapshot_limit: guest.snapshotLimit,
     throttled: guest.throttled,
+    at_next_start: pendingChanges.filter((change) => guest.atNextStart.includes(change)),
+    boot: bootRow(guest.boot),
   }
+}
+
+function bootRow({ mode, image }: GuestBoot = { mode: '', image: '' }): GuestRow['boot'] {
+  return { mode: bootModes.find((known) => known === mode) ?? 'disk', image }
 }
 
 export function compactRow(view: GuestView): CompactRow {
@@ -118,6 +150,10 @@ export function compactRow(view: GuestView): CompactRow {
 
 export function virtualizationName(virtualization: string): 'lxc' | 'kvm' {
   return virtualization === 'kvm' ? 'kvm' : 'lxc'
+}
+
+export function imageTypeName(type: string): (typeof imageTypes)[number] {
+  return imageTypes.find((known) => known === type) ?? 'lxc'
 }
 
 function limitsRow({ guest }: GuestView) {
@@ -130,6 +166,8 @@ function limitsRow({ guest }: GuestView) {
     network_up_mbps: limits.networkUpMbps,
     io_read_mbps: limits.ioReadMbps,
     io_write_mbps: limits.ioWriteMbps,
+    io_read_iops: limits.ioReadIops ?? 0,
+    io_write_iops: limits.ioWriteIops ?? 0,
   }
 }
 

@@ -49,6 +49,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       ...common,
       path: '/containers/{id}/resource-limit',
       name: 'updateResourceLimit',
+      subUser: 'refused',
       audit: 'container.resource_limit',
       summary: 'Changes the limits sent, at once; the others stay',
       body: LimitsBodySchema,
@@ -66,14 +67,16 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
           return updatedAnswer(nothingToChange, body, LimitsBodySchema)
         }
         const change = { $case: 'limits', value: wanted } as const
-        await changeSetting(fleet, context, { change, detail: describeFields(wanted) })
-        return updatedAnswer('limits updated', body, LimitsBodySchema)
+        const { guest } = await changeSetting(fleet, context, { change, detail: describeFields(wanted) })
+        const later = guest.atNextStart.includes('limits') ? ', in full at the next start' : ''
+        return updatedAnswer(`limits updated${later}`, body, LimitsBodySchema)
       },
     }),
     route({
       ...common,
       path: '/containers/{id}/expiry',
       name: 'setExpiry',
+      subUser: 'refused',
       audit: 'container.expiry',
       summary: 'When the container is stopped and blocked; it is never deleted',
       body: ExpiryBodySchema,

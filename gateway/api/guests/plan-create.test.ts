@@ -25,6 +25,30 @@ function failureOf(body: Partial<CreateBody>): [string, string | undefined] {
   throw new Error('accepted')
 }
 
+describe('planning a container of Windows', () => {
+  const windows = (body: Partial<CreateBody>) => planCreate({ ...base, ...body }, time, 'windows').spec
+  const ports = (body: Partial<CreateBody>): number[] =>
+    windows(body).portMappings.map(({ containerPort }) => containerPort)
+
+  it('maps its remote desktop first, where nothing else is said', () => {
+    expect(ports({ port_mapping_count: 2 })).to.deep.equal([3389, 0])
+    expect(windows({}).portMappings[0]?.description).to.equal('RDP')
+    const explicit = [{ container_port: 80 }, { container_port: 3389, host_port: 40_000 }]
+    expect(ports({ nat_port_mappings: explicit })).to.deep.equal([3389, 80])
+    expect(ports({ extra_ports: [22, 3389] })).to.deep.equal([3389, 22])
+  })
+
+  for (const [name, body, mode] of [
+    ['a key', { ssh_auth_mode: 'key', ssh_public_key: publicKey }, 'auto_password'],
+    ['a key that is none', { ssh_public_key: 'nonsense' }, 'auto_password'],
+    ['a key beside a password', { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' }, 'password'],
+    ['no key in mode key', { ssh_auth_mode: 'key' }, 'auto_password'],
+  ] as const)
+    it(`ignores ${name}`, () => {
+      expect(windows(body)).to.include({ sshAuthMode: mode, sshPublicKey: '' })
+    })
+})
+
 describe('planning a container from its request', () => {
   it('fills in what may be left out', () => {
     const { spec } = plan()
@@ -214,7 +238,6 @@ describe('planning a container from its request', () => {
       'invalid_field',
       'port_mapping_count',
     ],
-    ['kvm', { virtualization: 'kvm' }, 'unsupported', 'virtualization'],
     ['cloud-init', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
   ] as [string, Partial<CreateBody>, string, string][])
     it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))

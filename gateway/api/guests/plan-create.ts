@@ -3,22 +3,28 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { checkGuestName, defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import type { GuestSpec, TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateBody } from './create-body.js'
-import { planLogin } from './plan-login.js'
+import { virtualizationName } from './guest-row.js'
+import { planLogin, type Os } from './plan-login.js'
 import { planMappings } from './plan-mappings.js'
 import { planAddresses, planInitialRates, planTraffic } from './plan-settings.js'
 
 /**
  * Converts a validated create request to a guest.
+ * @param os of its template
  * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that this version does not support
  */
-export function planCreate(body: CreateBody, time: TimeFormat): { name: string; spec: GuestSpec } {
+export function planCreate(
+  body: CreateBody,
+  time: TimeFormat,
+  os: Os = 'linux',
+): { name: string; spec: GuestSpec } {
   checkName(body.name)
-  const login = planLogin(body)
+  const login = planLogin(body, os)
   refuseUnsupported(body)
   return {
     name: body.name,
     spec: {
-      virtualization: 'lxc',
+      virtualization: virtualizationName(body.virtualization ?? 'lxc'),
       templateId: body.template_id,
       limits: {
         vcpuMilli: Math.round((body.vcpu ?? 1) * 1000),
@@ -27,13 +33,14 @@ export function planCreate(body: CreateBody, time: TimeFormat): { name: string; 
         ...planInitialRates(body),
       },
       assignNat: body.assign_nat ?? true,
-      portMappings: planMappings(body),
+      portMappings: planMappings(body, os),
       ...planAllAddresses(body),
       ...login,
       start: body.start ?? true,
       expiresAtMs: time.parseField('expires_at', body.expires_at ?? ''),
       traffic: planInitialTraffic(body),
       snapshotLimit: body.snapshot_limit ?? defaultSnapshotLimit,
+      userData: body.user_data ?? '',
     },
   }
 }
@@ -46,15 +53,10 @@ function checkName(name: string): void {
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
-/** Refuses fields whose feature comes later, instead of ignoring them. */
-function refuseUnsupported(body: CreateBody): void {
-  const asks: [string, boolean][] = [
-    ['virtualization', body.virtualization === 'kvm'],
-    ['user_data', (body.user_data ?? '') !== ''],
-  ]
-  const field = asks.find(([, asked]) => asked)?.[0]
-  if (field !== undefined)
-    throw new BerthError('invalid', 'unsupported', `${field}: is not available yet`, { field })
+/** Refuses what containers have no use for, instead of ignoring it. */
+function refuseUnsupported({ virtualization, user_data: userData = '' }: CreateBody): void {
+  if (userData !== '' && virtualization !== 'kvm')
+    throw new BerthError('invalid', 'unsupported', 'user_data: containers take none', { field: 'user_data' })
 }
 
 type Addresses = Pick<GuestSpec, 'ipv4Count' | 'publicIpv4s' | 'ipv6Count' | 'ipv6Addresses'>

@@ -6,24 +6,26 @@ import type { CreateBody } from './create-body.js'
 export type LoginFields = Pick<CreateBody, 'ssh_auth_mode' | 'ssh_password' | 'ssh_public_key'>
 export type PlannedLogin = Pick<GuestSpec, 'sshAuthMode' | 'sshPassword' | 'sshPublicKey'>
 
+export type Os = 'linux' | 'windows'
+
 const noSecrets = { sshPassword: '', sshPublicKey: '' }
 
 /** Login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
-export function planLogin(body: LoginFields): PlannedLogin {
+export function planLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
   if (body.ssh_auth_mode === 'keep')
     throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is for reinstall only')
-  return planNewLogin(body)
+  return planNewLogin(body, os)
 }
 
 /** Login of a guest that has one. @throws {BerthError} `invalid_field`, `missing_field` */
-export function planReinstallLogin(body: LoginFields): PlannedLogin {
-  return body.ssh_auth_mode === 'keep' ? { ...noSecrets, sshAuthMode: 'keep' } : planNewLogin(body)
+export function planReinstallLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
+  return body.ssh_auth_mode === 'keep' ? { ...noSecrets, sshAuthMode: 'keep' } : planNewLogin(body, os)
 }
 
-function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields): PlannedLogin {
+function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields, os: Os): PlannedLogin {
   const password = body.ssh_password ?? ''
-  const keyLine = body.ssh_public_key ?? ''
-  const mode = asked ?? impliedMode(password, keyLine)
+  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // it has no use for one
+  const mode = (os === 'windows' && asked === 'key' ? undefined : asked) ?? impliedMode(password, keyLine)
   if (mode === 'password') {
     if (password === '') throw missing('ssh_password', 'password')
     checkSshPassword(password)

@@ -6,6 +6,7 @@ import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { readInteger } from '../../http/normalize.js'
 import type { CreateBody } from './create-body.js'
+import type { Os } from './plan-login.js'
 import type { MappingBodySchema, MappingChangeSchema } from './setting-schemas.js'
 
 /**
@@ -46,21 +47,25 @@ export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
 }
 
 /**
- * Mappings of a new container: first the one to SSH, then picked ones, extra ports, explicit ones.
+ * Mappings of a new container: first the one to SSH, of Windows to the remote desktop, then picked ones, extra ports, explicit ones.
  * @throws {BerthError} `invalid_field`
  */
-export function planMappings(body: CreateBody): PortMapping[] {
+export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] {
   if (body.assign_nat === false) return refuseMappings(body)
   const explicit = explicitMappings(body)
-  const ssh = explicit.filter(leadsToSsh)
+  const login = loginPorts[os]
+  const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
   // Clients send 0 when they leave it open.
-  const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0)
+  const picked = pickedMappings(
+    body.port_mapping_count || (ssh.length > 0 ? 0 : 1),
+    ssh.length > 0 ? 0 : login,
+  )
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
     ...ssh,
     ...picked,
     ...extra.map(pickedTo),
-    ...explicit.filter((mapping) => !leadsToSsh(mapping)),
+    ...explicit.filter((mapping) => !leadsTo(login, mapping)),
   ]
   if (mappings.length > limits.portMappings.max)
     throw invalidField('port_mapping_count', `at most ${limits.portMappings.max} port mappings`)
@@ -74,17 +79,22 @@ function explicitMappings(body: CreateBody): PortMapping[] {
   )
 }
 
-function leadsToSsh(mapping: PortMapping): boolean {
-  return mapping.containerPort === 22 && mapping.containerPortEnd === 22 && mapping.protocol === 'tcp'
+/** How a system lets people in. */
+const loginPorts = { linux: 22, windows: 3389 } as const
+const descriptions: Readonly<Record<number, string>> = { 22: 'SSH', 3389: 'RDP' }
+
+function leadsTo(port: number, mapping: PortMapping): boolean {
+  return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-function pickedMappings(count: number, sshIsMapped: boolean): PortMapping[] {
+/** @param first container port of the first; 0: as of the others */
+function pickedMappings(count: number, first: number): PortMapping[] {
   // Container port 0 means the same number as the host port, which the agent picks.
-  return Array.from({ length: count }, (_, index) => pickedTo(index === 0 && !sshIsMapped ? 22 : 0))
+  return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
 }
 
 function pickedTo(containerPort: number): PortMapping {
-  const description = containerPort === 22 ? 'SSH' : ''
+  const description = descriptions[containerPort] ?? ''
   const host = { hostIp: '', hostPort: 0, hostPortEnd: 0 }
   return { ...host, protocol: 'tcp', containerPort, containerPortEnd: containerPort, description }
 }

@@ -7,12 +7,15 @@ import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/netwo
 /* Converts request fields to settings, for creations and changes; undefined: not sent. */
 
 type RateName = 'networkDownMbps' | 'networkUpMbps' | 'ioReadMbps' | 'ioWriteMbps'
+type RequestsName = 'ioReadIops' | 'ioWriteIops'
 
 export interface RateBody {
   readonly network_down_mbps?: number
   readonly network_up_mbps?: number
   readonly io_read_mbps?: number
   readonly io_write_mbps?: number
+  readonly io_read_iops?: number
+  readonly io_write_iops?: number
   readonly network_bw_mbps?: number
   readonly io_speed_mbps?: number
 }
@@ -21,13 +24,15 @@ export interface RateBody {
  * The split fields win over the legacy ones, which set both directions; but a legacy limit wins over a split field of
  * 0.
  */
-export function planRates(body: RateBody): { [Name in RateName]: number | undefined } {
+export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
     networkDownMbps: rateOf(body.network_down_mbps, bandwidth),
     networkUpMbps: rateOf(body.network_up_mbps, bandwidth),
     ioReadMbps: rateOf(body.io_read_mbps, speed),
     ioWriteMbps: rateOf(body.io_write_mbps, speed),
+    ioReadIops: body.io_read_iops,
+    ioWriteIops: body.io_write_iops,
   }
 }
 
@@ -37,9 +42,9 @@ function rateOf(split: number | undefined, legacy: number | undefined): number |
 }
 
 /** Rates of a new container: unlimited when not sent. */
-export function planInitialRates(body: RateBody): Pick<GuestLimits, RateName> {
-  const { networkDownMbps = 0, networkUpMbps = 0, ioReadMbps = 0, ioWriteMbps = 0 } = planRates(body)
-  return { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps }
+export function planInitialRates(body: RateBody): Pick<GuestLimits, RateName | RequestsName> {
+  const { networkDownMbps = 0, networkUpMbps = 0, ioReadMbps = 0, ioWriteMbps = 0, ...iops } = planRates(body)
+  return { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps, ...iops }
 }
 
 export interface TrafficBody {

@@ -1,10 +1,11 @@
 import { Type, type Static } from 'typebox'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
 import { loginFields, TemplateIdSchema } from './create-body.js'
-import { checkTemplate } from './creations.js'
+import { checkTemplate, noTemplate, osOf } from './creations.js'
 import { planReinstallLogin } from './plan-login.js'
 import { queueOrder, type Order } from './queue-order.js'
 
@@ -35,6 +36,7 @@ export function reinstallRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/containers/{id}/reinstall',
     name: 'reinstallContainer',
+    subUser: 'allowed',
     scope: reinstallScope,
     bound: 'guest',
     audit: 'container.reinstall',
@@ -52,17 +54,28 @@ export function reinstallRoute(fleet: Fleet): Route {
       ...['host_offline', 'agent_timeout'],
     ],
     handle: async (context) => {
-      const order = planReinstall(fleet.view, context.body)(context.guest.guest.uuid)
+      refuseOtherImages(context.caller, context.body.template_id)
+      const order = planReinstall(fleet.view, context.body, context.caller)(context.guest.guest.uuid)
       const { data, sshPassword } = await queueOrder(fleet, context, { action: 'reinstall', order })
       return { status: 202, message: 'reinstall queued', data: { ...data, ssh_password: sshPassword } }
     },
   })
 }
 
+/** An image that a sub-user may not have is to it like one that is not there. @throws {BerthError} `invalid_field` */
+function refuseOtherImages({ subUser }: Principal, templateId: string): void {
+  if (subUser?.images && !subUser.images.has(templateId)) throw noTemplate()
+}
+
 /** @returns the order for a guest. @throws {BerthError} `invalid_field`, `missing_field` */
-export function planReinstall(view: FleetView, body: ReinstallBody): (uuid: string) => Order {
+export function planReinstall(
+  view: FleetView,
+  body: ReinstallBody,
+  caller: Principal,
+): (uuid: string) => Order {
   const { template_id: templateId, force = false } = body
   checkTemplate(view, templateId)
-  const login = planReinstallLogin(body)
-  return (uuid) => ({ $case: 'reinstall', value: { uuid, templateId, force, ...login } })
+  const login = planReinstallLogin(body, osOf(view, templateId))
+  const liftBlock = !isBound(caller)
+  return (uuid) => ({ $case: 'reinstall', value: { uuid, templateId, force, liftBlock, ...login } })
 }

@@ -27,11 +27,13 @@ export function resetPasswordRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/containers/{id}/reset-password',
     name: 'resetPassword',
+    subUser: 'allowed',
     scope: 'container:password',
     bound: 'guest',
     audit: 'container.reset_password',
     tag: 'Containers',
-    summary: 'Sets a new password of root, running or stopped; it holds when this is answered',
+    summary:
+      'Sets a new password of root, running or stopped; the message says when it holds from the next start',
     params: ContainerPathSchema,
     body: ResetBodySchema,
     bodyOptional: true,
@@ -48,7 +50,9 @@ export function resetPasswordRoute(fleet: Fleet): Route {
       if (password !== '') checkSshPassword(password, 'password')
       const order = { $case: 'resetPassword', value: { uuid: guest.uuid, password } } as const
       const { sshPassword } = await carryOut(fleet, context, { action: 'reset-password', order })
-      return { message: 'password set', data: { password: sshPassword } }
+      const later = fleet.view.findGuest(guest.uuid)?.guest.atNextStart.includes('password')
+      const message = later ? 'password set at the next start' : 'password set'
+      return { message, data: { password: sshPassword } }
     },
   })
 }

@@ -51,6 +51,7 @@ export const MappingChangeSchema = Type.Partial(MappingBodySchema)
 
 const mbps = within(limits.networkMbps, 'Mbps, 0 = unlimited')
 const ioMbps = within(limits.ioMbps, 'MB/s, 0 = unlimited')
+const iops = within(limits.iops, 'Requests a second, 0 = unlimited')
 const legacy = (both: string) => `Legacy: ${both}. Split fields above 0 go first; it goes before those of 0.`
 const legacyMbps = within(limits.networkMbps, legacy('both directions'))
 const legacyIoMbps = within(limits.ioMbps, legacy('reads and writes'))
@@ -60,6 +61,8 @@ export const rateFields = {
   network_up_mbps: mbps,
   io_read_mbps: ioMbps,
   io_write_mbps: ioMbps,
+  io_read_iops: iops,
+  io_write_iops: iops,
   network_bw_mbps: legacyMbps,
   io_speed_mbps: legacyIoMbps,
 }

@@ -15,6 +15,8 @@ export interface SettingChange {
   readonly detail: string
   /** Revision that the guest must have; 0: any. If-Match wins over it. */
   readonly ifRevision?: number
+  /** Of an added mapping: ports that all mappings of the container may have then; undefined: as many as its host allows. */
+  readonly portLimit?: number | undefined
 }
 
 export interface ChangedSetting {
@@ -30,13 +32,13 @@ export interface ChangedSetting {
 export async function changeSetting(
   fleet: Fleet,
   context: Context,
-  { change, detail, ifRevision = 0 }: SettingChange,
+  { change, detail, ifRevision = 0, portLimit }: SettingChange,
 ): Promise<ChangedSetting> {
   const { hostId, guest } = context.guest
   const { operationId } = context
   context.audit({ detail: `id ${guest.id}, ${detail}` })
   const answer = await fleet.agent(hostId).settings.changeSetting({
-    ...{ uuid: guest.uuid, operationId, change },
+    ...{ uuid: guest.uuid, operationId, change, portLimit },
     ifRevision: ifRevisionOf(context.headers) || ifRevision,
   })
   const changed = answer.guest ?? guest

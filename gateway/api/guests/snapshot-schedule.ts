@@ -74,6 +74,7 @@ export function scheduleRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/containers/{id}/snapshots/schedule',
     name: 'setSnapshotSchedule',
+    subUser: 'allowed',
     scope: 'snapshot:schedule',
     bound: 'guest',
     tag: 'Snapshots',

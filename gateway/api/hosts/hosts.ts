@@ -10,6 +10,7 @@ import { trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/settings.js'
 import { boundGuests, countVisible, visibleWarnings } from '../guests/visible.js'
+import { kvmFields, kvmRow } from './kvm.js'
 
 const count = Type.Integer({ minimum: 0 })
 const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
@@ -36,8 +37,7 @@ const HostRowSchema = Type.Object(
     hostname: Type.String(),
     kernel: Type.String(),
     lxc: Type.Boolean(),
-    kvm: Type.Boolean(),
-    kvm_acceleration: Type.String(),
+    ...kvmFields,
     storage: Type.String(),
     cgroup_version: count,
     cpu_cores: count,
@@ -87,6 +87,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       method: 'GET',
       path: '/hosts',
       name: 'listHosts',
+      subUser: 'refused',
       sortable,
       scope: 'host:read',
       bound: 'own',
@@ -107,6 +108,7 @@ function readRoutes({ fleet: { view }, time }: Parts): Route[] {
       method: 'GET',
       path: '/hosts/{id}',
       name: 'getHost',
+      subUser: 'refused',
       scope: 'host:read',
       bound: 'own',
       tag: 'Hosts',
@@ -189,6 +191,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       name: 'deleteHost',
       scope: 'host:manage',
       bound: 'refused',
+      confirmed: true,
       audit: 'host.delete',
       tag: 'Hosts',
       summary: 'Removes a host from the fleet; its certificate is worth nothing from then on',
@@ -275,8 +278,7 @@ function hostRow(host: HostView, { caller, containers, time }: RowParts): HostRo
     hostname: description.hostname,
     kernel: description.kernel,
     lxc: capabilities.lxc,
-    kvm: capabilities.kvm,
-    kvm_acceleration: capabilities.kvmAcceleration,
+    ...kvmRow(description),
     storage: capabilities.storage,
     cgroup_version: capabilities.cgroupVersion,
     cpu_cores: capacity.cpuCores,

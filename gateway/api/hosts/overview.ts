@@ -7,6 +7,7 @@ import type { FleetView, HostView } from '../../fleet/contract.js'
 import { HostQuerySchema, chooseHost, getNamedHost } from './host-choice.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
+import { kvmFields, kvmRow } from './kvm.js'
 import { countVisible, visibleWarnings } from '../guests/visible.js'
 
 const count = Type.Integer({ minimum: 0 })
@@ -47,7 +48,7 @@ const HostReportSchema = Type.Object(
     host_id: Type.String(),
     summary: Type.Object({ status: oneOf(['ok', 'warning', 'offline']), warnings: count }),
     warnings: Type.Array(Type.String()),
-    host: Type.Object({ hostname: Type.String(), kernel: Type.String() }),
+    host: Type.Object({ hostname: Type.String(), kernel: Type.String(), ...kvmFields }),
     resources: Type.Object({ cpu_cores: count, ram_total_mb: count, disk_total_gb: count }),
     network: Type.Object({ public_ipv4: Type.String(), public_ipv6: Type.String() }),
   },
@@ -60,6 +61,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       method: 'GET',
       path: '/dashboard',
       name: 'getDashboard',
+      subUser: 'refused',
       scope: 'dashboard:read',
       bound: 'own',
       tag: 'Overview',
@@ -72,6 +74,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       method: 'GET',
       path: '/host-info',
       name: 'getHostInfo',
+      subUser: 'refused',
       scope: 'host:read',
       bound: 'same',
       tag: 'Overview',
@@ -85,6 +88,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       method: 'GET',
       path: '/host-report',
       name: 'getHostReport',
+      subUser: 'refused',
       scope: 'host:read',
       bound: 'own',
       tag: 'Overview',
@@ -159,7 +163,7 @@ function hostReport(host: HostView, caller: Principal, now: string): Static<type
     host_id: host.id,
     summary: { status: conditionOf(host, warnings), warnings: warnings.length },
     warnings,
-    host: { hostname: description.hostname, kernel: description.kernel },
+    host: { hostname: description.hostname, kernel: description.kernel, ...kvmRow(description) },
     resources: {
       cpu_cores: capacity.cpuCores,
       ram_total_mb: capacity.ramTotalMb,

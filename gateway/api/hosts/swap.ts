@@ -50,6 +50,7 @@ export function swapRoutes(fleet: Fleet): Route[] {
       ...common,
       method: 'GET',
       name: 'getSwap',
+      subUser: 'refused',
       scope: 'swap:read',
       bound: 'same',
       summary: 'Swap of a host',

@@ -10,10 +10,10 @@ import {
 } from '../../../shared/image-rules.js'
 import type { AddCustomImageRequest } from '../../../proto/gen/berth/agent/v1/image.js'
 import type { Fleet } from '../../fleet/contract.js'
+import type { CustomImages } from '../../images/custom-images.js'
 import { numeric, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import { VirtualizationSchema } from '../guests/guest-row.js'
 import { chooseHost } from '../hosts/host-choice.js'
 import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './image-hosts.js'
 import { imageRow, ImageSchema } from './images.js'
@@ -27,7 +27,10 @@ const WordSchema = Type.String({
 
 const CustomBodySchema = Type.Object(
   {
-    type: VirtualizationSchema,
+    type: oneOf(
+      ['lxc', 'kvm', 'iso'],
+      '`iso`: a CD that virtual machines boot by `PUT /containers/{id}/boot`.',
+    ),
     name: Type.String({
       ...trimmed,
       pattern: imageNamePattern,
@@ -51,7 +54,7 @@ const CustomBodySchema = Type.Object(
       pattern: imageUrlPattern,
       examples: ['https://images.example.org/alpine.tar.xz'],
       description:
-        'An http or https URL of an archive of a root file system (tar, also with gzip, bzip2, xz or zstd), or of a disk for `kvm`. Hosts ask public addresses by https alone, unless their configuration allows more.',
+        'An http or https URL of an archive of a root file system (tar, also with gzip, bzip2, xz or zstd), of a disk for `kvm`, or of a CD for `iso`. Hosts ask public addresses by https alone, unless their configuration allows more. Or `upload:NAME`: a file that is copied into the directory `uploads` of each host before it is downloaded.',
     }),
     sha256: Type.String({
       ...trimmed,
@@ -60,7 +63,19 @@ const CustomBodySchema = Type.Object(
       description: '64 hexadecimal digits: the SHA-256 of the file.',
     }),
     variant: Type.Optional(WordSchema),
-    os: Type.Optional(oneOf(['linux', 'windows'], 'Default `linux`.')),
+    os: Type.Optional(
+      oneOf(
+        ['linux', 'windows'],
+        'Default `linux`. `windows`: keys are ignored, the first port mapping leads to 3389.',
+      ),
+    ),
+    firmware: Type.Optional(
+      oneOf(['bios', 'uefi'], 'Of virtual machines. Default `uefi` for `windows`, else `bios`.'),
+    ),
+    secure_boot: Type.Optional(
+      Type.Boolean({ description: 'The firmware boots what Microsoft signed alone; needs `uefi`.' }),
+    ),
+    tpm: Type.Optional(Type.Boolean({ description: 'Virtual machines have a TPM 2.0 of their own.' })),
     ...hostField,
   },
   { title: 'CustomImage' },
@@ -72,11 +87,16 @@ const LooseIdSchema = Type.Partial(Type.Object({ id: IdSchema, ...hostField }))
 const ofCustom = { bound: 'refused', tag: 'Images' } as const
 const errors = ['host_offline', 'agent_timeout']
 
-export function customImageRoutes(fleet: Fleet): Route[] {
-  return [addRoute(fleet), removeRoute(fleet)]
+export interface CustomImageParts {
+  readonly fleet: Fleet
+  readonly customImages: CustomImages
 }
 
-function addRoute(fleet: Fleet): Route {
+export function customImageRoutes(parts: CustomImageParts): Route[] {
+  return [addRoute(parts), removeRoute(parts)]
+}
+
+function addRoute({ fleet, customImages }: CustomImageParts): Route {
   return route({
     ...ofCustom,
     method: 'POST',
@@ -84,7 +104,8 @@ function addRoute(fleet: Fleet): Route {
     name: 'addCustomImage',
     scope: 'image:download',
     audit: 'image.custom_add',
-    summary: 'Adds an image from a URL; it is downloaded by `POST /images/download`, or at its first use',
+    summary:
+      'Adds an image from a URL, on all hosts and on those that join later, or on the one that is named; it is downloaded by `POST /images/download`, or at its first use',
     query: Type.Object(hostField),
     body: CustomBodySchema,
     example: {
@@ -99,10 +120,11 @@ function addRoute(fleet: Fleet): Route {
       const { body, caller, operationId, query } = context
       const request = planCustom(body, operationId)
       context.audit({ target: request.id, detail: `${body.name}, sha256 ${body.sha256}` })
-      const asked = hostsOf(fleet, body.host_id ?? query.host_id)
-      const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
+      const named = body.host_id ?? query.host_id
+      const { more, unsettled } = await onHosts(fleet, context, hostsOf(fleet, named), (host) =>
         fleet.agent(host).images.addCustomImage(request),
       )
+      if (named === undefined) await customImages.add(request) // some host has taken it
       const [shown] = holdersOf(fleet.view, request.id, more.hosts[0])
       if (!shown) throw conflict('invalid_state', 'the image was removed meanwhile')
       return { status: 201, message: 'image added', data: imageRow(shown, caller), more, unsettled }
@@ -110,7 +132,7 @@ function addRoute(fleet: Fleet): Route {
   })
 }
 
-function removeRoute(fleet: Fleet): Route {
+function removeRoute({ fleet, customImages }: CustomImageParts): Route {
   return route({
     ...ofCustom,
     method: 'DELETE',
@@ -132,6 +154,9 @@ function removeRoute(fleet: Fleet): Route {
       if (held.every(({ template }) => !template.custom))
         throw conflict('invalid_state', 'the image is none that was added')
       const asked = held.map((found) => found.hostId)
+      if (hostId === undefined)
+        await customImages.remove(id) // before: a look would add it again
+      else await customImages.leaveOut(id, hostId)
       const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
         fleet.agent(host).images.removeCustomImage({ id }),
       )
@@ -150,6 +175,7 @@ function hostsOf({ view }: Fleet, hostId: string | undefined): string[] {
 
 function planCustom(body: CustomBody, operationId: string): AddCustomImageRequest {
   const { type, name, description = '', distro, release, arch, url, sha256, variant = '', os = '' } = body
-  const id = customImageId(name, operationId)
-  return { id, virtualization: type, name, description, distro, release, arch, url, sha256, variant, os }
+  const { firmware = '', secure_boot: secureBoot = false, tpm = false } = body
+  const named = { id: customImageId(name, operationId), virtualization: type, name, description, distro }
+  return { ...named, release, arch, url, sha256, variant, os, firmware, secureBoot, tpm }
 }

@@ -3,9 +3,9 @@ import { isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, TemplateView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
-import { virtualizationName, VirtualizationSchema } from '../guests/guest-row.js'
+import { imageTypeName, ImageTypeSchema } from '../guests/guest-row.js'
 import { chooseHost, getNamedHost, HostQuerySchema } from '../hosts/host-choice.js'
-import { canBeUsed } from './templates.js'
+import { canBeUsedBy, isOfGuests } from './templates.js'
 
 const count = Type.Integer({ minimum: 0 })
 
@@ -13,7 +13,7 @@ export const ImageSchema = Type.Object(
   {
     id: Type.String(),
     name: Type.String(),
-    type: VirtualizationSchema,
+    type: ImageTypeSchema,
     downloaded: Type.Boolean(),
     enabled: Type.Boolean({ description: 'Containers may be made from it.' }),
     downloading: Type.Boolean({ description: 'It is being built or downloaded, or is about to be.' }),
@@ -54,7 +54,7 @@ const EnabledImageSchema = Type.Object(
     arch: Type.String(),
     variant: Type.String(),
     description: Type.String(),
-    type: VirtualizationSchema,
+    type: ImageTypeSchema,
   },
   { title: 'EnabledImage' },
 )
@@ -70,13 +70,14 @@ export function imageRoutes(view: FleetView): Route[] {
       method: 'GET',
       path: '/images',
       name: 'listImages',
+      subUser: 'refused',
       sortable,
       scope: 'image:read',
       bound: 'own',
       tag: 'Images',
       summary: 'Images of a host, those that are not there too',
       query: listQuery({
-        ...{ host_id: HostQuerySchema.properties.host_id, type: VirtualizationSchema, distro: textFilter },
+        ...{ host_id: HostQuerySchema.properties.host_id, type: ImageTypeSchema, distro: textFilter },
         ...{ downloaded: Type.Boolean(), enabled: Type.Boolean(), downloading: Type.Boolean() },
         ...{ custom: Type.Boolean(), supported: Type.Boolean() },
       }),
@@ -92,15 +93,17 @@ export function imageRoutes(view: FleetView): Route[] {
       method: 'GET',
       path: '/images/enabled',
       name: 'listEnabledImages',
+      subUser: 'allowed',
       sortable: enabledSortable,
       scope: 'image:read',
-      bound: 'same',
+      bound: 'own',
       tag: 'Images',
-      summary: 'Images that are there, on one host at least, and that containers may be made from',
-      query: listQuery({ host_id: textFilter, type: VirtualizationSchema, distro: textFilter }),
+      summary:
+        'Images that are there, on one host at least, and that containers may be made from; CDs and rescue systems where `type` asks for them',
+      query: listQuery({ host_id: textFilter, type: ImageTypeSchema, distro: textFilter }),
       data: Type.Array(EnabledImageSchema),
-      handle: ({ query }) =>
-        listAnswer(enabledRows(view, query.host_id), query, {
+      handle: ({ caller, query }) =>
+        listAnswer(enabledRows(view, caller, query), query, {
           sortable: enabledSortable,
           filters: ['type', 'distro'],
         }),
@@ -113,19 +116,29 @@ function imageRows(view: FleetView, caller: Principal, hostId: string): ImageRow
   return found.map((template) => imageRow(template, caller)).sort(byId)
 }
 
+interface Asked {
+  readonly host_id?: string
+  readonly type?: string
+}
+
 /** One row for each id, whichever hosts have it. */
-function enabledRows(view: FleetView, hostId: string | undefined): EnabledRow[] {
+function enabledRows(view: FleetView, caller: Principal, { host_id: hostId, type }: Asked): EnabledRow[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, EnabledRow>()
   for (const found of view.templates())
-    if ((hostId ?? found.hostId) === found.hostId && found.template.available && canBeUsed(found))
+    if (
+      (hostId ?? found.hostId) === found.hostId &&
+      (type !== undefined || isOfGuests(found)) &&
+      found.template.available &&
+      canBeUsedBy(caller, found)
+    )
       rows.set(found.template.id, enabledRow(found))
   return [...rows.values()].sort(byId)
 }
 
 function enabledRow({ template }: TemplateView): EnabledRow {
   const { id, name, distro, release, arch, variant, description } = template
-  const type = virtualizationName(template.virtualization)
+  const type = imageTypeName(template.virtualization)
   return { id, name, distro, release, arch, variant, description, type }
 }
 
@@ -135,7 +148,7 @@ export function imageRow({ hostId, template }: TemplateView, caller: Principal):
   const { available, downloading, unsupported, sizeBytes, progress } = template
   const { url, sha256 } = isBound(caller) ? { url: '', sha256: '' } : template
   return {
-    ...{ id, name, type: virtualizationName(template.virtualization), downloaded: available },
+    ...{ id, name, type: imageTypeName(template.virtualization), downloaded: available },
     ...{ enabled: !template.disabled, downloading, size_bytes: sizeBytes, host_id: hostId },
     progress: available ? 100 : downloading ? progress : 0,
     ...{ distro, release, arch, variant, description, os, source, custom },

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import type { Principal } from '../../access/principal.js'
 import type { FleetView, TemplateView } from '../../fleet/contract.js'
 import { virtualizationName, VirtualizationSchema } from '../guests/guest-row.js'
 import { getNamedHost } from '../hosts/host-choice.js'
@@ -31,9 +32,10 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
       method: 'GET',
       path: '/templates',
       name: 'listTemplates',
+      subUser: 'allowed',
       sortable,
       scope: 'image:read',
-      bound: 'same',
+      bound: 'own',
       tag: 'Templates',
       summary: 'What containers can be created from',
       query: listQuery({
@@ -43,8 +45,8 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
         arch: textFilter,
       }),
       data: Type.Array(TemplateSchema),
-      handle: ({ query }) =>
-        listAnswer(templateRows(view, query.host_id), query, {
+      handle: ({ caller, query }) =>
+        listAnswer(templateRows(view, caller, query.host_id), query, {
           sortable,
           filters: ['type', 'distro', 'arch'],
         }),
@@ -52,22 +54,28 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
   ]
 }
 
-/** One row for each id, whichever hosts have it: of what a guest may be made from. */
-function templateRows(view: FleetView, hostId: string | undefined): TemplateRow[] {
+/** One row for each id, whichever hosts have it: of what a guest may be made from; for sub-users of what is there. */
+function templateRows(view: FleetView, caller: Principal, hostId: string | undefined): TemplateRow[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, TemplateRow>()
   for (const template of view.templates()) {
     if (hostId !== undefined && template.hostId !== hostId) continue
-    if (!canBeUsed(template)) continue
+    if (!isOfGuests(template) || !canBeUsedBy(caller, template)) continue
+    if (caller.subUser && !template.template.available) continue
     const row = templateRow(template)
     rows.set(row.id, { ...row, available: row.available || (rows.get(row.id)?.available ?? false) })
   }
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** By its host, for guests. */
-export function canBeUsed({ template: { disabled, unsupported } }: TemplateView): boolean {
-  return !disabled && unsupported === ''
+/** Whether guests are made from it: not a CD, nor a system that mends disks. */
+export function isOfGuests({ template: { virtualization } }: TemplateView): boolean {
+  return virtualization === 'lxc' || virtualization === 'kvm'
+}
+
+/** Whether its host may use it for guests of the caller. */
+export function canBeUsedBy({ subUser }: Principal, { template }: TemplateView): boolean {
+  return !template.disabled && template.unsupported === '' && (subUser?.images?.has(template.id) ?? true)
 }
 
 function templateRow({ template }: TemplateView): TemplateRow {

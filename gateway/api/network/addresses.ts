@@ -114,6 +114,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     method: 'GET',
     path: '/ipv6/status',
     name: 'getIpv6Status',
+    subUser: 'refused',
     scope: 'ipv6:read',
     bound: 'same',
     summary: 'Whether a host can give its containers IPv6 addresses, and why not',
@@ -134,6 +135,7 @@ function assignRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/containers/{id}/ipv6',
     name: 'assignIpv6',
+    subUser: 'refused',
     scope: 'ipv6:assign',
     bound: 'guest',
     audit: 'container.ipv6',
@@ -153,7 +155,8 @@ function assignRoute(fleet: Fleet): Route {
       const change = { $case: 'assignIpv6', value: { count, addresses } } as const
       const { guest } = await changeSetting(fleet, context, { change, detail })
       const { id, name, ipv6Addresses: all } = guest
-      return { message: 'IPv6 assigned', data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all } }
+      const later = guest.atNextStart.includes('addresses') ? ', inside it at the next start' : ''
+      return { message: `IPv6 assigned${later}`, data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all } }
     },
   })
 }

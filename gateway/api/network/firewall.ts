@@ -48,7 +48,7 @@ const FirewallSchema = Type.Object(
   },
   { title: 'Firewall' },
 )
-type FirewallRow = Static<typeof FirewallSchema>
+export type FirewallRow = Static<typeof FirewallSchema>
 
 /** Longest text; a list of ports is limited by the number of ports, not by its length. */
 const maxText = 1024
@@ -96,6 +96,7 @@ function readRoute(fleet: Fleet): Route {
     ...common,
     method: 'GET',
     name: 'getFirewall',
+    subUser: 'allowed',
     summary: 'The firewall of a container; its ETag serves If-Match as the detail’s does',
     errors: ['host_offline', 'agent_timeout'],
     handle: async ({ guest: { hostId, guest } }) => {
@@ -113,6 +114,7 @@ function replaceRoute(fleet: Fleet): Route {
     audit: 'container.firewall',
     conditional: true,
     name: 'replaceFirewall',
+    subUser: 'allowed',
     summary: 'Replaces the firewall at once, what is not sent stays; established connections obey it too',
     body: FirewallBodySchema,
     example: {
@@ -160,7 +162,8 @@ async function sendFirewall(
 ): Promise<ChangedSetting> {
   const firewall = planFirewall(context.body, stored?.firewall)
   const state = firewall.enabled ? `on, default ${firewall.defaultAction}` : 'off'
-  const detail = `${state}, ${firewall.rules.length} rules`
+  const { length } = firewall.rules
+  const detail = `${state}, ${length} ${length === 1 ? 'rule' : 'rules'}`
   const change = { $case: 'firewall', value: firewall } as const
   return changeSetting(fleet, context, { change, detail, ifRevision: stored?.revision ?? 0 })
 }
@@ -200,7 +203,7 @@ function refuseUnknown(rule: object, index: number): void {
 }
 
 /** Shows a container without a firewall as off. */
-function firewallRow(firewall = Firewall.create()): FirewallRow {
+export function firewallRow(firewall = Firewall.create()): FirewallRow {
   return {
     enabled: firewall.enabled,
     default_action: firewall.defaultAction === 'DROP' ? 'DROP' : 'ACCEPT',

@@ -1,10 +1,11 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { checkHostIp } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { PortMappingSchema, portMappingRow, type PortMappingRow } from '../guests/guest-row.js'
 import { planHostIp, planMapping, planMappingChange } from '../guests/plan-mappings.js'
-import { route, type Answer, type Route } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { isConfinedToInnerPorts } from '../../http/sub-user.js'
 import {
   HostIpSchema,
   MappingBodySchema,
@@ -13,6 +14,7 @@ import {
 } from '../guests/setting-schemas.js'
 import { changeSetting, nothingToChange } from '../guests/settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
+import { planSubUserChange, refuseChosenSide } from './plan-sub-user-mappings.js'
 
 const optional = Type.Optional
 const MappingsSchema = Type.Array(PortMappingSchema)
@@ -29,6 +31,8 @@ const RandomPortSchema = Type.Object({
   port: Type.Integer(),
   ports: optional(Type.Array(Type.Integer(), { description: 'Where `count` is sent.' })),
 })
+
+type ChangeBody = Static<typeof MappingChangeSchema>
 
 const common = { scope: 'container:network', bound: 'guest', tag: 'Ports' } as const
 const conditional = {
@@ -51,16 +55,20 @@ function addRoute(fleet: Fleet): Route {
     method: 'POST',
     path: '/containers/{id}/port-mappings',
     name: 'addPortMapping',
+    subUser: 'allowed',
     audit: 'container.port_mapping_add',
     summary: 'Maps a port or a range of ports of the host to a container; answers all its mappings',
     params: ContainerPathSchema,
     body: MappingBodySchema,
     example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },
-    errors: [...conditional.errors, 'resource_exhausted'],
+    errors: [...conditional.errors, 'resource_exhausted', 'quota_exceeded'],
     handle: async (context) => {
       const mapping = planMapping(context.body)
+      const { subUser } = context.caller
+      if (subUser) refuseChosenSide(mapping)
       const change = { $case: 'addPortMapping', value: mapping } as const
-      const { guest } = await changeSetting(fleet, context, { change, detail: describe(mapping) })
+      const portLimit = subUser?.portMappingLimit
+      const { guest } = await changeSetting(fleet, context, { change, detail: describe(mapping), portLimit })
       return mappingsAnswer('port mapping added', guest.portMappings)
     },
   })
@@ -72,6 +80,7 @@ function updateRoute(fleet: Fleet): Route {
     method: 'PUT',
     path: '/containers/{id}/port-mappings/{index}',
     name: 'updatePortMapping',
+    subUser: 'inner',
     audit: 'container.port_mapping_update',
     summary: 'Changes the fields sent of a mapping; answers all mappings',
     params: IndexPathSchema,
@@ -80,7 +89,7 @@ function updateRoute(fleet: Fleet): Route {
     errors: [...conditional.errors, 'resource_exhausted'],
     handle: async (context) => {
       const { index } = context.params
-      const wanted = planMappingChange(context.body)
+      const wanted = planWanted(context, index)
       const change = { $case: 'updatePortMapping', value: { index, change: wanted } } as const
       const { guest } = await changeSetting(fleet, context, { change, detail: `index ${index}` })
       const changes = Object.values(wanted).some((value) => value !== undefined)
@@ -89,12 +98,22 @@ function updateRoute(fleet: Fleet): Route {
   })
 }
 
+function planWanted(
+  { body, caller, guest }: RequestContext<unknown, unknown, ChangeBody> & Subjects['guest'],
+  index: number,
+): ReturnType<typeof planMappingChange> {
+  const wanted = planMappingChange(body)
+  if (!caller.subUser) return wanted
+  return planSubUserChange(wanted, guest.guest.portMappings[index], isConfinedToInnerPorts(caller))
+}
+
 function removeRoute(fleet: Fleet): Route {
   return route({
     ...conditional,
     method: 'DELETE',
     path: '/containers/{id}/port-mappings/{index}',
     name: 'removePortMapping',
+    subUser: 'allowed',
     audit: 'container.port_mapping_remove',
     summary: 'Removes a mapping; answers the remaining ones',
     params: IndexPathSchema,
@@ -113,14 +132,16 @@ function randomPortRoute(fleet: Fleet): Route {
     method: 'GET',
     path: '/containers/{id}/random-port',
     name: 'getRandomPort',
+    subUser: 'allowed',
     summary: 'Ports of the host that are free now; nothing is reserved',
     params: ContainerPathSchema,
     query: RandomPortQuerySchema,
     data: RandomPortSchema,
     errors: ['address_in_use', 'resource_exhausted', 'host_offline', 'agent_timeout'],
-    handle: async ({ guest: { hostId }, query }) => {
+    handle: async ({ guest: { hostId }, query, caller }) => {
       const { host_ip = '', protocol = 'tcp', count = 1 } = query
       const hostIp = checkHostIp('host_ip', planHostIp(host_ip) ?? '')
+      if (caller.subUser) refuseChosenSide({ hostIp, hostPort: 0, hostPortEnd: 0 })
       const { ports } = await fleet.agent(hostId).settings.findFreePorts({ hostIp, protocol, count })
       return { data: { port: ports[0] ?? 0, ...(query.count === undefined ? {} : { ports }) } }
     },

@@ -78,6 +78,7 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     path: '/routing',
     name: 'getRouting',
+    subUser: 'refused',
     scope: 'routing:read',
     bound: 'own',
     summary: 'Ports and public addresses of a host: pools, what is used, who has what',

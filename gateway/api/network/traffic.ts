@@ -78,6 +78,7 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     path: '/containers/{id}/traffic',
     name: 'getTraffic',
+    subUser: 'allowed',
     scope: 'container:read',
     summary: 'What a container has sent and received in the current period',
     data: TrafficSchema,
@@ -96,6 +97,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       method: 'POST',
       path: '/containers/{id}/traffic-reset',
       name: 'resetTraffic',
+      subUser: 'refused',
       audit: 'container.traffic_reset',
       summary: 'Sets the counters of the period to zero; a container blocked by its quota may start again',
       handle: async (context) => {
@@ -109,6 +111,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       method: 'PUT',
       path: '/containers/{id}/traffic-limit',
       name: 'updateTrafficLimit',
+      subUser: 'refused',
       audit: 'container.traffic_limit',
       summary: 'Changes the fields sent of a monthly quota; the others stay',
       body: TrafficBodySchema,

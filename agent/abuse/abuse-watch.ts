@@ -1,0 +1,87 @@
+import type { GuestContext, PolicyKeeper } from '../guests/context.js'
+import type { OpenedFlow } from '../host/flows-of.js'
+import type { AbuseSensor, FlowRow } from './contract.js'
+import { AbuseMonitor, type Looked } from './monitor.js'
+import { AbuseShutdown } from './shutdown.js'
+import { AlertStore } from './store.js'
+
+const dayMs = 86_400_000
+/** Of a guest's logs. */
+const mostLogs = 100
+const loggedAlerts = 10
+
+export interface AbuseWatchParts {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'deviceOf' | 'log' | 'now'>
+  readonly sensor: AbuseSensor
+  readonly policy: Pick<PolicyKeeper, 'judge'>
+}
+
+export interface AbuseLogs {
+  /** Of the moment. */
+  readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
+  /** What was kept of alerts, and seen lately; the newest first. */
+  readonly rows: readonly FlowRow[]
+}
+
+/** The domain's entry: watches guests for what harms others, tells of it, and stops them where that is switched on. */
+export class AbuseWatch {
+  readonly alerts: AlertStore
+  readonly monitor: AbuseMonitor
+  readonly shutdown: AbuseShutdown
+
+  constructor(private readonly parts: AbuseWatchParts) {
+    const { context, sensor, policy } = parts
+    this.alerts = new AlertStore(context.store.changes)
+    this.shutdown = new AbuseShutdown({ context, policy, alerts: this.alerts })
+    this.monitor = new AbuseMonitor({ context, sensor, alerts: this.alerts, shutdown: this.shutdown })
+  }
+
+  start(): Promise<void> {
+    return this.monitor.start()
+  }
+
+  async close(): Promise<void> {
+    await this.monitor.close()
+    await this.parts.sensor.close()
+  }
+
+  /**
+   * Judges now. @param uuid of the guest that is asked about; empty: all
+   * @throws {BerthError} `not_found`
+   */
+  async check(uuid: string): Promise<Looked> {
+    if (uuid !== '') this.parts.context.store.get(uuid)
+    return this.monitor.check()
+  }
+
+  /**
+   * What a guest's alerts show, and its connections of the moment.
+   * @throws {BerthError} `not_found`
+   */
+  async readLogs(uuid: string): Promise<AbuseLogs> {
+    const { context, sensor } = this.parts
+    const { ipv4, ipv6Addresses } = context.store.get(uuid)
+    const flows = await sensor.readFlowsOf([ipv4, ...ipv6Addresses.slice(0, 4)])
+    const atMs = context.now()
+    const kept = [...this.monitor.latestRows(uuid, mostLogs), ...this.alerts.samplesOf(uuid, loggedAlerts)]
+    const rows = distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
+    const shown = flows.slice(0, mostLogs / 2).map((flow) => ({ atMs, flow }))
+    return { flows: shown, rows: rows.slice(0, mostLogs - shown.length) }
+  }
+
+  /** The address of the guest from which it reaches the target's family. */
+  addressOf(uuid: string, target: string): string {
+    const { ipv4, ipv6Addresses } = this.parts.context.store.get(uuid)
+    return target.includes(':') ? (ipv6Addresses[0] ?? '') : ipv4
+  }
+
+  /** Removes alerts that are too old or too many. */
+  async prune(): Promise<void> {
+    const { config, now } = this.parts.context
+    this.alerts.prune(now() - config.security.keep_days * dayMs, config.security.keep)
+  }
+}
+
+function distinctRows(rows: readonly FlowRow[]): FlowRow[] {
+  return [...new Map(rows.map((row) => [JSON.stringify(row), row])).values()]
+}

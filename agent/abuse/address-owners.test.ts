@@ -1,0 +1,43 @@
+import { expect } from 'chai'
+import { AddressOwners } from './address-owners.js'
+
+const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
+  uuid,
+  ipv4,
+  ipv6Addresses: [],
+  createdAtMs,
+})
+
+describe('the owner of an address', () => {
+  it('has had it since it was made, as far as nobody had it before', () => {
+    const owners = new AddressOwners()
+    owners.update([guest('a', '10.0.0.2', 500)], 1000)
+    expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
+  })
+
+  it('has nothing of who had it before', () => {
+    const owners = new AddressOwners()
+    owners.update([guest('a', '10.0.0.2')], 1000)
+    owners.update([guest('b', '10.0.0.2', 1500)], 2000)
+    expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
+  })
+
+  it('has nothing of one that went a while ago', () => {
+    const owners = new AddressOwners()
+    owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
+    owners.update([guest('c', '10.0.0.3')], 2000)
+    expect(owners.findOwner('10.0.0.2', 3000)).to.equal(undefined)
+    owners.update([guest('b', '10.0.0.2', 2500), guest('c', '10.0.0.3')], 4000)
+    expect([3999, 4000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
+    expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
+  })
+
+  it('is forgotten after ten minutes', () => {
+    const owners = new AddressOwners()
+    owners.update([guest('a', '10.0.0.2')], 0)
+    owners.update([], 1000)
+    owners.update([guest('c', '10.0.0.3')], 700_000)
+    owners.update([guest('b', '10.0.0.2', 800_000)], 900_000)
+    expect(owners.findOwner('10.0.0.2', 800_000)).to.equal('b')
+  })
+})

@@ -1,0 +1,48 @@
+import type { GuestRecord } from '../guests/record.js'
+
+type Addressed = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'createdAtMs'>
+
+interface Owner {
+  /** "": nobody any more. */
+  readonly uuid: string
+  /** What was before is another's. ms since 1970. */
+  readonly sinceMs: number
+}
+
+/** So long a former owner's address is remembered: longer than the kernel remembers a flow without an answer. */
+const rememberedMs = 600_000
+
+/**
+ * Which guest an address is of, and since when: what is reported of an address may be of the guest that had it before.
+ */
+export class AddressOwners {
+  #owners: ReadonlyMap<string, Owner> = new Map()
+  #listed: readonly Addressed[] | undefined
+
+  /** Learns who has which address now. @param guests the same array while nothing changed */
+  update(guests: readonly Addressed[], nowMs: number): void {
+    if (guests === this.#listed) return
+    this.#listed = guests
+    const owners = new Map<string, Owner>()
+    for (const [address, before] of this.#owners) {
+      const sinceMs = before.uuid === '' ? before.sinceMs : nowMs
+      if (sinceMs > nowMs - rememberedMs) owners.set(address, { uuid: '', sinceMs })
+    }
+    for (const guest of guests)
+      for (const address of [guest.ipv4, ...guest.ipv6Addresses])
+        owners.set(address, this.#ownedBy(guest, address, nowMs))
+    this.#owners = owners
+  }
+
+  /** The guest that had the address at a time already. @param atMs ms since 1970 */
+  findOwner(address: string, atMs: number): string | undefined {
+    const owner = this.#owners.get(address)
+    return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined
+  }
+
+  #ownedBy({ uuid, createdAtMs }: Addressed, address: string, nowMs: number): Owner {
+    const before = this.#owners.get(address)
+    if (before?.uuid === uuid) return before
+    return { uuid, sinceMs: before === undefined ? createdAtMs : nowMs }
+  }
+}

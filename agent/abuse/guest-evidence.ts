@@ -1,0 +1,132 @@
+import type { OpenedFlow } from '../host/flows-of.js'
+import type { PacketSample } from '../host/packet-log.js'
+import type { Claim, CountRow, Evidence, FlowRow } from './contract.js'
+import { isQuiet, noCounts, planGrowth, type GuestCounts } from './plan-counts.js'
+
+const mailPort = 25
+/** How long rows are kept, and how many at most: of one guest that is some hundred bytes each. */
+const kept = {
+  rowsMs: 600_000,
+  mailMs: 3_600_000,
+  countsMs: 600_000,
+  rows: 6000,
+  mail: 4000,
+  claims: 500,
+  /** Flows of which is known that they were noted: the newest. */
+  noted: 20_000,
+} as const
+/** A flow that stays as it is, is noted again after that: the kernel forgets one that ended earlier. */
+const notedMs = 240_000
+/** What got no answer by then gets none. */
+const patienceMs = 5000
+
+/** What was seen of one guest lately. */
+export class GuestEvidence {
+  #rows: FlowRow[] = []
+  #mail: FlowRow[] = []
+  #claims: Claim[] = []
+  #counts: CountRow[] = []
+  #counted: { readonly atMs: number; readonly counts: GuestCounts } | undefined
+  /** When a flow's outcome was noted. */
+  readonly #noted = new Map<string, number>()
+  /** When its flows were last looked up. */
+  lookedAtMs = 0
+
+  get size(): number {
+    return this.#rows.length + this.#mail.length
+  }
+
+  /** How many flows it remembers to have noted. */
+  get notedFlows(): number {
+    return this.#noted.size
+  }
+
+  /** Newest first. */
+  latest(count: number): FlowRow[] {
+    return this.#rows.slice(-count).reverse()
+  }
+
+  addSample(sample: PacketSample, atMs: number): void {
+    const { target, port, count, kind } = sample
+    if (kind === 'opened' || kind === 'refused')
+      return this.#add({ atMs, outcome: kind, target, port, count, protocol: sample.protocol })
+    const way = kind === 'proxy' ? { way: sample.way } : {}
+    this.#claims.push({ atMs, kind, target, port, ...way })
+  }
+
+  addCounts(now: GuestCounts, atMs: number): void {
+    const before = this.#counted
+    this.#counted = { atMs, counts: now }
+    if (!before) return
+    const grown = planGrowth(before.counts, now)
+    if (isQuiet(grown) && isQuiet(this.#counts.at(-1) ?? noCounts)) return
+    this.#counts.push({ ...grown, atMs, seconds: Math.max(0.001, (atMs - before.atMs) / 1000) })
+  }
+
+  /**
+   * What became of its flows, by the host's table. Those that wait for an answer are not judged yet; those that got none
+   * failed when their patience ended, however late they are looked up: what came slowly is not seen as if at once.
+   */
+  addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
+    for (const flow of flows) {
+      const lateMs = flow.unreplied ? ageMs(flow) - patienceMs : 0
+      if (lateMs < 0) continue
+      const { target, targetPort: port, protocol } = flow
+      const outcome = flow.unreplied ? 'unanswered' : 'answered'
+      const key = `${outcome} ${protocol} ${target} ${port} ${flow.sourcePort}`
+      if ((this.#noted.get(key) ?? 0) > atMs - notedMs) continue
+      this.#note(key, atMs)
+      const replied = flow.unreplied || flow.replyBytes === 0 ? {} : { replyBytes: flow.replyBytes }
+      this.#add({ atMs: atMs - lateMs, outcome, target, port, protocol, count: 1, ...replied })
+    }
+    this.#rows.sort((a, b) => a.atMs - b.atMs)
+  }
+
+  /** Drops what is too old or too much. */
+  prune(nowMs: number): void {
+    this.#rows = newest(this.#rows, nowMs - kept.rowsMs, kept.rows)
+    this.#mail = newest(this.#mail, nowMs - kept.mailMs, kept.mail)
+    this.#claims = newest(this.#claims, nowMs - kept.rowsMs, kept.claims)
+    this.#counts = newest(this.#counts, nowMs - kept.countsMs, Infinity)
+    for (const [key, atMs] of this.#noted) if (atMs <= nowMs - notedMs) this.#noted.delete(key)
+  }
+
+  /** Forgets all but counters: what it did before counts no more. */
+  forget(): void {
+    this.#rows = []
+    this.#mail = []
+    this.#claims = []
+    this.#counts = []
+    this.#noted.clear()
+  }
+
+  view(nowMs: number, isMailServer: boolean): Evidence {
+    return {
+      nowMs,
+      rows: this.#rows,
+      mail: this.#mail,
+      claims: this.#claims,
+      counts: this.#counts,
+      isMailServer,
+    }
+  }
+
+  /** The one that was noted longest ago comes first, and goes first. */
+  #note(key: string, atMs: number): void {
+    this.#noted.delete(key)
+    this.#noted.set(key, atMs)
+    if (this.#noted.size <= kept.noted) return
+    for (const oldest of this.#noted.keys()) return void this.#noted.delete(oldest)
+  }
+
+  #add(row: FlowRow): void {
+    this.#rows.push(row)
+    if (row.outcome === 'opened' && row.protocol === 'tcp' && row.port === mailPort) this.#mail.push(row)
+  }
+}
+
+function newest<Row extends { readonly atMs: number }>(rows: Row[], sinceMs: number, most: number): Row[] {
+  const first = rows.findIndex(({ atMs }) => atMs > sinceMs)
+  const start = Math.max(first < 0 ? rows.length : first, rows.length - most)
+  return start === 0 ? rows : rows.slice(start)
+}

@@ -1,0 +1,304 @@
+import type { OpenedFlow } from '../host/flows-of.js'
+import type { PacketReport } from '../host/packet-log.js'
+import type { GuestContext } from '../guests/context.js'
+import { networkOf, sendsMail } from '../guests/network.js'
+import type { GuestRecord } from '../guests/record.js'
+import { AddressOwners } from './address-owners.js'
+import type { AbuseSensor, Evidence, Finding } from './contract.js'
+import { GuestEvidence } from './guest-evidence.js'
+import { isNews, lastSeenMs } from './plan-going-on.js'
+import { detect, isSuspect, isUnchecked } from './plan-detect.js'
+import { isOpen, planAlert, planPlace, planSamples, type AlertGuest } from './plan-merge.js'
+import { noCounts } from './plan-counts.js'
+import type { AbuseShutdown } from './shutdown.js'
+import type { AlertRecord, AlertStore } from './store.js'
+
+/** Guests whose flows are looked up at one look: each is a walk over the host's whole table. */
+const suspectsAtOnce = 8
+/** How often all flows that nobody answered are looked at. */
+const unrepliedEveryMs = 60_000
+/** Seconds after which the kernel forgets a flow without an answer, by default: the flow's age follows from it. */
+const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
+/** Samples are reported within this time. */
+const sampledMs = 6000
+/** Rows of all guests together; beyond that those with most lose half. */
+const mostRows = 300_000
+
+export interface MonitorParts {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'deviceOf' | 'log' | 'now'>
+  readonly sensor: AbuseSensor
+  readonly alerts: AlertStore
+  readonly shutdown: AbuseShutdown
+}
+
+export interface Looked {
+  readonly guests: number
+  readonly alerts: number
+}
+
+/** A check within this time of another one has its outcome. */
+const checkEveryMs = 5000
+
+/** Watches guests for what harms others: gathers what the sensor sees, judges it, and writes alerts. */
+export class AbuseMonitor {
+  readonly #evidence = new Map<string, GuestEvidence>()
+  readonly #owners = new AddressOwners()
+  #timer: NodeJS.Timeout | undefined
+  #looking: Promise<Looked> | undefined
+  #checked: { readonly atMs: number; readonly outcome: Promise<Looked> } | undefined
+  #unrepliedAtMs = 0
+  #closed = false
+  /** Packets that were looked at, and that could not be. */
+  readonly packets = { seen: 0, lost: 0 }
+
+  constructor(private readonly parts: MonitorParts) {
+    parts.sensor.onReport((report) => this.#take(report))
+    parts.context.store.changes.onChange(({ kind, key, removed }) => {
+      if (kind === 'guest') this.#guestChanged(key, removed)
+    })
+  }
+
+  async start(): Promise<void> {
+    const { security } = this.parts.context.config
+    if (security.enabled) await this.#ensureSensor()
+    else await this.#removeSensor()
+    this.#timer = setInterval(() => void this.look(), security.interval_seconds * 1000)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#looking
+  }
+
+  /** Judges all guests now. Failures are logged: the next look comes soon. */
+  look(): Promise<Looked> {
+    return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)))
+  }
+
+  /** Judges now, for who asks; asked again soon it answers the same. */
+  async check(): Promise<Looked> {
+    const nowMs = this.parts.context.now()
+    if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)
+      this.#checked = { atMs: nowMs, outcome: this.look() }
+    return this.#checked.outcome
+  }
+
+  /** What is known of a guest's flows: the newest first. */
+  latestRows(uuid: string, count: number): ReturnType<GuestEvidence['latest']> {
+    return this.#evidence.get(uuid)?.latest(count) ?? []
+  }
+
+  async #look(): Promise<Looked> {
+    const { context, shutdown } = this.parts
+    try {
+      const looked = context.config.security.enabled ? await this.#judgeAll() : { guests: 0, alerts: 0 }
+      if (!this.#closed) await shutdown.look()
+      return looked
+    } catch (err) {
+      context.log.error({ err }, 'watch for abuse')
+      return { guests: 0, alerts: 0 }
+    }
+  }
+
+  async #judgeAll(): Promise<Looked> {
+    const { context } = this.parts
+    await this.#ensureSensor()
+    const records = this.#readGuests()
+    await this.#count(records)
+    await this.#lookUp(records)
+    if (this.#closed) return { guests: 0, alerts: 0 }
+    const nowMs = context.now()
+    const { store } = context
+    const alerts = store.changes.transaction(() => {
+      const open = this.parts.alerts.open(nowMs)
+      return records.reduce((count, record) => count + this.#judge(record, open, nowMs), 0)
+    })
+    this.#prune(nowMs)
+    return { guests: records.length, alerts }
+  }
+
+  /** Others may have flushed all rules of the host. */
+  async #ensureSensor(): Promise<void> {
+    try {
+      await this.parts.sensor.ensure()
+    } catch (err) {
+      this.parts.context.log.error({ err }, 'rules that watch guests')
+    }
+  }
+
+  /** An agent that watched may have run here before. */
+  async #removeSensor(): Promise<void> {
+    try {
+      await this.parts.sensor.remove()
+    } catch (err) {
+      this.parts.context.log.error({ err }, 'rules that watched guests are left')
+    }
+  }
+
+  #readGuests(): readonly GuestRecord[] {
+    const { store, now } = this.parts.context
+    const records = store.list()
+    this.#owners.update(records, now())
+    return records
+  }
+
+  #take({ samples, seen, lost }: PacketReport): void {
+    this.packets.seen += seen
+    this.packets.lost += lost
+    this.#readGuests()
+    const nowMs = this.parts.context.now()
+    for (const sample of samples) {
+      const uuid = this.#owners.findOwner(sample.guest, nowMs - sampledMs)
+      if (uuid !== undefined) this.#of(uuid).addSample(sample, nowMs)
+    }
+  }
+
+  #of(uuid: string): GuestEvidence {
+    const known = this.#evidence.get(uuid)
+    if (known) return known
+    const made = new GuestEvidence()
+    this.#evidence.set(uuid, made)
+    return made
+  }
+
+  async #count(records: readonly GuestRecord[]): Promise<void> {
+    const { context, sensor } = this.parts
+    const counts = await sensor.readCounts(records.map((record) => networkOf(record, context)))
+    const nowMs = context.now()
+    for (const { uuid } of records) this.#of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
+  }
+
+  /** Asks the host's table what became of the flows of who is suspect, who was asked of longest ago first. */
+  async #lookUp(records: readonly GuestRecord[]): Promise<void> {
+    const { context, sensor } = this.parts
+    const nowMs = context.now()
+    await this.#lookUpUnreplied(nowMs)
+    const suspects = records
+      .flatMap((record) => {
+        const evidence = this.#evidence.get(record.uuid)
+        return evidence && isSuspect(this.#view(record, evidence, nowMs), context.config.security)
+          ? [{ record, evidence }]
+          : []
+      })
+      .sort((a, b) => a.evidence.lookedAtMs - b.evidence.lookedAtMs)
+      .slice(0, suspectsAtOnce)
+    for (const { evidence } of suspects) evidence.lookedAtMs = nowMs
+    const addresses = suspects.flatMap(({ record }) => this.#addressesOf(record))
+    this.#addFlows(await sensor.readFlowsOf(addresses))
+  }
+
+  /** Before suspects are looked up, since it makes some: what else of theirs was answered is not in it. */
+  async #lookUpUnreplied(nowMs: number): Promise<void> {
+    if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
+    this.#unrepliedAtMs = nowMs
+    this.#addFlows(await this.parts.sensor.readUnreplied())
+  }
+
+  /** Those that it used lately, since it may have many. */
+  #addressesOf({ ipv4, ipv6Addresses }: GuestRecord): string[] {
+    return [ipv4, ...ipv6Addresses.slice(0, 4)]
+  }
+
+  #addFlows(flows: readonly OpenedFlow[]): void {
+    this.#readGuests()
+    const nowMs = this.parts.context.now()
+    const byGuest = new Map<string, OpenedFlow[]>()
+    for (const flow of flows) {
+      const uuid = this.#owners.findOwner(flow.source, nowMs - ageMsOf(flow))
+      if (uuid === undefined) continue
+      const own = byGuest.get(uuid)
+      if (own) own.push(flow)
+      else byGuest.set(uuid, [flow])
+    }
+    for (const [uuid, own] of byGuest) this.#of(uuid).addFlows(own, nowMs, ageMsOf)
+  }
+
+  #view(record: GuestRecord, evidence: GuestEvidence, nowMs: number): Evidence {
+    const isMailClosed = !sendsMail(record, this.parts.context.config)
+    return { ...evidence.view(nowMs, record.security.smtp === 'open'), isMailClosed }
+  }
+
+  /** @returns how many alerts it made or found again */
+  #judge(record: GuestRecord, open: readonly AlertRecord[], nowMs: number): number {
+    const evidence = this.#evidence.get(record.uuid)
+    if (!evidence || record.policy.abuse !== undefined) return 0
+    const view = this.#view(record, evidence, nowMs)
+    const { security } = this.parts.context.config
+    const own = open.filter(({ guestUuid }) => guestUuid === record.uuid)
+    const lookMs = security.interval_seconds * 1000
+    const findings = detect(view, security).filter(
+      (finding) => isNews(own, finding, { view, lookMs }) && !isUnchecked(finding, view, evidence.lookedAtMs),
+    )
+    for (const finding of findings) this.#note(own, finding, { record, view })
+    return findings.length
+  }
+
+  /** Writes a finding into the alert that it belongs to, or a new one. */
+  #note(
+    own: AlertRecord[],
+    finding: Finding,
+    { record, view }: { record: GuestRecord; view: Evidence },
+  ): void {
+    const { alerts, context } = this.parts
+    const { nowMs } = view
+    const place = planPlace(own, finding)
+    const at = own.findIndex(
+      (alert) =>
+        isOpen(alert, nowMs) &&
+        alert.type === finding.type &&
+        alert.targetIp === place[0] &&
+        alert.targetPort === place[1],
+    )
+    const { id, revision: _revision, ...before } = own[at] ?? { id: undefined, revision: 0 }
+    const known = id === undefined ? undefined : (before as AlertRecord)
+    const seenAtMs = lastSeenMs(view, finding)
+    const alert = planAlert(known, finding, { guest: guestOf(record, place[0]), place, nowMs, seenAtMs })
+    const made = alerts.put(id, alert, planSamples(view.rows, finding))
+    const noted = { ...alert, id: made, revision: 0 }
+    if (at >= 0) own[at] = noted
+    else own.push(noted)
+    if (alert.severity !== known?.severity)
+      context.log.warn(
+        { guest: record.uuid, type: alert.type, severity: alert.severity, detail: alert.detail },
+        'abuse',
+      )
+  }
+
+  #guestChanged(uuid: string, removed: boolean): void {
+    const record = removed ? undefined : this.parts.context.store.find(uuid)
+    if (!record) this.#evidence.delete(uuid)
+    // What a guest did before it was stopped does not stop it again once it may run.
+    else if (record.policy.abuse !== undefined) this.#evidence.get(uuid)?.forget()
+  }
+
+  #prune(nowMs: number): void {
+    this.#forgetRemoved()
+    let rows = 0
+    for (const evidence of this.#evidence.values()) {
+      evidence.prune(nowMs)
+      rows += evidence.size
+    }
+    if (rows <= mostRows) return
+    const share = mostRows / Math.max(1, this.#evidence.size)
+    for (const evidence of this.#evidence.values()) if (evidence.size > share) evidence.forget()
+  }
+
+  /** What came in while a guest was removed. */
+  #forgetRemoved(): void {
+    const listed = this.#readGuests()
+    if (this.#evidence.size <= listed.length) return
+    const known = new Set(listed.map(({ uuid }) => uuid))
+    for (const uuid of this.#evidence.keys()) if (!known.has(uuid)) this.#evidence.delete(uuid)
+  }
+}
+
+/** The kernel says how long a flow has left, and each packet begins that time anew. */
+function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
+  return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
+}
+
+function guestOf({ uuid, id, name, ipv4, ipv6Addresses }: GuestRecord, target: string): AlertGuest {
+  const sourceIp = target.includes(':') ? (ipv6Addresses[0] ?? ipv4) : ipv4
+  return { guestUuid: uuid, guestId: id, guestName: name, sourceIp }
+}

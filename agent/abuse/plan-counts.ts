@@ -1,0 +1,63 @@
+/** Packets of a guest; of `amplified` bytes by UDP port. */
+export interface GuestCounts {
+  /** TCP connections that it began, and those that were answered, refused, or declared unreachable. */
+  readonly opened: number
+  readonly accepted: number
+  readonly refused: number
+  readonly unreachable: number
+  /** Connections to port 25. */
+  readonly mail: number
+  readonly sent: number
+  readonly received: number
+  /** Dropped because it had too many connections. */
+  readonly limited: number
+  /** Dropped because they had somebody else's address. */
+  readonly forged: number
+  readonly amplified: ReadonlyMap<number, Amplified>
+}
+
+/** Bytes that came to a service of the guest, and that it answered. */
+export interface Amplified {
+  readonly askedBytes: number
+  readonly servedBytes: number
+}
+
+export const noCounts: GuestCounts = {
+  ...{ opened: 0, accepted: 0, refused: 0, unreachable: 0, mail: 0 },
+  ...{ sent: 0, received: 0, limited: 0, forged: 0, amplified: new Map() },
+}
+
+/** What was counted since `before`; a counter that is lower began anew. */
+export function planGrowth(before: GuestCounts, now: GuestCounts): GuestCounts {
+  const { amplified } = now
+  const numbers = Object.entries(now).filter(
+    (entry): entry is [string, number] => typeof entry[1] === 'number',
+  )
+  const grown = numbers.map(([name, value]) => [
+    name,
+    growth(before[name as keyof GuestCounts] as number, value),
+  ])
+  const served = [...amplified].map(([port, { askedBytes, servedBytes }]) => {
+    const had = before.amplified.get(port) ?? { askedBytes: 0, servedBytes: 0 }
+    const bytes = {
+      askedBytes: growth(had.askedBytes, askedBytes),
+      servedBytes: growth(had.servedBytes, servedBytes),
+    }
+    return [port, bytes] as const
+  })
+  return {
+    ...(Object.fromEntries(grown) as unknown as GuestCounts),
+    amplified: new Map(served.filter(([, bytes]) => bytes.servedBytes > 0)),
+  }
+}
+
+function growth(before: number, now: number): number {
+  return now >= before ? now - before : now
+}
+
+export function isQuiet(counts: GuestCounts): boolean {
+  return (
+    counts.amplified.size === 0 &&
+    Object.values(counts).every((value) => value === 0 || typeof value !== 'number')
+  )
+}

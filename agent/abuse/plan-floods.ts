@@ -1,0 +1,75 @@
+import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Thresholds } from './thresholds.js'
+import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, within } from './windows.js'
+
+/** A flood is for one target: it gets at least so much of it. */
+const oneTarget = 0.8
+/** Of openings to one target, more ports than that are a search for open ones. */
+const manyPorts = 0.5
+/** Three looks, which are never exactly ten seconds apart. */
+const lastingSeconds = 25
+/** Packets sent for one received. */
+const packetRatio = 20
+
+export function planFloods(evidence: Evidence, { ddos: levels }: Thresholds): Finding[] {
+  const { nowMs, counts } = evidence
+  const last = counts.slice(-1)
+  if (last[0] === undefined || last[0].atMs < nowMs - 15_000) return []
+  const rows = within(evidence.rows, nowMs, 15).filter(({ outcome }) => outcome !== 'refused')
+  return [
+    ...planOpenings(
+      rows,
+      rateOf(last, ({ opened, accepted }) => Math.max(0, opened - accepted)),
+      levels,
+    ),
+    ...planPackets(evidence, rows, levels),
+    ...planForged(
+      rateOf(last, ({ forged }) => forged),
+      levels,
+    ),
+  ]
+}
+
+type Levels = Thresholds['ddos']
+
+function planOpenings(rows: readonly FlowRow[], rate: number, levels: Levels): Finding[] {
+  const severity = levelOf(
+    ['critical', rate >= levels.critical_openings],
+    ['high', rate >= levels.high_openings],
+  )
+  const tcp = rows.filter(({ protocol }) => protocol === 'tcp')
+  const [target, share] = largestShare(tcp, (row) => row.target)
+  if (severity === undefined || share < oneTarget || isSearch(tcp, target)) return []
+  const [service, most] = largestShare(tcp, serviceOf)
+  const port = most >= oneTarget ? portOf(service) : 0
+  const detail = `${Math.round(rate)} unanswered openings in a second, most to ${target}`
+  return [{ type: 'ddos', severity, target, port, detail }]
+}
+
+function isSearch(rows: readonly FlowRow[], target: string): boolean {
+  const ofTarget = rows.filter((row) => row.target === target)
+  const ports = new Set(ofTarget.map(({ port }) => port)).size
+  return ports > manyPorts * sum(ofTarget, ({ count }) => count)
+}
+
+function planPackets({ counts }: Evidence, rows: readonly FlowRow[], levels: Levels): Finding[] {
+  const last = counts.slice(-1)
+  const [sent, received] = [rateOf(last, (row) => row.sent), rateOf(last, (row) => row.received)]
+  const long = within(counts, (last[0]?.atMs ?? 0) + 1, 30)
+  const lasting =
+    sum(long, ({ seconds }) => seconds) >= lastingSeconds &&
+    rateOf(long, (row) => row.sent) >= levels.critical_packets
+  const severity = levelOf(['critical', lasting], ['high', sent >= levels.high_packets])
+  const [target, share] = largestShare(rows, (row) => row.target)
+  if (severity === undefined || sent < packetRatio * received || share < oneTarget) return []
+  const [service, most] = largestShare(rows, serviceOf)
+  const port = most >= oneTarget ? portOf(service) : 0
+  const detail = `${Math.round(sent)} packets in a second, ${Math.round(received)} came back, most to ${target}`
+  return [{ type: 'ddos', severity, target, port, detail }]
+}
+
+function planForged(rate: number, levels: Levels): Finding[] {
+  if (rate < levels.forged) return []
+  const detail = `${Math.round(rate)} packets in a second with addresses of others, which went nowhere`
+  return [{ type: 'ddos', severity: 'high', target: '*', port: 0, detail }]
+}

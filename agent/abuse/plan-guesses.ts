@@ -1,0 +1,83 @@
+import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Thresholds } from './thresholds.js'
+import { groupBy, levelOf, sum, within } from './windows.js'
+
+/*
+ * Passwords that are guessed: many short conversations at a port for logins. What is refused or silent is no guess, and
+ * one that got longer answers than a refused password gets was let in. So only what the host's table tells of counts.
+ */
+
+/** An SSH server has sent more by the time that it refuses a password: less is a look whether it is there. */
+const sshGreetingBytes = 1000
+const sshPort = 22
+
+export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding[] {
+  const { ports, database_ports: databases } = thresholds.brute_force
+  const rows = loginsOf(evidence, thresholds).filter((row) => isShort(row, thresholds))
+  return [...groupBy(rows, ({ port }) => port)].flatMap(([port, ofPort]): Finding[] => {
+    const byTarget = groupBy(ofPort, ({ target }) => target)
+    const wide = judgeMany(port, byTarget.size, thresholds)
+    if (wide) return [wide]
+    // An application's pool opens connections to its own database as fast as it likes.
+    if (databases.includes(port) && !ports.includes(port)) return []
+    return [...byTarget].flatMap(([target, guesses]) =>
+      judgeOne({ target, port, guesses, nowMs: evidence.nowMs }, thresholds),
+    )
+  })
+}
+
+/** Whether so many logins were asked for that it is worth to look how they went. */
+export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
+  const { medium, high_targets: targets, database_ports: databases } = thresholds.brute_force
+  const rows = loginsOf(evidence, thresholds).filter(({ outcome }) => outcome === 'opened')
+  return [...groupBy(rows, ({ port }) => port)].some(([port, ofPort]) => {
+    const byTarget = groupBy(ofPort, ({ target }) => target)
+    if (byTarget.size >= targets / 5) return true
+    if (databases.includes(port)) return false
+    return [...byTarget.values()].some(
+      (asked) => sum(within(asked, evidence.nowMs, 120), countOf) >= medium / 2,
+    )
+  })
+}
+
+function loginsOf({ rows, nowMs }: Evidence, { brute_force: levels }: Thresholds): FlowRow[] {
+  return within(rows, nowMs, 300).filter(
+    ({ protocol, port }) =>
+      protocol === 'tcp' && (levels.ports.includes(port) || levels.database_ports.includes(port)),
+  )
+}
+
+function isShort({ outcome, port, replyBytes }: FlowRow, { brute_force: levels }: Thresholds): boolean {
+  if (outcome !== 'answered' || replyBytes === undefined || replyBytes >= levels.reply_bytes) return false
+  return port !== sshPort || replyBytes >= sshGreetingBytes
+}
+
+const countOf = ({ count }: FlowRow): number => count
+
+interface Guesses {
+  readonly target: string
+  readonly port: number
+  readonly guesses: readonly FlowRow[]
+  readonly nowMs: number
+}
+
+function judgeOne({ target, port, guesses, nowMs }: Guesses, { brute_force: levels }: Thresholds): Finding[] {
+  const [minute, two] = [60, 120].map((seconds) => sum(within(guesses, nowMs, seconds), countOf)) as [
+    number,
+    number,
+  ]
+  const severity = levelOf(['high', two >= levels.high], ['medium', minute >= levels.medium])
+  if (severity === undefined) return []
+  const detail = `${minute} short logins at ${target} port ${port} within 60 s, ${two} within 120 s`
+  return [{ type: 'brute_force', severity, target, port, detail }]
+}
+
+function judgeMany(port: number, targets: number, { brute_force: levels }: Thresholds): Finding | undefined {
+  const severity = levelOf(
+    ['critical', targets >= levels.critical_targets],
+    ['high', targets >= levels.high_targets],
+  )
+  if (severity === undefined) return undefined
+  const detail = `short logins at ${targets} targets, port ${port}, within 300 s`
+  return { type: 'brute_force', severity, target: '*', port, detail }
+}

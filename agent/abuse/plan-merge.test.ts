@@ -1,0 +1,95 @@
+import { expect } from 'chai'
+import type { Severity } from '../../shared/abuse.js'
+import type { Finding } from './contract.js'
+import { isOpen, planAlert, planPlace, planSamples, quietMs, type AlertState } from './plan-merge.js'
+
+const guest = { guestUuid: 'uuid', guestId: 1, guestName: 'web1', sourceIp: '10.0.0.2' }
+const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
+  ...{ type: 'port_scan', severity, target, port: 0, detail: '' },
+})
+
+/** One look after another, so many seconds apart. @param burstSeconds after that it was not seen itself again */
+function looks(severities: readonly Severity[], seconds = 10, burstSeconds = Infinity): AlertState[] {
+  let alert: AlertState | undefined
+  return severities.map((severity, index) => {
+    const nowMs = 1000 + index * seconds * 1000
+    const seenAtMs = Math.min(nowMs, 1000 + burstSeconds * 1000)
+    return (alert = planAlert(alert, finding(severity), { guest, place: ['198.18.0.1', 0], nowMs, seenAtMs }))
+  })
+}
+
+const severitiesOf = (alerts: readonly AlertState[]): Severity[] => alerts.map(({ severity }) => severity)
+
+const c = 'critical'
+type Looks = readonly [
+  name: string,
+  given: readonly Severity[],
+  shown: readonly Severity[],
+  seconds: number,
+  burst?: number,
+]
+
+describe('alerts', () => {
+  for (const [name, given, shown, seconds, burst] of [
+    ['rise', ['medium', 'high'], ['medium', 'high'], 10],
+    ['do not fall', ['high', 'medium'], ['high', 'high'], 10],
+    ['are critical once it has gone on', [c, c, c], ['high', 'high', 'critical'], 10],
+    ['are critical at the second of rare looks', [c, c], ['high', 'critical'], 60],
+    ['are not by two looks at one burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
+    ['are not by a burst that lies across a look', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
+    ['are not by one of them', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
+    ['are with a look between', [c, 'high', c], ['high', 'high', 'critical'], 10],
+    ['are not by another burst long after', [c, c], ['high', 'high'], 300],
+    ['stay critical', [c, c, c, 'medium'], ['high', 'high', 'critical', 'critical'], 10],
+  ] as readonly Looks[])
+    it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
+
+  it('count how often they were found, from the first to the last', () => {
+    expect(looks(['medium', 'medium', 'medium']).at(-1)).to.include({
+      count: 3,
+      firstAtMs: 1000,
+      lastAtMs: 21_000,
+    })
+  })
+
+  it('that were stopped, or ended, are critical again only by what goes on after that', () => {
+    const [, , before] = looks([c, c, c])
+    const place = ['198.18.0.1', 0] as const
+    let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
+    for (const [nowMs, criticalAtMs] of [
+      [31_000, 21_000],
+      [41_000, 21_000],
+      [51_000, 51_000],
+    ] as const) {
+      alert = planAlert(alert, finding(c), { guest, place, nowMs, seenAtMs: nowMs })
+      expect(alert.criticalAtMs, String(nowMs)).to.equal(criticalAtMs)
+    }
+  })
+
+  it('grow until it was quiet for a quarter of an hour', () => {
+    const [alert] = looks(['medium'])
+    expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
+  })
+
+  it('of one type are told together from the sixth on', () => {
+    const open = Array.from({ length: 5 }, (_, index) => ({
+      ...looks(['medium'])[0]!,
+      targetIp: `198.18.0.${index}`,
+    }))
+    expect(planPlace(open.slice(1), finding('medium', '198.18.1.1'))).to.deep.equal(['198.18.1.1', 0])
+    expect(planPlace(open, finding('medium', '198.18.1.1'))).to.deep.equal(['*', 0])
+    expect(planPlace(open, finding('medium', '198.18.0.4'))).to.deep.equal(['198.18.0.4', 0])
+  })
+
+  it('keep fifty rows of what they are about', () => {
+    const row = { outcome: 'refused', protocol: 'tcp', count: 1 } as const
+    const rows = Array.from({ length: 120 }, (_, port) => ({
+      ...row,
+      atMs: port,
+      port,
+      target: port % 2 ? '198.18.0.1' : 'x',
+    }))
+    const kept = planSamples(rows, finding('medium'))
+    expect([kept.length, kept[0]?.port, kept.at(-1)?.port]).to.deep.equal([50, 21, 119])
+  })
+})

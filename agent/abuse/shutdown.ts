@@ -1,0 +1,107 @@
+import type { AlertAction } from '../../shared/abuse.js'
+import { findSetting, putSetting } from '../state/settings.js'
+import type { GuestContext, PolicyKeeper } from '../guests/context.js'
+import { liftAbuse } from '../guests/policy.js'
+import type { AlertState } from './plan-merge.js'
+import { planShutdown } from './plan-shutdown.js'
+import type { AlertRecord, AlertStore } from './store.js'
+
+const settingKey = 'security_auto_shutdown'
+
+export interface ShutdownParts {
+  readonly context: Pick<GuestContext, 'config' | 'store' | 'log' | 'now'>
+  readonly alerts: AlertStore
+  readonly policy: Pick<PolicyKeeper, 'judge'>
+}
+
+export interface SwitchedOff {
+  /** Guests by uuid that were about to be stopped. */
+  readonly canceledStops: readonly string[]
+  /** Guests that may run again. */
+  readonly clearedBlocks: readonly string[]
+}
+
+/** Stops guests with critical alerts, where that is switched on. All of it is journaled: a restart goes on. */
+export class AbuseShutdown {
+  constructor(private readonly parts: ShutdownParts) {}
+
+  get enabled(): boolean {
+    return findSetting(this.parts.context.store.changes.db, settingKey) === '1'
+  }
+
+  /** Switching it off ends what it has done: guests that it stopped may start, and none is about to be stopped. */
+  async set(enabled: boolean): Promise<SwitchedOff> {
+    const { store } = this.parts.context
+    const done = store.changes.transaction(() => {
+      putSetting(store.changes.db, settingKey, enabled ? '1' : '0')
+      return enabled ? { canceledStops: [], clearedBlocks: [] } : this.#undoAll()
+    })
+    for (const uuid of done.clearedBlocks) await this.parts.policy.judge(uuid)
+    return done
+  }
+
+  /** Goes on with what alerts ask for now. */
+  async look(): Promise<void> {
+    const { alerts, context } = this.parts
+    const { security } = context.config
+    const nowMs = context.now()
+    const view = {
+      ...{ nowMs, lookMs: security.interval_seconds * 1000 },
+      enabled: this.enabled && security.enabled,
+      isStoppable: (alert: AlertState) => this.#isStoppable(alert),
+    }
+    for (const alert of alerts.open(nowMs)) {
+      const step = planShutdown(alert, view)
+      if (step === 'begin') this.#mark(alert, 'stop_pending', nowMs + security.grace_seconds * 1000)
+      else if (step === 'cancel') this.#mark(alert, 'canceled', nowMs)
+      else if (step === 'stop') await this.#stop(alert)
+      else if (alert.action === 'stopped' && !this.#isBlocked(alert)) this.#mark(alert, 'lifted', nowMs)
+    }
+  }
+
+  /** The block is journaled with the alert; cutting off and stopping follow from it, after a crash too. */
+  async #stop(alert: AlertRecord): Promise<void> {
+    const { context, policy } = this.parts
+    const { store, log } = context
+    store.changes.transaction(() => {
+      const record = store.get(alert.guestUuid)
+      store.update(record.uuid, { policy: { ...record.policy, abuse: alert.type } })
+      this.#mark(alert, 'stopped', context.now())
+    })
+    log.warn({ guest: alert.guestUuid, type: alert.type, detail: alert.detail }, 'guest stopped for abuse')
+    await policy.judge(alert.guestUuid)
+  }
+
+  #undoAll(): SwitchedOff {
+    const { alerts, context } = this.parts
+    const { store } = context
+    const nowMs = context.now()
+    const pending = alerts.open(nowMs).filter(({ action }) => action === 'stop_pending')
+    for (const alert of pending) this.#mark(alert, 'canceled', nowMs)
+    const blocked = store.list().filter(({ policy }) => policy.abuse !== undefined)
+    for (const record of blocked) liftAbuse(store, record)
+    return {
+      canceledStops: [...new Set(pending.map(({ guestUuid }) => guestUuid))],
+      clearedBlocks: blocked.map(({ uuid }) => uuid),
+    }
+  }
+
+  #mark({ id, revision: _revision, ...alert }: AlertRecord, action: AlertAction, stopAtMs: number): void {
+    this.parts.alerts.put(id, { ...alert, action, stopAtMs })
+  }
+
+  #isBlocked({ guestUuid }: AlertState): boolean {
+    return this.parts.context.store.find(guestUuid)?.policy.abuse !== undefined
+  }
+
+  #isStoppable({ guestUuid }: AlertState): boolean {
+    const record = this.parts.context.store.find(guestUuid)
+    return (
+      record !== undefined &&
+      !record.security.exempt &&
+      record.policy.abuse === undefined &&
+      record.status !== 'deleting' &&
+      record.wanted === 'running'
+    )
+  }
+}

@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto'
+import type { Statement } from 'better-sqlite3'
+import type { Changes } from '../state/changes.js'
+import type { FlowRow } from './contract.js'
+import { quietMs, type AlertState } from './plan-merge.js'
+
+export interface AlertRecord extends AlertState {
+  readonly id: string
+  readonly revision: number
+}
+
+interface Row {
+  id: string
+  guest_uuid: string
+  last_at_ms: number
+  alert: string
+  samples: string
+  revision: number
+}
+
+/** The `alerts` table. Watchers see every change of an alert but for its samples. */
+export class AlertStore {
+  readonly #changes: Changes
+  readonly #byId: Statement<[string], Row>
+  readonly #since: Statement<[number], Row>
+  readonly #recent: Statement<[number], Row>
+  readonly #ofGuest: Statement<[string, number], Row>
+  readonly #write: Statement<[Row]>
+
+  constructor(changes: Changes) {
+    this.#changes = changes
+    const { db } = changes
+    this.#byId = db.prepare('SELECT * FROM alerts WHERE id = ?')
+    this.#since = db.prepare('SELECT * FROM alerts WHERE revision > ? ORDER BY revision')
+    this.#recent = db.prepare('SELECT * FROM alerts WHERE last_at_ms > ? ORDER BY last_at_ms')
+    this.#ofGuest = db.prepare('SELECT * FROM alerts WHERE guest_uuid = ? ORDER BY last_at_ms DESC LIMIT ?')
+    this.#write = db.prepare(
+      `INSERT OR REPLACE INTO alerts (id, guest_uuid, last_at_ms, alert, samples, revision)
+       VALUES (@id, @guest_uuid, @last_at_ms, @alert, @samples, @revision)`,
+    )
+  }
+
+  list(sinceRevision: number): AlertRecord[] {
+    return this.#since.all(sinceRevision).map(recordOf)
+  }
+
+  find(id: string): AlertRecord | undefined {
+    const row = this.#byId.get(id)
+    return row && recordOf(row)
+  }
+
+  /** Those that may still grow, the oldest first. */
+  open(nowMs: number): AlertRecord[] {
+    return this.#recent.all(nowMs - quietMs).map(recordOf)
+  }
+
+  /** What was kept of a guest's newest alerts. */
+  samplesOf(guestUuid: string, alerts: number): FlowRow[] {
+    return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as FlowRow[])
+  }
+
+  /** @param id undefined: a new one. @param samples undefined: those that it has. @returns its id */
+  put(id: string | undefined, alert: AlertState, samples?: readonly FlowRow[]): string {
+    const known = id ?? randomUUID()
+    this.#changes.transaction(() => {
+      const kept = samples ? JSON.stringify(samples) : (this.#byId.get(known)?.samples ?? '[]')
+      const revision = this.#changes.record('alert', known)
+      const { guestUuid, lastAtMs } = alert
+      const text = JSON.stringify(alert)
+      const columns = { guest_uuid: guestUuid, last_at_ms: lastAtMs, alert: text, samples: kept, revision }
+      this.#write.run({ id: known, ...columns })
+    })
+    return known
+  }
+
+  /** Removes those that are too old, or more than are kept: the oldest. */
+  prune(beforeMs: number, keep: number): void {
+    const { db } = this.#changes
+    const ids = db
+      .prepare<[number, number], string>(
+        `SELECT id FROM alerts WHERE last_at_ms < ?
+         UNION SELECT id FROM (SELECT id FROM alerts ORDER BY last_at_ms DESC LIMIT -1 OFFSET ?)`,
+      )
+      .pluck()
+      .all(beforeMs, keep)
+    if (ids.length === 0) return
+    this.#changes.transaction(() => {
+      for (const id of ids) {
+        this.#changes.record('alert', id, true)
+        db.prepare('DELETE FROM alerts WHERE id = ?').run(id)
+      }
+    })
+  }
+}
+
+function recordOf({ id, alert, revision }: Row): AlertRecord {
+  return { ...(JSON.parse(alert) as AlertState), id, revision }
+}

@@ -1,0 +1,67 @@
+import { parseAddress } from '../../shared/addresses.js'
+import type { CountedElement } from '../host/counted-elements.js'
+import { formatIpv4 } from '../network/subnet.js'
+import type { amplifierCounters, WatchCounter } from '../network/ruleset/plan-watch-table.js'
+import type { WatchedGuest } from './contract.js'
+import { noCounts, type Amplified, type GuestCounts } from './plan-counts.js'
+
+type AmplifierCounter = (typeof amplifierCounters)[number]
+type Watched = WatchCounter | AmplifierCounter
+
+/** Sets that are read: of the watch table by family, and of the tables of guests' rules. */
+export type CountedName = Watched | `${Watched}6` | 'sent' | 'received' | 'limited' | 'forged'
+
+type Counted = CountedElement<CountedName>
+
+/** The counters of each guest that has some, whichever of its names they go by. */
+export function sumCounts(
+  guests: readonly WatchedGuest[],
+  elements: readonly Counted[],
+): ReadonlyMap<string, GuestCounts> {
+  const owners = new Map(
+    guests.flatMap(({ uuid, device, mac, ipv4, ipv6Addresses }) =>
+      [device, mac, ipv4, ...ipv6Addresses].map((name): [string, string] => [name, uuid]),
+    ),
+  )
+  const counts = new Map<string, Sums>()
+  for (const element of elements) {
+    const uuid = owners.get(ownerIn(element))
+    if (uuid === undefined) continue
+    const sums = counts.get(uuid) ?? { ...noCounts, amplified: new Map<number, Amplified>() }
+    counts.set(uuid, sums)
+    add(sums, element)
+  }
+  return counts
+}
+
+type Sums = { -readonly [Name in keyof Omit<GuestCounts, 'amplified'>]: number } & {
+  readonly amplified: Map<number, Amplified>
+}
+
+function add(sums: Sums, { set, key, bytes, packets }: Counted): void {
+  const name = set.replace(/6$/, '') as Watched
+  if (name !== 'asked' && name !== 'served') {
+    sums[name] += packets
+    return
+  }
+  const port = key.readUInt16BE(key.length - 4) // each part of a key fills words of 32 bits
+  const had = sums.amplified.get(port) ?? { askedBytes: 0, servedBytes: 0 }
+  const field = name === 'asked' ? 'askedBytes' : 'servedBytes'
+  sums.amplified.set(port, { ...had, [field]: had[field] + bytes })
+}
+
+/** The device, MAC or address that an element is of. */
+function ownerIn({ set, key }: Counted): string {
+  if (set === 'forged') return key.toString('latin1').replace(/\0.*$/s, '')
+  if (set === 'sent' || set === 'limited') return macIn(key)
+  if (set === 'received') return formatIpv4(key.readUInt32LE())
+  return set.endsWith('6') ? ipv6Of(key.subarray(0, 16)) : formatIpv4(key.readUInt32BE())
+}
+
+function macIn(key: Buffer): string {
+  return [...key.subarray(0, 6)].map((byte) => byte.toString(16).padStart(2, '0')).join(':')
+}
+
+function ipv6Of(bytes: Buffer): string {
+  return parseAddress(bytes.toString('hex').replace(/.{4}(?!$)/g, '$&:'))?.text ?? ''
+}

@@ -1,0 +1,152 @@
+import type { Socket } from 'node:net'
+import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
+import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+import type { ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
+import type { ConsoleMode } from '../drivers/contract.js'
+import { driverOf, type GuestContext } from '../guests/context.js'
+import { checkAllowed } from '../guests/policy.js'
+import type { GuestRecord } from '../guests/record.js'
+import type { ConsoleConnections } from './console-process.js'
+import {
+  consoleLimits,
+  type ConsoleResponse,
+  type ConsoleUser,
+  type OpenConsole,
+  type Size,
+} from './contract.js'
+import type { HoldRequest } from './contract.js'
+import { FrameReader, frameOf } from './frames.js'
+import { Holder } from './holder.js'
+import { openSocket } from './socket-terminal.js'
+
+export interface ConsolesParts {
+  readonly context: GuestContext
+  readonly connections: ConsoleConnections
+  readonly keepMs: number
+}
+
+const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMode[]
+
+/**
+ * Consoles of this host's guests. Terminals are held by a process of their own; screens, which cannot be resumed, are
+ * passed on by the agent itself.
+ */
+export class Consoles {
+  readonly #screens = new Holder((place, _size, listener) => {
+    if (place.kind !== 'socket') throw new Error('a screen is a socket')
+    return openSocket(place.path, listener)
+  })
+
+  constructor(private readonly parts: ConsolesParts) {}
+
+  /**
+   * Opens a console, or goes on with one, and tells its user `opened`.
+   * @throws {BerthError} `invalid_field`, `not_found`, `invalid_state`, `policy_blocked`, `unsupported`, `console_gone`,
+   * `too_many_consoles`, `agent_error`
+   */
+  async open(start: ConsoleStart, user: ConsoleUser): Promise<OpenConsole> {
+    const { context } = this.parts
+    const record = context.store.find(start.guestUuid)
+    if (!record) throw notFound('container')
+    checkUsable(record)
+    const mode = parseMode(start.mode)
+    const place = await driverOf(context, record).findConsole(context.machineOf(record), mode)
+    const keepMs = start.keep && mode !== 'vnc' ? this.parts.keepMs : 0
+    const request: HoldRequest = {
+      ...{ guestUuid: record.uuid, principal: checkText('principal', start.principal, 200) },
+      resume: checkText('resume', start.resume, 64),
+      received: start.received ?? null,
+      size: parseSize(start.size),
+      ...{ place, keepMs, limits: consoleLimits },
+    }
+    const told = { ...user, send: (response: ConsoleResponse) => user.send(this.#explain(record, response)) }
+    if (mode === 'vnc') return this.#screens.open(request, told)
+    return hold(await this.parts.connections.connect(), request, told)
+  }
+
+  /** A console that ends with its guest says so. */
+  #explain({ uuid }: GuestRecord, response: ConsoleResponse): ConsoleResponse {
+    if (response.$case !== 'exit' || response.value.reason !== 'ended') return response
+    const now = this.parts.context.store.find(uuid)
+    if (now?.status === 'running') return response
+    const reason = !now || now.status === 'deleting' ? 'guest_deleted' : 'guest_stopped'
+    return { $case: 'exit', value: { ...response.value, reason } }
+  }
+}
+
+function checkUsable(record: GuestRecord): void {
+  checkAllowed(record)
+  if (record.status !== 'running')
+    throw conflict('invalid_state', `the container is ${record.status}: it has no console`)
+}
+
+function parseMode(text: string): ConsoleMode {
+  if (modes.includes(text)) return text as ConsoleMode
+  throw invalidField('mode', 'mode: shell, serial or vnc')
+}
+
+/** 1 to 1000 each; 80 by 24 where none is given. */
+export function parseSize(size: Size | undefined): Size {
+  const { columns, rows } = size ?? { columns: 80, rows: 24 }
+  if ([columns, rows].some((count) => !Number.isInteger(count) || count < 1 || count > 1000))
+    throw invalidField('size', 'size: 1 to 1000 columns and rows')
+  return { columns, rows }
+}
+
+function checkText(field: string, text: string, maxLength: number): string {
+  if (text.length <= maxLength && /^[\x21-\x7e]*$/.test(text)) return text
+  throw invalidField(field, `${field}: not a valid value`)
+}
+
+/** Opens a console at the process on the other end. */
+function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<OpenConsole> {
+  return new Promise((resolve, reject) => {
+    const reader = new FrameReader()
+    let opened = false
+    let ended = false
+    const open: OpenConsole = {
+      receive: (message) => {
+        if (socket.writable) socket.write(frameOf(OpenConsoleRequest.encode({ message }).finish()))
+      },
+      leave: () => socket.destroy(),
+    }
+    const take = (frame: Buffer): void => {
+      const { message } = OpenConsoleResponse.decode(frame)
+      if (message?.$case === 'exit' && message.value.reason === 'refused')
+        return reject(refusalOf(message.value.detail))
+      if (message?.$case === 'opened') {
+        opened = true
+        resolve(open)
+      }
+      ended ||= message?.$case === 'exit'
+      if (message) user.send(message)
+    }
+    socket.on('data', (chunk: Buffer) => reader.push(chunk).forEach(take))
+    socket.on('error', () => undefined) // `close` follows
+    socket.on('close', () => {
+      reject(new BerthError('internal', 'agent_error', 'the process that holds consoles ended'))
+      if (opened && !ended) user.send(lost)
+      if (opened) user.end()
+    })
+    socket.write(frameOf(Buffer.from(JSON.stringify(request))))
+  })
+}
+
+const lost: ConsoleResponse = {
+  $case: 'exit',
+  value: { code: -1, reason: 'failed', detail: 'the process that holds consoles ended' },
+}
+
+/** The codes that the process refuses with. */
+const kinds: Readonly<Record<string, BerthError['kind']>> = {
+  console_gone: 'not_found',
+  too_many_consoles: 'exhausted',
+}
+
+function refusalOf(detail: string): BerthError {
+  const [code = '', ...words] = detail.split(' ')
+  const kind = kinds[code]
+  return kind
+    ? new BerthError(kind, code, words.join(' '))
+    : new BerthError('internal', 'agent_error', detail)
+}

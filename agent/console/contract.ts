@@ -1,0 +1,55 @@
+import type { ConsolePlace } from '../drivers/contract.js'
+import type { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+
+export type ConsoleRequest = NonNullable<OpenConsoleRequest['message']>
+export type ConsoleResponse = NonNullable<OpenConsoleResponse['message']>
+
+/** In characters. */
+export interface Size {
+  readonly columns: number
+  readonly rows: number
+}
+
+/** What is asked of the process that holds consoles. */
+export interface HoldRequest {
+  readonly guestUuid: string
+  /** Who uses it; only the same may resume it. */
+  readonly principal: string
+  /** Id of a console that is to go on; empty: a new one. */
+  readonly resume: string
+  /** Offset of the output that the client has of the console that it resumes. */
+  readonly received: number | null
+  readonly size: Size
+  readonly place: ConsolePlace
+  /** How long the console stays when its user is gone; 0: not at all. */
+  readonly keepMs: number
+  readonly limits: ConsoleLimits
+}
+
+/** Ends the process that holds consoles, and all of them. */
+export interface EndRequest {
+  readonly end: true
+}
+
+export interface ConsoleLimits {
+  readonly perGuest: number
+  /** Of one principal: the rest of the host is for others. */
+  readonly perPrincipal: number
+  readonly perHost: number
+}
+
+export const consoleLimits: ConsoleLimits = { perGuest: 10, perPrincipal: 128, perHost: 256 }
+
+/** Whoever uses a console: what the guest shows goes there. */
+export interface ConsoleUser {
+  send(response: ConsoleResponse): void
+  /** After the last `send`. */
+  end(): void
+}
+
+/** A console that is in use. */
+export interface OpenConsole {
+  receive(request: ConsoleRequest): void
+  /** The user is gone, and may come back. */
+  leave(): void
+}

@@ -1,0 +1,155 @@
+import { expect } from 'chai'
+import { waitFor } from '../../test/support/wait.js'
+import type { Terminal, TerminalListener } from '../host/pty.js'
+import type { ConsoleResponse } from './contract.js'
+import { HeldConsole } from './held-console.js'
+
+/** A console whose terminal is the test, which cannot be paused: a serial port. */
+function makeConsole(keepMs = 60_000) {
+  let listener: TerminalListener | undefined
+  let typed = 0
+  const terminal: Terminal = {
+    write: (bytes) => void (typed += bytes.length),
+    resize: () => undefined,
+    pause: () => undefined,
+    resume: () => undefined,
+    close: () => undefined,
+  }
+  const held = new HeldConsole({
+    ...{ id: 'c', guestUuid: 'g', principal: 'key:1', keepMs, size: { columns: 80, rows: 24 } },
+    open: (given) => {
+      listener = given
+      return terminal
+    },
+    onGone: () => undefined,
+  })
+  return {
+    held,
+    show: (text: string) => listener!.onData(Buffer.from(text)),
+    take: (bytes: number) => listener!.onTaken(bytes),
+    typed: () => typed,
+  }
+}
+
+/** A user who acknowledges when he is told to. */
+class User {
+  text = ''
+  taken = 0
+  opened: Extract<ConsoleResponse, { $case: 'opened' }>['value'] | undefined
+  readonly #open
+
+  constructor(held: HeldConsole, received?: number | null) {
+    const joining = received === undefined ? undefined : { received, size: { columns: 80, rows: 24 } }
+    const send = (response: ConsoleResponse): void => {
+      if (response.$case === 'opened') this.opened = response.value
+      if (response.$case === 'taken') this.taken = response.value
+      if (response.$case === 'data') this.text += response.value.toString()
+    }
+    this.#open = held.join({ send, end: () => undefined }, joining)
+  }
+
+  get offset(): number {
+    return this.opened!.offset + this.text.length
+  }
+
+  acknowledge(): void {
+    this.#open.receive({ $case: 'received', value: this.offset })
+  }
+
+  type(bytes: number): void {
+    this.#open.receive({ $case: 'data', value: Buffer.alloc(bytes) })
+  }
+
+  leave(): void {
+    this.#open.leave()
+  }
+}
+
+describe('a console that is held', () => {
+  const kib = 1024
+
+  it('keeps little of what is typed to a program that reads nothing, whoever comes back', () => {
+    const { held, take, typed } = makeConsole()
+    for (let round = 0; round < 10; round++) {
+      const user = new User(held, round === 0 ? undefined : 0)
+      user.type(256 * kib)
+      user.leave()
+    }
+    expect(typed()).to.equal(512 * kib)
+    const user = new User(held, 0)
+    take(512 * kib)
+    expect(user.taken, 'what others typed').to.equal(0)
+    user.type(64 * kib)
+    take(64 * kib)
+    expect(user.taken).to.equal(64 * kib)
+    held.close()
+  })
+
+  it('shows at once what is little, and gathers what is much', () => {
+    const { held, show } = makeConsole()
+    const user = new User(held)
+    show('x'.repeat(kib))
+    show('y')
+    expect(user.text).to.have.length(kib + 1)
+    show('z'.repeat(kib))
+    expect(user.text).to.have.length(kib + 1)
+    held.close()
+  })
+
+  it('goes on after what nobody took in time is lost, however often', () => {
+    const { held, show } = makeConsole()
+    const user = new User(held)
+    for (let round = 0; round < 5; round++) {
+      for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib)) // 3.2 MB, and a window of 512 KiB
+      user.acknowledge()
+      show(`round ${round}`)
+      user.acknowledge()
+      user.acknowledge()
+      expect(user.text.endsWith(`round ${round}`), `round ${round}`).to.equal(true)
+    }
+    held.close()
+  })
+
+  it('counts nothing that was lost as under way to a user that acknowledges now and then', async () => {
+    const { held, show } = makeConsole()
+    const user = new User(held)
+    show('x'.repeat(100 * kib)) // no reason yet to acknowledge
+    show('y'.repeat(1024 * kib))
+    await waitFor(() => user.text.length > 400 * kib, { what: 'a window of output' })
+    held.close()
+  })
+
+  it('is resumed where its user stopped, also after a loss', () => {
+    const { held, show } = makeConsole()
+    const user = new User(held)
+    for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib))
+    user.acknowledge()
+    show('seen')
+    user.acknowledge()
+    user.acknowledge()
+    user.leave()
+    show('missed')
+    const again = new User(held, user.offset)
+    expect([again.opened?.resumed, again.opened?.replay, again.text]).to.deep.equal([true, 0, 'missed'])
+    held.close()
+  })
+
+  it('says how much of what it shows again was shown before', () => {
+    const { held, show } = makeConsole()
+    const user = new User(held)
+    show('one\n')
+    show('two\n')
+    user.leave()
+    show('three\n')
+    const again = new User(held, null)
+    // What is shown soon after something else goes out together with what follows.
+    expect([again.text, again.opened?.replay]).to.deep.equal(['one\ntwo\nthree\n', user.text.length])
+    held.close()
+  })
+
+  it('ends with its user where it is not to be kept', () => {
+    const { held } = makeConsole(0)
+    new User(held).leave()
+    expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)
+  })
+})

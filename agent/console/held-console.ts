@@ -1,0 +1,253 @@
+import type { Terminal, TerminalListener } from '../host/pty.js'
+import type { ConsoleRequest, ConsoleUser, OpenConsole, Size } from './contract.js'
+import { OutputRing } from './output-ring.js'
+
+/** Output that may be under way to the client; as much is kept, so that nothing is lost where a client resumes. */
+const windowBytes = 512 * 1024
+/** Output that a client gets again which has nothing any more. */
+const replayBytes = 256 * 1024
+const messageBytes = 32 * 1024
+/** Output that comes faster than this is sent together, unless it is so little as what is typed. */
+const gatherMs = 2
+const littleBytes = 64
+/** Input that a terminal may leave waiting; what is typed beyond it is dropped, as a tty does. */
+const mostOwedBytes = 512 * 1024
+/** How much input is taken between two notes of it. */
+const noteTakenBytes = 16 * 1024
+/** A terminal that a client joins anew changes its size for so long: programs draw their screen again. */
+const redrawMs = 60
+
+export interface HeldConsoleOptions {
+  readonly id: string
+  readonly guestUuid: string
+  readonly principal: string
+  readonly keepMs: number
+  readonly size: Size
+  open(listener: TerminalListener): Terminal
+  /** Called once, when it can be used no more. */
+  onGone(): void
+}
+
+/**
+ * One console with its terminal. It sends no more than a window beyond what its user has received, and pauses the
+ * terminal while a window is full; a user that is gone may come back to it for a while.
+ */
+export class HeldConsole {
+  readonly #terminal: Terminal
+  readonly #output = new OutputRing(windowBytes)
+  #user: ConsoleUser | undefined
+  /** Offsets of the output: sent to the user, and received by it. */
+  #sent = 0
+  #received = 0
+  /** Bytes that were overwritten before they were sent: users count without them. */
+  #lost = 0
+  #paused = false
+  /** Input that the terminal has not taken yet, and what of it was typed before the present user came. */
+  #owed = 0
+  #owedBefore = 0
+  /** Of the present user's input. */
+  #taken = 0
+  #noted = 0
+  #lastSentMs = 0
+  #exitCode: number | undefined
+  #gone = false
+  #gathering: NodeJS.Timeout | undefined
+  #redraw: NodeJS.Timeout | undefined
+  #leaving: NodeJS.Timeout | undefined
+
+  /** @throws {Error} when the terminal cannot be opened */
+  constructor(private readonly options: HeldConsoleOptions) {
+    this.#terminal = options.open({
+      onData: (chunk) => this.#show(chunk),
+      onExit: (code) => this.#exited(code),
+      onTaken: (bytes) => this.#took(bytes),
+    })
+  }
+
+  get id(): string {
+    return this.options.id
+  }
+
+  get guestUuid(): string {
+    return this.options.guestUuid
+  }
+
+  get principal(): string {
+    return this.options.principal
+  }
+
+  get isUsed(): boolean {
+    return this.#user !== undefined
+  }
+
+  /** Whether somebody may go on with it. */
+  belongsTo({ guestUuid, principal }: { guestUuid: string; principal: string }): boolean {
+    return !this.#gone && guestUuid === this.options.guestUuid && principal === this.options.principal
+  }
+
+  /**
+   * Makes somebody its user, in place of another one.
+   * @param received offset of the output that the user has; null: it has nothing
+   */
+  join(user: ConsoleUser, joining?: { readonly received: number | null; readonly size: Size }): OpenConsole {
+    this.#dismiss('taken_over')
+    clearTimeout(this.#leaving)
+    this.#user = user
+    this.#taken = this.#noted = 0
+    this.#owedBefore = this.#owed
+    const sentBefore = this.#sent
+    this.#sent = this.#received = this.#startFor(joining?.received ?? null)
+    const { id: resume, keepMs } = this.options
+    user.send({
+      $case: 'opened',
+      value: {
+        resume: keepMs > 0 ? resume : '',
+        resumed: joining !== undefined,
+        offset: this.#sent - this.#lost,
+        replay: joining?.received === null ? Math.max(0, sentBefore - this.#sent) : 0,
+      },
+    })
+    if (joining) this.#drawAgain(joining.size)
+    this.#relieve()
+    this.#send()
+    return {
+      receive: (request) => {
+        if (this.#user === user) this.#receive(request)
+      },
+      leave: () => {
+        if (this.#user === user) this.#leave()
+      },
+    }
+  }
+
+  /** Ends it, with its terminal. */
+  close(): void {
+    if (this.#gone) return
+    this.#gone = true
+    for (const timer of [this.#gathering, this.#redraw, this.#leaving]) clearTimeout(timer)
+    this.#terminal.close()
+    this.#user?.end()
+    this.#user = undefined
+    this.options.onGone()
+  }
+
+  /** Where the output goes on; a client that has nothing begins with a line. */
+  #startFor(received: number | null): number {
+    const { start, end } = this.#output
+    const offset = received === null ? Infinity : received + this.#lost
+    if (offset <= end) return Math.max(start, offset)
+    const from = Math.max(start, end - replayBytes)
+    return from === 0 ? 0 : this.#output.findLine(from, 4096)
+  }
+
+  #receive(request: ConsoleRequest): void {
+    if (request.$case === 'data') this.#type(request.value)
+    if (request.$case === 'resize') this.#resize(request.value)
+    if (request.$case === 'received') this.#acknowledge(request.value)
+    if (request.$case === 'close') this.close()
+  }
+
+  /** Users who come back again and again, to a program that reads nothing, fill no more than one would. */
+  #type(value: Buffer): void {
+    if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
+    this.#owed += value.length
+    this.#terminal.write(value)
+  }
+
+  #resize(size: Size): void {
+    clearTimeout(this.#redraw)
+    if (this.#exitCode === undefined) this.#terminal.resize(size.columns, size.rows)
+  }
+
+  /** Programs draw anew when their size changes, and not for one that is the same. */
+  #drawAgain(size: Size): void {
+    this.#resize({ ...size, rows: size.rows > 1 ? size.rows - 1 : 2 })
+    this.#redraw = setTimeout(() => this.#resize(size), redrawMs)
+  }
+
+  #acknowledge(offset: number): void {
+    this.#received = Math.max(this.#received, Math.min(offset + this.#lost, this.#sent))
+    this.#relieve()
+    this.#send()
+  }
+
+  #show(chunk: Buffer): void {
+    this.#output.push(chunk)
+    if (this.#output.end - this.#received >= windowBytes && !this.#paused) {
+      this.#paused = true
+      this.#terminal.pause()
+    }
+    this.#sendSoon()
+  }
+
+  #relieve(): void {
+    if (!this.#paused || this.#output.end - this.#received > windowBytes / 2) return
+    this.#paused = false
+    this.#terminal.resume()
+  }
+
+  /** At once after a pause and what is little, as what is typed and shown; together with what follows in a flood. */
+  #sendSoon(): void {
+    if (this.#gathering) return
+    const isLittle = this.#output.end - this.#sent <= littleBytes
+    if (isLittle || performance.now() - this.#lastSentMs >= gatherMs) return this.#send()
+    this.#gathering = setTimeout(() => this.#send(), gatherMs)
+  }
+
+  #send(): void {
+    clearTimeout(this.#gathering)
+    this.#gathering = undefined
+    while (this.#user && this.#sent < this.#output.end && this.#sent - this.#received < windowBytes) {
+      this.#skipLost()
+      const value = this.#output.read(this.#sent, messageBytes)
+      this.#sent += value.length
+      this.#user.send({ $case: 'data', value })
+      this.#lastSentMs = performance.now()
+    }
+    if (this.#user && this.#exitCode !== undefined && this.#sent === this.#output.end)
+      this.#dismiss('ended', this.#exitCode)
+  }
+
+  /** What a terminal that nobody can pause has shown meanwhile is lost: no client counts it. */
+  #skipLost(): void {
+    const lost = this.#output.start - this.#sent
+    if (lost <= 0) return
+    this.#lost += lost
+    this.#sent += lost
+    this.#received += lost // none of it is under way
+  }
+
+  #took(bytes: number): void {
+    this.#owed -= bytes
+    const typedBefore = Math.min(this.#owedBefore, bytes)
+    this.#owedBefore -= typedBefore
+    this.#note(bytes - typedBefore)
+  }
+
+  #note(bytes: number): void {
+    this.#taken += bytes
+    if (!this.#user || this.#taken - this.#noted < noteTakenBytes) return
+    this.#noted = this.#taken
+    this.#user.send({ $case: 'taken', value: this.#taken })
+  }
+
+  #exited(code: number): void {
+    this.#exitCode = code
+    this.#send()
+  }
+
+  /** Tells the user that it is no longer its console. */
+  #dismiss(reason: 'ended' | 'taken_over', code = -1): void {
+    const user = this.#user
+    this.#user = undefined
+    user?.send({ $case: 'exit', value: { code, reason, detail: '' } })
+    user?.end()
+    if (user && reason === 'ended') this.close()
+  }
+
+  #leave(): void {
+    this.#user = undefined
+    if (this.options.keepMs === 0) return this.close()
+    this.#leaving = setTimeout(() => this.close(), this.options.keepMs).unref()
+  }
+}

@@ -1,0 +1,70 @@
+import { expect } from 'chai'
+import { BerthError } from '../../shared/errors.js'
+import type { OpenConsole } from './contract.js'
+import { Holder } from './holder.js'
+
+const limits = { perGuest: 3, perPrincipal: 4, perHost: 6 }
+
+describe('the consoles of a host', () => {
+  let holder: Holder
+  const open = (guestUuid: string, principal: string): OpenConsole =>
+    holder.open(
+      {
+        ...{ guestUuid, principal, resume: '', received: null, keepMs: 60_000, limits },
+        ...{ size: { columns: 80, rows: 24 }, place: { kind: 'socket', path: '/nowhere' } },
+      },
+      { send: () => undefined, end: () => undefined },
+    )
+  const refusalOf = (guestUuid: string, principal: string): string => {
+    try {
+      open(guestUuid, principal)
+    } catch (error) {
+      return (error as BerthError).message
+    }
+    return ''
+  }
+  const openAll = (...of: readonly (readonly [guest: string, principal: string])[]): OpenConsole[] =>
+    of.map(([guest, principal]) => open(guest, principal))
+
+  beforeEach(() => {
+    const nothing = (): void => undefined
+    const terminal = { write: nothing, resize: nothing, pause: nothing, resume: nothing, close: nothing }
+    holder = new Holder(() => terminal)
+  })
+  afterEach(() => holder.closeAll())
+
+  it('are bounded for a guest', () => {
+    openAll(['a', 'u1'], ['a', 'u2'], ['a', 'u3'])
+    expect(refusalOf('a', 'u4')).to.include('of this container')
+    expect(refusalOf('b', 'u4')).to.equal('')
+  })
+
+  it('are bounded for a user, over all guests, so that others find room', () => {
+    openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
+    expect(refusalOf('e', 'u1')).to.include('of yours')
+    expect(refusalOf('e', 'u2')).to.equal('')
+  })
+
+  it('are bounded in all', () => {
+    openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
+    expect(refusalOf('g', 'u4')).to.include('on this host')
+  })
+
+  for (const [what, guest, user] of [
+    ['guest', 'a', 'u5'],
+    ['user', 'f', 'u1'],
+  ] as const)
+    it(`give way to the same ${what}, where nobody uses them`, () => {
+      const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
+      left!.leave()
+      expect(refusalOf(guest, user)).to.equal('')
+      expect(holder.size).to.equal(6)
+    })
+
+  it('do not give way to others', () => {
+    const all = openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
+    for (const one of all) one.leave()
+    expect(refusalOf('g', 'u4')).to.include('on this host')
+    expect(holder.size).to.equal(6)
+  })
+})

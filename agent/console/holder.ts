@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto'
+import { BerthError } from '../../shared/errors.js'
+import type { ConsolePlace } from '../drivers/contract.js'
+import type { Terminal, TerminalListener } from '../host/pty.js'
+import type { ConsoleUser, HoldRequest, OpenConsole, Size } from './contract.js'
+import { HeldConsole } from './held-console.js'
+
+export type OpenTerminal = (place: ConsolePlace, size: Size, listener: TerminalListener) => Terminal
+
+/** All consoles that are held on a host. */
+export class Holder {
+  readonly #consoles = new Map<string, HeldConsole>()
+
+  /** @param onChange called when a console was opened, or is gone */
+  constructor(
+    private readonly openTerminal: OpenTerminal,
+    private readonly onChange: () => void = () => undefined,
+  ) {}
+
+  get size(): number {
+    return this.#consoles.size
+  }
+
+  /** @throws {BerthError} `console_gone` for one that cannot be resumed, `too_many_consoles`, `agent_error` */
+  open(request: HoldRequest, user: ConsoleUser): OpenConsole {
+    if (request.resume === '') return this.#create(request).join(user)
+    const held = this.#consoles.get(request.resume)
+    if (!held?.belongsTo(request))
+      throw new BerthError('not_found', 'console_gone', 'this console is gone: open a new one')
+    return held.join(user, request)
+  }
+
+  closeAll(): void {
+    for (const held of [...this.#consoles.values()]) held.close()
+  }
+
+  #create(request: HoldRequest): HeldConsole {
+    this.#makeRoom(request)
+    const { guestUuid, principal, keepMs, size, place } = request
+    const id = randomBytes(16).toString('base64url')
+    try {
+      const held = new HeldConsole({
+        ...{ id, guestUuid, principal, keepMs, size },
+        open: (listener) => this.openTerminal(place, size, listener),
+        onGone: () => {
+          this.#consoles.delete(id)
+          this.onChange()
+        },
+      })
+      this.#consoles.set(id, held)
+      this.onChange()
+      return held
+    } catch (cause) {
+      throw new BerthError('internal', 'agent_error', 'open a terminal', { cause })
+    }
+  }
+
+  /** Consoles that wait for a user who may never come back give way to the same guest or user; those of others do not. */
+  #makeRoom(of: HoldRequest): void {
+    for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
+      const unused = full.consoles.find(({ isUsed }) => !isUsed)
+      if (!unused) throw tooMany(full.what)
+      unused.close()
+    }
+  }
+
+  /** The first limit that is reached, and the consoles that may give way. */
+  #findFull({ guestUuid, principal, limits }: HoldRequest): Full | undefined {
+    const all = [...this.#consoles.values()]
+    const ofGuest = all.filter((held) => held.guestUuid === guestUuid)
+    const ofUser = all.filter((held) => held.principal === principal)
+    if (ofGuest.length >= limits.perGuest)
+      return { consoles: ofGuest, what: `${limits.perGuest} consoles of this container are open` }
+    if (ofUser.length >= limits.perPrincipal)
+      return { consoles: ofUser, what: `${limits.perPrincipal} consoles of yours are open on this host` }
+    if (all.length >= limits.perHost)
+      return { consoles: [...ofGuest, ...ofUser], what: `${limits.perHost} consoles are open on this host` }
+    return undefined
+  }
+}
+
+interface Full {
+  readonly consoles: readonly HeldConsole[]
+  readonly what: string
+}
+
+export function tooMany(message: string): BerthError {
+  return new BerthError('exhausted', 'too_many_consoles', `${message}: close one first`)
+}

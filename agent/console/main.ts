@@ -1,0 +1,45 @@
+#!/usr/bin/env node
+import { chmodSync, rmSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { openPty } from '../host/pty.js'
+import { Holder } from './holder.js'
+import { serveConsoles } from './serve.js'
+import { SocketTerminals } from './socket-terminal.js'
+
+/*
+ * berth-console: holds the terminals of guests' consoles, apart from the agent, which may be restarted while people work
+ * in them. The agent starts it when there is a console to open; it ends by itself some time after the last one.
+ */
+
+const { values } = parseArgs({ options: { socket: { type: 'string' }, 'idle-ms': { type: 'string' } } })
+const { socket = '' } = values
+const idleMs = Number(values['idle-ms'] ?? 60_000)
+
+process.title = `berth-console ${socket}`
+process.umask(0o177)
+const sockets = new SocketTerminals()
+const holder = new Holder((place, size, listener) => {
+  return place.kind === 'socket' ? sockets.open(place.path, listener) : openPty(place, size, listener)
+}, endWhenIdle)
+const server = serveConsoles(holder, { onConnection: endWhenIdle, onEnd: end })
+let idle: NodeJS.Timeout | undefined
+
+rmSync(socket, { force: true })
+server.listen(socket, () => chmodSync(socket, 0o600))
+server.on('error', (error) => {
+  console.error(error)
+  process.exit(1)
+})
+process.on('SIGTERM', end)
+endWhenIdle()
+
+function endWhenIdle(): void {
+  clearTimeout(idle)
+  if (holder.size === 0) idle = setTimeout(end, idleMs)
+}
+
+function end(): void {
+  holder.closeAll()
+  rmSync(socket, { force: true })
+  process.exit()
+}

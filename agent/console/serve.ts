@@ -1,0 +1,56 @@
+import { createServer, type Server, type Socket } from 'node:net'
+import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+import { toBerthError } from '../../shared/errors.js'
+import type { ConsoleResponse, EndRequest, HoldRequest, OpenConsole } from './contract.js'
+import { FrameReader, frameOf } from './frames.js'
+import type { Holder } from './holder.js'
+
+export interface ServeListener {
+  readonly onConnection: () => void
+  /** Called when all is to end. */
+  readonly onEnd: () => void
+}
+
+/** Serves consoles on connections, one each: its first frame is a {@link HoldRequest} or an {@link EndRequest}. */
+export function serveConsoles(holder: Holder, listener: ServeListener): Server {
+  return createServer((socket) => {
+    listener.onConnection()
+    serveConsole(holder, socket, listener)
+  })
+}
+
+function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener): void {
+  const reader = new FrameReader()
+  let open: OpenConsole | undefined
+  const take = (frame: Buffer): void => {
+    if (!open) return begin(JSON.parse(frame.toString()) as HoldRequest | EndRequest)
+    const { message } = OpenConsoleRequest.decode(frame)
+    if (message) open.receive(message)
+  }
+  const begin = (request: HoldRequest | EndRequest): void => {
+    if ('end' in request) return onEnd()
+    open = holder.open(request, { send: (response) => send(socket, response), end: () => socket.end() })
+  }
+  socket.on('data', (chunk: Buffer) => {
+    try {
+      reader.push(chunk).forEach(take)
+    } catch (error) {
+      refuse(socket, error)
+    }
+  })
+  socket.on('error', () => undefined) // the agent is gone, which `close` tells
+  socket.on('close', () => open?.leave())
+}
+
+function send(socket: Socket, message: ConsoleResponse): void {
+  if (socket.writable) socket.write(frameOf(OpenConsoleResponse.encode({ message }).finish()))
+}
+
+/** The code is that of the error; what else is known goes to the agent's log. */
+function refuse(socket: Socket, thrown: unknown): void {
+  const error = toBerthError(thrown, thrown instanceof Error ? thrown.message : 'console')
+  const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
+  const detail = `${error.code} ${error.message}${cause}`
+  send(socket, { $case: 'exit', value: { code: -1, reason: 'refused', detail } })
+  socket.end()
+}

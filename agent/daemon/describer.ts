@@ -1,0 +1,46 @@
+import type { AgentConfig } from '../config.js'
+import { describeCapabilities, describeHost, type FixedDescription } from '../metrics/host-description.js'
+import { readNatPorts } from '../network/addresses/store.js'
+import type { Domain } from './domain.js'
+import type { Host } from './host.js'
+
+/** The host as it is now: what its drivers can do and the range of its ports change while the agent runs. */
+export class HostDescriber {
+  private constructor(
+    private readonly host: Host,
+    private readonly domain: Domain,
+    private described: FixedDescription,
+  ) {}
+
+  static async open(
+    host: Host,
+    domain: Domain,
+    { config, version }: { readonly config: AgentConfig; readonly version: string },
+  ): Promise<HostDescriber> {
+    const { start, end } = config.network.nat_ports
+    const described = describeHost({
+      version,
+      timeZone: config.time_zone,
+      ...(await host.drivers.describe()),
+      cpuCores: host.cpuCores,
+      ramTotalMb: host.ramTotalMb,
+      poolTotalBytes: (await host.readCapacity()).totalBytes,
+      natPortsTotal: end - start + 1,
+      ipv4Total: host.ipv4Total,
+    })
+    return new HostDescriber(host, domain, described)
+  }
+
+  get now(): FixedDescription {
+    const { changes, context } = this.domain
+    const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
+    const { capacity: size } = this.described
+    return { ...this.described, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
+  }
+
+  /** Reads again what drivers can do. Starts no process. */
+  async look(): Promise<void> {
+    const capabilities = describeCapabilities(await this.host.drivers.describe())
+    this.described = { ...this.described, capabilities }
+  }
+}

@@ -1,0 +1,20 @@
+/** Guests, by name, that a driver is starting, stopping or deleting: their end is not reported. */
+export class BusyNames {
+  readonly #acts = new Map<string, number>()
+
+  has(name: string): boolean {
+    return this.#acts.has(name)
+  }
+
+  /** Holds the name while `act` runs; acts on one name may overlap. */
+  async while<T>(name: string, act: () => Promise<T>): Promise<T> {
+    this.#acts.set(name, (this.#acts.get(name) ?? 0) + 1)
+    try {
+      return await act()
+    } finally {
+      const left = (this.#acts.get(name) ?? 1) - 1
+      if (left > 0) this.#acts.set(name, left)
+      else this.#acts.delete(name)
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { listSubgroups, readCgroupLayout, type CgroupLayout } from '../../host/cgroup.js'
+import { readKernelFile } from '../../host/proc.js'
+
+/** What this host's groups can bound. */
+export interface GroupFacts {
+  readonly cgroups: CgroupLayout
+  readonly swapAccounting: boolean
+  readonly socketAccounting: boolean
+  readonly cpusets: boolean
+}
+
+export function readGroupFacts(): GroupFacts {
+  const cgroups = readCgroupLayout()
+  return {
+    cgroups,
+    swapAccounting: hasSwapAccounting(cgroups),
+    socketAccounting: existsSync(`${cgroups.controllers.get('memory') ?? ''}/memory.kmem.tcp.limit_in_bytes`),
+    cpusets: hasCpusets(cgroups),
+  }
+}
+
+/**
+ * `major:minor` of the whole disk below the file system of `path`, since partitions cannot be throttled. `undefined`
+ * where there is no single block device.
+ */
+export function findDiskNumbers(path: string): string | undefined {
+  const source = findMountSource(path)
+  if (!source?.startsWith('/dev/') || !existsSync(source)) return undefined
+  const { rdev } = statSync(source)
+  const numbers = `${(rdev >> 8) & 0xfff}:${(rdev & 0xff) | ((rdev >> 12) & 0xfff00)}`
+  const sys = realpathSync(`/sys/dev/block/${numbers}`)
+  if (!existsSync(`${sys}/partition`)) return numbers
+  return readFileSync(`${dirname(sys)}/dev`, 'latin1').trim()
+}
+
+function findMountSource(path: string): string | undefined {
+  let best: { point: string; source: string } | undefined
+  for (const line of (readKernelFile('/proc/self/mountinfo') ?? '').split('\n')) {
+    const [before, after] = line.split(' - ')
+    const point = (before ?? '').split(' ')[4]
+    const source = (after ?? '').split(' ')[1]
+    if (!point || !source || !isBelow(path, point)) continue
+    if (!best || point.length >= best.point.length) best = { point, source }
+  }
+  return best?.source
+}
+
+function isBelow(path: string, point: string): boolean {
+  return point === '/' || path === point || path.startsWith(`${point}/`)
+}
+
+function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
+  const memory = controllers.get('memory')
+  if (memory === undefined) return false
+  if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
+  // The root group lacks this file; a group below it may have it.
+  const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
+  return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
+}
+
+/** lxc hands down every controller that the root of v2 has. */
+function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
+  if (version === 1) return controllers.has('cpuset')
+  return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')
+}

@@ -1,0 +1,96 @@
+import { existsSync } from 'node:fs'
+import { readGroupNumber, writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+import { readKernelFile } from '../../host/proc.js'
+import { conflict } from '../../../shared/errors.js'
+import {
+  isWritten,
+  limitsIo,
+  planLimits,
+  type GroupLimits,
+  type GroupValue,
+  type LimitFacts,
+} from './plan-limits.js'
+
+/** A guest's groups and the values they should have. */
+interface Wanted {
+  readonly groupOf: (controller: string) => string | undefined
+  readonly values: readonly GroupValue[]
+  readonly limits: GroupLimits
+}
+
+/**
+ * Writes a running guest's limits to its groups where they differ. Memory comes last: only it can be refused, and then
+ * the other limits are in force.
+ * @param group its name, the same in every hierarchy
+ * @returns whether anything differed
+ * @throws {BerthError} `memory_in_use` when the guest uses more than the new limit, even after reclaim
+ */
+export function resizeGroups(
+  cgroups: CgroupLayout,
+  group: string,
+  { limits, facts }: { limits: GroupLimits; facts: LimitFacts },
+): boolean {
+  const groupOf = (controller: string): string | undefined => {
+    const path = cgroups.controllers.get(controller)
+    return path === undefined ? undefined : `${path}/${group}`
+  }
+  const values = planLimits(limits, facts).filter(
+    (value) => !isWritten(value, readKernelFile(`${groupOf(value.controller)}/${value.file}`)),
+  )
+  writeOthers({ groupOf, values, limits })
+  writeMemory({ groupOf, values, limits }, cgroups.version)
+  return values.length > 0
+}
+
+function writeOthers({ groupOf, values, limits }: Wanted): void {
+  for (const value of values) {
+    const group = groupOf(value.controller)
+    if (value.controller === 'memory') continue
+    if (group !== undefined && existsSync(`${group}/${value.file}`))
+      writeGroupFile(group, value.file, value.value)
+    else refuseMissing(value, limits)
+  }
+}
+
+function writeMemory({ groupOf, values, limits }: Wanted, version: CgroupLayout['version']): void {
+  const group = groupOf('memory')
+  const own = values.filter(({ controller }) => controller === 'memory')
+  if (group === undefined || own.length === 0) return
+  if (version === 1) writeMemoryV1(group, own)
+  else writeMemoryV2(group, own, limits.memoryBytes)
+}
+
+/** memsw must never be below the memory limit, not even between two writes: grow it first, shrink it last. */
+function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
+  const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
+  const grows = Number(values[0]?.value) > has
+  for (const { file, value } of grows ? [...values].reverse() : values) {
+    try {
+      writeGroupFile(group, file, value)
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'EBUSY') throw memoryInUse()
+      throw cause
+    }
+  }
+}
+
+/** Lowering memory.max kills where memory.high reclaims: so reclaim first, and check whether it was enough. */
+function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
+  writeGroupFile(group, 'memory.high', `${memoryBytes}`)
+  try {
+    if ((readGroupNumber(group, 'memory.current') ?? 0) > memoryBytes) throw memoryInUse()
+    for (const { file, value } of values) writeGroupFile(group, file, value)
+  } finally {
+    writeGroupFile(group, 'memory.high', 'max')
+  }
+}
+
+/** A missing I/O controller is fine for a guest without I/O limits. */
+function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
+  const isIo = controller === 'io' || controller === 'blkio'
+  if (!isIo || limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)
+}
+
+function memoryInUse(): Error {
+  return conflict('memory_in_use', 'the guest uses more memory than it is to have')
+}

@@ -1,0 +1,12 @@
+import { writeGroupFile, type CgroupLayout } from '../../host/cgroup.js'
+
+/** Dying takes processor time: a throttled guest would die slowly. The group goes with the guest. */
+export function liftQuota(cgroups: CgroupLayout, name: string): void {
+  const group = `${cgroups.controllers.get('cpu') ?? ''}/${name}`
+  try {
+    if (cgroups.version === 1) writeGroupFile(group, 'cpu.cfs_quota_us', '-1')
+    else writeGroupFile(group, 'cpu.max', 'max')
+  } catch (error) {
+    if (!['ENOENT', 'ENODEV', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}

@@ -1,0 +1,128 @@
+import { formatCpuList } from '../../../shared/cpu-list.js'
+import type { Isolation, Machine, MachineLimits } from '../contract.js'
+
+/** Limits set on a guest's groups. */
+export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
+
+export function limitsOf({
+  limits,
+  isolation: { pidsMax },
+}: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
+  return { ...limits, pidsMax }
+}
+
+/** Properties of the host that decide how limits are written. */
+export interface LimitFacts {
+  readonly cgroupVersion: 1 | 2
+  /** Whether groups are charged for swap: memory.memsw (v1) or memory.swap.max (v2) exists. */
+  readonly swapAccounting: boolean
+  /** v1: whether socket memory (TCP, UDP) can be limited; a group is charged for it only with a limit of its own. */
+  readonly socketAccounting: boolean
+  /** `major:minor` of the disk that holds the pool, if known. */
+  readonly poolDevice?: string
+  /** Groups have processors of their own. */
+  readonly cpusets: boolean
+}
+
+/** A value for one controller's file in a guest's group. */
+export interface GroupValue {
+  readonly controller: 'memory' | 'cpu' | 'cpuset' | 'pids' | 'blkio' | 'io'
+  readonly file: string
+  readonly value: string
+}
+
+/** CFS period in µs: the kernel's default, and its smallest quota, 1 ms. */
+const periodUsec = 100_000
+const minimumQuotaUsec = 1000
+
+/**
+ * Plans a guest's limits as cgroup files. Unlimited I/O is written too, so that an earlier limit goes. Sources:
+ * Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
+ */
+export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
+  const others = facts.cgroupVersion === 1 ? planV1(limits, facts) : planV2(limits, facts)
+  const { cpus = [] } = limits
+  return facts.cpusets && cpus.length > 0
+    ? [...others, put('cpuset', 'cpuset.cpus', formatCpuList(cpus))]
+    : others
+}
+
+function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
+  const both = limits.memoryBytes + limits.swapBytes
+  const { ioReadsPerSec: reads = 0, ioWritesPerSec: writes = 0 } = limits
+  const { poolDevice: device } = facts
+  return [
+    put('memory', 'memory.limit_in_bytes', limits.memoryBytes),
+    ...(facts.swapAccounting ? [put('memory', 'memory.memsw.limit_in_bytes', both)] : []),
+    ...(facts.socketAccounting ? [put('memory', socketLimit, socketBytes(limits.memoryBytes))] : []),
+    put('cpu', 'cpu.cfs_period_us', periodUsec),
+    put('cpu', 'cpu.cfs_quota_us', quotaUsec(limits)),
+    put('cpu', 'cpu.shares', clamp(Math.round((limits.vcpuMilli * 1024) / 1000), 2, 262_144)),
+    put('pids', 'pids.max', limits.pidsMax),
+    ...(device
+      ? [
+          put('blkio', 'blkio.throttle.read_bps_device', `${device} ${limits.ioReadBytesPerSec}`),
+          put('blkio', 'blkio.throttle.write_bps_device', `${device} ${limits.ioWriteBytesPerSec}`),
+          put('blkio', 'blkio.throttle.read_iops_device', `${device} ${reads}`),
+          put('blkio', 'blkio.throttle.write_iops_device', `${device} ${writes}`),
+        ]
+      : []),
+  ]
+}
+
+const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
+
+/** An eighth of the memory: enough for thousands of connections, or tens that are fast and far. */
+function socketBytes(memoryBytes: number): number {
+  const pageBytes = 4096
+  return Math.max(16 * 1024 * 1024, Math.floor(memoryBytes / 8 / pageBytes) * pageBytes)
+}
+
+function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
+  const rate = (most = 0): string => (most > 0 ? `${most}` : 'max')
+  const bytes = `rbps=${rate(limits.ioReadBytesPerSec)} wbps=${rate(limits.ioWriteBytesPerSec)}`
+  const io = `${bytes} riops=${rate(limits.ioReadsPerSec)} wiops=${rate(limits.ioWritesPerSec)}`
+  return [
+    put('memory', 'memory.max', limits.memoryBytes),
+    ...(facts.swapAccounting ? [put('memory', 'memory.swap.max', limits.swapBytes)] : []),
+    put('cpu', 'cpu.max', `${quotaUsec(limits)} ${periodUsec}`),
+    put('cpu', 'cpu.weight', clamp(Math.round(limits.vcpuMilli / 10), 1, 10_000)),
+    put('pids', 'pids.max', limits.pidsMax),
+    ...(facts.poolDevice ? [put('io', 'io.max', `${facts.poolDevice} ${io}`)] : []),
+  ]
+}
+
+/** Rates of a device without a line in the file. */
+const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
+
+/**
+ * Whether the group's file has the value. Rates have a line per bounded device: `8:0 1000000` (v1), `8:0 rbps=1000000
+ * wbps=max riops=max wiops=max` (v2).
+ * @param text content of the file; undefined: no such file
+ */
+export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
+  if (controller === 'cpuset' && text === undefined) return true // of a guest from before
+  if (controller !== 'blkio' && controller !== 'io') return text?.trim() === value
+  const [device, ...rates] = value.split(' ')
+  const line = text?.split('\n').find((one) => one.startsWith(`${device} `))
+  const has = line?.split(' ') ?? unlimitedRates
+  return rates.every((rate) => has.includes(rate))
+}
+
+function put(controller: GroupValue['controller'], file: string, value: number | string): GroupValue {
+  return { controller, file, value: String(value) }
+}
+
+function quotaUsec(limits: MachineLimits): number {
+  return Math.max(minimumQuotaUsec, Math.round((limits.vcpuMilli * periodUsec) / 1000))
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.min(high, Math.max(low, value))
+}
+
+/** Whether the guest has an I/O limit. Without one the controller may be missing. */
+export function limitsIo(limits: MachineLimits): boolean {
+  const { ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec = 0, ioWritesPerSec = 0 } = limits
+  return Math.max(ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec, ioWritesPerSec) > 0
+}

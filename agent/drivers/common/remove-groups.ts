@@ -1,0 +1,20 @@
+import { existsSync } from 'node:fs'
+import { removeGroupTree } from '../../host/cgroup.js'
+import { waitUntil } from './wait.js'
+
+/** Waits for zombies, which keep their group until the host's process 1 reaps them. */
+export async function removeGroups(groups: readonly string[]): Promise<void> {
+  await waitUntil(async () => (await Promise.all(groups.map(isRemoved))).every(Boolean), {
+    timeoutMs: 15_000,
+    what: 'the last processes of ended guests to leave their groups',
+  })
+}
+
+async function isRemoved(group: string): Promise<boolean> {
+  try {
+    await removeGroupTree(group)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
+  }
+  return !existsSync(group)
+}

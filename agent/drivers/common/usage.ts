@@ -1,0 +1,133 @@
+import { readGroupKey, readGroupNumber, readTreePids, type CgroupLayout } from '../../host/cgroup.js'
+import { findProcess, parseNetDev, readKernelFile, type InterfaceBytes } from '../../host/proc.js'
+import type { UsageSample } from '../contract.js'
+
+interface LastCpu {
+  readonly pid: number
+  readonly cpuUsec: number
+  readonly atMs: number
+}
+
+const interfacesKeptMs = 500
+/**
+ * Bounds for guests that fork or nest groups without end; each costs some 10 µs. Load is many times their processors by
+ * then; a systemd guest has some 50 groups.
+ */
+const bounds = { groups: 256, pids: 256 }
+
+/**
+ * Reads a guest's counters: four to six small kernel files, and one stat file per task unless the guest is idle.
+ * Runnable tasks always get some processor time (the smallest quota is 1 %): a guest that used less than 2 ms per
+ * second since the last sample has none worth counting, and `runnable` is 0 without looking. That misses tasks that
+ * only wait for a disk.
+ */
+export class UsageReader {
+  readonly #last = new Map<string, LastCpu>()
+  #interfaces = new Map<string, InterfaceBytes>()
+  #interfacesAtMs = -Infinity
+
+  /** @param prefix of the names of guests' groups */
+  constructor(
+    private readonly cgroups: CgroupLayout,
+    private readonly prefix: string,
+  ) {}
+
+  /** @param disk `major:minor` of what the guest's volume is on; undefined: not one disk */
+  read(name: string, device: string, pid: number, disk?: string): UsageSample {
+    const cpuUsec = this.#readCpuUsec(name)
+    // The host's end of the pair counts the guest's traffic in the opposite direction.
+    const { rxBytes, txBytes } = this.#findInterface(device) ?? { rxBytes: 0, txBytes: 0 }
+    const runnable = this.#isBusy(name, pid, cpuUsec) ? this.#countRunnable(name) : 0
+    const io = disk === undefined ? {} : this.#readIo(name, disk)
+    return {
+      cpuUsec,
+      memoryBytes: this.#readMemory(name),
+      rxBytes: txBytes,
+      txBytes: rxBytes,
+      runnable,
+      ...io,
+    }
+  }
+
+  forget(name: string): void {
+    this.#last.delete(name)
+  }
+
+  #group(controller: string, name: string): string {
+    return `${this.cgroups.controllers.get(controller) ?? ''}/${this.prefix}${name}`
+  }
+
+  #readCpuUsec(name: string): number {
+    if (this.cgroups.version === 2)
+      return readGroupKey(this.#group('cpu', name), 'cpu.stat', 'usage_usec') ?? 0
+    return Math.floor((readGroupNumber(this.#group('cpuacct', name), 'cpuacct.usage') ?? 0) / 1000)
+  }
+
+  /** Counts like free(1) inside the guest: reclaimable page cache is not used memory. */
+  #readMemory(name: string): number {
+    const group = this.#group('memory', name)
+    const v1 = this.cgroups.version === 1
+    const charged = readGroupNumber(group, v1 ? 'memory.usage_in_bytes' : 'memory.current') ?? 0
+    const key = v1 ? 'total_inactive_file' : 'inactive_file'
+    return Math.max(0, charged - (readGroupKey(group, 'memory.stat', key) ?? 0))
+  }
+
+  /** Of the pool's disk alone: what a loop device passes on counts for the disk below it as well. */
+  #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
+    const v1 = this.cgroups.version === 1
+    const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'
+    const text = readKernelFile(`${this.#group(v1 ? 'blkio' : 'io', name)}/${file}`)
+    return text === undefined ? {} : parseIo(text, disk)
+  }
+
+  #isBusy(name: string, pid: number, cpuUsec: number): boolean {
+    const last = this.#last.get(name)
+    const atMs = performance.now()
+    this.#last.set(name, { pid, cpuUsec, atMs })
+    if (last?.pid !== pid) return false // the first sample has nothing to compare with
+    return (cpuUsec - last.cpuUsec) / Math.max(1, atMs - last.atMs) >= 2
+  }
+
+  #countRunnable(name: string): number {
+    return this.#listTasks(name)
+      .slice(0, bounds.pids)
+      .filter((task) => ['R', 'D'].includes(findProcess(task)?.state ?? '')).length
+  }
+
+  /**
+   * v1: systemd makes no groups in the freezer, so one file lists all threads. v2: lists the processes of all
+   * subgroups.
+   */
+  #listTasks(name: string): number[] {
+    const freezer = this.cgroups.controllers.get('freezer')
+    if (this.cgroups.version === 1 && freezer !== undefined)
+      return (readKernelFile(`${freezer}/${this.prefix}${name}/tasks`) ?? '')
+        .split('\n')
+        .filter(Boolean)
+        .map(Number)
+    return readTreePids(this.#group('pids', name), bounds)
+  }
+
+  /** One read of /proc/net/dev serves all guests sampled together. */
+  #findInterface(device: string): InterfaceBytes | undefined {
+    const nowMs = performance.now()
+    if (nowMs - this.#interfacesAtMs > interfacesKeptMs) {
+      this.#interfaces = parseNetDev(readKernelFile('/proc/net/dev') ?? '')
+      this.#interfacesAtMs = nowMs
+    }
+    return this.#interfaces.get(device)
+  }
+}
+
+/**
+ * Lines `7:0 Read 4096` (cgroup v1), or `7:0 rbytes=4096 wbytes=0 …` (v2). A disk without a line was not used.
+ * Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst, cgroup-v2.rst
+ */
+export function parseIo(text: string, disk: string): { readBytes: number; writeBytes: number } {
+  const own = text
+    .split('\n')
+    .filter((line) => line.startsWith(`${disk} `))
+    .join('\n')
+  const find = (pattern: RegExp): number => Number(pattern.exec(own)?.[1] ?? 0)
+  return { readBytes: find(/ (?:Read |rbytes=)(\d+)/), writeBytes: find(/ (?:Write |wbytes=)(\d+)/) }
+}

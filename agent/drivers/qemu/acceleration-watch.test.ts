@@ -1,0 +1,56 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import type { Acceleration } from './acceleration.js'
+import { AccelerationWatch } from './acceleration-watch.js'
+
+const kvm: Acceleration = { kind: 'kvm', reason: '', groupId: 104 }
+const hangs: Acceleration = { kind: 'tcg', reason: '/dev/kvm: a guest on it showed no life in 3000 ms' }
+const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
+
+describe('the acceleration of a host, looked at again', () => {
+  const log = pino({ level: 'silent' })
+
+  /** @param finds one after the other; the last again and again */
+  async function watchOf(...finds: (Acceleration | Error)[]) {
+    let asked = 0
+    const find = async (): Promise<Acceleration> => {
+      const found = finds[Math.min(asked++, finds.length - 1)]!
+      if (found instanceof Error) throw found
+      return found
+    }
+    const watch = await AccelerationWatch.open({ log, find, confirmMs: 1 })
+    return { watch, asked: () => asked }
+  }
+
+  for (const [what, finds, after] of [
+    ['is kvm once it works', [missing, kvm], kvm],
+    ['is translation once kvm hangs for good', [kvm, hangs, hangs], hangs],
+    ['is kvm still where it failed once', [kvm, hangs, kvm], kvm],
+    ['has the reason of now', [missing, hangs], hangs],
+    ['is what it was where it cannot be looked at', [kvm, new Error('no memory')], kvm],
+  ] as const)
+    it(what, async () => {
+      const { watch } = await watchOf(...finds)
+      expect(watch.now).to.equal(finds[0])
+      await watch.look()
+      expect(watch.now).to.equal(after)
+      watch.close()
+    })
+
+  it('is looked at once for all that ask meanwhile', async () => {
+    const { watch, asked } = await watchOf(missing)
+    await Promise.all([watch.look(), watch.look(), watch.look()])
+    expect(asked()).to.equal(2)
+    watch.close()
+  })
+
+  it('is left as it is where the agent ends in the middle', async () => {
+    const find = async (): Promise<Acceleration> => (first ? ((first = false), kvm) : hangs)
+    let first = true
+    const watch = await AccelerationWatch.open({ log, find, confirmMs: 60_000 })
+    const looking = watch.look()
+    watch.close()
+    await looking
+    expect(watch.now).to.equal(kvm)
+  })
+})

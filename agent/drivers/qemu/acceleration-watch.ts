@@ -1,0 +1,69 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { findAcceleration, type Acceleration } from './acceleration.js'
+
+export interface AccelerationWatchOptions {
+  readonly log: Logger
+  /** Default: by a guest of a few instructions. */
+  readonly find?: () => Promise<Acceleration>
+  /** Between two looks; default 10 min. */
+  readonly everyMs?: number
+  /** Between two looks of which both must fail; default 10 s. */
+  readonly confirmMs?: number
+}
+
+/**
+ * How guests' instructions are run, looked at now and then: a module may be loaded later, and a /dev/kvm may begin to
+ * hang. A guest keeps for its life what it was started with, so kvm is given up only where two looks in a row fail: a busy
+ * host may be too slow for one.
+ */
+export class AccelerationWatch {
+  #looking: Promise<void> | undefined
+  readonly #timer: NodeJS.Timeout
+  readonly #closing = new AbortController()
+
+  private constructor(
+    private readonly options: AccelerationWatchOptions & { readonly find: () => Promise<Acceleration> },
+    private current: Acceleration,
+  ) {
+    this.#timer = setInterval(() => void this.look(), options.everyMs ?? 600_000)
+    this.#timer.unref()
+  }
+
+  static async open(options: AccelerationWatchOptions): Promise<AccelerationWatch> {
+    const { find = findAcceleration } = options
+    return new AccelerationWatch({ ...options, find }, await find())
+  }
+
+  /** As of the last look. */
+  get now(): Acceleration {
+    return this.current
+  }
+
+  /** Looks again; calls during one are answered by it. Never fails. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
+    return this.#looking
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#closing.abort()
+  }
+
+  async #look(): Promise<void> {
+    const { find, log, confirmMs = 10_000 } = this.options
+    try {
+      let found = await find()
+      if (found.kind === 'tcg' && this.current.kind === 'kvm') {
+        await pause(confirmMs, undefined, { ref: false, signal: this.#closing.signal })
+        found = await find()
+      }
+      const { kind, reason } = found
+      if (kind !== this.current.kind) log.warn({ kind, reason }, 'virtual machines start in another way')
+      this.current = found
+    } catch (err) {
+      if (!this.#closing.signal.aborted) log.warn({ err }, 'look for the acceleration of virtual machines')
+    }
+  }
+}

@@ -1,0 +1,38 @@
+import { existsSync, statSync } from 'node:fs'
+import { probeAccelerator } from '../../host/qemu.js'
+import { readKernelFile } from '../../host/proc.js'
+
+/** How guests' instructions are run on this host. */
+export interface Acceleration {
+  readonly kind: 'kvm' | 'tcg'
+  /** Why it is not kvm; empty: it is. */
+  readonly reason: string
+  /** The group that may open /dev/kvm. */
+  readonly groupId?: number
+}
+
+const device = '/dev/kvm'
+const probeTimeoutMs = 3000
+const groupAccess = 0o060
+
+/**
+ * kvm where the processor has it and a guest on it shows life: a /dev/kvm that opens may hang all the same. Costs
+ * nothing on a processor without it.
+ */
+export async function findAcceleration(): Promise<Acceleration> {
+  if (!existsSync(device)) return translated(`${device} is not there`)
+  if (!/^flags\s*:.*\b(?:vmx|svm)\b/m.test(readKernelFile('/proc/cpuinfo') ?? ''))
+    return translated('the processor offers no virtualization (no vmx or svm)')
+  const hindrance = await probeAccelerator('kvm', probeTimeoutMs)
+  if (hindrance !== undefined) return translated(`${device}: ${hindrance}`)
+  const { mode, gid } = statSync(device)
+  if (gid === 0 || (mode & groupAccess) !== groupAccess)
+    return translated(
+      `${device} is for root alone, and guests run as users of their own: chgrp kvm, chmod 660`,
+    )
+  return { kind: 'kvm', reason: '', groupId: gid }
+}
+
+function translated(reason: string): Acceleration {
+  return { kind: 'tcg', reason }
+}

@@ -1,0 +1,33 @@
+import type { AssignResult, Machine } from '../contract.js'
+import { assignInside } from './inside.js'
+import { findLaunched, rebooted, replaceLaunched } from './launched.js'
+import type { RunPaths } from './paths.js'
+
+/**
+ * Gives a guest that runs its IPv6 addresses by its agent, and by its seed for when it reboots by itself.
+ * @param tell writes the seed
+ */
+export async function assignAddresses(
+  run: RunPaths,
+  machine: Machine,
+  { gone, tell }: { readonly gone: readonly string[]; readonly tell: () => Promise<void> },
+): Promise<AssignResult> {
+  const launched = findLaunched(run.launched)
+  if (!launched) return 'unchanged'
+  const { ipv6Addresses } = machine.nic
+  const added = ipv6Addresses.filter((address) => !launched.ipv6Addresses.includes(address))
+  const left = [...gone, ...launched.ipv6Addresses.filter((address) => !ipv6Addresses.includes(address))]
+  if (added.length === 0 && left.length === 0) return 'unchanged'
+  await tell()
+  const told = await assignInside(run, machine, { added, gone: [...new Set(left)] })
+  const known = { nextIpv6Addresses: ipv6Addresses, ...(told ? { ipv6Addresses } : {}) }
+  await replaceLaunched(run.launched, { ...launched, ...known })
+  return told ? 'applied' : 'at_next_start'
+}
+
+/** The guest rebooted by itself, and read its seed. */
+export async function noteReboot({ launched: file }: RunPaths): Promise<void> {
+  const launched = findLaunched(file)
+  const next = launched && rebooted(launched)
+  if (next) await replaceLaunched(file, next)
+}

@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs'
+import { mkdir, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { listDirectory } from '../../host/proc.js'
+import { replaceFile } from '../common/replace-file.js'
+import type { QemuPaths } from './paths.js'
+
+/** Says whose a configuration is. */
+interface Config {
+  readonly uuid: string
+  /** Host-side interface. */
+  readonly device: string
+}
+
+/** Directories of guests' configurations: whose each is, and the seed of its next start. */
+export class ConfigStore {
+  readonly #known = new Map<string, Config>()
+  readonly #names: RegExp
+
+  constructor(
+    private readonly paths: QemuPaths,
+    prefix: string,
+  ) {
+    this.#names = new RegExp(`^${prefix}-\\d+$`)
+  }
+
+  async write(name: string, config: Config): Promise<void> {
+    const file = this.paths.configOf(name)
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    await replaceFile(file, `${JSON.stringify(config)}\n`, 0o600)
+    this.#known.set(name, config)
+  }
+
+  async remove(name: string): Promise<void> {
+    this.#known.delete(name)
+    await rm(dirname(this.paths.configOf(name)), { recursive: true, force: true })
+  }
+
+  /** Cached after the first read, as only this agent writes configurations. */
+  find(name: string): Config | undefined {
+    const found = this.#known.get(name) ?? readConfig(this.paths.configOf(name))
+    if (found) this.#known.set(name, found)
+    return found
+  }
+
+  findName(uuid: string): string | undefined {
+    return this.listNames().find((name) => this.find(name)?.uuid === uuid)
+  }
+
+  listNames(): string[] {
+    return listDirectory(this.paths.configs).filter((name) => this.#names.test(name))
+  }
+
+  listUuids(): string[] {
+    return this.listNames().flatMap((name) => this.find(name)?.uuid ?? [])
+  }
+}
+
+/** @returns undefined for one that is missing, or that a power cut damaged */
+function readConfig(path: string): Config | undefined {
+  try {
+    const { uuid, device } = JSON.parse(readFileSync(path, 'utf8')) as Config
+    return typeof uuid === 'string' && typeof device === 'string' ? { uuid, device } : undefined
+  } catch {
+    return undefined
+  }
+}

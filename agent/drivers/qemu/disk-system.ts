@@ -1,0 +1,38 @@
+import type { FirmwareWish } from '../../host/firmware.js'
+import { readPlainText } from './plain-file.js'
+import { systemOf } from './paths.js'
+
+/** What the system on a disk needs of its machine. It lies beside the disk: it goes with snapshots and backups. */
+export interface DiskSystem extends FirmwareWish {
+  readonly os: 'linux' | 'windows'
+}
+
+export const plainSystem: DiskSystem = { os: 'linux', firmware: 'bios', secureBoot: false, tpm: false }
+
+const mostBytes = 4096
+
+/** A disk that says nothing has a plain system. What is in a volume may be from a backup of anybody's. */
+export async function readDiskSystem(volume: string): Promise<DiskSystem> {
+  const text = await readPlainText(systemOf(volume), mostBytes)
+  return text === undefined ? plainSystem : parseDiskSystem(text)
+}
+
+export function parseDiskSystem(text: string): DiskSystem {
+  const found = parseRecord(text)
+  const firmware = found['firmware'] === 'uefi' ? 'uefi' : 'bios'
+  return {
+    os: found['os'] === 'windows' ? 'windows' : 'linux',
+    firmware,
+    secureBoot: firmware === 'uefi' && found['secureBoot'] === true,
+    tpm: found['tpm'] === true,
+  }
+}
+
+function parseRecord(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {} // damaged
+  }
+}

@@ -1,0 +1,123 @@
+import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
+import { lstat, rm, type FileHandle } from 'node:fs/promises'
+import { BerthError } from '../../../shared/errors.js'
+import { digHoles } from '../../host/dig-holes.js'
+import { hashOf } from '../common/login-hash.js'
+import type { Login } from '../contract.js'
+import { replaceFile } from '../common/replace-file.js'
+import type { DiskSystem } from './disk-system.js'
+import { sealPassword } from './instance-password.js'
+import { diskOf, instanceOf } from './paths.js'
+import { openPlain, readPlainText } from './plain-file.js'
+import type { Instance } from './plan-seed.js'
+
+const gib = 1024 ** 3
+
+/**
+ * The guest's disk has at least this size from now on; it never shrinks.
+ * @returns whether it grew
+ * @throws {BerthError} `volume_missing`
+ */
+export async function growDisk(volume: string, bytes: number): Promise<boolean> {
+  const disk = await openDisk(volume)
+  try {
+    if ((await disk.stat()).size >= bytes) return false
+    await disk.truncate(bytes)
+    return true
+  } finally {
+    await disk.close()
+  }
+}
+
+/**
+ * A new disk is as large as what was sold.
+ * @throws {BerthError} `volume_missing`; `disk_too_small` when the image needs more
+ */
+export async function fitDisk(volume: string, bytes: number): Promise<void> {
+  const disk = await openDisk(volume)
+  try {
+    const { size } = await disk.stat()
+    if (size > bytes) throw new BerthError('conflict', 'disk_too_small', tooSmall(size), { field: 'disk_gb' })
+    if (size < bytes) await disk.truncate(bytes)
+  } finally {
+    await disk.close()
+  }
+}
+
+function tooSmall(imageBytes: number): string {
+  return `disk_gb: the image's disk needs ${Math.ceil(imageBytes / gib)} GB at least`
+}
+
+const trimTimeoutMs = 3_600_000
+
+/** Of a disk that a backup has put there: it is root's, and its zeros take no room. @throws {BerthError} `volume_missing` */
+export async function trimDisk(volume: string): Promise<void> {
+  const disk = await openDisk(volume)
+  try {
+    await disk.chown(0, 0)
+    await disk.chmod(0o600)
+    await digHoles(`/proc/${process.pid}/fd/${disk.fd}`, trimTimeoutMs)
+  } finally {
+    await disk.close()
+  }
+}
+
+/** What is in a volume may be from a backup of anybody's: a link or a device would be the host's. */
+async function openDisk(volume: string): Promise<FileHandle> {
+  try {
+    return await openPlain(diskOf(volume), constants.O_RDWR)
+  } catch (cause) {
+    throw new BerthError('conflict', 'volume_missing', 'the guest has no disk', { cause })
+  }
+}
+
+/** What a disk is told at its first boot. @param keyFile the host's own key */
+export async function makeInstance(
+  login: Login,
+  { os }: Pick<DiskSystem, 'os'>,
+  keyFile: string,
+): Promise<Instance> {
+  const { password, publicKey, userData } = login
+  const told = { ...newInstance(), ...(userData === undefined || userData === '' ? {} : { userData }) }
+  if (os === 'windows')
+    return password === undefined
+      ? told
+      : { ...told, sealedPassword: await sealPassword(keyFile, told.id, password) }
+  const passwordHash = await hashOf(login)
+  return {
+    ...told,
+    ...(passwordHash === undefined ? {} : { passwordHash }),
+    ...(publicKey === undefined ? {} : { publicKey }),
+  }
+}
+
+export async function writeInstance(volume: string, instance: Instance): Promise<void> {
+  const path = instanceOf(volume)
+  await rm(`${path}.new`, { recursive: true, force: true }) // a link there would be followed
+  const found = await lstat(path).catch(() => undefined)
+  if (found?.isDirectory()) await rm(path, { recursive: true }) // all else the rename replaces, at once
+  await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)
+}
+
+/** More than a customer's text and a login have. */
+const mostInstanceBytes = 512 * 1024
+
+/** A disk without one that can be read, for example from a backup, is set up anew. */
+export async function readInstance(volume: string): Promise<Instance> {
+  const text = await readPlainText(instanceOf(volume), mostInstanceBytes)
+  return text === undefined ? newInstance() : parseInstance(text)
+}
+
+function parseInstance(text: string): Instance {
+  try {
+    const instance = JSON.parse(text) as Instance
+    return typeof instance.id === 'string' ? instance : newInstance()
+  } catch {
+    return newInstance() // a power cut damaged it
+  }
+}
+
+function newInstance(): Instance {
+  return { id: `iid-${randomUUID()}` }
+}

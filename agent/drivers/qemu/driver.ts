@@ -1,0 +1,308 @@
+import { mkdir } from 'node:fs/promises'
+import type { Logger } from 'pino'
+import { allEnded } from '../../../shared/all-ended.js'
+import { conflict } from '../../../shared/errors.js'
+import { disableCopyOnWrite } from '../../host/btrfs.js'
+import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
+import { GroupMoves } from '../../host/group-moves.js'
+import { withHash } from '../common/login-hash.js'
+import {
+  systemVolumeOf,
+  type AssignResult,
+  type ConsoleMode,
+  type ConsolePlace,
+  type Driver,
+  type DriverDescription,
+  type GuestEvent,
+  type Login,
+  type Machine,
+  type Observed,
+  type PasswordResult,
+  type ResizeResult,
+  type StopCause,
+  type UsageSample,
+} from '../contract.js'
+import { AccelerationWatch } from './acceleration-watch.js'
+import { assignAddresses, noteReboot } from './assign.js'
+import { ConfigStore } from './config-store.js'
+import { connectMachine } from './connect.js'
+import { readDiskSystem } from './disk-system.js'
+import { ensureFirmware } from './firmware.js'
+import { fitDisk, growDisk, makeInstance, trimDisk, writeInstance } from './disk.js'
+import { tellingHierarchy } from './groups.js'
+import { Freezing } from './freezing.js'
+import { GuestNames } from './guest-names.js'
+import { listensInside } from './inside.js'
+import { MachineUsage } from './machine-usage.js'
+import { Machines } from './machines.js'
+import { setPassword } from './password.js'
+import { qemuPaths, type QemuPaths } from './paths.js'
+import { observeMachines, readMachineProcessors } from './observe.js'
+import { Power, type PowerContext } from './power.js'
+import { resizeMachine } from './resize.js'
+import { RuntimeReader } from './runtime.js'
+import { takeScreenshot } from './screenshot.js'
+import { clearMachine } from './stop.js'
+import { tellMachine } from './tell.js'
+
+export interface QemuDriverOptions {
+  /** Contains `kvm`, one directory per guest. */
+  readonly stateDir: string
+  /** Contains `kvm`, with sockets of guests that run. */
+  readonly runDir: string
+  /** A guest's name on the host is `<prefix>-<id>`. */
+  readonly namePrefix: string
+  readonly stopTimeoutMs: number
+  /** The host's own key; it is made where there is none. */
+  readonly keyFile: string
+  /** A CD with drivers for Windows; absent: none. */
+  readonly driversCd?: string
+  readonly log: Logger
+}
+
+/** Runs virtual machines with QEMU; see contract.ts. Made by {@link createQemuDriver}. */
+export class QemuDriver implements Driver {
+  readonly kind = 'kvm'
+  readonly #paths: QemuPaths
+  readonly #facts: GroupFacts
+  readonly #runtime: RuntimeReader
+  readonly #configs: ConfigStore
+  readonly #machines: Machines
+  readonly #names: GuestNames
+  readonly #power: Power
+  readonly #usage: MachineUsage
+  readonly #freezing: Freezing
+  readonly #moves: GroupMoves
+  readonly #listeners: ((uuid: string, event: GuestEvent) => void)[] = []
+
+  constructor(
+    private readonly options: QemuDriverOptions,
+    private readonly acceleration: AccelerationWatch,
+  ) {
+    this.#paths = qemuPaths(options)
+    this.#facts = readGroupFacts()
+    this.#moves = new GroupMoves(this.#facts.cgroups)
+    this.#runtime = new RuntimeReader(tellingHierarchy(this.#facts.cgroups))
+    this.#configs = new ConfigStore(this.#paths, options.namePrefix)
+    this.#names = new GuestNames(this.#paths, this.#configs, this.#runtime)
+    this.#machines = new Machines({
+      paths: this.#paths,
+      runtime: this.#runtime,
+      uuidOf: (name) => this.#configs.find(name)?.uuid,
+      listNames: () => this.#configs.listNames(),
+      clear: (name) => clearMachine(this.#context, name),
+      onEvent: (name, uuid, event) => this.#hear(name, uuid, event),
+      log: options.log,
+    })
+    this.#usage = new MachineUsage(this.#paths, this.#machines, this.#facts)
+    this.#power = new Power(this.#context)
+    this.#freezing = new Freezing({
+      runOf: (name) => this.#paths.runOf(name),
+      listens: (name) => this.#listens(name),
+      log: options.log,
+    })
+  }
+
+  get stopTimeoutMs(): number {
+    return this.options.stopTimeoutMs
+  }
+
+  async describe(): Promise<DriverDescription> {
+    const { kind: acceleration, reason: accelerationReason } = this.acceleration.now
+    return {
+      ...{ available: true, acceleration, accelerationReason },
+      capabilities: {
+        consoles: ['text', 'vnc'],
+        liveResize: ['memory_down', 'disk', 'io'],
+        freeze: true,
+        setPassword: ['running', 'stopped'],
+        snapshotRunning: true,
+      },
+    }
+  }
+
+  /** Its disk file has a size of its own; a bound would also count what its snapshots hold. */
+  volumeLimitBytes(): number {
+    return 0
+  }
+
+  prepareLogin(login: Login): Promise<Login> {
+    return withHash(login)
+  }
+
+  async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
+    const name = this.#names.freeNameOf(machine)
+    if (volume === machine.volume && this.#runtime.read(name).state !== 'stopped')
+      throw conflict('guest_running', 'the guest runs: its disk is its own')
+    await fitDisk(volume, machine.limits.diskBytes)
+    const system = await readDiskSystem(volume)
+    await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
+  }
+
+  prepareEmpty(volume: string): Promise<void> {
+    return disableCopyOnWrite(volume)
+  }
+
+  trimFetched(volume: string): Promise<void> {
+    return trimDisk(volume)
+  }
+
+  async configure(machine: Machine): Promise<void> {
+    this.#moves.prepare()
+    const name = this.#names.freeNameOf(machine)
+    await this.#configs.write(name, { uuid: machine.uuid, device: machine.nic.device })
+    await allEnded([
+      growDisk(machine.volume, machine.limits.diskBytes), // one that was restored may be smaller
+      ensureFirmware(systemVolumeOf(machine), machine.isolation.userIdBase),
+      this.#tell(machine),
+    ])
+  }
+
+  async start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void> {
+    this.#moves.prepare()
+    return this.#power.start(machine, { signal, ...(connected && { connected }) })
+  }
+
+  stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
+    return this.#power.stop(machine, options)
+  }
+
+  kill(machine: Machine): Promise<void> {
+    return this.#power.kill(machine)
+  }
+
+  delete(machine: Machine): Promise<void> {
+    return this.#power.delete(machine)
+  }
+
+  async observe(): Promise<Observed[]> {
+    return observeMachines(this.#context)
+  }
+
+  async readProcessors(): Promise<ReadonlyMap<string, readonly number[]>> {
+    return readMachineProcessors(this.#context)
+  }
+
+  async listTraces(): Promise<string[]> {
+    return this.#configs.listUuids()
+  }
+
+  removeTraces(uuid: string): Promise<boolean> {
+    return this.#power.removeTraces(uuid)
+  }
+
+  onStopped(listener: (uuid: string, cause: StopCause) => void): void {
+    this.#machines.onStopped(listener)
+  }
+
+  onEvent(listener: (uuid: string, event: GuestEvent) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  #hear(name: string, uuid: string, event: GuestEvent): void {
+    if (event === 'rebooted')
+      noteReboot(this.#paths.runOf(name)).catch((err: unknown) =>
+        this.options.log.warn({ err, name }, 'note the reboot of a virtual machine'),
+      )
+    for (const listener of this.#listeners) listener(uuid, event)
+  }
+
+  async usage(machine: Machine, pid: number): Promise<UsageSample> {
+    return this.#usage.read(machine, this.#name(machine), pid)
+  }
+
+  async resize(machine: Machine): Promise<ResizeResult> {
+    return resizeMachine(this.#context, machine, this.#name(machine))
+  }
+
+  async assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult> {
+    const name = this.#name(machine)
+    if (this.#runtime.read(name).state !== 'running') return 'unchanged'
+    return assignAddresses(this.#paths.runOf(name), machine, { gone, tell: () => this.#tell(machine) })
+  }
+
+  async connect(machine: Machine): Promise<boolean> {
+    const name = this.#name(machine)
+    const { state, process } = this.#runtime.read(name)
+    if (state !== 'running' || !process) return false
+    return connectMachine(process.pid, this.#runtime.procsOf(name), machine.nic)
+  }
+
+  async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
+    const name = this.#names.freeNameOf(machine)
+    const running = this.#runtime.read(name).state === 'running'
+    const { volume } = machine
+    const run = this.#paths.runOf(name)
+    return setPassword({ run, running, volume, tell: () => this.#tell(machine) }, password)
+  }
+
+  async freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
+    return this.#freezing.freeze(this.#name(machine), timeoutMs)
+  }
+
+  async thaw(machine: Machine): Promise<void> {
+    return this.#freezing.thaw(this.#name(machine))
+  }
+
+  async #listens(name: string): Promise<boolean> {
+    if (this.#runtime.read(name).state !== 'running') return false
+    const monitor = await this.#machines.monitor(name, 500).catch(() => undefined)
+    return !monitor || listensInside(monitor)
+  }
+
+  /** A shell of root's is not to be had from outside: the serial port asks for a login. */
+  async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
+    const { screen, serial } = this.#runningPaths(machine)
+    return { kind: 'socket', path: mode === 'vnc' ? screen : serial }
+  }
+
+  async screenshot(machine: Machine): Promise<Buffer> {
+    const { work } = this.#runningPaths(machine)
+    const monitor = await this.#machines.monitor(this.#name(machine))
+    return takeScreenshot(monitor, work, machine.isolation.userIdBase)
+  }
+
+  /** Stops watching; guests run on. */
+  close(): void {
+    this.acceleration.close()
+    this.#freezing.close()
+    this.#machines.close()
+  }
+
+  /** Kills every guest of this instance, known or not, and removes all that the driver has made; volumes stay. */
+  removeAll(): Promise<void> {
+    return this.#power.removeAll()
+  }
+
+  get #context(): PowerContext {
+    const { driversCd, namePrefix } = this.options
+    return {
+      ...{ paths: this.#paths, runtime: this.#runtime, machines: this.#machines, configs: this.#configs },
+      ...{ facts: this.#facts, cgroups: this.#facts.cgroups, acceleration: this.acceleration },
+      ...(driversCd === undefined ? {} : { driversCd }),
+      ...{ names: this.#names, namePrefix, forget: (name) => this.#usage.forget(name) },
+    }
+  }
+
+  #tell(machine: Machine): Promise<void> {
+    const seed = this.#paths.seedOf(this.#name(machine))
+    return tellMachine(machine, { seed, keyFile: this.options.keyFile })
+  }
+
+  #runningPaths(machine: Machine): ReturnType<QemuPaths['runOf']> {
+    const name = this.#name(machine)
+    if (this.#runtime.read(name).state === 'running') return this.#paths.runOf(name)
+    throw conflict('guest_not_running', 'the guest does not run')
+  }
+
+  #name(machine: Machine): string {
+    return this.#names.nameOf(machine)
+  }
+}
+
+/** Finds out how guests can be run here, and makes the driver's directories. */
+export async function createQemuDriver(options: QemuDriverOptions): Promise<QemuDriver> {
+  const { configs, runs } = qemuPaths(options)
+  for (const path of [configs, runs]) await mkdir(path, { recursive: true, mode: 0o700 })
+  return new QemuDriver(options, await AccelerationWatch.open(options))
+}

@@ -1,0 +1,118 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import type { Logger } from 'pino'
+import { BerthError } from '../../../shared/errors.js'
+import type { RunPaths } from './paths.js'
+import { withGuestAgent } from './qmp/guest-agent.js'
+
+export interface FreezingOptions {
+  readonly runOf: (name: string) => RunPaths
+  /** False: the guest does not run, or no program in it has its agent's port open. */
+  readonly listens: (name: string) => Promise<boolean>
+  readonly log: Logger
+  /** For a guest's answer to the thaw; default 5 s. */
+  readonly thawTimeoutMs?: number
+  /** Before the first thaw in the background; doubles up to ten times this. Default 1 s. */
+  readonly pauseMs?: number
+}
+
+/**
+ * Freezes guests' file systems by their agents, and thaws them. An agent does one thing at a time: one that takes longer
+ * to freeze than it may does so in the end, and hears of no thaw before. So a guest that was told to freeze is marked
+ * until it has answered to a thaw, which is tried again in the background; until nobody listens in it, or it ends.
+ */
+export class Freezing {
+  readonly #thaws = new Map<string, Promise<void>>()
+  readonly #retries = new Map<string, NodeJS.Timeout>()
+  #closed = false
+
+  constructor(private readonly options: FreezingOptions) {}
+
+  /** @returns false: nothing is frozen in it, or it did not answer within the time and is to be thawed all the same */
+  async freeze(name: string, timeoutMs: number): Promise<boolean> {
+    const run = this.options.runOf(name)
+    if (!(await this.options.listens(name))) return false
+    if (this.#thaws.has(name) || existsSync(run.frozen)) return false // it is not thawed from the last time
+    clearTimeout(this.#retries.get(name)) // of a machine that has ended
+    return freezeInside(run, timeoutMs)
+  }
+
+  /** Costs nothing unless a freeze was begun. @throws as long as it is not thawed; that is tried again */
+  async thaw(name: string): Promise<void> {
+    try {
+      await this.#thawOnce(name)
+    } catch (error) {
+      this.#retryAfter(name, this.#pauseMs)
+      throw error
+    }
+  }
+
+  /** Tries no more; the marks stay, for the next agent. */
+  close(): void {
+    this.#closed = true
+    for (const timer of this.#retries.values()) clearTimeout(timer)
+  }
+
+  get #pauseMs(): number {
+    return this.options.pauseMs ?? 1000
+  }
+
+  /** One at a time of a guest: a later one would thaw what was frozen again meanwhile. */
+  #thawOnce(name: string): Promise<void> {
+    const thaw = this.#thaws.get(name) ?? this.#thaw(name).finally(() => this.#thaws.delete(name))
+    this.#thaws.set(name, thaw)
+    return thaw
+  }
+
+  async #thaw(name: string): Promise<void> {
+    const { frozen, agent: path } = this.options.runOf(name)
+    const { listens, thawTimeoutMs = 5000 } = this.options
+    if (!existsSync(frozen)) return
+    if (await listens(name))
+      await withGuestAgent(
+        path,
+        (agent) => agent.ask('guest-fsfreeze-thaw', undefined, thawTimeoutMs),
+        thawTimeoutMs,
+      )
+    rmSync(frozen, { force: true })
+  }
+
+  #retryAfter(name: string, pauseMs: number): void {
+    if (this.#closed) return
+    clearTimeout(this.#retries.get(name))
+    this.#retries.set(name, setTimeout(() => void this.#retry(name, pauseMs), pauseMs).unref())
+  }
+
+  async #retry(name: string, pauseMs: number): Promise<void> {
+    this.#retries.delete(name)
+    try {
+      await this.#thawOnce(name)
+      this.options.log.info({ name }, 'a virtual machine is thawed, late')
+    } catch {
+      this.#retryAfter(name, Math.min(2 * pauseMs, 10 * this.#pauseMs))
+    }
+  }
+}
+
+async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // before: an agent that is killed thaws it afterwards
+  let sent = false
+  const freeze = withGuestAgent(
+    run.agent,
+    (agent) => {
+      sent = true
+      return agent.ask('guest-fsfreeze-freeze', undefined, timeoutMs)
+    },
+    timeoutMs,
+  )
+  try {
+    await freeze
+    return true
+  } catch (error) {
+    if (!sent || isRefusal(error)) rmSync(run.frozen, { force: true })
+    return false
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof BerthError && error.code === 'machine_refused'
+}

@@ -1,0 +1,83 @@
+import { BerthError } from '../../../shared/errors.js'
+import type { Machine } from '../contract.js'
+import type { RunPaths } from './paths.js'
+import { windowsAdministrator } from './plan-config-drive.js'
+import type { Connection } from './qmp/connection.js'
+import { recordOf } from './qmp/messages.js'
+import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
+
+/* What the agent inside a guest is asked for. It is the guest's own: nothing that it says is believed further. */
+
+/** Whether a program in the guest has opened its agent's port. A monitor that does not say so does not mean no. */
+export async function listensInside(monitor: Connection): Promise<boolean> {
+  const devices = await monitor.execute('query-chardev').catch(() => undefined)
+  const port = (Array.isArray(devices) ? devices : []).map(recordOf).find((one) => one?.['label'] === 'agent')
+  return port?.['frontend-open'] !== false
+}
+
+/** A hash for the shadow file of root, or a password in clear for an administrator. */
+type GivenPassword =
+  { readonly passwordHash: string } | { readonly password: string; readonly username: string }
+
+/**
+ * Windows takes no hash, and reads of a new password at no boot but its first.
+ * @throws {BerthError} `guest_refused` also where the guest does not run, or has no agent
+ */
+export async function setWindowsPassword(
+  run: RunPaths,
+  { running, password }: { readonly running: boolean; readonly password: string },
+): Promise<void> {
+  if (running && (await setPasswordInside(run, { password, username: windowsAdministrator }))) return
+  throw new BerthError('conflict', 'guest_refused', 'its guest agent does not answer, which alone can set it')
+}
+
+/**
+ * @returns false: the guest has no agent, or none that says whether it did
+ * @throws {BerthError} `guest_refused` with the guest's reason
+ */
+export async function setPasswordInside(run: RunPaths, given: GivenPassword): Promise<boolean> {
+  const crypted = 'passwordHash' in given
+  const password = Buffer.from(crypted ? given.passwordHash : given.password).toString('base64')
+  const username = crypted ? 'root' : given.username
+  try {
+    await withGuestAgent(run.agent, (agent) =>
+      agent.ask('guest-set-user-password', { username, password, crypted }, 10_000),
+    )
+    return true
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error
+    if (error.code !== 'machine_refused') return false
+    throw new BerthError('conflict', 'guest_refused', `the guest did not take the password: ${error.message}`)
+  }
+}
+
+/** @returns false: the guest has no agent, or would not */
+export async function assignInside(
+  run: RunPaths,
+  { nic }: Machine,
+  { added, gone }: { added: readonly string[]; gone: readonly string[] },
+): Promise<boolean> {
+  const ip = (agent: GuestAgent, ...args: string[]): Promise<void> => runInGuest(agent, 'ip', ['-6', ...args])
+  try {
+    await withGuestAgent(run.agent, async (agent) => {
+      const device = await findDevice(agent, nic.mac)
+      for (const address of gone)
+        await ip(agent, 'address', 'del', `${address}/128`, 'dev', device).catch(() => undefined)
+      for (const address of added) await ip(agent, 'address', 'replace', `${address}/128`, 'dev', device)
+      if (nic.ipv6Addresses.length > 0)
+        await ip(agent, 'route', 'replace', 'default', 'via', nic.gateway6, 'dev', device)
+    })
+    return true
+  } catch (error) {
+    if (error instanceof BerthError) return false
+    throw error
+  }
+}
+
+/** By the address that the host gave it; the guest may name it as it likes. */
+async function findDevice(agent: GuestAgent, mac: string): Promise<string> {
+  const found = await agent.ask('guest-network-get-interfaces')
+  const interfaces = (Array.isArray(found) ? found : []).map(recordOf)
+  const name = interfaces.find((one) => one?.['hardware-address'] === mac.toLowerCase())?.['name']
+  return typeof name === 'string' && /^[a-z0-9._-]{1,15}$/i.test(name) ? name : 'eth0'
+}

@@ -1,0 +1,80 @@
+import { both16, both32, wide } from './fields.js'
+import type { IsoEntry } from './plan-tree.js'
+
+/** Where something is on the CD, in sectors, and its bytes. */
+export interface Extent {
+  readonly at: number
+  readonly bytes: number
+}
+
+/** What a record of a directory is about: something in it, itself, what it is in, or itself as the root. */
+export type Subject = IsoEntry | 'root' | 'self' | 'parent'
+
+/** How names are written. */
+export interface Naming {
+  readonly idOf: (entry: IsoEntry) => Buffer
+  /** What readers who know more read on. */
+  readonly extraOf: (subject: Subject) => Buffer
+}
+
+/** The CD tells no times: 2000-01-01. ECMA-119, 9.1.5 */
+const recorded = Buffer.from([100, 1, 1, 0, 0, 0, 0])
+const directoryFlag = 2
+
+/** A directory's record. ECMA-119, 9.1 */
+export function planRecord(naming: Naming, subject: Subject, { at, bytes }: Extent): Buffer {
+  const isFile = typeof subject === 'object' && subject.kind === 'file'
+  const id = idOf(naming, subject)
+  const body = Buffer.concat([
+    ...[both32(at), both32(bytes), recorded, Buffer.from([isFile ? 0 : directoryFlag, 0, 0]), both16(1)],
+    ...[Buffer.from([id.length]), id, Buffer.alloc((id.length + 1) % 2), naming.extraOf(subject)],
+  ])
+  const length = body.length + 2
+  return Buffer.concat([Buffer.from([length + (length % 2), 0]), body, Buffer.alloc(length % 2)])
+}
+
+function idOf(naming: Naming, subject: Subject): Buffer {
+  if (typeof subject === 'object') return naming.idOf(subject)
+  return Buffer.from([subject === 'parent' ? 1 : 0])
+}
+
+/** Windows reads these. Source: Joliet Specification of 1995 */
+export const joliet: Naming = {
+  idOf: ({ name }) => wide(name),
+  extraOf: () => Buffer.alloc(0),
+}
+
+/**
+ * Linux reads these: plain names of the first standard, short ones in the order of the long ones, and beside each what it
+ * is in truth. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
+ */
+export function rockRidge(order: readonly IsoEntry[]): Naming {
+  return {
+    idOf: (entry) => Buffer.from(shortName(entry, order.indexOf(entry))),
+    extraOf: (subject) =>
+      Buffer.concat([
+        ...(subject === 'root' ? [susp('SP', Buffer.from([0xbe, 0xef, 0]))] : []),
+        planModes(subject),
+        ...(subject === 'root' ? [extension] : []),
+        ...(typeof subject === 'object' ? [susp('NM', Buffer.from(`\0${subject.name}`))] : []),
+      ]),
+  }
+}
+
+function shortName({ kind }: IsoEntry, place: number): string {
+  const name = `E${`${place}`.padStart(7, '0')}`
+  return kind === 'file' ? `${name}.;1` : name
+}
+
+/** For root alone: it has a password's hash. */
+function planModes(subject: Subject): Buffer {
+  const isFile = typeof subject === 'object' && subject.kind === 'file'
+  const [mode, links] = isFile ? [0o100600, 1] : [0o040700, 2]
+  return susp('PX', Buffer.concat([mode, links, 0, 0].map(both32)))
+}
+
+const extension = susp('ER', Buffer.from([10, 0, 0, 1, ...Buffer.from('RRIP_1991A')]))
+
+function susp(signature: string, content: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(signature), Buffer.from([content.length + 4, 1]), content])
+}

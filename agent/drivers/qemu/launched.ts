@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs'
+import { replaceFile } from '../common/replace-file.js'
+import type { Machine } from '../contract.js'
+import { memoryMibOf, processorsOf } from './plan-command.js'
+
+/** What a guest that runs was started with, and was given since. */
+export interface Launched {
+  readonly acceleration: 'kvm' | 'tcg'
+  readonly processors: number
+  readonly memoryMib: number
+  /** Those that it was told of. */
+  readonly ipv6Addresses: readonly string[]
+  /** Those that it reads of when it reboots by itself; absent: the same. */
+  readonly nextIpv6Addresses?: readonly string[]
+}
+
+/** Its system has read its seed again. @returns undefined: it knew all that is in it */
+export function rebooted({ nextIpv6Addresses, ...launched }: Launched): Launched | undefined {
+  return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
+}
+
+export async function writeLaunched(
+  file: string,
+  { limits, nic }: Machine,
+  acceleration: Launched['acceleration'],
+): Promise<void> {
+  const { ipv6Addresses } = nic
+  const launched: Launched = {
+    ...{ acceleration, processors: processorsOf(limits), memoryMib: memoryMibOf(limits), ipv6Addresses },
+  }
+  await replaceLaunched(file, launched)
+}
+
+export function replaceLaunched(file: string, launched: Launched): Promise<void> {
+  return replaceFile(file, `${JSON.stringify(launched)}\n`, 0o600)
+}
+
+/** @returns undefined where it is not known */
+export function findLaunched(file: string): Launched | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Launched
+  } catch {
+    return undefined
+  }
+}

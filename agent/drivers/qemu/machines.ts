@@ -1,0 +1,227 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import type { Logger } from 'pino'
+import { conflict } from '../../../shared/errors.js'
+import { isSameProcess, isThere, type ProcessStat } from '../../host/proc.js'
+import type { GuestEvent, StopCause } from '../contract.js'
+import { BusyNames } from '../common/busy-names.js'
+import { isSoWithin } from '../common/wait.js'
+import { boundLog } from './bound-log.js'
+import type { QemuPaths } from './paths.js'
+import { Connection, type MachineEvent } from './qmp/connection.js'
+import { recordOf } from './qmp/messages.js'
+import type { RuntimeReader } from './runtime.js'
+
+/** A guest whose QEMU is known to run. */
+interface Machine {
+  readonly uuid: string
+  readonly process: ProcessStat
+  monitor?: Connection
+  opening?: Promise<Connection>
+  /** It has shut down, and waits for its end. */
+  shutDown: boolean
+  /** By event, when it was last logged: a guest can cause some of them without end. */
+  readonly loggedMs: Map<string, number>
+}
+
+export interface MachinesOptions {
+  readonly paths: QemuPaths
+  readonly runtime: RuntimeReader
+  readonly uuidOf: (name: string) => string | undefined
+  readonly listNames: () => readonly string[]
+  /** Ends QEMU's process and removes what the guest left. */
+  readonly clear: (name: string) => Promise<void>
+  /** Of its system, which goes on. */
+  readonly onEvent: (name: string, uuid: string, event: GuestEvent) => void
+  readonly log: Logger
+}
+
+/** QEMU's main thread answers in 100 ms with a tenth of a processor; a busy host is slower. */
+const commandTimeoutMs = 5000
+const lookIntervalMs = 1000
+const endTimeoutMs = 5000
+/** Between two of which word is passed on, of the same event of a guest. */
+const logPauseMs = 60_000
+
+const loggedEvents: Readonly<Record<string, string>> = {
+  GUEST_PANICKED: 'the guest panicked',
+  BLOCK_IO_ERROR: "an error of the guest's disk",
+}
+
+/**
+ * Connections to the monitors of guests that run, which tell of their ends. A guest that shuts down is kept, paused, by
+ * its QEMU: so an agent that was away sees that it shut down by itself. One whose process is gone crashed, or was
+ * killed. Nothing that is done here ends a guest that runs.
+ */
+export class Machines {
+  readonly #machines = new Map<string, Machine>()
+  readonly #busy = new BusyNames()
+  readonly #checking = new Set<string>()
+  readonly #listeners: ((uuid: string, cause: StopCause) => void)[] = []
+  readonly #timer: NodeJS.Timeout
+
+  constructor(private readonly options: MachinesOptions) {
+    this.#timer = setInterval(() => this.#look(), lookIntervalMs)
+    this.#timer.unref()
+  }
+
+  /** Ends from before are reported to the first listener. */
+  onStopped(listener: (uuid: string, cause: StopCause) => void): void {
+    this.#listeners.push(listener)
+    for (const name of this.options.listNames()) void this.#check(name)
+  }
+
+  /** Watches a guest that runs. */
+  track(name: string, uuid: string, process: ProcessStat): void {
+    const known = this.#machines.get(name)
+    if (known?.process.pid === process.pid && known.process.startTime === process.startTime) return
+    known?.monitor?.close()
+    this.#machines.set(name, { uuid, process, shutDown: false, loggedMs: new Map() })
+    void this.monitor(name).catch(() => undefined) // looked at again every second
+  }
+
+  /**
+   * The connection to the guest's monitor, which is made if there is none.
+   * @throws {BerthError} `guest_not_running`, and those of `Connection.open`
+   */
+  async monitor(name: string, timeoutMs = commandTimeoutMs): Promise<Connection> {
+    const machine = this.#machines.get(name)
+    if (!machine) throw conflict('guest_not_running', 'the guest does not run')
+    if (machine.monitor && !machine.monitor.closed) return machine.monitor
+    machine.opening ??= this.#open(name, machine, timeoutMs).finally(() => delete machine.opening)
+    return machine.opening
+  }
+
+  /** Whether the guest has shut down and its QEMU waits to be ended. */
+  hasShutDown(name: string): boolean {
+    return this.#machines.get(name)?.shutDown ?? false
+  }
+
+  /** Does not report the guest's end while `act` runs. */
+  whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
+    return this.#busy.while(name, act)
+  }
+
+  forget(name: string): void {
+    const machine = this.#machines.get(name)
+    this.#machines.delete(name) // first: a connection that closes is looked after
+    machine?.monitor?.close()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#listeners.length = 0
+    for (const name of [...this.#machines.keys()]) this.forget(name)
+  }
+
+  async #open(name: string, machine: Machine, timeoutMs: number): Promise<Connection> {
+    const monitor = await Connection.open({
+      path: this.options.paths.runOf(name).monitor,
+      ...{ timeoutMs, greets: true },
+      onEvent: (event) => this.#hear(name, machine, event),
+      onClose: () => void this.#check(name),
+    })
+    monitor.unref()
+    if (this.#machines.get(name) !== machine) {
+      monitor.close()
+      throw conflict('guest_not_running', 'the guest does not run')
+    }
+    machine.monitor = monitor
+    void this.#readStatus(name, machine, monitor)
+    return monitor
+  }
+
+  /** It may have shut down before anybody listened. */
+  async #readStatus(name: string, machine: Machine, monitor: Connection): Promise<void> {
+    const answer = await monitor.execute('query-status').catch(() => monitor.close()) // the next connection asks again
+    if (recordOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
+  }
+
+  #hear(name: string, machine: Machine, { name: event, data }: MachineEvent): void {
+    if (event === 'SHUTDOWN' && data['guest'] === true) this.#noteShutDown(name, machine)
+    if (event === 'RESET') this.options.onEvent(name, machine.uuid, 'rebooted')
+    const logged = loggedEvents[event]
+    if (logged === undefined || !this.#isNews(machine, event)) return
+    this.options.log.warn({ guest: machine.uuid }, logged)
+    if (event === 'GUEST_PANICKED') this.options.onEvent(name, machine.uuid, 'panicked')
+  }
+
+  #isNews({ loggedMs }: Machine, event: string): boolean {
+    const nowMs = performance.now()
+    if (nowMs - (loggedMs.get(event) ?? -Infinity) < logPauseMs) return false
+    loggedMs.set(event, nowMs)
+    return true
+  }
+
+  #noteShutDown(name: string, machine: Machine): void {
+    machine.shutDown = true
+    void this.#check(name)
+  }
+
+  #look(): void {
+    for (const [name, { process, monitor, shutDown }] of this.#machines) {
+      this.#boundLog(name)
+      if (shutDown || !isThere(process.pid) || !monitor || monitor.closed) void this.#check(name)
+    }
+  }
+
+  #boundLog(name: string): void {
+    try {
+      boundLog(this.options.paths.runOf(name).log)
+    } catch (err) {
+      this.options.log.warn({ err, name }, "bound a virtual machine's log")
+    }
+  }
+
+  async #check(name: string): Promise<void> {
+    if (this.#busy.has(name) || this.#checking.has(name) || this.#listeners.length === 0) return
+    this.#checking.add(name)
+    try {
+      await this.#examine(name)
+    } catch (err) {
+      this.options.log.warn({ err, name }, 'look after a virtual machine')
+    } finally {
+      this.#checking.delete(name)
+    }
+  }
+
+  async #examine(name: string): Promise<void> {
+    const { uuidOf, runtime } = this.options
+    const machine = this.#machines.get(name)
+    const uuid = machine?.uuid ?? uuidOf(name)
+    if (uuid === undefined) return
+    if (machine?.shutDown) return this.#end(name, uuid, 'guest')
+    const { process, state } = runtime.read(name)
+    if (state === 'stopped') return this.#examineStopped(name, uuid, machine)
+    if (state === 'running' && process) this.track(name, uuid, process)
+    await this.monitor(name)
+  }
+
+  /** The process may be ending still when its monitor has hung up. */
+  async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
+    const { paths } = this.options
+    if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')
+    if (machine && !isSameProcess(machine.process.pid, machine.process.startTime))
+      await this.#end(name, uuid, 'crash')
+  }
+
+  /** The mark is there before QEMU ends: an agent that is killed in between knows the cause afterwards. */
+  async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
+    if (this.#busy.has(name)) return
+    if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })
+    await this.whileBusy(name, () => this.options.clear(name))
+    this.forget(name)
+    for (const listener of this.#listeners) listener(uuid, cause)
+  }
+
+  /** @returns whether it has shut down within the time */
+  waitForShutDown(name: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
+    const { runtime } = this.options
+    return isSoWithin(() => this.hasShutDown(name) || runtime.read(name).state === 'stopped', options)
+  }
+
+  /** Asks QEMU to end; the caller looks whether it does. */
+  async quit(name: string): Promise<void> {
+    const monitor = await this.monitor(name, endTimeoutMs).catch(() => undefined)
+    await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // it may hang up before it answers
+  }
+}

@@ -1,0 +1,33 @@
+import type { Connection } from './qmp/connection.js'
+import { recordOf } from './qmp/messages.js'
+import { parts } from './plan-command.js'
+
+const timeoutMs = 500
+
+/**
+ * Memory in use as the guest sees it, from its balloon driver.
+ * @param bootedBytes it was started with
+ * @returns undefined: it has none, or tells nonsense
+ */
+export async function readGuestMemory(monitor: Connection, bootedBytes: number): Promise<number | undefined> {
+  const path = `/machine/peripheral/${parts.balloon}`
+  const ask = (command: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> =>
+    monitor.execute(command, args, timeoutMs).catch(() => undefined)
+  const answer = await ask('qom-get', { path, property: 'guest-stats' })
+  const actualBytes = recordOf(await ask('query-balloon'))?.['actual']
+  return parseGuestMemory(recordOf(recordOf(answer)?.['stats']), { actualBytes, bootedBytes })
+}
+
+/** What the balloon holds is free of the guest's use, and yet not available to it. */
+export function parseGuestMemory(
+  stats: Readonly<Record<string, unknown>> | undefined,
+  { actualBytes, bootedBytes }: { readonly actualBytes: unknown; readonly bootedBytes: number },
+): number | undefined {
+  const [total, available] = [stats?.['stat-total-memory'], stats?.['stat-available-memory']]
+  if (typeof total !== 'number' || typeof available !== 'number' || available < 0) return undefined
+  if (total > bootedBytes || available > total) return undefined
+  const held = typeof actualBytes === 'number' ? Math.max(0, bootedBytes - actualBytes) : 0
+  // Linux leaves it in its total where the balloon gives way to it; others take it out.
+  const isInTotal = total + held > bootedBytes
+  return Math.max(0, total - available - (isInTotal ? held : 0))
+}

@@ -1,0 +1,34 @@
+import { readProcessors } from '../common/processors.js'
+import type { Observed } from '../contract.js'
+import type { PowerContext } from './power.js'
+
+type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePrefix' | 'paths' | 'runtime'>
+
+/** Guests that have a process; each is watched from now on. */
+export function observeMachines({ configs, machines, namePrefix, runtime }: Context): Observed[] {
+  return runtime.listNames(namePrefix).flatMap((name): Observed[] => {
+    const uuid = configs.find(name)?.uuid
+    const { state, process } = runtime.read(name)
+    if (uuid === undefined || !process || state === 'stopped') return []
+    if (state === 'starting') return [{ uuid, state }]
+    machines.track(name, uuid, process)
+    const { pid, startTime } = process
+    return [{ uuid, state: machines.hasShutDown(name) ? 'stopping' : 'running', pid, startTime }]
+  })
+}
+
+/** The host's processors that each guest runs on, by uuid. */
+export function readMachineProcessors({
+  cgroups,
+  configs,
+  namePrefix,
+  paths,
+  runtime,
+}: Context): ReadonlyMap<string, readonly number[]> {
+  const hierarchy = cgroups.controllers.get('cpuset')
+  if (hierarchy === undefined) return new Map()
+  const places = runtime
+    .listNames(namePrefix)
+    .map((name) => ({ uuid: configs.find(name)?.uuid, path: `${hierarchy}/${paths.groupOf(name)}` }))
+  return readProcessors(places)
+}

@@ -1,0 +1,24 @@
+import { expect } from 'chai'
+import { parseFileSystems } from './parse-file-systems.js'
+
+const entry = (name: string, bytes: unknown, type = 'ext4') => ({
+  ...{ name, mountpoint: '/', type, 'used-bytes': bytes, 'total-bytes': 9000, disk: [] },
+})
+
+describe("what a guest's file systems hold", () => {
+  for (const [what, answer, bytes] of [
+    ['one', [entry('vda1', 700)], 700],
+    ['several', [entry('vda1', 700), entry('vda2', 30, 'vfat')], 730],
+    ['one that is mounted twice', [entry('vda1', 700), entry('vda1', 700)], 700],
+    ['not its seed', [entry('vda1', 700), entry('sr0', 5000, 'iso9660')], 700],
+    ['one that says nothing of its room', [{ name: 'vda1', type: 'ext4' }, entry('vda2', 30)], 30],
+    ['at most its disk', [entry('vda1', 2 ** 50)], 1000],
+    ['none', [], undefined],
+    ['no list', { vda1: 700 }, undefined],
+    ['nothing', null, undefined],
+    ['less than nothing', [entry('vda1', -700)], undefined],
+    ['no numbers', [entry('vda1', '700'), entry('vda2', Number.NaN)], undefined],
+    ['without end', Array.from({ length: 1000 }, (_, at) => entry(`vda${at}`, 1)), undefined],
+  ] as const)
+    it(what, () => expect(parseFileSystems(answer, 1000)).to.equal(bytes))
+})

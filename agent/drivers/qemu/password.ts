@@ -1,0 +1,48 @@
+import { randomUUID } from 'node:crypto'
+import { hashPassword } from '../../host/password-hash.js'
+import type { PasswordResult } from '../contract.js'
+import { readInstance, writeInstance } from './disk.js'
+import { readDiskSystem } from './disk-system.js'
+import { setPasswordInside, setWindowsPassword } from './inside.js'
+import type { RunPaths } from './paths.js'
+
+export interface PasswordContext {
+  readonly run: RunPaths
+  readonly running: boolean
+  readonly volume: string
+  /** Writes the seed. */
+  readonly tell: () => Promise<void>
+}
+
+/**
+ * Sets root's or the administrator's password by the guest's agent; a Linux without one reads it at its next boot.
+ * @throws {BerthError} `guest_refused`
+ */
+export async function setPassword(context: PasswordContext, password: string): Promise<PasswordResult> {
+  const { os } = await readDiskSystem(context.volume)
+  if (os !== 'windows') return setRootPassword(context, await hashPassword(password))
+  const { run, running } = context
+  await setWindowsPassword(run, { running, password })
+  await forgetFirstPassword(context)
+  return 'applied'
+}
+
+async function setRootPassword(context: PasswordContext, passwordHash: string): Promise<PasswordResult> {
+  const { run, running, volume, tell } = context
+  const applied = running && (await setPasswordInside(run, { passwordHash }))
+  const { reset: before, ...instance } = await readInstance(volume)
+  if (applied && before === undefined) return 'applied'
+  // One that still waits for a boot would take the place of the new one there.
+  const reset = applied ? {} : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
+  await writeInstance(volume, { ...instance, ...reset })
+  if (running) await tell()
+  return applied ? 'applied' : 'at_next_start'
+}
+
+/** A system whose agent answers has had its first boot. */
+async function forgetFirstPassword({ volume, tell }: PasswordContext): Promise<void> {
+  const { sealedPassword, ...instance } = await readInstance(volume)
+  if (sealedPassword === undefined) return
+  await writeInstance(volume, instance)
+  await tell()
+}

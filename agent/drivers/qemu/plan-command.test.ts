@@ -1,0 +1,119 @@
+import { expect } from 'chai'
+import type { Machine } from '../contract.js'
+import { plainSystem } from './disk-system.js'
+import { planMedia } from './plan-disks.js'
+import { memoryMibOf, planCommand, processorsOf } from './plan-command.js'
+
+const mib = 1024 ** 2
+const machine: Machine = {
+  ...{ uuid: '9941445d-d693-42e3-83ee-3eb4cbf41972', id: 7, hostname: 'web', volume: '/pool/guests/x' },
+  limits: {
+    ...{ vcpuMilli: 1500, memoryBytes: 512 * mib, swapBytes: 0, diskBytes: 2 ** 30 },
+    ...{ ioReadBytesPerSec: 5_000_000, ioWriteBytesPerSec: 0, ioReadsPerSec: 250 },
+  },
+  isolation: { userIdBase: 1_000_000, pidsMax: 100 },
+  nic: {
+    ...{ device: 'bt7', bridge: 'berth0', mac: 'be:be:0a:40:00:02', ipv4: '10.64.0.2', prefixLength: 16 },
+    ...{ gateway: '10.64.0.1', ipv6Addresses: [], gateway6: 'fe80::1' },
+  },
+  resolvers: ['9.9.9.9'],
+}
+const media = planMedia(machine, { system: plainSystem, seed: '/state/seed.iso' })
+const facts = { name: 'bt-7', acceleration: 'tcg', system: plainSystem, media } as const
+
+/** Values of an option, in order. */
+function valuesOf(command: readonly string[], option: string): string[] {
+  return command.flatMap((part, at) => (part === option ? [command[at + 1] ?? ''] : []))
+}
+
+describe('planCommand', () => {
+  const command = planCommand(machine, facts)
+
+  it('has no default devices, no configuration of the host, and a sandbox that spawns nothing', () => {
+    expect(command).to.include.members(['-nodefaults', '-no-user-config'])
+    expect(valuesOf(command, '-sandbox')).to.deep.equal([
+      'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny',
+    ])
+  })
+
+  it('opens no file by a path: every one is a descriptor', () => {
+    for (const node of valuesOf(command, '-blockdev').map(
+      (text) => JSON.parse(text) as { filename?: string },
+    ))
+      expect(node.filename ?? '/dev/fdset/').to.match(/^\/dev\/fdset\//)
+    expect(command.join(' ')).to.not.contain('/pool')
+    expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
+  })
+
+  it('has as many processors as the guest may use time of, and its memory', () => {
+    expect(valuesOf(command, '-smp')).to.deep.equal(['2,sockets=1,cores=2,threads=1'])
+    expect(valuesOf(command, '-m')).to.deep.equal(['512M'])
+  })
+
+  it('bounds what goes to the disk', () => {
+    expect(JSON.parse(valuesOf(command, '-object')[0] ?? '')).to.deep.equal({
+      ...{ 'qom-type': 'throttle-group', id: 'throttle0' },
+      limits: { 'bps-read': 5_000_000, 'bps-write': 0, 'iops-read': 250, 'iops-write': 0 },
+    })
+  })
+
+  it('has the guest asked for its use of memory from its start on', () => {
+    const [balloon = ''] = valuesOf(command, '-device').filter((text) =>
+      text.startsWith('virtio-balloon-pci'),
+    )
+    expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
+  })
+
+  it('keeps a guest that shut down, and differs by acceleration', () => {
+    expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
+    expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
+    const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
+    expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([
+      ['kvm'],
+      ['host'],
+    ])
+  })
+
+  it('tells Windows that it is a guest, and has a clock, a pointer, a firmware and a TPM for it', () => {
+    const system = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true } as const
+    const media = planMedia(machine, { system, seed: '/state/seed.iso', firmware: '/usr/share/OVMF/x' })
+    const windows = planCommand(machine, { ...facts, acceleration: 'kvm', system, media })
+    const [cpu = ''] = valuesOf(windows, '-cpu')
+    expect(cpu.split(',')).to.include.members(['host', 'hv-relaxed', 'hv-vapic', 'hv-stimer', 'hv-time'])
+    expect(valuesOf(windows, '-rtc')).to.deep.equal(['base=localtime,driftfix=slew'])
+    expect(valuesOf(windows, '-machine')[0]).to.match(/,smm=on,pflash0=code,pflash1=vars$/)
+    expect(valuesOf(windows, '-global')).to.include('driver=cfi.pflash01,property=secure,value=on')
+    expect(valuesOf(windows, '-tpmdev')).to.deep.equal(['emulator,id=tpm0,chardev=tpm'])
+    expect(valuesOf(windows, '-chardev')).to.include('socket,id=tpm,fd=%{tpm}')
+    expect(valuesOf(windows, '-device')).to.include('usb-tablet,bus=usb.0')
+    expect(windows.join(' ')).to.not.contain('/usr/share')
+  })
+
+  it('of a plain system has a BIOS, and nothing that only a firmware could write', () => {
+    expect(valuesOf(command, '-machine')).to.deep.equal([
+      'q35,usb=off,vmport=off,dump-guest-core=off,smm=off',
+    ])
+    expect(command.join(' ')).to.not.match(/tpm|pflash|usb-tablet|ide-cd|hv-/)
+  })
+
+  for (const [what, wrong, name] of [
+    ['a name', machine, 'bt-7,x=y'],
+    ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
+    ['a mac', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
+  ] as const)
+    it(`refuses ${what} with more in it`, () =>
+      expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
+})
+
+describe('sizes of a machine', () => {
+  for (const [vcpuMilli, processors] of [
+    [10, 1],
+    [1000, 1],
+    [1001, 2],
+    [2500, 3],
+  ] as const)
+    it(`${vcpuMilli} thousandths are ${processors}`, () =>
+      expect(processorsOf({ vcpuMilli })).to.equal(processors))
+
+  it('has whole MiB', () => expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
+})

@@ -1,0 +1,155 @@
+import type { Machine } from '../contract.js'
+import type { DiskSystem } from './disk-system.js'
+import { diskParts, planDisks, type Medium } from './plan-disks.js'
+
+/** Properties of host and guest that the command line depends on. */
+export interface CommandFacts {
+  readonly name: string
+  readonly acceleration: 'kvm' | 'tcg'
+  readonly system: DiskSystem
+  readonly media: readonly Medium[]
+}
+
+const mib = 1024 ** 2
+/** Of translated code, for which QEMU would take an eighth of the host's memory. */
+export const translationCacheMib = 128
+
+/** In which QEMU asks the guest for its use of memory. */
+const statisticsSeconds = 10
+
+/** About x86-64-v2, which distributions require by now; more costs time where every instruction is translated. */
+const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
+
+/** What tells Windows that it is a guest: without them its clock and its locks cost half a processor. */
+const enlightenments = [
+  ...['relaxed', 'vapic', 'spinlocks=0x1fff', 'vpindex', 'runtime', 'synic', 'stimer', 'reset', 'time'],
+  ...['frequencies', 'tlbflush', 'ipi'],
+].map((name) => `hv-${name}`)
+
+/** Names of devices and nodes that the driver speaks of to QEMU. */
+export const parts = { ...diskParts, balloon: 'balloon0', nic: 'nic0' } as const
+
+/** How many processors a guest sees: at least what it may use. */
+export function processorsOf({ vcpuMilli }: Pick<Machine['limits'], 'vcpuMilli'>): number {
+  return Math.max(1, Math.ceil(vcpuMilli / 1000))
+}
+
+/** In MiB, which is what QEMU counts in. */
+export function memoryMibOf({ memoryBytes }: Pick<Machine['limits'], 'memoryBytes'>): number {
+  return Math.max(64, Math.floor(memoryBytes / mib))
+}
+
+/**
+ * Plans QEMU's arguments. It opens no file itself: `%{NAME}` stands for a descriptor that its starter passes on
+ * (agent/host/perl/launch-machine.pl). Nothing that a user wrote is in it, and commas, which separate QEMU's options,
+ * are in no value.
+ * @throws {Error} when a value has not the expected form
+ */
+export function planCommand(machine: Machine, facts: CommandFacts): string[] {
+  const { system, media } = facts
+  return [
+    '/usr/bin/qemu-system-x86_64',
+    ...['-name', `guest=${check('name', facts.name)},debug-threads=on`],
+    ...['-uuid', check('uuid', machine.uuid), '-nodefaults', '-no-user-config'],
+    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...planBoard(machine, facts),
+    ...planFirmware(facts),
+    ...planMonitors(),
+    ...planDisks(machine, facts, media),
+    ...planNic(machine),
+    ...planScreen(system),
+    ...['-device', 'virtio-rng-pci'],
+    ...planBalloon(),
+    ...['-device', 'pvpanic-pci'],
+    ...(system.tpm ? planTpm() : []),
+  ]
+}
+
+/** QEMU asks the guest for its use of memory by it. */
+function planBalloon(): string[] {
+  const asks = `guest-stats-polling-interval=${statisticsSeconds}`
+  return [
+    '-device',
+    `virtio-balloon-pci,id=${parts.balloon},deflate-on-oom=on,free-page-reporting=on,${asks}`,
+  ]
+}
+
+function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts): string[] {
+  const tcg = `tcg,thread=multi,tb-size=${translationCacheMib}`
+  const processors = processorsOf(limits)
+  return [
+    ...['-accel', acceleration === 'kvm' ? 'kvm' : tcg],
+    ...['-cpu', planProcessor(acceleration, system)],
+    ...['-smp', `${processors},sockets=1,cores=${processors},threads=1`, '-m', `${memoryMibOf(limits)}M`],
+    // Windows takes the board's clock for the time of its zone.
+    ...['-overcommit', 'mem-lock=off', '-rtc', `base=${clockOf(system)},driftfix=slew`, '-boot', 'strict=on'],
+    // A guest that shuts down stays, paused, until the agent has seen that it did: by itself, and not by a crash.
+    ...['-action', 'shutdown=pause,panic=none'],
+    ...['-global', 'ICH9-LPC.disable_s3=1', '-global', 'ICH9-LPC.disable_s4=1'],
+  ]
+}
+
+function planProcessor(acceleration: 'kvm' | 'tcg', { os }: DiskSystem): string {
+  if (acceleration === 'tcg') return translatedCpu
+  return os === 'windows' ? ['host', ...enlightenments].join(',') : 'host'
+}
+
+function clockOf({ os }: DiskSystem): string {
+  return os === 'windows' ? 'localtime' : 'utc'
+}
+
+/** Variables that only the firmware itself writes, where it checks what is booted: in a mode that guests cannot enter. */
+function planFirmware({ media, system }: CommandFacts): string[] {
+  const isUefi = media.some(({ name }) => name === 'vars')
+  const flash = isUefi ? ',pflash0=code,pflash1=vars' : ''
+  const smm = isUefi && system.secureBoot ? 'on' : 'off'
+  const board = ['-machine', `q35,usb=off,vmport=off,dump-guest-core=off,smm=${smm}${flash}`]
+  return smm === 'on' ? [...board, '-global', 'driver=cfi.pflash01,property=secure,value=on'] : board
+}
+
+/** A program of its own, at the other end of a socket; it ends with QEMU. */
+function planTpm(): string[] {
+  return [
+    ...['-chardev', 'socket,id=tpm,fd=%{tpm}', '-tpmdev', 'emulator,id=tpm0,chardev=tpm'],
+    ...['-device', 'tpm-crb,tpmdev=tpm0'],
+  ]
+}
+
+/** A monitor serves one client at a time: the second is for what cannot wait for the first. */
+function planMonitors(): string[] {
+  return [
+    ...['-chardev', 'socket,id=qmp,fd=%{qmp},server=on,wait=off', '-mon', 'chardev=qmp,mode=control'],
+    ...['-chardev', 'socket,id=qmp2,fd=%{qmp2},server=on,wait=off', '-mon', 'chardev=qmp2,mode=control'],
+    ...['-chardev', 'socket,id=serial,fd=%{serial},server=on,wait=off', '-serial', 'chardev:serial'],
+    ...['-device', 'virtio-serial-pci', '-chardev', 'socket,id=agent,fd=%{agent},server=on,wait=off'],
+    ...['-device', 'virtserialport,chardev=agent,name=org.qemu.guest_agent.0'],
+  ]
+}
+
+/** Behind a port of its own, where it can be plugged in again. */
+function planNic({ nic }: Machine): string[] {
+  return [
+    ...['-device', 'pcie-root-port,id=nicport,chassis=1,slot=1'],
+    ...['-netdev', 'tap,id=net0,fd=%{tap}'],
+    '-device',
+    `virtio-net-pci,id=${parts.nic},bus=nicport,netdev=net0,mac=${check('mac', nic.mac)},romfile=`,
+  ]
+}
+
+/** The socket appears in the working directory. A tablet has the pointer where the viewer has it. */
+function planScreen({ os }: DiskSystem): string[] {
+  const card = ['-display', 'none', '-vga', 'none', '-device', 'VGA,id=video0,vgamem_mb=16']
+  const pointer = os === 'windows' ? ['-device', 'qemu-xhci,id=usb', '-device', 'usb-tablet,bus=usb.0'] : []
+  return [...card, ...pointer, '-vnc', 'unix:vnc,share=force-shared'] // no viewer can disconnect the others
+}
+
+const patterns = {
+  name: /^[a-z]{1,8}-\d{1,10}$/,
+  uuid: /^[0-9a-f-]{36}$/,
+  mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
+} as const
+
+function check(what: keyof typeof patterns, value: string): string {
+  if (!patterns[what].test(value)) throw new Error(`${what} is not of the expected form`)
+  return value
+}

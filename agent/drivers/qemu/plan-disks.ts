@@ -1,0 +1,118 @@
+import { systemVolumeOf, type Machine } from '../contract.js'
+import type { DiskSystem } from './disk-system.js'
+import { diskOf, firmwareVarsOf } from './paths.js'
+import { throttleLimits } from './plan-throttle.js'
+
+/** Names of nodes and devices that the driver speaks of to QEMU. */
+export const diskParts = { disk: 'disk', diskDevice: 'disk0', throttle: 'throttle0' } as const
+
+/** A file that the starter opens for QEMU. */
+export interface Medium {
+  /** `%{NAME}` in the arguments stands for its descriptor. */
+  readonly name: string
+  /** Of QEMU's set that it is in. */
+  readonly set: number
+  readonly path: string
+  /** `direct`: read and written, past the page cache. */
+  readonly access: 'direct' | 'write' | 'read'
+}
+
+export interface MediaFacts {
+  readonly system: DiskSystem
+  readonly seed: string
+  /** A CD with drivers of virtual devices, for systems that have none; absent: none. */
+  readonly driversCd?: string
+  /** The program of its firmware; absent: the BIOS that QEMU has. */
+  readonly firmware?: string
+}
+
+/** The files that a guest has, by its boot and its system. */
+export function planMedia(machine: Machine, facts: MediaFacts): Medium[] {
+  const { volume, boot } = machine
+  const { system, seed, driversCd, firmware } = facts
+  const media: (Medium | undefined)[] = [
+    { name: 'disk', set: 1, path: diskOf(volume), access: 'direct' },
+    { name: 'seed', set: 2, path: seed, access: 'read' },
+    boot?.mode === 'rescue'
+      ? { name: 'rescue', set: 3, path: diskOf(boot.volume), access: 'direct' }
+      : undefined,
+    boot?.mode === 'cdrom' ? { name: 'cd', set: 4, path: boot.iso, access: 'read' } : undefined,
+    driversCd !== undefined && system.os === 'windows'
+      ? { name: 'drivers', set: 5, path: driversCd, access: 'read' }
+      : undefined,
+    ...(firmware === undefined ? [] : planFirmwareMedia(firmware, systemVolumeOf(machine))),
+  ]
+  return media.filter((medium) => medium !== undefined)
+}
+
+function planFirmwareMedia(firmware: string, volume: string): Medium[] {
+  return [
+    { name: 'code', set: 6, path: firmware, access: 'read' },
+    { name: 'vars', set: 7, path: firmwareVarsOf(volume), access: 'write' },
+  ]
+}
+
+/**
+ * QEMU's arguments for disks and CDs, in the order in which the guest sees them. What it boots has the lowest index, its
+ * disk comes after it.
+ */
+export function planDisks(
+  { limits }: Pick<Machine, 'limits'>,
+  { system }: Pick<MediaFacts, 'system'>,
+  media: readonly Medium[],
+): string[] {
+  const has = (name: string): boolean => media.some((medium) => medium.name === name)
+  const { throttle } = diskParts
+  const group = { 'qom-type': 'throttle-group', id: throttle, limits: throttleLimits(limits) }
+  return [
+    ...media.flatMap(({ name, set }) => ['-add-fd', `fd=%{${name}},set=${set}`]),
+    ...['-object', JSON.stringify(group)],
+    ...media.flatMap(planNodes),
+    ...(has('rescue') ? virtioDisk('rescue', 'id=rescue0,bootindex=0,serial=berth-rescue') : []),
+    ...virtioDisk(diskParts.disk, `id=${diskParts.diskDevice},${orderOf(has)}serial=berth-root`),
+    // Debian's cloud kernel has no driver of CD drives, and Windows none of virtual disks.
+    ...(system.os === 'windows' ? cd('seed', 2) : virtioDisk('seed', 'id=seed0,serial=berth-seed')),
+    ...(has('cd') ? cd('cd', 0, ',bootindex=0') : []),
+    ...(has('drivers') ? cd('drivers', 1) : []),
+  ]
+}
+
+/** A disk that is mended is none to boot from. */
+function orderOf(has: (name: string) => boolean): string {
+  return has('rescue') ? '' : 'bootindex=1,'
+}
+
+function virtioDisk(node: string, options: string): string[] {
+  return ['-device', `virtio-blk-pci,drive=${node},${options}`]
+}
+
+/** @param port of the board's own controller */
+function cd(node: string, port: number, options = ''): string[] {
+  return ['-device', `ide-cd,bus=ide.${port},drive=${node},id=${node}0${options}`]
+}
+
+function planNodes({ name, set, access }: Medium): string[] {
+  const filename = `/dev/fdset/${set}`
+  if (access === 'direct') return planDiskNodes(name, filename)
+  const readOnly = access === 'read'
+  return [
+    ...blockdev({ driver: 'file', 'node-name': `${name}-file`, filename, 'read-only': readOnly }),
+    ...blockdev({ driver: 'raw', 'node-name': name, file: `${name}-file`, 'read-only': readOnly }),
+  ]
+}
+
+function planDiskNodes(name: string, filename: string): string[] {
+  const unmap = { discard: 'unmap' }
+  const file = { driver: 'file', 'node-name': `${name}-file`, filename, ...unmap }
+  const raw = { driver: 'raw', 'node-name': `${name}-raw`, file: `${name}-file`, ...unmap }
+  const throttle = { driver: 'throttle', 'node-name': name, 'throttle-group': diskParts.throttle, ...unmap }
+  return [
+    ...blockdev({ ...file, cache: { direct: true, 'no-flush': false }, aio: 'io_uring' }),
+    ...blockdev({ ...raw, 'detect-zeroes': 'unmap' }),
+    ...blockdev({ ...throttle, file: `${name}-raw` }),
+  ]
+}
+
+function blockdev(node: Readonly<Record<string, unknown>>): string[] {
+  return ['-blockdev', JSON.stringify(node)]
+}

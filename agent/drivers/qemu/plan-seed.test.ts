@@ -1,0 +1,95 @@
+import { expect } from 'chai'
+import { planNetwork, planSeed, planUserData, type Instance } from './plan-seed.js'
+
+const nic = {
+  ...{ device: 'bt7', bridge: 'berth0', mac: 'be:be:0a:40:00:02', ipv4: '10.64.0.2', prefixLength: 16 },
+  ...{ gateway: '10.64.0.1', ipv6Addresses: [] as string[], gateway6: 'fe80::1' },
+}
+const instance: Instance = { id: 'iid-1', passwordHash: '$6$salt$hash' }
+
+interface Config {
+  users: Record<string, unknown>[]
+  ssh_pwauth?: boolean
+  bootcmd?: string[][]
+}
+
+/** The parts of a multipart text by RFC 2046, as far as it is needed here. */
+function partsOf(text: string): { headers: string; body: string }[] {
+  const boundary = /boundary="([^"]+)"/.exec(text)?.[1] ?? ''
+  const middle = text.split(`--${boundary}--`)[0] ?? ''
+  return middle
+    .split(`--${boundary}\n`)
+    .slice(1)
+    .map((part) => ({ headers: part.split('\n\n')[0] ?? '', body: part.split('\n\n').slice(1).join('\n\n') }))
+}
+
+function ours(told: Instance): Config {
+  const body = partsOf(planUserData(told)).at(-1)?.body ?? ''
+  return JSON.parse(body.replace('#cloud-config\n', '')) as Config
+}
+
+describe('planSeed', () => {
+  it('has the files of NoCloud, each of one line of JSON but the user data', () => {
+    const files = planSeed({ hostname: 'web', resolvers: ['9.9.9.9'], nic }, instance)
+    expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
+    expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
+  })
+})
+
+describe('planNetwork', () => {
+  it('names the interface by its address, and has gateways as such', () => {
+    const with6 = { ...nic, ipv6Addresses: ['2001:db8::1', '2001:db8::2'] }
+    expect(planNetwork(with6, ['9.9.9.9', '1.1.1.1'])).to.deep.equal({
+      version: 2,
+      ethernets: {
+        eth0: {
+          match: { macaddress: 'be:be:0a:40:00:02' },
+          'set-name': 'eth0',
+          ...{ dhcp4: false, dhcp6: false, 'accept-ra': false, 'link-local': ['ipv6'] },
+          addresses: ['10.64.0.2/16', '2001:db8::1/128', '2001:db8::2/128'],
+          ...{ gateway4: '10.64.0.1', gateway6: 'fe80::1' },
+          nameservers: { addresses: ['9.9.9.9', '1.1.1.1'], search: [] },
+        },
+      },
+    })
+  })
+
+  it('has no gateway for IPv6 without an address', () =>
+    expect(JSON.stringify(planNetwork(nic, []))).to.not.contain('gateway6'))
+})
+
+describe('planUserData', () => {
+  it('sets root up with a password, or with a key and no password', () => {
+    expect(ours(instance)).to.deep.include({
+      ssh_pwauth: true,
+      users: [{ name: 'root', lock_passwd: false, hashed_passwd: '$6$salt$hash' }],
+    })
+    const withKey = ours({ id: 'iid-1', publicKey: 'ssh-ed25519 AAAA me' })
+    expect(withKey.users).to.deep.equal([
+      { name: 'root', lock_passwd: true, ssh_authorized_keys: ['ssh-ed25519 AAAA me'] },
+    ])
+    expect(withKey).to.not.have.property('ssh_pwauth')
+  })
+
+  it('sets a later password once', () => {
+    const reset = { serial: 'ab12', passwordHash: '$6$new$hash' }
+    expect(ours({ ...instance, reset }).bootcmd).to.deep.equal([
+      ['cloud-init-per', 'once', 'berth-password-ab12', 'usermod', '-p', '$6$new$hash', 'root'],
+    ])
+  })
+
+  for (const [what, userData, type] of [
+    ['a cloud-config', '#cloud-config\nruncmd: [[ls]]\n', 'text/cloud-config'],
+    ['a script', '#!/bin/sh\necho\n', 'text/plain'],
+    ['what would end a part', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
+    ['quotes, NUL and other scripts', '"\'\0\u2028漢\n\n\r', 'text/plain'],
+    ['64 KiB', 'x'.repeat(65_536), 'text/plain'],
+  ] as const)
+    it(`takes ${what} of a customer, first and unchanged`, () => {
+      const parts = partsOf(planUserData({ ...instance, userData }))
+      expect(parts).to.have.length(2)
+      expect(parts[0]?.headers).to.contain(`Content-Type: ${type};`)
+      expect(Buffer.from(parts[0]?.body ?? '', 'base64').toString()).to.equal(userData)
+      expect(parts[1]?.body).to.match(/^#cloud-config\n\{"merge_how"/)
+    })
+})

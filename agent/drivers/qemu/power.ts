@@ -1,0 +1,82 @@
+import { rm } from 'node:fs/promises'
+import { conflict } from '../../../shared/errors.js'
+import type { Machine } from '../contract.js'
+import type { ConfigStore } from './config-store.js'
+import type { GuestNames } from './guest-names.js'
+import { startMachine, type StartContext, type StartOrder } from './start.js'
+import { clearMachine, stopMachine } from './stop.js'
+
+export interface PowerContext extends StartContext {
+  readonly configs: ConfigStore
+  readonly names: GuestNames
+  readonly namePrefix: string
+  /** Forgets what is known of a guest that ran. */
+  readonly forget: (name: string) => void
+}
+
+/** Starts and ends guests, and removes what is left of them. One that is ended here is not reported as ended. */
+export class Power {
+  constructor(private readonly context: PowerContext) {}
+
+  start(machine: Machine, order: StartOrder): Promise<void> {
+    const { names, machines } = this.context
+    const name = names.freeNameOf(machine)
+    return machines.whileBusy(name, () => startMachine(this.context, machine, order))
+  }
+
+  stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {
+    return this.#ending(machine, (name) => stopMachine(this.context, name, options))
+  }
+
+  kill(machine: Machine): Promise<void> {
+    return this.#ending(machine, (name) => clearMachine(this.context, name))
+  }
+
+  async delete(machine: Machine): Promise<void> {
+    await this.#ending(machine, async (name) => {
+      if (!this.#isStopped(name)) throw conflict('guest_running', `${name} has processes: it is not deleted`)
+      await this.#remove(name)
+    })
+  }
+
+  /** @returns false: something of it, or of nobody who is known, runs */
+  async removeTraces(uuid: string): Promise<boolean> {
+    const { configs, names, namePrefix } = this.context
+    const name = configs.findName(uuid)
+    const suspects = name === undefined ? names.listUnknown(namePrefix) : [name]
+    if (!suspects.every((suspect) => this.#isStopped(suspect))) return false
+    if (name !== undefined) await this.#remove(name)
+    return true
+  }
+
+  /** Kills every guest of this instance, known or not, and removes all that the driver has made; volumes stay. */
+  async removeAll(): Promise<void> {
+    const { configs, machines, namePrefix, paths, runtime } = this.context
+    const names = new Set([...configs.listNames(), ...runtime.listNames(namePrefix)])
+    for (const name of names) await machines.whileBusy(name, () => clearMachine(this.context, name))
+    for (const path of [paths.configs, paths.runs]) await rm(path, { recursive: true, force: true })
+  }
+
+  #isStopped(name: string): boolean {
+    return this.context.runtime.read(name).state === 'stopped'
+  }
+
+  async #remove(name: string): Promise<void> {
+    const { configs, paths } = this.context
+    await clearMachine(this.context, name)
+    await rm(paths.runOf(name).directory, { recursive: true, force: true })
+    await configs.remove(name)
+  }
+
+  /** Does nothing to another guest's. */
+  async #ending(machine: Machine, act: (name: string) => Promise<void>): Promise<void> {
+    const { forget, machines, names, paths } = this.context
+    const name = paths.nameOf(machine.id)
+    if (names.isForeign(machine)) return
+    await machines.whileBusy(name, async () => {
+      await act(name)
+      forget(name)
+      machines.forget(name)
+    })
+  }
+}

@@ -1,0 +1,148 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { BerthError } from '../../../../shared/errors.js'
+import { Connection, type ConnectionOptions, type MachineEvent } from './connection.js'
+import { withGuestAgent } from './guest-agent.js'
+import { mostLineBytes } from './messages.js'
+
+const greeting = '{"QMP":{"version":{},"capabilities":[]}}\n'
+
+/** Other sides that say anything, on a real socket. */
+describe('Connection', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'btest-qmp-'))
+  const path = join(directory, 'socket')
+  let server: Server | undefined
+
+  afterEach(() => new Promise<void>((done) => (server ? server.close(() => done()) : done())))
+  after(() => rmSync(directory, { recursive: true, force: true }))
+
+  /** @param answer to each line after the greeting and its answer */
+  async function serve(
+    answer: (message: { id: number; execute: string }, socket: Socket) => void,
+    greets = greeting,
+  ) {
+    server = createServer((socket) => {
+      socket.on('error', () => undefined)
+      socket.write(greets)
+      socket.on('data', (chunk: Buffer) => {
+        for (const line of chunk.toString('latin1').replaceAll('\xff', '').split('\n').filter(Boolean)) {
+          const message = JSON.parse(line) as { id: number; execute: string }
+          if (message.execute === 'qmp_capabilities') socket.write(`{"return":{},"id":${message.id}}\n`)
+          else answer(message, socket)
+        }
+      })
+    })
+    await new Promise<void>((done) => server!.listen(path, done))
+  }
+
+  const open = (more: Partial<ConnectionOptions> = {}): Promise<Connection> =>
+    Connection.open({ path, timeoutMs: 200, greets: true, ...more })
+  const codeOf = (work: Promise<unknown>): Promise<string> =>
+    work.then(
+      () => 'done',
+      (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
+    )
+
+  it('answers, refuses and tells of events', async () => {
+    const events: MachineEvent[] = []
+    await serve(({ id, execute }, socket) => {
+      if (execute === 'no') return socket.write(`{"error":{"class":"GenericError","desc":"no"},"id":${id}}\n`)
+      socket.write(`{"event":"STOP","data":{"a":1}}\n{"return":{"it":"${execute}"},"id":${id}}\n`)
+    })
+    const connection = await open({ onEvent: (event) => events.push(event) })
+    expect(await connection.execute('query')).to.deep.equal({ it: 'query' })
+    expect(await codeOf(connection.execute('no'))).to.equal('machine_refused')
+    expect(events).to.deep.equal([{ kind: 'event', name: 'STOP', data: { a: 1 } }])
+    connection.close()
+    expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
+  })
+
+  it('does not wait longer than told, and takes no late answer for another', async () => {
+    let late = 0
+    await serve(({ id, execute }, socket) => {
+      if (execute === 'slow') late = id
+      else socket.write(`{"return":"late","id":${late}}\n{"return":"right","id":${id}}\n`)
+    })
+    const connection = await open()
+    expect(await codeOf(connection.execute('slow', {}, 20))).to.equal('machine_timeout')
+    expect(await connection.execute('query')).to.equal('right')
+    connection.close()
+  })
+
+  it('reads little of a machine that floods it with events', async () => {
+    let heard = 0
+    const flood = '{"event":"GUEST_PANICKED","data":{"action":"run"}}\n'.repeat(100_000)
+    await serve(({ id }, socket) => socket.write(`${flood}{"return":1,"id":${id}}\n`))
+    const connection = await open({ onEvent: () => heard++ })
+    expect(await codeOf(connection.execute('query', {}, 500))).to.equal('machine_timeout')
+    expect(heard).to.be.within(50, 5000)
+    connection.close()
+  })
+
+  for (const said of [
+    '{"return":1,"id":1}',
+    '{"return":1}',
+    '{"error":{"class":"GenericError","desc":"no"},"id":1}',
+    '{"QMP":{}}',
+  ])
+    it(`reads little of a guest agent that floods it with ${said}, which nobody asked for`, async () => {
+      let isRead = false
+      await serve(({ id }, socket) => {
+        socket.write(`${said}\n`.repeat(500_000), () => (isRead = true))
+        socket.write(`{"return":1,"id":${id}}\n`)
+      })
+      const connection = await open({ greets: false })
+      expect(await codeOf(connection.execute('query', {}, 500))).to.equal('machine_timeout')
+      expect(isRead).to.equal(false)
+      connection.close()
+    })
+
+  for (const [what, said] of [
+    ['no JSON', 'what?\n'],
+    ['no message', '[1,2]\n'],
+    ['an endless line', 'x'.repeat(mostLineBytes + 1)],
+    ['a huge answer', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
+    ['nothing more', undefined],
+  ] as const)
+    it(`hangs up on a machine that says ${what}`, async () => {
+      let closed = 0
+      await serve((_message, socket) => void (said === undefined ? socket.destroy() : socket.write(said)))
+      const connection = await open({ onClose: () => closed++, timeoutMs: 5000 })
+      const pending = codeOf(connection.execute('query'))
+      expect(['machine_unreachable', 'internal_error']).to.include(await pending)
+      expect([connection.closed, closed]).to.deep.equal([true, 1])
+    })
+
+  it('opens nothing where nobody greets, or nobody is', async () => {
+    await serve(() => undefined, '{"event":"NOTHING"}\n')
+    expect(await codeOf(open({ timeoutMs: 50 }))).to.equal('machine_timeout')
+    expect(await codeOf(open({ path: `${path}-none` }))).to.equal('machine_unreachable')
+  })
+
+  describe('of a guest agent', () => {
+    const ask = (): Promise<unknown> => withGuestAgent(path, (agent) => agent.ask('guest-ping'), 100)
+
+    it('is that of one that answers, behind what another left half said', async () => {
+      await serve((message, socket) => {
+        const { id, execute } = message
+        const args = (message as unknown as { arguments?: { id: number } }).arguments
+        if (execute === 'guest-sync-delimited')
+          socket.write(`\xff{"return":${args!.id},"id":${id}}\n`, 'latin1')
+        else socket.write(`{"return":"pong","id":${id}}\n`)
+      }, 'left over from before\n\xff')
+      expect(await ask()).to.equal('pong')
+    })
+
+    it('is none where it is silent, answers another, or floods', async () => {
+      for (const said of ['', '{"return":1,"id":ID}\n', 'x'.repeat(mostLineBytes + 1)]) {
+        await serve(({ id }, socket) => void socket.write(said.replace('ID', `${id}`)), '')
+        expect(await codeOf(ask()), said.slice(0, 20)).to.equal('guest_agent_missing')
+        await new Promise<void>((done) => server!.close(() => done()))
+        server = undefined
+      }
+    })
+  })
+})

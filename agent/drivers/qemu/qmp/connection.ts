@@ -1,0 +1,191 @@
+import { randomInt } from 'node:crypto'
+import { connect, type Socket } from 'node:net'
+import { BerthError, conflict, toBerthError } from '../../../../shared/errors.js'
+import { EventBudget } from './event-budget.js'
+import { Lines, MalformedMessage, parseMessage, type Message } from './messages.js'
+
+export type MachineEvent = Extract<Message, { kind: 'event' }>
+
+export interface ConnectionOptions {
+  readonly path: string
+  /** For the connection, QEMU's greeting and every command that names no other. */
+  readonly timeoutMs: number
+  /** False: the guest agent, which greets nobody. */
+  readonly greets: boolean
+  readonly onEvent?: (event: MachineEvent) => void
+  /** Called once, when the other side has hung up or said what it may not. */
+  readonly onClose?: () => void
+}
+
+/** How long nothing is read from who sends too many events. */
+const restMs = 1000
+
+interface Pending {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: Error) => void
+  readonly timer: NodeJS.Timeout
+}
+
+/**
+ * Lines of JSON on a Unix socket, to QEMU's monitor or a guest agent. A command whose answer does not come in time
+ * fails; its late answer is thrown away. Whoever sends more than a line may have, or no message, is hung up on.
+ */
+export class Connection {
+  readonly #socket: Socket
+  readonly #lines = new Lines()
+  readonly #pending = new Map<number, Pending>()
+  readonly #options: ConnectionOptions
+  readonly #events = new EventBudget()
+  /** From anywhere: a late answer to another connection is not taken for one to this. */
+  #nextId = randomInt(1, 2 ** 40)
+  #greeted: (() => void) | undefined
+  #closed = false
+
+  private constructor(socket: Socket, options: ConnectionOptions) {
+    this.#socket = socket
+    this.#options = options
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk))
+    socket.on('error', () => undefined) // 'close' follows
+    socket.once('close', () => this.#end(gone()))
+  }
+
+  /** @throws {BerthError} `machine_unreachable`, `machine_timeout` */
+  static async open(options: ConnectionOptions): Promise<Connection> {
+    const socket = connect(options.path)
+    const connection = new Connection(socket, options)
+    try {
+      await connection.#begin()
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /**
+   * @throws {BerthError} `machine_refused` with QEMU's reason, `machine_timeout`, `machine_unreachable`
+   */
+  execute(command: string, args?: Readonly<Record<string, unknown>>, timeoutMs?: number): Promise<unknown> {
+    const id = this.#nextId++
+    const message = { execute: command, id, ...(args ? { arguments: args } : {}) }
+    return this.#expect(id, command, timeoutMs ?? this.#options.timeoutMs, () =>
+      this.#socket.write(`${JSON.stringify(message)}\n`),
+    )
+  }
+
+  /** Bytes before the next command, for the guest agent's parser. */
+  write(bytes: Buffer): void {
+    this.#socket.write(bytes)
+  }
+
+  close(): void {
+    this.#socket.destroy()
+    this.#end(gone())
+  }
+
+  /** The agent's process may end although this connection is open. */
+  unref(): void {
+    this.#socket.unref()
+  }
+
+  async #begin(): Promise<void> {
+    if (!this.#options.greets) return
+    const greeting = this.#expect(0, 'greeting', this.#options.timeoutMs, () => {
+      this.#greeted = () => this.#answer(0, undefined)
+    })
+    // QEMU greets before it reads: each answer less to wait for.
+    await Promise.all([greeting, this.execute('qmp_capabilities')])
+  }
+
+  #expect(id: number, command: string, timeoutMs: number, ask: () => void): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(gone())
+      const late = (): void => {
+        this.#pending.delete(id)
+        reject(new BerthError('timeout', 'machine_timeout', `no answer to ${command} in ${timeoutMs} ms`))
+      }
+      this.#pending.set(id, { resolve, reject, timer: setTimeout(late, timeoutMs) })
+      ask()
+    })
+  }
+
+  #receive(chunk: Buffer): void {
+    try {
+      for (const line of this.#lines.take(chunk)) if (line.trim() !== '') this.#read(line)
+    } catch (error) {
+      this.#socket.destroy()
+      this.#end(toBerthError(error, 'what the machine said'))
+    }
+  }
+
+  /** A guest agent may have begun to answer somebody before: that is skipped. */
+  #read(line: string): void {
+    try {
+      this.#take(parseMessage(clean(line)))
+    } catch (error) {
+      if (this.#options.greets || !(error instanceof MalformedMessage)) throw error
+      this.#countUnasked()
+    }
+  }
+
+  #take(message: Message): void {
+    switch (message.kind) {
+      case 'greeting':
+        return this.#greeted ? this.#greeted() : this.#countUnasked()
+      case 'event':
+        this.#countUnasked()
+        return this.#options.onEvent?.(message)
+      case 'answer':
+        return this.#answer(message.id, message.value)
+      case 'refusal':
+        return this.#answered(message.id)?.reject(
+          conflict('machine_refused', message.reason || message.class),
+        )
+    }
+  }
+
+  /** Reads nothing for a while after too many: those wait in QEMU's memory, which is bounded as its guest's is. */
+  #countUnasked(): void {
+    if (this.#events.take() || this.#socket.isPaused()) return
+    this.#socket.pause()
+    setTimeout(() => this.#socket.resume(), restMs).unref()
+  }
+
+  #answer(id: number, value: unknown): void {
+    this.#answered(id)?.resolve(value)
+  }
+
+  /** @returns undefined for an answer that nobody waits for: the guest may send any number of them */
+  #answered(id: number): Pending | undefined {
+    const pending = this.#settle(id)
+    if (!pending) this.#countUnasked()
+    return pending
+  }
+
+  #settle(id: number): Pending | undefined {
+    const pending = this.#pending.get(id)
+    this.#pending.delete(id)
+    clearTimeout(pending?.timer)
+    return pending
+  }
+
+  #end(error: Error): void {
+    if (this.#closed) return
+    this.#closed = true
+    for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(error)
+    this.#options.onClose?.()
+  }
+}
+
+/** The guest agent marks the answer to a delimited command with a byte that no JSON has. */
+function clean(line: string): string {
+  return line.replace(/^.*\ufffd/su, '')
+}
+
+function gone(): BerthError {
+  return new BerthError('unavailable', 'machine_unreachable', 'the machine does not answer')
+}

@@ -1,0 +1,74 @@
+import { randomInt } from 'node:crypto'
+import { BerthError } from '../../../../shared/errors.js'
+import { Connection } from './connection.js'
+import { recordOf } from './messages.js'
+
+/** How long an agent may take to show that it is there. */
+const syncTimeoutMs = 1000
+/** Makes the agent's parser forget what another client left half said. */
+const flush = Buffer.from([0xff])
+
+/**
+ * Speaks to the agent inside a guest, which is the guest's own and may answer anything. Each call has a connection of
+ * its own: QEMU serves one at a time.
+ * @throws {BerthError} `guest_agent_missing`, `machine_refused` with the guest's reason, `machine_timeout`
+ */
+export async function withGuestAgent<T>(
+  path: string,
+  work: (agent: GuestAgent) => Promise<T>,
+  timeoutMs = syncTimeoutMs,
+): Promise<T> {
+  const connection = await Connection.open({ path, timeoutMs: 5000, greets: false })
+  try {
+    await synchronize(connection, timeoutMs)
+    return await work({ ask: (command, args, within) => connection.execute(command, args, within) })
+  } finally {
+    connection.close()
+  }
+}
+
+export interface GuestAgent {
+  ask(command: string, args?: Readonly<Record<string, unknown>>, timeoutMs?: number): Promise<unknown>
+}
+
+async function synchronize(connection: Connection, timeoutMs: number): Promise<void> {
+  const id = randomInt(1 << 30)
+  connection.write(flush)
+  const answer = await connection
+    .execute('guest-sync-delimited', { id }, timeoutMs)
+    .catch((cause: unknown) => {
+      throw missing(cause)
+    })
+  if (answer !== id) throw missing(new Error('it answered another'))
+}
+
+function missing(cause: unknown): BerthError {
+  return new BerthError('conflict', 'guest_agent_missing', 'no agent answers inside the guest', { cause })
+}
+
+const pollMs = 20
+
+/**
+ * Runs a program in the guest to its end; its output is thrown away.
+ * @throws {BerthError} `guest_refused` when it fails
+ */
+export async function runInGuest(
+  agent: GuestAgent,
+  path: string,
+  args: readonly string[],
+  timeoutMs = 5000,
+): Promise<void> {
+  const started = recordOf(await agent.ask('guest-exec', { path, arg: args, 'capture-output': false }))
+  const deadline = performance.now() + timeoutMs
+  while (performance.now() < deadline) {
+    const status = recordOf(await agent.ask('guest-exec-status', { pid: started?.['pid'] }))
+    if (status?.['exited'] === true) return checkExit(path, status['exitcode'])
+    await new Promise((resolve) => setTimeout(resolve, pollMs))
+  }
+  throw new BerthError('timeout', 'machine_timeout', `${path} in the guest has not ended in ${timeoutMs} ms`)
+}
+
+function checkExit(path: string, code: unknown): void {
+  if (code === 0) return
+  throw new BerthError('conflict', 'guest_refused', `${path} failed in the guest`)
+}

@@ -1,0 +1,47 @@
+import { expect } from 'chai'
+import { Lines, MalformedMessage, parseMessage } from './messages.js'
+
+describe('parseMessage', () => {
+  for (const [name, line, message] of [
+    ['a greeting', '{"QMP":{"version":{}}}', { kind: 'greeting' }],
+    ['an answer', '{"return":{"a":1},"id":3}', { kind: 'answer', id: 3, value: { a: 1 } }],
+    ['an answer without an id', '{"return":{}}', { kind: 'answer', id: NaN, value: {} }],
+    [
+      'a refusal, on one line',
+      '{"error":{"class":"GenericError","desc":"no\\nway"},"id":4}',
+      { kind: 'refusal', id: 4, class: 'GenericError', reason: 'no way' },
+    ],
+    ['a refusal without words', '{"error":{}}', { kind: 'refusal', id: NaN, class: '', reason: '' }],
+    ['an event', '{"event":"STOP","timestamp":{}}', { kind: 'event', name: 'STOP', data: {} }],
+    [
+      'an event with data',
+      '{"event":"SHUTDOWN","data":{"guest":true}}',
+      { kind: 'event', name: 'SHUTDOWN', data: { guest: true } },
+    ],
+  ] as const)
+    it(name, () => expect(parseMessage(line)).to.deep.equal(message))
+
+  for (const line of ['', '{', 'null', '[]', '{}', '"x"', '{"error":1}', '{"event":1}', '{"id":1}'])
+    it(`refuses ${line || 'nothing'}`, () => expect(() => parseMessage(line)).to.throw(MalformedMessage))
+})
+
+describe('Lines', () => {
+  it('joins what comes in parts', () => {
+    const lines = new Lines()
+    expect(lines.take(Buffer.from('a'))).to.deep.equal([])
+    expect(lines.take(Buffer.from('b\nc\n\nd'))).to.deep.equal(['ab', 'c', ''])
+    expect(lines.take(Buffer.from('\n'))).to.deep.equal(['d'])
+  })
+
+  it('takes lines as long as the bound, whatever their number', () => {
+    const lines = new Lines(3)
+    expect(lines.take(Buffer.from('abc\nabc\nab'))).to.deep.equal(['abc', 'abc'])
+    expect(lines.take(Buffer.from('c\n'))).to.deep.equal(['abc'])
+  })
+
+  for (const chunks of [['abcd'], ['abc', 'd'], ['ab', 'cd\n'], ['abcd\n']])
+    it(`refuses ${JSON.stringify(chunks)}`, () => {
+      const lines = new Lines(3)
+      expect(() => chunks.forEach((chunk) => lines.take(Buffer.from(chunk)))).to.throw(MalformedMessage)
+    })
+})

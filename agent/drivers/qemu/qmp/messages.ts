@@ -1,0 +1,90 @@
+/*
+ * What QEMU and the guest agent say: lines of JSON. A guest that took over its QEMU, and every guest's own agent, may
+ * say anything: sizes are bounded, and only the expected form is taken.
+ * Sources: docs/interop/qmp-spec.txt, docs/interop/qemu-ga-ref of QEMU
+ */
+
+/** QEMU's longest answer that the driver asks for has some 100 KB. */
+export const mostLineBytes = 1024 * 1024
+
+export type Message =
+  | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
+  | { readonly kind: 'refusal'; readonly id: number; readonly class: string; readonly reason: string }
+  | { readonly kind: 'event'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'greeting' }
+
+/** A line that is no message of the protocol. */
+export class MalformedMessage extends Error {
+  override readonly name = 'MalformedMessage'
+}
+
+/** @throws {MalformedMessage} */
+export function parseMessage(line: string): Message {
+  const message = recordOf(parseJson(line))
+  if (!message) throw new MalformedMessage('no object')
+  if ('QMP' in message) return { kind: 'greeting' }
+  if (typeof message['event'] === 'string')
+    return { kind: 'event', name: message['event'], data: recordOf(message['data']) ?? {} }
+  const id = typeof message['id'] === 'number' ? message['id'] : NaN
+  if ('return' in message) return { kind: 'answer', id, value: message['return'] }
+  const error = recordOf(message['error'])
+  if (!error) throw new MalformedMessage('neither answer nor event')
+  return { kind: 'refusal', id, class: textOf(error['class']), reason: textOf(error['desc']) }
+}
+
+/** @returns undefined for anything but an object */
+export function recordOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Readonly<Record<string, unknown>>)
+    : undefined
+}
+
+/** Cuts bytes into lines. */
+export class Lines {
+  #rest: Buffer[] = []
+  #restBytes = 0
+
+  constructor(private readonly mostBytes = mostLineBytes) {}
+
+  /** @throws {MalformedMessage} when a line is longer than is taken */
+  take(chunk: Buffer): string[] {
+    const lines: string[] = []
+    let from = 0
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
+      lines.push(this.#join(chunk.subarray(from, end)))
+      from = end + 1
+    }
+    const rest = chunk.subarray(from)
+    this.#check(rest.length)
+    if (rest.length > 0) this.#rest.push(Buffer.from(rest))
+    this.#restBytes += rest.length
+    return lines
+  }
+
+  #join(last: Buffer): string {
+    this.#check(last.length)
+    const line = Buffer.concat([...this.#rest, last]).toString('utf8')
+    this.#rest = []
+    this.#restBytes = 0
+    return line
+  }
+
+  #check(more: number): void {
+    if (this.#restBytes + more > this.mostBytes)
+      throw new MalformedMessage(`a line of more than ${this.mostBytes} bytes`)
+  }
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    throw new MalformedMessage('no JSON')
+  }
+}
+
+/** For logs and errors: one short printable line. */
+function textOf(value: unknown): string {
+  if (typeof value !== 'string') return ''
+  return value.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ').slice(0, 300)
+}

@@ -1,0 +1,95 @@
+import { conflict } from '../../../shared/errors.js'
+import type { GroupFacts } from '../common/group-facts.js'
+import type { Machine, ResizeResult } from '../contract.js'
+import { growDisk } from './disk.js'
+import { planGroupLimits, writeGroupLimits } from './groups.js'
+import { findLaunched } from './launched.js'
+import type { Machines } from './machines.js'
+import type { QemuPaths } from './paths.js'
+import { memoryMibOf, parts, processorsOf } from './plan-command.js'
+import type { RuntimeReader } from './runtime.js'
+import { throttleLimits } from './plan-throttle.js'
+import type { Connection } from './qmp/connection.js'
+import { recordOf } from './qmp/messages.js'
+
+export interface ResizeContext {
+  readonly paths: QemuPaths
+  readonly runtime: RuntimeReader
+  readonly facts: GroupFacts
+  readonly machines: Machines
+}
+
+const mib = 1024 ** 2
+
+/** Gives a guest its limits: at once where it runs and can have them, else its disk alone. */
+export async function resizeMachine(
+  context: ResizeContext,
+  machine: Machine,
+  name: string,
+): Promise<ResizeResult> {
+  if (context.runtime.read(name).state === 'running') return resizeRunning(context, machine)
+  return { outcome: 'at_next_start', changed: await growDisk(machine.volume, machine.limits.diskBytes) }
+}
+
+/**
+ * Gives a running guest what it can have now: a larger disk, other rates, processors and memory up to what it was
+ * started with. A processor is never taken out: QEMU dies at the next reset. It gets less time instead.
+ */
+async function resizeRunning(context: ResizeContext, machine: Machine): Promise<ResizeResult> {
+  const { paths, facts, machines } = context
+  const name = paths.nameOf(machine.id)
+  const launched = findLaunched(paths.runOf(name).launched)
+  const monitor = await machines.monitor(name)
+  const grown = await growDisk(machine.volume, machine.limits.diskBytes)
+  const seen = await resizeDisk(monitor, machine)
+  const throttled = await setThrottle(monitor, machine)
+  const memory = await setMemory(monitor, machine, launched?.memoryMib)
+  const bounds = planGroupLimits(bounded(machine, launched?.memoryMib), launched?.acceleration ?? 'tcg')
+  const limited = writeGroupLimits(facts, paths.groupOf(name), bounds)
+  const later =
+    launched !== undefined &&
+    (processorsOf(machine.limits) > launched.processors || memoryMibOf(machine.limits) > launched.memoryMib)
+  const changed = grown || seen || throttled || memory || limited
+  return { outcome: later ? 'at_next_start' : 'applied', changed }
+}
+
+/** A balloon takes time, and a guest may take its memory back: the group stays as large as the guest may become. */
+function bounded(machine: Machine, launchedMib: number | undefined): Machine {
+  const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
+  return { ...machine, limits: { ...machine.limits, memoryBytes } }
+}
+
+async function resizeDisk(monitor: Connection, { limits: { diskBytes } }: Machine): Promise<boolean> {
+  if ((await readDiskSize(monitor)) >= diskBytes) return false
+  await monitor.execute('block_resize', { 'node-name': parts.disk, size: diskBytes })
+  return true
+}
+
+/** As the guest sees it. */
+async function readDiskSize(monitor: Connection): Promise<number> {
+  const nodes = await monitor.execute('query-named-block-nodes', { flat: true })
+  const disk = (Array.isArray(nodes) ? nodes : [])
+    .map(recordOf)
+    .find((node) => node?.['node-name'] === parts.disk)
+  const size = recordOf(disk?.['image'])?.['virtual-size']
+  if (typeof size !== 'number') throw conflict('machine_refused', 'QEMU tells no size of the disk')
+  return size
+}
+
+async function setThrottle(monitor: Connection, { limits }: Machine): Promise<boolean> {
+  const path = `/objects/${parts.throttle}`
+  const wanted = throttleLimits(limits)
+  const has = recordOf(await monitor.execute('qom-get', { path, property: 'limits' }))
+  if (Object.entries(wanted).every(([key, value]) => has?.[key] === value)) return false
+  await monitor.execute('qom-set', { path, property: 'limits', value: wanted })
+  return true
+}
+
+async function setMemory(monitor: Connection, { limits }: Machine, launchedMib = Infinity): Promise<boolean> {
+  const wanted = Math.min(memoryMibOf(limits), launchedMib) * mib
+  const balloon = recordOf(await monitor.execute('query-balloon'))?.['actual']
+  const asked = typeof balloon === 'number' && Math.abs(balloon - wanted) < mib
+  if (asked) return false
+  await monitor.execute('balloon', { value: wanted })
+  return true
+}

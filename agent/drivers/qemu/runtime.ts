@@ -1,0 +1,45 @@
+import { readGroupPids } from '../../host/cgroup.js'
+import { findLiveProcess, listDirectory, type ProcessStat } from '../../host/proc.js'
+import { groupPrefix } from './paths.js'
+
+export interface Runtime {
+  readonly state: 'running' | 'starting' | 'stopped'
+  /** QEMU's process, or the one that is about to become it. */
+  readonly process?: ProcessStat
+}
+
+/** Reads guests' state from their groups, which only the host's root can put processes into. */
+/** Of a guest's TPM, which ends after its QEMU. */
+const tpmCommand = 'swtpm'
+
+export class RuntimeReader {
+  /** @param hierarchy where guests' groups have their processes */
+  constructor(private readonly hierarchy: string) {}
+
+  /** Names of all guests that have a group, running or left over. */
+  listNames(prefix: string): string[] {
+    const names = new RegExp(`^${groupPrefix.replaceAll('.', '\\.')}(${prefix}-\\d+)$`)
+    return listDirectory(this.hierarchy).flatMap((entry) => names.exec(entry)?.[1] ?? [])
+  }
+
+  read(name: string): Runtime {
+    const found = this.pids(name).flatMap((pid) => findLiveProcess(pid) ?? [])
+    const machine = found.find(({ command }) => command.startsWith('qemu-system'))
+    if (machine) return { state: 'running', process: machine }
+    const process = found.find(({ command }) => command !== tpmCommand)
+    return process ? { state: 'starting', process } : { state: 'stopped' }
+  }
+
+  pids(name: string): number[] {
+    return readGroupPids(this.#groupOf(name))
+  }
+
+  /** The file that lists a guest's processes. */
+  procsOf(name: string): string {
+    return `${this.#groupOf(name)}/cgroup.procs`
+  }
+
+  #groupOf(name: string): string {
+    return `${this.hierarchy}/${groupPrefix}${name}`
+  }
+}

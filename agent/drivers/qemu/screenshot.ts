@@ -1,0 +1,35 @@
+import { constants } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../../shared/errors.js'
+import type { Connection } from './qmp/connection.js'
+
+const mostBytes = 8 * 1024 ** 2
+const timeoutMs = 10_000
+
+/**
+ * The guest's screen as a PNG. QEMU writes it into a file of its own in a directory of root's, where it can make no
+ * other; what is in it is not trusted further than its first bytes.
+ * @throws {BerthError} `machine_refused`, `machine_timeout`, `screenshot_failed`
+ */
+export async function takeScreenshot(monitor: Connection, work: string, userId: number): Promise<Buffer> {
+  const path = join(work, 'screen.png')
+  await rm(path, { force: true })
+  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  const file = await open(path, flags, 0o600)
+  try {
+    await file.chown(userId, userId)
+    // Relative to QEMU's working directory: it cannot pass the directories above.
+    await monitor.execute('screendump', { filename: 'screen.png', format: 'png' }, timeoutMs)
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(mostBytes), 0, mostBytes, 0)
+    return checkPng(buffer.subarray(0, bytesRead))
+  } finally {
+    await file.close()
+    await rm(path, { force: true })
+  }
+}
+
+function checkPng(image: Buffer): Buffer {
+  if (image.length < mostBytes && image.subarray(0, 8).toString('hex') === '89504e470d0a1a0a') return image
+  throw new BerthError('internal', 'screenshot_failed', 'QEMU made no image of the screen')
+}

@@ -1,0 +1,23 @@
+import { open } from 'node:fs/promises'
+import { planIso } from './iso/plan-iso.js'
+import type { Seed } from './plan-seed.js'
+
+/** Room for what cloud-init gets, 64 KiB of a customer's text among it. */
+const seedBytes = 1024 * 1024
+
+/**
+ * Writes a CD. It keeps its size and its place: a guest that runs has it open, and reads the new one when it
+ * reboots.
+ */
+export async function writeSeed({ label, files }: Seed, path: string): Promise<void> {
+  const iso = planIso(label, files)
+  if (iso.length > seedBytes) throw new Error(`a seed of ${iso.length} bytes`)
+  const made = await open(path, 'a', 0o600)
+  await made.close()
+  const whole = await open(path, 'r+')
+  try {
+    await whole.write(Buffer.concat([iso, Buffer.alloc(seedBytes - iso.length)]), 0, seedBytes, 0)
+  } finally {
+    await whole.close()
+  }
+}

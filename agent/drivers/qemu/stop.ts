@@ -1,0 +1,75 @@
+import { existsSync, rmSync } from 'node:fs'
+import { findLiveProcess, killExactly } from '../../host/proc.js'
+import type { CgroupLayout } from '../../host/cgroup.js'
+import { liftQuota } from '../common/lift-quota.js'
+import { removeGroups } from '../common/remove-groups.js'
+import { waitUntil } from '../common/wait.js'
+import { boundLog } from './bound-log.js'
+import type { Machines } from './machines.js'
+import type { QemuPaths } from './paths.js'
+import type { RuntimeReader } from './runtime.js'
+
+export interface StopContext {
+  readonly paths: QemuPaths
+  readonly runtime: RuntimeReader
+  readonly cgroups: CgroupLayout
+}
+
+/** A repeated press is harmless; one while the guest still boots is lost. */
+const repeatMs = 5000
+const killTimeoutMs = 30_000
+
+/** Presses the power button until the guest has shut down; kills it after `timeoutMs`. */
+export async function stopMachine(
+  context: StopContext & { readonly machines: Machines },
+  name: string,
+  options: { timeoutMs: number; signal: AbortSignal },
+): Promise<void> {
+  const { machines } = context
+  if (options.timeoutMs > 0 && (await pressUntilDown(machines, name, options))) await machines.quit(name)
+  await clearMachine(context, name)
+}
+
+async function pressUntilDown(
+  machines: Machines,
+  name: string,
+  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+): Promise<boolean> {
+  const deadline = performance.now() + timeoutMs
+  for (let leftMs = timeoutMs; leftMs > 0; leftMs = deadline - performance.now()) {
+    const monitor = await machines.monitor(name).catch(() => undefined)
+    await monitor?.execute('system_powerdown').catch(() => undefined)
+    if (await machines.waitForShutDown(name, { timeoutMs: Math.min(repeatMs, leftMs), signal })) return true
+  }
+  return false
+}
+
+/** Kills what is left of the guest, and waits until its processes, interface, groups and sockets are gone. */
+export async function clearMachine({ paths, runtime, cgroups }: StopContext, name: string): Promise<void> {
+  const group = paths.groupOf(name)
+  liftQuota(cgroups, group)
+  await waitUntil(() => killAll(runtime, name) === 0, { timeoutMs: killTimeoutMs, what: `${name} to die` })
+  const groups = cgroups.hierarchies.map((path) => `${path}/${group}`).filter((path) => existsSync(path))
+  if (groups.length > 0) await removeGroups(groups)
+  removeRunFiles(paths, name)
+}
+
+/**
+ * The lock stays: a starter of a killed agent may hold it. So does what QEMU said last. The mark of its end is its
+ * reader's to remove.
+ */
+function removeRunFiles(paths: QemuPaths, name: string): void {
+  const run = paths.runOf(name)
+  const files = [run.work, run.launched, run.frozen, run.monitor, run.secondMonitor, run.serial, run.agent]
+  for (const file of files) rmSync(file, { recursive: true, force: true })
+  boundLog(run.log)
+}
+
+function killAll(runtime: RuntimeReader, name: string): number {
+  const pids = runtime.pids(name)
+  for (const pid of pids) {
+    const stat = findLiveProcess(pid)
+    if (stat) killExactly(pid, stat.startTime)
+  }
+  return pids.length
+}

@@ -1,0 +1,33 @@
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { systemVolumeOf, type Machine } from '../contract.js'
+import { readInstance } from './disk.js'
+import { readDiskSystem } from './disk-system.js'
+import { openPassword } from './instance-password.js'
+import { planConfigDrive } from './plan-config-drive.js'
+import { planSeed, type Seed } from './plan-seed.js'
+import { writeSeed } from './seed.js'
+
+/**
+ * Writes the CD that tells the guest's system its name, addresses and login: of its next boot, also one of its own.
+ * @param keyFile the host's own key, which passwords are sealed by
+ */
+export async function tellMachine(machine: Machine, { seed, keyFile }: TellPlaces): Promise<void> {
+  await mkdir(dirname(seed), { recursive: true, mode: 0o700 })
+  await writeSeed(await readSeed(machine, keyFile), seed)
+}
+
+export interface TellPlaces {
+  readonly seed: string
+  readonly keyFile: string
+}
+
+async function readSeed(machine: Machine, keyFile: string): Promise<Seed> {
+  const volume = systemVolumeOf(machine)
+  const instance = await readInstance(volume)
+  const { os } = await readDiskSystem(volume)
+  if (os !== 'windows') return { label: 'cidata', files: planSeed(machine, instance) }
+  const password = await openPassword(keyFile, instance)
+  const told = password === undefined ? instance : { ...instance, password }
+  return { label: 'config-2', files: planConfigDrive(machine, told) }
+}

@@ -1,0 +1,161 @@
+import { isIPv6 } from 'node:net'
+import { BerthError } from '../../../shared/errors.js'
+import { findDropping } from '../../../shared/firewall-verdict.js'
+import type { GuestProbe } from '../../host/guest-probe.js'
+import type { Listener } from '../../host/listening-ports.js'
+import type { HostFacts } from '../../network/addresses/host-facts.js'
+import { driverOf, type GuestContext } from '../context.js'
+import { isThrottled, policyReasonOf } from '../policy.js'
+import type { GuestRecord } from '../record.js'
+import {
+  planDiagnosis,
+  triesInside,
+  triesThrough,
+  type ConnectionFacts,
+  type ConnectionStep,
+} from './plan-diagnosis.js'
+
+export interface DiagnosisRequest {
+  readonly uuid: string
+  /** Of the guest. */
+  readonly port: number
+  /** Address of who cannot connect; empty: not known. */
+  readonly source: string
+}
+
+export interface Diagnosis {
+  readonly steps: readonly ConnectionStep[]
+  /** Where the port is reached from outside; empty: at every address of the host. */
+  readonly address: string
+  /** 0: nowhere. */
+  readonly outsidePort: number
+  /** Ports that the guest listens on, where nothing listens on the one that was asked for. */
+  readonly listeningPorts: readonly number[]
+}
+
+interface Way {
+  /** Where a connection is tried. */
+  readonly address: string
+  /** What owners are told: of the addresses of the host itself only those that a mapping names. */
+  readonly told: string
+  readonly port: number
+  readonly isThere: boolean
+}
+
+const maxPortsTold = 20
+/** Looks at once: each reads all guests of the host. */
+const mostLooks = 8
+const mostLooksOfGuest = 2
+
+/** Finds out why a port of a guest cannot be reached. Guests are asked nothing: two connections are tried. */
+export class ConnectionDiagnosis {
+  /** By request: who asks the same while it is looked for waits for the same. */
+  readonly #running = new Map<string, Promise<Diagnosis>>()
+
+  constructor(
+    private readonly context: GuestContext,
+    private readonly probe: GuestProbe,
+  ) {}
+
+  /** @throws {BerthError} `not_found`, `rate_limited` */
+  run(request: DiagnosisRequest): Promise<Diagnosis> {
+    const record = this.context.store.get(request.uuid)
+    const key = `${record.uuid} ${request.port} ${request.source}`
+    const running = this.#running.get(key)
+    if (running) return running
+    this.#refuseCrowd(record.uuid)
+    const started = this.#look(record, request).finally(() => this.#running.delete(key))
+    this.#running.set(key, started)
+    return started
+  }
+
+  #refuseCrowd(uuid: string): void {
+    const ofGuest = [...this.#running.keys()].filter((key) => key.startsWith(uuid)).length
+    if (this.#running.size < mostLooks && ofGuest < mostLooksOfGuest) return
+    throw new BerthError('exhausted', 'rate_limited', 'others are looking: ask again in a moment')
+  }
+
+  async #look(record: GuestRecord, request: DiagnosisRequest): Promise<Diagnosis> {
+    const { port } = request
+    const way = findWay(record, port, this.context.facts)
+    const facts = await this.#try(await this.#readFacts(record, request, way), record, way)
+    const steps = planDiagnosis(facts)
+    const nothing = steps.some(({ code }) => code === 'nothing_listens')
+    return {
+      steps,
+      ...{ address: way?.told ?? '', outsidePort: way?.port ?? 0 },
+      listeningPorts: nothing ? portsOf(facts.listeners ?? []) : [],
+    }
+  }
+
+  async #readFacts(
+    record: GuestRecord,
+    { port, source }: DiagnosisRequest,
+    way: Way | undefined,
+  ): Promise<ConnectionFacts> {
+    const pid = await this.#findPid(record)
+    const isContainer = record.spec.virtualization === 'lxc'
+    const listeners = pid !== undefined && isContainer ? await this.probe.listListeners(pid) : undefined
+    const drops = (address: string): boolean => isDropped(record, address, port)
+    const { gateway } = this.context.machineOf(record).nic
+    const blockedBy = blockOf(record)
+    return {
+      ...{ port, throttled: isThrottled(record), listeners, outside: way },
+      running: pid !== undefined && (!isContainer || listeners !== undefined),
+      ...(blockedBy && { blockedBy }),
+      // The kernel takes the address that is connected to for the source, where that is the host's own.
+      drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
+    }
+  }
+
+  async #findPid(record: GuestRecord): Promise<number | undefined> {
+    const observed = await driverOf(this.context, record).observe()
+    return observed.find(({ uuid, state }) => uuid === record.uuid && state === 'running')?.pid
+  }
+
+  async #try(facts: ConnectionFacts, record: GuestRecord, way: Way | undefined): Promise<ConnectionFacts> {
+    const { probe } = this
+    const inside = triesInside(facts) ? await probe.connect(record.ipv4, facts.port) : undefined
+    const known = { ...facts, inside }
+    if (!way || !triesThrough(known)) return known
+    return { ...known, through: await probe.connect(way.address, way.port) }
+  }
+}
+
+/** An address of its own is reached at the port itself; else it takes a mapping. */
+function findWay(
+  { publicIpv4s: [own], portMappings }: GuestRecord,
+  port: number,
+  facts: Pick<HostFacts, 'listAddresses'>,
+): Way | undefined {
+  if (own !== undefined) return { address: own, told: own, port, isThere: true }
+  const mapping = portMappings.find(
+    ({ protocol, containerPort, containerPortEnd }) =>
+      protocol === 'tcp' && containerPort <= port && port <= containerPortEnd,
+  )
+  if (!mapping) return undefined
+  const { hostIp, hostPort, containerPort } = mapping
+  const addresses = facts.listAddresses(isIPv6(hostIp) ? 'ipv6' : 'ipv4')
+  return {
+    address: hostIp || (addresses[0] ?? ''),
+    told: hostIp,
+    port: hostPort + port - containerPort,
+    isThere: hostIp === '' ? addresses.length > 0 : addresses.includes(hostIp),
+  }
+}
+
+function isDropped({ firewall }: GuestRecord, source: string, port: number): boolean {
+  const family = isIPv6(source) ? 'ipv6' : 'ipv4'
+  return findDropping(firewall, { family, source, port }) !== undefined
+}
+
+function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
+  if (policyReasonOf(record) === '') return undefined
+  const { expired, abuse } = record.policy
+  return expired ? 'expired' : abuse !== undefined ? 'stopped_for_abuse' : 'traffic_used_up'
+}
+
+function portsOf(listeners: readonly Listener[]): number[] {
+  const ports = new Set(listeners.filter(({ isReachable }) => isReachable).map(({ port }) => port))
+  return [...ports].sort((a, b) => a - b).slice(0, maxPortsTold)
+}

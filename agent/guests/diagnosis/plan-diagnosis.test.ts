@@ -1,0 +1,106 @@
+import { expect } from 'chai'
+import { planDiagnosis, triesInside, triesThrough, type ConnectionFacts } from './plan-diagnosis.js'
+
+const none = { caller: false, hostInside: false, hostOutside: false }
+const well: ConnectionFacts = {
+  ...{ port: 22, throttled: false, running: true, drops: none },
+  listeners: [{ port: 22, isReachable: true }],
+  outside: { address: '192.0.2.10', isThere: true },
+  ...{ inside: 'open', through: 'open' },
+}
+const untried = { inside: undefined, through: undefined }
+
+/** Steps that are not simply ok. */
+const found = (facts: Partial<ConnectionFacts>): string[] =>
+  planDiagnosis({ ...well, ...facts })
+    .filter(({ state, code }) => state !== 'ok' || code !== '')
+    .map(({ name, state, code }) => `${name} ${state} ${code}`)
+
+describe('why a port cannot be reached', () => {
+  for (const [name, facts, steps] of [
+    ['it can', {}, []],
+    ['it is slow', { throttled: true }, ['allowed ok throttled']],
+    [
+      'it is over its quota and stopped',
+      { blockedBy: 'traffic_used_up', running: false, listeners: undefined, ...untried },
+      [
+        ...['allowed failed traffic_used_up', 'running failed not_running'],
+        ...['listening', 'guest', 'connection'].map((step) => `${step} skipped earlier_step_failed`),
+      ],
+    ],
+    [
+      'nothing listens',
+      { listeners: [{ port: 80, isReachable: true }], ...untried },
+      [
+        'listening failed nothing_listens',
+        ...['guest', 'connection'].map((step) => `${step} skipped earlier_step_failed`),
+      ],
+    ],
+    [
+      'it listens for itself alone',
+      { listeners: [{ port: 22, isReachable: false }], ...untried },
+      [
+        'listening failed listens_on_loopback',
+        ...['guest', 'connection'].map((step) => `${step} skipped earlier_step_failed`),
+      ],
+    ],
+    [
+      'no mapping',
+      { outside: undefined, through: undefined },
+      ['mapping failed no_mapping', 'connection skipped earlier_step_failed'],
+    ],
+    [
+      'the address of the mapping is gone',
+      { outside: { address: '192.0.2.99', isThere: false }, through: undefined },
+      ['mapping failed address_missing', 'connection skipped earlier_step_failed'],
+    ],
+    ['the firewall drops who asks', { drops: { ...none, caller: true } }, ['firewall failed firewall_drops']],
+    [
+      'the firewall lets the caller in, and not the host',
+      { drops: { ...none, hostInside: true, hostOutside: true }, ...untried },
+      ['guest skipped host_not_let_in', 'connection skipped host_not_let_in'],
+    ],
+    [
+      'a firewall inside drops',
+      { inside: 'silent', through: undefined },
+      ['guest failed guest_silent', 'connection skipped earlier_step_failed'],
+    ],
+    [
+      'a firewall inside refuses',
+      { inside: 'refused', through: undefined },
+      ['guest failed guest_refuses', 'connection skipped earlier_step_failed'],
+    ],
+    ['the host does not pass it on', { through: 'silent' }, ['connection failed not_forwarded']],
+    ['a virtual machine that answers', { listeners: undefined }, []],
+    [
+      'a virtual machine where nothing listens',
+      { listeners: undefined, inside: 'refused', through: undefined },
+      [
+        'listening failed nothing_listens',
+        ...['guest', 'connection'].map((step) => `${step} skipped earlier_step_failed`),
+      ],
+    ],
+    [
+      'a virtual machine that is silent',
+      { listeners: undefined, inside: 'silent', through: undefined },
+      [
+        ...['listening skipped not_visible', 'guest failed guest_silent'],
+        'connection skipped earlier_step_failed',
+      ],
+    ],
+  ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
+    it(name, () => expect(found(facts)).to.deep.equal(steps))
+
+  it('tries connections only where they tell something', () => {
+    const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
+    const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
+    expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])
+    expect(inside({ running: false })).to.equal(false)
+    expect(inside({ listeners: [{ port: 22, isReachable: false }] })).to.equal(false)
+    expect(inside({ drops: { ...none, hostInside: true } })).to.equal(false)
+    expect(through({ inside: 'silent' })).to.equal(false)
+    expect(through({ inside: undefined, drops: { ...none, hostInside: true } })).to.equal(true)
+    expect(through({ drops: { ...none, hostOutside: true } })).to.equal(false)
+    expect(through({ outside: { address: '192.0.2.9', isThere: false } })).to.equal(false)
+  })
+})

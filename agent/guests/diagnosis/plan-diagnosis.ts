@@ -1,0 +1,101 @@
+import type { ConnectOutcome } from '../../host/guest-probe.js'
+import type { Listener } from '../../host/listening-ports.js'
+
+/** What was found of a guest and the way to one of its ports. */
+export interface ConnectionFacts {
+  readonly port: number
+  /** Why the guest may not run, as the kinds of `policyReasonOf`; absent: it may. */
+  readonly blockedBy?: 'expired' | 'traffic_used_up' | 'stopped_for_abuse'
+  readonly throttled: boolean
+  readonly running: boolean
+  /** Undefined: what listens in it cannot be seen from the host, as of a virtual machine. */
+  readonly listeners: readonly Listener[] | undefined
+  /** Where the port is reached from outside; undefined: nowhere. */
+  readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
+  /** Whether the guest's firewall drops who asked; and the host itself, at the guest's and at the outer address. */
+  readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
+  /** Of connections that were tried; undefined: it made no sense to. */
+  readonly inside?: ConnectOutcome | undefined
+  readonly through?: ConnectOutcome | undefined
+}
+
+export type StepName = 'allowed' | 'running' | 'listening' | 'mapping' | 'firewall' | 'guest' | 'connection'
+export type StepState = 'ok' | 'failed' | 'skipped'
+
+/** `code` says why it is not simply ok. */
+export interface ConnectionStep {
+  readonly name: StepName
+  readonly state: StepState
+  readonly code: string
+}
+
+type Verdict = readonly [state: StepState, code: string]
+const ok: Verdict = ['ok', '']
+const failed = (code: string): Verdict => ['failed', code]
+const skipped = (code: string): Verdict => ['skipped', code]
+const notReached = skipped('earlier_step_failed')
+
+/** Whether a connection to the guest's own address tells anything: something may listen, and the host is let in. */
+export function triesInside(facts: ConnectionFacts): boolean {
+  if (!facts.running || facts.drops.hostInside) return false
+  return (
+    facts.listeners === undefined ||
+    facts.listeners.some(({ port, isReachable }) => port === facts.port && isReachable)
+  )
+}
+
+/** Whether one through the mapping does. */
+export function triesThrough(facts: ConnectionFacts): boolean {
+  const { outside, drops, inside } = facts
+  return (
+    facts.running &&
+    outside?.isThere === true &&
+    !drops.hostOutside &&
+    (drops.hostInside || inside === 'open')
+  )
+}
+
+/** What the facts say, step by step, from the guest outwards. */
+export function planDiagnosis(facts: ConnectionFacts): ConnectionStep[] {
+  const verdicts: Readonly<Record<StepName, Verdict>> = {
+    allowed: judgeAllowed(facts),
+    running: facts.running ? ok : failed('not_running'),
+    listening: judgeListening(facts),
+    mapping: judgeMapping(facts),
+    firewall: facts.drops.caller ? failed('firewall_drops') : ok,
+    guest: judgeInside(facts),
+    connection: judgeThrough(facts),
+  }
+  return Object.entries(verdicts).map(([name, [state, code]]) => ({ name: name as StepName, state, code }))
+}
+
+function judgeAllowed({ blockedBy, throttled }: ConnectionFacts): Verdict {
+  if (blockedBy) return failed(blockedBy)
+  return throttled ? ['ok', 'throttled'] : ok
+}
+
+function judgeListening({ running, listeners, port, inside }: ConnectionFacts): Verdict {
+  if (!running) return notReached
+  if (!listeners)
+    return inside === 'open' ? ok : inside === 'refused' ? failed('nothing_listens') : skipped('not_visible')
+  const those = listeners.filter((one) => one.port === port)
+  if (those.length === 0) return failed('nothing_listens')
+  return those.some(({ isReachable }) => isReachable) ? ok : failed('listens_on_loopback')
+}
+
+function judgeMapping({ outside }: ConnectionFacts): Verdict {
+  if (!outside) return failed('no_mapping')
+  return outside.isThere ? ok : failed('address_missing')
+}
+
+function judgeInside({ listeners, drops, inside, running }: ConnectionFacts): Verdict {
+  if (inside === 'open') return ok
+  if (inside === 'silent') return failed('guest_silent')
+  if (inside === 'refused') return listeners ? failed('guest_refuses') : notReached
+  return running && drops.hostInside ? skipped('host_not_let_in') : notReached
+}
+
+function judgeThrough({ running, drops, through }: ConnectionFacts): Verdict {
+  if (through !== undefined) return through === 'open' ? ok : failed('not_forwarded')
+  return running && drops.hostOutside ? skipped('host_not_let_in') : notReached
+}

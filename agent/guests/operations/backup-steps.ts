@@ -1,0 +1,103 @@
+import type { Step, StepContext } from '../../operations/types.js'
+import { sentSnapshotId, updateBackup } from '../backups.js'
+import type { GuestContext } from '../context.js'
+import { thawGuest } from '../thaw.js'
+import { whileFrozen } from '../while-frozen.js'
+import { repositoryOf, type TargetInput } from './backup-order.js'
+
+export interface BackupInput extends TargetInput {
+  description: string
+}
+
+/** What a target that fails is given to take back what it has. */
+const takeBackMs = 60_000
+
+/** A backup with the operation's id, which was reserved with the order. It counts once it was read back. */
+export function backupSteps(context: GuestContext): Step<BackupInput>[] {
+  return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
+}
+
+/** Strays are left alone: what is being done with the guest at the same time may have snapshots of its own. */
+function snapshotStep(context: GuestContext): Step<unknown> {
+  const { store, volumes, turns, now } = context
+  return {
+    name: 'snapshot',
+    run: async ({ operationId: id, subject: { id: uuid } }) => {
+      const { made } = await turns.run(uuid, () =>
+        whileFrozen(context, store.get(uuid), () => volumes.snapshot(uuid, sentSnapshotId(id))),
+      )
+      if (made) updateBackup(store, uuid, { id, createdAtMs: now() })
+    },
+    undo: async ({ operationId, subject: { id: uuid } }) => {
+      const record = store.find(uuid)
+      if (!record) return
+      await thawGuest(context, record)
+      await volumes.deleteSnapshot(uuid, sentSnapshotId(operationId))
+    },
+  }
+}
+
+function sendStep(context: GuestContext): Step<BackupInput> {
+  const { store, volumes, backups } = context
+  return {
+    name: 'send',
+    weight: 8,
+    cancelable: true,
+    run: async (step) => {
+      const { operationId: id, subject, input } = step
+      const known = store.get(subject.id).backups.find((backup) => backup.id === id)
+      const { createdBy = '', scheduled = false } = known ?? {}
+      const sent = await step.yieldWhile(
+        backups.send(
+          repositoryOf(context, subject.id, input),
+          {
+            ...{ id, tree: volumes.snapshotPathOf(subject.id, sentSnapshotId(id)) },
+            note: { createdBy, scheduled, description: input.description },
+          },
+          step,
+        ),
+      )
+      updateBackup(store, subject.id, { id, ...sent })
+    },
+    undo: (step) => takeBack(context, step),
+  }
+}
+
+/** A target that fails may not do that either; what it keeps then is in nobody's list, and goes with the next deletion. */
+async function takeBack(
+  { backups, ...context }: GuestContext,
+  step: StepContext<BackupInput>,
+): Promise<void> {
+  const { operationId, subject, input, log } = step
+  const signal = AbortSignal.any([step.signal, AbortSignal.timeout(takeBackMs)])
+  try {
+    const at = repositoryOf({ backups, ...context }, subject.id, input)
+    await step.yieldWhile(backups.forget(at, operationId, { signal, report: () => undefined }))
+  } catch (err) {
+    step.signal.throwIfAborted()
+    log.warn({ err }, 'take back what was sent')
+  }
+}
+
+function dropStep({ volumes }: GuestContext): Step<unknown> {
+  return {
+    name: 'drop',
+    run: async ({ operationId, subject }) =>
+      void (await volumes.deleteSnapshot(subject.id, sentSnapshotId(operationId))),
+  }
+}
+
+function verifyStep(context: GuestContext): Step<BackupInput> {
+  const { store, backups, now } = context
+  return {
+    name: 'verify',
+    weight: 3,
+    cancelable: true,
+    run: async (step) => {
+      const { operationId: id, subject, input } = step
+      const at = repositoryOf(context, subject.id, input)
+      await step.yieldWhile(backups.verify(at, at.target.verifyPercent, step))
+      updateBackup(store, subject.id, { id, verifiedAtMs: now() })
+    },
+  }
+}

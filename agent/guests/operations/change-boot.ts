@@ -1,0 +1,174 @@
+import { conflict, invalidField } from '../../../shared/errors.js'
+import { oneOf } from '../../../shared/field-checks.js'
+import { usualRescue } from '../../images/catalog.js'
+import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { OperationOutcome, Step } from '../../operations/types.js'
+import { checkRoom } from '../../storage/room.js'
+import type { HostCapacity } from '../capacity.js'
+import { driverOf, type GuestContext } from '../context.js'
+import { makePassword } from '../make-password.js'
+import { checkTemplateId } from '../parse-create.js'
+import type { BootChoice, GuestRecord } from '../record.js'
+import { bootSteps, ensureImage, ifPresent, withGuest } from '../steps.js'
+import { acceptForGuest, refuseBroken } from './guest-order.js'
+import { ifItRuns, stopToBootAgain } from './replace-disk.js'
+
+interface BootInput extends BootChoice {
+  /** Encrypted: of root in rescue; else empty. */
+  login: string
+  /** Whether to stop without a graceful shutdown. */
+  force: boolean
+}
+
+type Order = OrderOf<'changeBoot'>
+
+/** What a system that mends a guest's disk may write. */
+const rescueBytes = 8 * 1024 ** 3
+
+/**
+ * Has the guest boot its disk, a CD or a system beside its disk, now if it runs, else at its next start. Where that
+ * fails, it boots what it did before. Answers with root's password in rescue.
+ */
+export function changeBootKind(
+  context: GuestContext,
+  capacity: Pick<HostCapacity, 'readDisk'>,
+): OperationKind<'changeBoot', BootInput> {
+  return {
+    action: 'boot',
+    accept: (order, asked) => acceptBoot({ context, capacity }, order, asked),
+    begin: ({ subject: { id } }) => {
+      if (context.store.find(id)?.wanted === 'running') context.store.update(id, { status: 'restarting' })
+    },
+    steps: [
+      imageStep(context),
+      rescueStep(context),
+      stopToBootAgain(context),
+      modeStep(context),
+      ...bootSteps(context).map((step) => ifItRuns(context, step)),
+      commitStep(context),
+    ],
+    settle: ({ subject: { id } }, outcome) => settleBoot(context, id, outcome),
+    answer: ({ subject: { id } }, input) => ({
+      sshPassword: input?.login ? (context.openLogin({ uuid: id, login: input.login }).password ?? '') : '',
+    }),
+  }
+}
+
+/** @throws {BerthError} `invalid_field`, `unsupported`; later also `not_found`, `invalid_state`, `image_disabled`, … */
+async function acceptBoot(
+  { context, capacity }: { context: GuestContext; capacity: Pick<HostCapacity, 'readDisk'> },
+  order: Order,
+  asked: Asked,
+): Promise<Accepted<BootInput>> {
+  const { uuid, force } = order
+  const kind = context.store.find(uuid)?.spec.virtualization ?? 'lxc'
+  const { mode, image } = parseChoice(order, kind)
+  const isRescue = mode === 'rescue'
+  const disk = isRescue ? await capacity.readDisk() : undefined
+  const login = isRescue ? context.sealLogin(uuid, { password: makePassword() }) : ''
+  const check = (record: GuestRecord): void => {
+    refuseBroken(record)
+    refuseWithoutChange(record, { mode, image })
+    if (mode !== 'disk') context.images.checkBootable(image, typesOf(mode, kind))
+    if (disk) checkRoom(disk, rescueBytes)
+  }
+  return {
+    ...acceptForGuest(context, asked, { uuid, input: { mode, image, login, force }, check }),
+    hashOf: { mode, image, force },
+  }
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parseChoice({ mode: asked, image }: Order, kind: 'lxc' | 'kvm'): BootChoice {
+  const mode = oneOf('mode', asked, ['disk', 'cdrom', 'rescue'])
+  if (mode === 'cdrom' && kind === 'lxc') throw invalidField('mode', 'mode: a container boots no CD')
+  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: the disk has none')
+  if (mode === 'disk') return { mode, image }
+  if (mode === 'rescue' && image === '') return { mode, image: usualRescue[kind] }
+  checkTemplateId(image)
+  return { mode, image }
+}
+
+function typesOf(mode: BootChoice['mode'], kind: 'lxc' | 'kvm') {
+  if (mode === 'cdrom') return ['iso'] as const
+  return kind === 'lxc' ? (['lxc'] as const) : (['rescue', 'kvm'] as const)
+}
+
+/** A system that mends the disk is not made anew under the one that does. @throws {BerthError} `invalid_state` */
+function refuseWithoutChange({ boot }: GuestRecord, { mode }: BootChoice): void {
+  if (mode === 'rescue' && boot.mode === 'rescue')
+    throw conflict('invalid_state', 'the container is in rescue: let it boot its disk first')
+}
+
+function imageStep(context: GuestContext): Step<BootInput> {
+  return {
+    name: 'image',
+    run: async (step) => {
+      if (step.input.image !== '') await ensureImage(context, step.input.image, step)
+    },
+  }
+}
+
+/** Before the guest is stopped: that it cannot be made costs the guest nothing. */
+function rescueStep(context: GuestContext): Step<BootInput> {
+  const { volumes } = context
+  return {
+    name: 'rescue',
+    weight: 2,
+    run: withGuest<BootInput>(context, async (record, { input }) => {
+      if (input.mode !== 'rescue') return
+      refuseWithoutChange(record, input)
+      const driver = driverOf(context, record)
+      const own = context.machineOf(record)
+      const machine = { ...own, limits: { ...own.limits, diskBytes: rescueBytes } }
+      await volumes.prepareRescue(record.uuid, input.image, driver.volumeLimitBytes(machine))
+      await driver.initialize(machine, rescueLogin(context, record, input), volumes.rescuePathOf(record.uuid))
+    }),
+    undo: ifPresent(context, async ({ uuid, boot }, { input }) => {
+      if (input.mode === 'rescue' && boot.mode !== 'rescue') await volumes.discardRescue(uuid)
+    }),
+  }
+}
+
+/** The key that is known of the guest, too. */
+function rescueLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: BootInput) {
+  const { publicKey } = openLogin(record)
+  return { ...openLogin({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }
+}
+
+function modeStep({ store }: GuestContext): Step<BootInput> {
+  return {
+    name: 'mode',
+    run: async ({ subject: { id }, input: { mode, image } }) => {
+      const { before, ...boot } = store.get(id).boot
+      store.update(id, { boot: { mode, image, before: before ?? boot } })
+    },
+    undo: async ({ subject: { id } }) => {
+      const before = store.find(id)?.boot.before
+      if (before) store.update(id, { boot: before })
+    },
+  }
+}
+
+/** The point of no return: no failure after it brings back what was booted before, which may be gone. */
+function commitStep(context: GuestContext): Step<BootInput> {
+  return {
+    name: 'commit',
+    run: withGuest<BootInput>(context, async ({ uuid, boot: { mode, image } }, { input, log }) => {
+      context.store.update(uuid, { boot: { mode, image } })
+      if (input.mode === 'rescue') return
+      await context.volumes
+        .discardRescue(uuid)
+        .catch((err: unknown) => log.warn({ err }, 'remove a system that mended a disk'))
+    }),
+  }
+}
+
+function settleBoot({ store }: GuestContext, id: string, outcome: OperationOutcome): void {
+  const record = store.find(id)
+  if (!record || outcome.status === 'canceled') return // nothing was begun
+  const { mode, image } = record.boot
+  // A guest that did not start again is reported and started by the next comparison with the host.
+  const statusReason = outcome.status === 'failed' ? outcome.message : ''
+  store.update(id, { boot: { mode, image }, status: record.wanted, statusReason })
+}

@@ -1,0 +1,63 @@
+import type { BackupScheduleChange } from '../../../proto/gen/berth/agent/v1/network.js'
+import { checkBackupTarget } from '../../../shared/backup-target-rules.js'
+import { BerthError } from '../../../shared/errors.js'
+import { checkInteger } from '../../../shared/field-checks.js'
+import { limits } from '../../../shared/guest-rules.js'
+import type { GuestContext } from '../context.js'
+import { noBackupSchedule, type BackupSchedule, type GuestRecord } from '../record.js'
+import { planSchedule } from '../schedule/plan-schedule.js'
+import { changeGuest, type ChangeContext, type Target } from './change.js'
+import { checkRuns } from './snapshot-schedule.js'
+
+type Context = ChangeContext & Pick<GuestContext, 'time' | 'sealTarget'>
+
+/**
+ * When backups are made of the guest by itself, and where they go; what is there stays until the next run. A change of
+ * nothing but the target is the target's own: it counts where the schedule names that target still.
+ * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
+ */
+export function setBackupSchedule(
+  context: Context,
+  target: Target,
+  wanted: BackupScheduleChange,
+): Promise<GuestRecord> {
+  const { store } = context
+  checkRuns(wanted)
+  if (wanted.retention !== undefined) checkInteger('retention', wanted.retention, limits.backups)
+  if (wanted.target) checkBackupTarget(wanted.target)
+  return changeGuest(context, target, {
+    write: ({ uuid, backupSchedule: old }) => {
+      store.update(uuid, { backupSchedule: planChange(context, uuid, { old, wanted }) })
+      return () => store.update(uuid, { backupSchedule: old })
+    },
+  })
+}
+
+interface Change {
+  readonly old: Readonly<BackupSchedule>
+  readonly wanted: BackupScheduleChange
+}
+
+function planChange(
+  { sealTarget, now, time }: Context,
+  uuid: string,
+  { old, wanted }: Change,
+): BackupSchedule {
+  const { target, targetChangedAtMs, forgetTarget, createdBy, enabled, intervalHours, retention } = wanted
+  if (forgetTarget) return { ...old, ...withoutTarget }
+  const isOfTarget = enabled === undefined
+  if (isOfTarget && target && (target.id !== old.targetId || targetChangedAtMs < old.targetChangedAtMs))
+    return old
+  const place = target ? { targetId: target.id, targetChangedAtMs, target: sealTarget(uuid, target) } : {}
+  const change = {
+    ...{ enabled, intervalHours, retention, time: wanted.time },
+    createdBy: createdBy || old.createdBy,
+  }
+  const schedule = planSchedule({ ...old, ...place }, change, { nowMs: now(), time })
+  if (schedule.enabled && schedule.target === '')
+    throw new BerthError('invalid', 'missing_field', 'target_id: is required', { field: 'target_id' })
+  return schedule
+}
+
+const { targetId, targetChangedAtMs, target } = noBackupSchedule
+const withoutTarget = { enabled: false, firstDay: '', nextRunMs: 0, targetId, targetChangedAtMs, target }

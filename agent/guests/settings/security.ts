@@ -1,0 +1,39 @@
+import { smtpChoices, type SmtpChoice } from '../../../shared/abuse.js'
+import { invalidField } from '../../../shared/errors.js'
+import type { GuestContext } from '../context.js'
+import { networkOf } from '../network.js'
+import type { GuestRecord } from '../record.js'
+import { changeGuest, type Target } from './change.js'
+
+/** Undefined fields stay. */
+export interface SecurityChange {
+  readonly exempt?: boolean | undefined
+  readonly smtp?: string | undefined
+}
+
+/**
+ * Sets what the watch for abuse does with the guest, and whether it reaches port 25 of others.
+ * @throws {BerthError} `invalid_field`, and those of `changeGuest`
+ */
+export function setSecurity(
+  context: GuestContext,
+  target: Target,
+  wanted: SecurityChange,
+): Promise<GuestRecord> {
+  const { store, network } = context
+  return changeGuest(context, target, {
+    write: ({ uuid, security: old }) => {
+      const { exempt = old.exempt, smtp = old.smtp } = wanted
+      store.update(uuid, { security: { exempt, smtp: parseSmtp(smtp) } })
+      return () => store.update(uuid, { security: old })
+    },
+    apply: (record) => network.attach(networkOf(record, context), ['rules']),
+  })
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parseSmtp(text: string): SmtpChoice {
+  const found = smtpChoices.find((choice) => choice === text)
+  if (found === undefined) throw invalidField('smtp', `smtp: one of ${smtpChoices.join(', ')}`)
+  return found
+}

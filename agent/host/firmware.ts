@@ -1,0 +1,45 @@
+import { accessSync, constants, existsSync } from 'node:fs'
+
+/** What a virtual machine has besides a plain one. */
+export interface FirmwareWish {
+  readonly firmware: 'bios' | 'uefi'
+  /** With keys of Microsoft in the firmware's variables; UEFI alone. */
+  readonly secureBoot: boolean
+  readonly tpm: boolean
+}
+
+/** Of Debian's package ovmf: the program, and variables as they are at first. */
+const usual = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.fd' }
+const checking = {
+  code: '/usr/share/OVMF/OVMF_CODE_4M.secboot.fd',
+  vars: '/usr/share/OVMF/OVMF_VARS_4M.ms.fd',
+}
+export const tpmProgram = '/usr/bin/swtpm'
+
+/** Undefined: the BIOS that QEMU has, which keeps nothing. */
+export function firmwareFiles({
+  firmware,
+  secureBoot,
+}: Pick<FirmwareWish, 'firmware' | 'secureBoot'>): typeof usual | undefined {
+  if (firmware === 'bios') return undefined
+  return secureBoot ? checking : usual
+}
+
+/** Why this host cannot run such a machine; undefined: it can. */
+export function findFirmwareHindrance(wish: FirmwareWish): string | undefined {
+  const files = firmwareFiles(wish)
+  const missing = files && [files.code, files.vars].find((path) => !existsSync(path))
+  if (missing !== undefined) return `${missing} is not there: install the package ovmf`
+  return wish.tpm && !isExecutable(tpmProgram)
+    ? `${tpmProgram} is not there: install the package swtpm`
+    : undefined
+}
+
+export function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,56 @@
+# Gives a running machine a new tap after somebody deleted the one it had, without its notice: QEMU's descriptor outlives
+# the interface, and takes another.
+# Arguments: PID PROCS DEVICE BRIDGE MAC. PROCS: a file that lists the process while it is the machine's.
+# The tap has the name DEVICE with an `n` until it is complete. Source: drivers/net/tun.c of Linux, pidfd_getfd(2)
+use strict;
+use Fcntl qw(:DEFAULT);
+
+my ($pid, $procs, $device, $bridge, $mac) = @ARGV;
+my ($iff_tap, $iff_no_pi, $iff_vnet_hdr) = (0x0002, 0x1000, 0x4000);
+my ($tunsetiff, $tungetiff, $tunsetvnethdrsz) = (0x400454ca, 0x800454d2, 0x400454d8);
+my ($nr_pidfd_open, $nr_pidfd_getfd) = (434, 438);
+# Of every virtio device that is on PCI Express: virtio 1.0, 5.1.6
+my $header_bytes = 12;
+my $unfinished = "${device}n";
+
+my $process = syscall($nr_pidfd_open, $pid + 0, 0);
+die "process $pid: $!\n" if $process < 0;
+open(my $listed, '<', $procs) or die "$procs: $!\n";
+die "process $pid is no longer the machine's\n" unless grep { $_ == $pid } <$listed>;
+
+my $theirs = find_tap() // die "process $pid has no tap open\n";
+my $fd = syscall($nr_pidfd_getfd, $process, $theirs + 0, 0);
+die "descriptor $theirs of $pid: $!\n" if $fd < 0;
+open(my $tap, '+<&=', $fd) or die "descriptor $fd: $!\n";
+
+my $name = attached();
+if (!defined $name) {
+  my $request = pack('Z16 s x22', $unfinished, $iff_tap | $iff_no_pi | $iff_vnet_hdr);
+  ioctl($tap, $tunsetiff, $request) or die "tap $unfinished: $!\n";
+  $name = $unfinished;
+}
+exit 0 if $name eq $device;
+die "its tap is $name\n" unless $name eq $unfinished;
+my $size = pack('i', $header_bytes);
+ioctl($tap, $tunsetvnethdrsz, $size) or die "header of $name: $!\n";
+run_ip('link', 'set', 'dev', $name, 'address', $mac);
+# One request to the kernel: only a complete interface has the name.
+run_ip('link', 'set', 'dev', $name, 'name', $device, 'master', $bridge, 'up');
+print "attached\n";
+
+sub find_tap {
+  for my $path (glob "/proc/$pid/fd/*") {
+    return $1 if (readlink($path) // '') eq '/dev/net/tun' && $path =~ /(\d+)$/;
+  }
+  return undef;
+}
+
+# undef: it has lost its interface
+sub attached {
+  my $request = "\0" x 40;
+  return ioctl($tap, $tungetiff, $request) ? unpack('Z16', $request) : undef;
+}
+
+sub run_ip {
+  system('/sbin/ip', @_) == 0 or die "ip @_ failed\n";
+}

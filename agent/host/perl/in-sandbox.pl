@@ -1,0 +1,27 @@
+# Runs a program on a file from anybody: as a user that nobody is, without capabilities and network, with bounds.
+# Arguments: the user's id, the file, a directory that becomes the user's while it runs, the name of a file in it for
+# the standard output or an empty one, the largest file that may be written, then the program. The file is the standard
+# input, and may be opened again as /dev/stdin.
+use strict;
+use Fcntl;
+use POSIX ();
+
+my ($uid, $input, $directory, $output, $most_bytes, @program) = @ARGV;
+my ($nr_unshare, $new_uts, $new_ipc, $new_net) = (272, 0x04000000, 0x08000000, 0x40000000);
+$nr_unshare = 97 if (POSIX::uname())[4] eq 'aarch64';
+my ($most_memory, $most_seconds, $most_files) = (2 << 30, 3600, 64);
+
+sysopen(my $file, $input, O_RDONLY | O_NOFOLLOW) or die "$input: $!\n";
+chmod 0444, $file;
+chown $uid, $uid, $directory or die "$directory: $!\n";
+chdir $directory or die "$directory: $!\n";
+if ($output ne '') {
+  sysopen(my $out, $output, O_WRONLY | O_CREAT | O_EXCL, 0600) or die "$output: $!\n";
+  POSIX::dup2(fileno $out, 1) or die "$output: $!\n";
+}
+POSIX::dup2(fileno $file, 0);
+syscall($nr_unshare, $new_net | $new_ipc | $new_uts) == 0 or die "unshare: $!\n";
+exec {'/usr/bin/prlimit'} 'prlimit', "--fsize=$most_bytes", "--as=$most_memory", "--cpu=$most_seconds",
+  "--nofile=$most_files", '--core=0', '--', '/usr/bin/setpriv', "--reuid=$uid", "--regid=$uid", '--clear-groups',
+  '--no-new-privs', '--bounding-set=-all', '--inh-caps=-all', '--pdeathsig=KILL', '--', @program;
+die "prlimit: $!\n";

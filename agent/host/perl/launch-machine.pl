@@ -1,0 +1,207 @@
+# Starts a virtual machine and ends once its process runs QEMU; prints its pid. What QEMU may not open itself is opened
+# here as root and passed on as descriptors; then the process gives up all that root can do.
+# Arguments, each `key=value`, until `--`: then QEMU's, in which %{NAME} is replaced by the number of a descriptor.
+#   lock=PATH               held until QEMU runs, so that no two are started
+#   busy=GROUP              a group whose processes mean that the machine runs: nothing is done
+#   group=PATH              a group to enter
+#   listen=NAME:PATH        a listening Unix socket, for root alone
+#   direct=NAME:PATH        a file to read and write past the page cache
+#   write=NAME:PATH         a file to read and write
+#   read=NAME:PATH          a file to read
+#   tpm=NAME:DIRECTORY      the state of a TPM, whose program is started at the other end of a socket
+#   tap=NAME:DEVICE:BRIDGE:MAC
+#   uid=NUMBER  cwd=PATH  log=PATH
+use strict;
+use Fcntl qw(:DEFAULT :flock);
+use POSIX ();
+
+my ($iff_tap, $iff_no_pi, $iff_vnet_hdr, $tunsetiff) = (0x0002, 0x1000, 0x4000, 0x400454ca);
+# linux/sockios.h and if.h; system() of ip(8) would cost as much as all else here.
+my ($get_flags, $set_flags, $set_address, $get_index, $add_port) = (0x8913, 0x8914, 0x8924, 0x8933, 0x89a2);
+my ($iff_up, $ethernet) = (0x1, 1);
+my ($af_unix, $af_inet, $stream, $datagram) = (1, 2, 1, 2);
+my ($new_uts, $new_ipc, $new_net) = (0x04000000, 0x08000000, 0x40000000);
+my ($capbset_drop, $set_no_new_privs, $capability_version) = (24, 38, 0x20080522); # linux/prctl.h, capability.h
+my ($rlimit_core, $rlimit_files, $most_files) = (4, 7, 1024);
+# asm/unistd.h
+my %nr = (POSIX::uname())[4] eq 'aarch64'
+  ? (unshare => 97, prctl => 167, setgroups => 159, setresgid => 149, setresuid => 147, capset => 91, prlimit64 => 261)
+  : (unshare => 272, prctl => 157, setgroups => 116, setresgid => 119, setresuid => 117, capset => 126, prlimit64 => 302);
+open(my $last, '<', '/proc/sys/kernel/cap_last_cap') or die "cap_last_cap: $!\n";
+my $last_capability = <$last> + 0;
+close $last;
+
+my (%one, %many);
+while (@ARGV) {
+  my $argument = shift @ARGV;
+  last if $argument eq '--';
+  my ($key, $value) = $argument =~ /^([a-z]+)=(.*)$/s or die "argument $argument\n";
+  $one{$key} = $value;
+  push @{ $many{$key} }, $value;
+}
+
+sysopen(my $lock, $one{lock}, O_RDWR | O_CREAT, 0600) or die "$one{lock}: $!\n";
+flock($lock, LOCK_EX) or die "$one{lock}: $!\n";
+if (open(my $procs, '<', "$one{busy}/cgroup.procs")) {
+  while (my $pid = <$procs>) {
+    chomp $pid;
+    if (command_of($pid) ne 'swtpm') { print "$pid\n"; exit 0 } # one that lost its QEMU is about to end
+  }
+}
+
+sub command_of {
+  open(my $comm, '<', "/proc/$_[0]/comm") or return 'swtpm'; # it has ended
+  my $name = <$comm> // '';
+  chomp $name;
+  return $name;
+}
+
+my %fd;
+$^F = 10_000; # the kernel's flag to close on exec is set for higher ones only
+
+sub keep {
+  my ($name, $handle) = @_;
+  $fd{$name} = $handle;
+}
+
+sub listen_at {
+  my ($name, $path) = split /:/, $_[0], 2;
+  unlink $path;
+  socket(my $socket, $af_unix, $stream, 0) or die "$path: $!\n";
+  length $path < 108 && bind($socket, pack('S Z*', $af_unix, $path)) or die "$path: $!\n";
+  chmod 0600, $path;
+  listen($socket, 8) or die "$path: $!\n";
+  keep($name, $socket);
+}
+
+sub open_file {
+  my ($flags, $given) = @_;
+  my ($name, $path) = split /:/, $given, 2;
+  sysopen(my $file, $path, $flags | O_NOFOLLOW | O_NONBLOCK) or die "$path: $!\n";
+  die "$path: no file\n" unless -f $file; # a device could be the host's disk
+  keep($name, $file);
+}
+
+# Up, on its bridge, with its address: only then does a packet pass.
+sub connect_port {
+  my ($device, $bridge, $mac) = @_;
+  local $^F = 2;
+  socket(my $socket, $af_inet, $datagram, 0) or die "socket: $!\n";
+  my $ask = sub {
+    my ($request, $name, $rest) = @_;
+    my $argument = pack('Z16 a24', $name, $rest);
+    ioctl($socket, $request, $argument) or die "interface $name: $!\n";
+    return substr($argument, 16);
+  };
+  $ask->($set_address, $device, pack('S (H2)6', $ethernet, split /:/, $mac));
+  $ask->($add_port, $bridge, substr($ask->($get_index, $device, ''), 0, 4));
+  $ask->($set_flags, $device, pack('S', unpack('S', $ask->($get_flags, $device, '')) | $iff_up));
+}
+
+# Not persistent: it is gone with the last process that has it open, as a container's interface is.
+sub open_tap {
+  my ($name, $device, $bridge, $mac) = split /:/, $_[0], 4;
+  sysopen(my $tap, '/dev/net/tun', O_RDWR) or die "/dev/net/tun: $!\n";
+  my $request = pack('Z16 s x22', $device, $iff_tap | $iff_no_pi | $iff_vnet_hdr);
+  ioctl($tap, $tunsetiff, $request) or die "tap $device: $!\n";
+  keep($name, $tap);
+  connect_port($device, $bridge, $mac);
+}
+
+# In the guest's groups and namespaces, as its user; ends once QEMU has closed its end.
+sub start_tpm {
+  my ($name, $directory) = split /:/, $_[0], 2;
+  local $^F = 2;
+  socketpair(my $ours, my $its, $af_unix, $stream, 0) or die "socketpair: $!\n";
+  my $pid = fork // die "fork: $!\n";
+  if (!$pid) {
+    eval {
+      confine();
+      chdir $directory or die "$directory: $!\n"; # the user may not walk to it
+      keep_open($its);
+      give_up('/usr/bin/swtpm', 'socket', '--tpm2', '--tpmstate', 'dir=.,mode=0600', '--terminate',
+        '--ctrl', 'type=unixio,clientfd=' . fileno $its);
+    };
+    POSIX::_exit(1);
+  }
+  keep_open($ours);
+  keep($name, $ours);
+}
+
+# For the programs that are started from here on.
+sub keep_open {
+  fcntl($_[0], F_SETFD, 0) or die "fcntl: $!\n";
+}
+
+my $o_direct = (POSIX::uname())[4] eq 'aarch64' ? 0x10000 : 0x4000;
+start_tpm($_) for @{ $many{tpm} }; # first: it is to have nothing of what is opened after it
+listen_at($_) for @{ $many{listen} };
+open_file(O_RDWR | $o_direct, $_) for @{ $many{direct} };
+open_file(O_RDWR, $_) for @{ $many{write} };
+open_file(O_RDONLY, $_) for @{ $many{read} };
+open_tap($_) for @{ $many{tap} };
+s/%\{(\w+)\}/exists $fd{$1} ? fileno $fd{$1} : die "no descriptor $1\n"/ge for @ARGV;
+
+{
+  local $^F = 2;
+  pipe(my $said, my $saying) or die "pipe: $!\n";
+  my $pid = fork // die "fork: $!\n";
+  if (!$pid) {
+    close $said;
+    eval { become() };
+    syswrite($saying, $@);
+    POSIX::_exit(1);
+  }
+  close $saying;
+  my $failure = join '', <$said>;
+  die $failure if $failure ne '';
+  print "$pid\n";
+}
+
+sub confine {
+  for my $group (@{ $many{group} }) {
+    open(my $procs, '>', "$group/cgroup.procs") or die "$group: $!\n";
+    syswrite($procs, $$) && close $procs or die "$group: $!\n";
+  }
+  POSIX::setsid();
+  syscall($nr{unshare}, $new_net | $new_ipc | $new_uts) == 0 or die "unshare: $!\n";
+  umask 0077;
+  sysopen(my $log, $one{log}, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) or die "$one{log}: $!\n";
+  sysopen(my $null, '/dev/null', O_RDONLY) or die "/dev/null: $!\n";
+  POSIX::dup2(fileno $null, 0);
+  POSIX::dup2(fileno $log, $_) for 1, 2;
+  %ENV = (PATH => '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL => 'C.UTF-8');
+}
+
+sub become {
+  confine();
+  chdir $one{cwd} or die "$one{cwd}: $!\n";
+  give_up(@ARGV);
+}
+
+# As prlimit(1) and setpriv(1) do it, of which each is a program to load. The kernel takes all other capabilities from who
+# becomes another user than root.
+sub give_up {
+  my ($program, @arguments) = @_;
+  limit($_->[0], $_->[1]) for [$rlimit_core, 0], [$rlimit_files, $most_files];
+  my @groups = $one{groups} ? split(/,/, $one{groups}) : ();
+  for my $capability (0 .. $last_capability) { ask('bounding set', $nr{prctl}, $capbset_drop, $capability, 0, 0, 0) }
+  ask('groups', $nr{setgroups}, scalar @groups, pack('L*', @groups));
+  ask('group', $nr{setresgid}, ($one{uid} + 0) x 3);
+  ask('user', $nr{setresuid}, ($one{uid} + 0) x 3);
+  my $header = pack('L l', $capability_version, 0);
+  ask('capabilities', $nr{capset}, $header, pack('L6', (0) x 6));
+  ask('no new privileges', $nr{prctl}, $set_no_new_privs, 1, 0, 0, 0);
+  exec { $program } $program, @arguments;
+  die "$program: $!\n";
+}
+
+sub limit {
+  my ($resource, $most) = @_;
+  ask("limit $resource", $nr{prlimit64}, 0, $resource, pack('Q2', $most, $most), 0);
+}
+
+sub ask {
+  my ($what, $number, @arguments) = @_;
+  syscall($number, @arguments) == 0 or die "$what: $!\n";
+}

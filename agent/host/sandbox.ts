@@ -1,0 +1,25 @@
+import { readPerlProgram } from './perl-program.js'
+import { runPerl, type RunOptions, type RunResult } from './process.js'
+
+const program = readPerlProgram('in-sandbox')
+
+export interface SandboxOrder {
+  /** Of nobody; the directory is this user's afterwards. */
+  readonly userId: number
+  /** Standard input, also as /dev/stdin. */
+  readonly input: string
+  readonly directory: string
+  /** Name of a new file in the directory for the standard output. */
+  readonly output?: string
+  /** The largest file that may be written. */
+  readonly mostBytes: number
+}
+
+/** Runs a program on a file from anybody, where it can harm nothing. @throws {CommandError} as `run` */
+export function runInSandbox(
+  { userId, input, directory, output = '', mostBytes }: SandboxOrder,
+  command: readonly string[],
+  options: RunOptions,
+): Promise<RunResult> {
+  return runPerl(program, [`${userId}`, input, directory, output, `${mostBytes}`, ...command], options)
+}

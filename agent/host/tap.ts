@@ -1,0 +1,21 @@
+import { readPerlProgram } from './perl-program.js'
+import { runPerl } from './process.js'
+
+/** Host's end of a machine's interface. */
+export interface Tap {
+  readonly device: string
+  readonly bridge: string
+  readonly mac: string
+}
+
+const attachProgram = readPerlProgram('attach-tap')
+
+/**
+ * Makes the tap of a running QEMU anew after it was deleted. QEMU and its guest do not notice: the descriptor that QEMU
+ * has open gets the new one.
+ * @param procs file of the guest's group that lists its processes
+ * @throws {CommandError} for example when the process has ended
+ */
+export async function attachTap(pid: number, procs: string, tap: Tap): Promise<void> {
+  await runPerl(attachProgram, [`${pid}`, procs, tap.device, tap.bridge, tap.mac], { timeoutMs: 10_000 })
+}

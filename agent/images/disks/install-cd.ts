@@ -1,0 +1,45 @@
+import { constants } from 'node:fs'
+import { chmod, copyFile, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../../shared/errors.js'
+import type { InstallParts } from '../install.js'
+import { makeImage, type Making } from '../publish.js'
+
+/** The image of a CD, in an image's folder. */
+export const cdOf = (image: string): string => join(image, 'cd.iso')
+
+/** Where a CD's first volume descriptor has its name: sector 16, after a byte of its kind. */
+const nameAt = 32_769
+const names = ['CD001', 'BEA01']
+
+/**
+ * Makes an image of a CD from a file of anybody's, which is not looked into further: only guests read it.
+ * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
+ */
+export async function installCd(
+  parts: InstallParts,
+  { id, archive }: { readonly id: string; readonly archive: string },
+  making: Making,
+): Promise<void> {
+  making.report(0.75, 'copying')
+  await checkCd(archive, await parts.readBound())
+  await makeImage(parts, id, making, async (work) => {
+    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // downloads are in the pool, too: nothing is copied
+    await chmod(cdOf(work), 0o600)
+  })
+}
+
+/** @throws {BerthError} `image_invalid`, `image_too_large` */
+export async function checkCd(file: string, mostBytes: number): Promise<void> {
+  const handle = await open(file)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(5), 0, 5, nameAt)
+    if (!names.includes(buffer.toString('latin1', 0, bytesRead)))
+      throw new BerthError('invalid', 'image_invalid', 'no image of a CD: neither ISO 9660 nor UDF')
+    const { size } = await handle.stat()
+    if (size > mostBytes)
+      throw new BerthError('exhausted', 'image_too_large', `the CD is larger than ${mostBytes} bytes`)
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,145 @@
+import { chmod, chown, lstat, open, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BerthError } from '../../../shared/errors.js'
+import { disableCopyOnWrite } from '../../host/btrfs.js'
+import { CommandError } from '../../host/process.js'
+import { runInSandbox } from '../../host/sandbox.js'
+import type { FirmwareWish } from '../../host/firmware.js'
+import type { CatalogEntry } from '../catalog.js'
+import type { InstallParts } from '../install.js'
+import { makeImage, type Making } from '../publish.js'
+import { headerBytes, parseHeader, type DiskFormat } from './parse-header.js'
+
+export const diskName = 'disk.raw'
+const unpackedName = 'unpacked'
+const timeoutMs = 60 * 60_000
+
+/** Beside the disk: what its system needs of a machine. */
+const systemName = 'system.json'
+
+interface DiskOrder extends Pick<CatalogEntry, 'id' | 'os' | 'machine'> {
+  readonly archive: string
+}
+
+interface Place {
+  readonly work: string
+  readonly userId: number
+  readonly mostBytes: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Makes an image of a virtual machine's disk from a file of anybody's, qcow2 or raw, compressed or not: complete and
+ * read-only, or not at all. What knows formats runs as nobody, on a file whose header was looked at before.
+ * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
+ */
+export async function installDisk(
+  parts: InstallParts,
+  { id, archive, os, machine }: DiskOrder,
+  making: Making,
+): Promise<void> {
+  making.report(0.75, 'converting')
+  const mostBytes = await parts.readBound()
+  await makeImage(parts, id, making, async (work) => {
+    await disableCopyOnWrite(work)
+    const place = { work, userId: parts.hostIdBase, mostBytes, signal: making.signal }
+    try {
+      await takeDisk(archive, place)
+    } finally {
+      await rm(join(work, unpackedName), { force: true })
+    }
+    await takeOver(work)
+    await describeSystem(work, { os, ...machine })
+  })
+}
+
+/** For what starts guests from it: their volumes have it, too. */
+async function describeSystem(
+  work: string,
+  system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>,
+): Promise<void> {
+  await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
+}
+
+async function takeDisk(archive: string, place: Place): Promise<void> {
+  const format = await readFormat(archive, place.mostBytes)
+  if (format.kind !== 'compressed') return convert(archive, format, place)
+  await sandboxed(place, { input: archive, output: unpackedName, mostBytes: place.mostBytes }, format.command)
+  const unpacked = join(place.work, unpackedName)
+  const inner = await readFormat(unpacked, place.mostBytes)
+  if (inner.kind === 'compressed')
+    throw new BerthError('invalid', 'image_invalid', 'no disk that is taken: it is compressed twice')
+  await convert(unpacked, inner, place)
+}
+
+async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> {
+  const handle = await open(file)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(headerBytes), 0, headerBytes, 0)
+    return parseHeader(buffer.subarray(0, bytesRead), mostBytes)
+  } finally {
+    await handle.close()
+  }
+}
+
+/** The format is named: qemu-img that finds it out itself could be told to read other files. */
+async function convert(
+  file: string,
+  format: Exclude<DiskFormat, { kind: 'compressed' }>,
+  place: Place,
+): Promise<void> {
+  const bytes = format.kind === 'qcow2' ? format.virtualBytes : (await stat(file)).size
+  if (bytes > place.mostBytes)
+    throw new BerthError('exhausted', 'image_too_large', `its disk is larger than ${place.mostBytes} bytes`)
+  const command = [
+    '/usr/bin/qemu-img',
+    'convert',
+    '-f',
+    format.kind,
+    '-O',
+    'raw',
+    '-S',
+    '4k',
+    '/dev/stdin',
+    diskName,
+  ]
+  await sandboxed(place, { input: file, mostBytes: Math.ceil(bytes / 512) * 512 }, command)
+}
+
+async function sandboxed(
+  { work: directory, userId, signal }: Place,
+  order: { readonly input: string; readonly output?: string; readonly mostBytes: number },
+  command: readonly string[],
+): Promise<void> {
+  try {
+    await runInSandbox({ directory, userId, ...order }, command, {
+      signal,
+      timeoutMs,
+      maxOutputBytes: 65_536,
+    })
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw cause instanceof CommandError ? conversionError(cause) : cause
+  }
+}
+
+function conversionError(cause: CommandError): BerthError {
+  if (/No space left|Disk quota/.test(cause.stderr))
+    return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
+  if (/File too large|signal 25/.test(`${cause.stderr} ${cause.message}`))
+    return new BerthError('exhausted', 'image_too_large', 'what is in it does not fit', { cause })
+  return new BerthError('invalid', 'image_invalid', 'no disk that is taken: it cannot be converted', {
+    cause,
+  })
+}
+
+/** From nobody, into a file that only root opens. */
+async function takeOver(work: string): Promise<void> {
+  await chown(work, 0, 0)
+  const disk = join(work, diskName)
+  const found = await lstat(disk)
+  if (!found.isFile() || found.nlink !== 1 || found.size === 0)
+    throw new BerthError('invalid', 'image_invalid', 'no disk that is taken: nothing came of it')
+  await chown(disk, 0, 0)
+  await chmod(disk, 0o600)
+}

@@ -1,0 +1,107 @@
+import { expect } from 'chai'
+import { BerthError } from '../../../shared/errors.js'
+import { parseHeader } from './parse-header.js'
+
+const gib = 1024 ** 3
+
+/** A qcow2 header of a disk of 1 GiB, and what a case changes of it. */
+function qcow2(change: (header: Buffer) => void = () => undefined, bytes = 4096): Buffer {
+  const header = Buffer.alloc(bytes)
+  header.write('514649fb', 0, 'hex')
+  header.writeUInt32BE(3, 4)
+  header.writeUInt32BE(16, 20)
+  header.writeBigUInt64BE(BigInt(gib), 24)
+  header.writeUInt32BE(104, 100)
+  change(header)
+  return header
+}
+
+function bootSector(magic = ''): Buffer {
+  const sector = Buffer.alloc(4096)
+  sector.write(magic, 0, 'hex')
+  sector.writeUInt16BE(0x55aa, 510)
+  return sector
+}
+
+function refusal(bytes: Buffer): string {
+  try {
+    parseHeader(bytes, 40 * gib)
+  } catch (error) {
+    if (error instanceof BerthError) return `${error.code}: ${error.message}`
+    throw error
+  }
+  return 'taken'
+}
+
+describe('parseHeader', () => {
+  it('takes qcow2 of version 3 and 2, and raw disks', () => {
+    expect(parseHeader(qcow2(), gib)).to.deep.equal({ kind: 'qcow2', virtualBytes: gib })
+    expect(
+      parseHeader(
+        qcow2((h) => h.writeUInt32BE(2, 4)),
+        gib,
+      ),
+    ).to.include({ kind: 'qcow2' })
+    expect(
+      parseHeader(
+        qcow2((h) => h.writeBigUInt64BE(0b11011n, 72)),
+        gib,
+      ),
+    ).to.include({ kind: 'qcow2' })
+    expect(parseHeader(bootSector(), gib)).to.deep.equal({ kind: 'raw' })
+  })
+
+  for (const [magic, program] of [
+    ['fd377a585a00', 'xz'],
+    ['28b52ffd', 'zstd'],
+    ['1f8b08', 'gzip'],
+    ['425a6839', 'bzip2'],
+  ] as const)
+    it(`unpacks ${program}`, () => {
+      const found = parseHeader(bootSector(magic), gib)
+      expect(found.kind === 'compressed' && found.command[0]).to.equal(`/usr/bin/${program}`)
+    })
+
+  for (const [name, bytes, said] of [
+    ['a backing file', qcow2((h) => h.writeBigUInt64BE(512n, 8)), 'backing file'],
+    ['the length of a backing file alone', qcow2((h) => h.writeUInt32BE(11, 16)), 'backing file'],
+    ['data elsewhere', qcow2((h) => h.writeBigUInt64BE(0b100n, 72)), 'another file'],
+    ['the name of a file of data', qcow2((h) => h.writeUInt32BE(0x44415441, 104)), 'another file'],
+    [
+      'such a name behind other extensions',
+      qcow2((h) => {
+        h.writeUInt32BE(0x6803f857, 104)
+        h.writeUInt32BE(48, 108)
+        h.writeUInt32BE(0x44415441, 160)
+      }),
+      'another file',
+    ],
+    ['unknown features', qcow2((h) => h.writeBigUInt64BE(1n << 40n, 72)), 'not known'],
+    ['encryption', qcow2((h) => h.writeUInt32BE(2, 32)), 'encrypted'],
+    ['version 4', qcow2((h) => h.writeUInt32BE(4, 4)), 'version 4'],
+    ['huge clusters', qcow2((h) => h.writeUInt32BE(63, 20)), 'clusters'],
+    ['a huge header', qcow2((h) => h.writeUInt32BE(2 ** 31, 100)), 'header'],
+    ['half a header', qcow2(undefined, 200).subarray(0, 90), 'cut off'],
+    ['a disk of 2^60 bytes', qcow2((h) => h.writeBigUInt64BE(1n << 60n, 24)), 'image_too_large'],
+    ['a disk of 2^64-1 bytes', qcow2((h) => h.writeBigUInt64BE(2n ** 64n - 1n, 24)), 'image_too_large'],
+    ['no disk', qcow2((h) => h.writeBigUInt64BE(0n, 24)), '0 bytes'],
+    ['VMDK with a boot sector', bootSector('4b444d56'), 'VMDK'],
+    ["VMDK's text", bootSector(Buffer.from('# Disk DescriptorFile').toString('hex')), 'VMDK'],
+    ['VHDX', bootSector('7668647866696c65'), 'VHDX'],
+    ['VHD', bootSector('636f6e6563746978'), 'VHD'],
+    ['QED', bootSector('514544000000'), 'QED'],
+    ['LUKS', bootSector('4c554b53babe'), 'LUKS'],
+    ['text', Buffer.from('<html>'), 'boot sector'],
+    ['nothing', Buffer.alloc(0), 'boot sector'],
+    ['zeros', Buffer.alloc(4096), 'boot sector'],
+  ] as const)
+    it(`refuses ${name}`, () => expect(refusal(bytes)).to.contain(said))
+
+  it('reads no further than the bytes it is given, whatever they say', () => {
+    const endless = qcow2((h) => {
+      h.writeUInt32BE(0x6803f857, 104)
+      h.writeUInt32BE(0xffffffff, 108)
+    })
+    expect(refusal(endless)).to.equal('taken')
+  })
+})

@@ -1,0 +1,94 @@
+import { BerthError } from '../../../shared/errors.js'
+
+/** How many bytes of a file `parseHeader` needs. */
+export const headerBytes = 4096
+
+export type DiskFormat =
+  | { readonly kind: 'qcow2'; readonly virtualBytes: number }
+  | { readonly kind: 'raw' }
+  | { readonly kind: 'compressed'; readonly command: readonly string[] }
+
+/** First bytes of what is unpacked, and by which program. */
+const compressions: readonly (readonly [magic: string, command: readonly string[]])[] = [
+  ['fd377a585a00', ['/usr/bin/xz', '--decompress', '--stdout']],
+  ['28b52ffd', ['/usr/bin/zstd', '--decompress', '--stdout', '--quiet']],
+  ['1f8b', ['/usr/bin/gzip', '--decompress', '--stdout']],
+  ['425a68', ['/usr/bin/bzip2', '--decompress', '--stdout']],
+]
+
+/** Formats that could name other files, or that nobody needs. */
+const others: readonly (readonly [magic: string, name: string])[] = [
+  ['4b444d56', 'VMDK'],
+  ['23204469736b2044', 'VMDK'],
+  ['7668647866696c65', 'VHDX'],
+  ['636f6e6563746978', 'VHD'],
+  ['514544', 'QED'],
+  ['4c554b53', 'LUKS'],
+  ['4d5a', 'a program'],
+]
+
+/**
+ * Tells what a file from anybody is by its beginning, before any program that knows disk formats gets it. A name of
+ * another file in a qcow2 header (a backing file, one for the data) would be read on the host as the image's.
+ * Source: docs/interop/qcow2.txt of QEMU
+ * @throws {BerthError} `image_invalid`
+ */
+export function parseHeader(bytes: Buffer, mostBytes: number): DiskFormat {
+  const begin = bytes.toString('hex', 0, 16)
+  if (begin.startsWith('514649fb')) return parseQcow2(bytes, mostBytes)
+  const packed = compressions.find(([magic]) => begin.startsWith(magic))
+  if (packed) return { kind: 'compressed', command: packed[1] }
+  const other = others.find(([magic]) => begin.startsWith(magic))
+  if (other) throw invalid(`${other[1]} is not taken: convert it to qcow2 or raw`)
+  if (bytes.length < 512 || bytes.readUInt16BE(510) !== 0x55aa)
+    throw invalid('neither qcow2 nor a raw disk with a boot sector')
+  return { kind: 'raw' }
+}
+
+/** Of the incompatible features: dirty, corrupt, compression type and extended L2 entries mean no other file. */
+const harmlessFeatures = 0b11011n
+const dataFileFeature = 0b100n
+const dataFileExtension = 0x44415441
+
+function parseQcow2(bytes: Buffer, mostBytes: number): DiskFormat {
+  if (bytes.length < 104) throw invalid('the qcow2 header is cut off')
+  const version = bytes.readUInt32BE(4)
+  if (version !== 2 && version !== 3) throw invalid(`qcow2 of version ${version}`)
+  if (bytes.readBigUInt64BE(8) !== 0n || bytes.readUInt32BE(16) !== 0)
+    throw invalid('it needs another file below it (a backing file)')
+  if (bytes.readUInt32BE(32) !== 0) throw invalid('it is encrypted')
+  const clusterBits = bytes.readUInt32BE(20)
+  if (clusterBits < 9 || clusterBits > 21) throw invalid(`clusters of 2^${clusterBits} bytes`)
+  if (version === 3) checkVersion3(bytes)
+  return { kind: 'qcow2', virtualBytes: checkSize(bytes.readBigUInt64BE(24), mostBytes) }
+}
+
+function checkVersion3(bytes: Buffer): void {
+  const features = bytes.readBigUInt64BE(72)
+  if (features & dataFileFeature) throw invalid('its data is in another file')
+  if (features & ~harmlessFeatures) throw invalid('it has features that are not known')
+  const length = bytes.readUInt32BE(100)
+  if (length < 104 || length > bytes.length) throw invalid(`a header of ${length} bytes`)
+  checkExtensions(bytes, length)
+}
+
+/** Each has a type, a length and as many bytes, filled up to eight; type 0 ends them. */
+function checkExtensions(bytes: Buffer, from: number): void {
+  for (let at = from; at + 8 <= bytes.length;) {
+    const type = bytes.readUInt32BE(at)
+    if (type === 0) return
+    if (type === dataFileExtension) throw invalid('its data is in another file')
+    at += 8 + Math.ceil(bytes.readUInt32BE(at + 4) / 8) * 8
+  }
+}
+
+function checkSize(size: bigint, mostBytes: number): number {
+  if (size === 0n) throw invalid('a disk of 0 bytes')
+  if (size > BigInt(mostBytes))
+    throw new BerthError('exhausted', 'image_too_large', `its disk is larger than ${mostBytes} bytes`)
+  return Number(size)
+}
+
+function invalid(why: string): BerthError {
+  return new BerthError('invalid', 'image_invalid', `no disk that is taken: ${why}`)
+}

@@ -1,0 +1,78 @@
+import { open, readFile, truncate, writeFile, type FileHandle } from 'node:fs/promises'
+import { BerthError } from '../../../shared/errors.js'
+import { run } from '../../host/process.js'
+
+export interface DiskParts {
+  /** Is made. */
+  readonly disk: string
+  readonly tree: string
+  /** Of GRUB, for its partition. */
+  readonly core: string
+  /** GRUB's first sector. */
+  readonly boot: string
+  readonly rootUuid: string
+}
+
+const sectorBytes = 512
+const mib = 1024 ** 2
+/** Of the disk; a guest's own is larger, and grows at its first boot. */
+const diskMib = 1024
+/** In sectors: GRUB's core from the first MiB on, the root file system from the second. */
+const partitions = { core: 2048, root: 4096 } as const
+
+/**
+ * Writes a disk with a GUID partition table, GRUB for a BIOS and the tree as its last partition, which growpart
+ * enlarges. No loop device and no mount: mke2fs writes at an offset.
+ * @throws {CommandError}
+ */
+export async function writeDisk(parts: DiskParts): Promise<void> {
+  const { disk } = parts
+  await writeFile(disk, '', { mode: 0o600 })
+  await truncate(disk, diskMib * mib)
+  await run('sfdisk', ['--quiet', disk], { stdin: planPartitions() })
+  await makeRoot(parts)
+  await installGrub(parts)
+}
+
+function planPartitions(): string {
+  const biosBoot = '21686148-6449-6E6F-744E-656564454649'
+  const linuxRoot = '4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709'
+  const { core, root } = partitions
+  return [
+    'label: gpt',
+    'unit: sectors',
+    `14: start=${core}, size=${root - core}, type=${biosBoot}`,
+    `1: start=${root}, type=${linuxRoot}`,
+    '',
+  ].join('\n')
+}
+
+async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
+  const offset = partitions.root * sectorBytes
+  const tableMib = 1 // the second table, at the disk's end
+  const kib = (diskMib - tableMib) * 1024 - offset / 1024
+  const extended = `offset=${offset},assume_storage_prezeroed=1`
+  const args = ['-q', '-t', 'ext4', '-U', rootUuid, '-L', 'root', '-d', tree, '-E', extended, '-m', '1']
+  await run('mke2fs', [...args, disk, `${kib}k`], { timeoutMs: 10 * 60_000 })
+}
+
+/**
+ * What grub-install does on a disk that the kernel knows: the first sector leads to the core's first, and that one to
+ * the rest. Places in them: kernel_sector in boot.S, the block list in diskboot.S of GRUB.
+ */
+async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {
+  const [sector, image] = [await readFile(boot), await readFile(core)]
+  if (image.length > (partitions.root - partitions.core) * sectorBytes)
+    throw new BerthError('internal', 'image_build_failed', "GRUB's core is too large")
+  sector.writeBigUInt64LE(BigInt(partitions.core), 0x5c)
+  sector.writeUInt16BE(0x9090, 0x66) // use the disk that the BIOS booted from
+  image.writeBigUInt64LE(BigInt(partitions.core + 1), 0x1f4)
+  const file: FileHandle = await open(disk, 'r+')
+  try {
+    await file.write(sector, 0, 440, 0) // what follows is the partition table's
+    await file.write(image, 0, image.length, partitions.core * sectorBytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}

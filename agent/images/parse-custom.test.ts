@@ -1,0 +1,40 @@
+import { expect } from 'chai'
+import type { AddCustomImageRequest } from '../../proto/gen/berth/agent/v1/image.js'
+import { BerthError } from '../../shared/errors.js'
+import { parseCustom } from './parse-custom.js'
+
+const request: AddCustomImageRequest = {
+  ...{ id: 'custom-x-0123456789ab', virtualization: 'kvm', name: 'x', description: '', distro: 'x' },
+  ...{ release: '1', arch: 'amd64', variant: '', url: 'https://192.0.2.1/x', sha256: 'ab'.repeat(32) },
+  ...{ os: '', firmware: '', secureBoot: false, tpm: false },
+}
+const policy = { allowHttp: false, allowedTargets: ['192.0.2.0/24'], setting: 'images' }
+
+function parse(fields: Partial<AddCustomImageRequest>) {
+  try {
+    return parseCustom({ ...request, ...fields }, policy).machine
+  } catch (error) {
+    if (error instanceof BerthError) return error.field
+    throw error
+  }
+}
+
+describe('the machine of an image that is added', () => {
+  for (const [what, fields, expected] of [
+    ['a plain one', {}, undefined],
+    ['UEFI for Windows', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
+    ['a BIOS for Windows where it is asked for', { os: 'windows', firmware: 'bios' }, undefined],
+    [
+      'all that is asked for',
+      { firmware: 'uefi', secureBoot: true, tpm: true },
+      { firmware: 'uefi', secureBoot: true, tpm: true },
+    ],
+    ['a TPM beside a BIOS', { tpm: true }, { firmware: 'bios', secureBoot: false, tpm: true }],
+    ['refused: secure boot of a BIOS', { secureBoot: true }, 'secure_boot'],
+    ['refused: an unknown firmware', { firmware: 'coreboot' }, 'firmware'],
+    ['refused: UEFI of a container', { virtualization: 'lxc', firmware: 'uefi' }, 'firmware'],
+    ['refused: a TPM of a CD', { virtualization: 'iso', tpm: true }, 'tpm'],
+    ['none: of a CD', { virtualization: 'iso' }, undefined],
+  ] as const)
+    it(`is ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
+})

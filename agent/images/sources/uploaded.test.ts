@@ -1,0 +1,44 @@
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { findUploaded, takeUploaded } from './uploaded.js'
+
+const sha256 = createHash('sha256').update('a disk').digest('hex')
+
+describe('files that were copied to the host', () => {
+  let directory: string
+  before(() => {
+    directory = mkdtempSync(join(tmpdir(), 'btest-uploads-'))
+    writeFileSync(join(directory, 'disk.qcow2'), 'a disk')
+    symlinkSync('/etc/passwd', join(directory, 'link'))
+  })
+  after(() => rmSync(directory, { recursive: true }))
+
+  const take = (url: string, fields: object = {}): Promise<string> =>
+    takeUploaded(
+      directory,
+      { ...{ url, sha256, maxBytes: 100, file: join(directory, 'taken') }, ...fields },
+      new AbortController().signal,
+    ).then(
+      () => readFileSync(join(directory, 'taken'), 'utf8'),
+      (error: { code: string }) => error.code,
+    )
+
+  it('are named without a path', () => {
+    expect(findUploaded('upload:disk.qcow2')).to.equal('disk.qcow2')
+    for (const url of ['upload:../x', 'upload:.x', 'upload:', 'upload:a/b', 'https://x/upload:a'])
+      expect(findUploaded(url), url).to.equal(undefined)
+  })
+
+  for (const [what, url, fields, expected] of [
+    ['taken where they are what was said', 'upload:disk.qcow2', {}, 'a disk'],
+    ['refused: another', 'upload:disk.qcow2', { sha256: 'ab'.repeat(32) }, 'checksum_mismatch'],
+    ['refused: too large', 'upload:disk.qcow2', { maxBytes: 3 }, 'download_too_large'],
+    ['refused: not there', 'upload:none', {}, 'upload_missing'],
+    ['refused: a link', 'upload:link', {}, 'upload_missing'],
+    ['refused: a path', 'upload:../etc/passwd', {}, 'upload_missing'],
+  ] as const)
+    it(`are ${what}`, async () => expect(await take(url, fields)).to.equal(expected))
+})

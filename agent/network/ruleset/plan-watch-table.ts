@@ -1,0 +1,184 @@
+import { chain, hook, inTable, rule, set, type Item } from './plan-items.js'
+
+export interface WatchTablePlan {
+  /** Name of the tables that hold guests' rules. */
+  readonly table: string
+  readonly bridge: string
+  /** Ports at which passwords are guessed: their openings have a sample of their own. */
+  readonly loginPorts: readonly number[]
+  /** UDP services that answer more than they are asked. */
+  readonly amplifiers: readonly number[]
+  /** Whether the first bytes of connections are looked at. */
+  readonly payload: boolean
+}
+
+/** Sets of the watch table without their family's suffix, with a counter for each guest's address. */
+export const watchCounters = ['opened', 'accepted', 'refused', 'unreachable', 'mail'] as const
+export type WatchCounter = (typeof watchCounters)[number]
+
+/** As above, by guest's address and port. */
+export const amplifierCounters = ['asked', 'served'] as const
+
+export function watchTable(table: string): string {
+  return `${table}_watch`
+}
+
+/**
+ * The number of the log that samples go to. There is one listener of each number in a network namespace, so agents with
+ * tables of different names have different ones.
+ */
+export function watchLogGroup(table: string): number {
+  const hash = [...table].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 49_999, 7)
+  return 16_000 + hash
+}
+
+/** Marks of samples: what a packet is a sample of. */
+export const samples = { opening: 'o', refusal: 'r', error: 'e', payload: 'p' } as const
+
+const families = [
+  { ip: 'ip', type: 'ipv4_addr', suffix: '' },
+  { ip: 'ip6', type: 'ipv6_addr', suffix: '6' },
+] as const
+
+/*
+ * Counts and samples what guests do, and decides nothing: it accepts every packet. It sees a packet before any filter,
+ * so that openings count which the bound of connections or a firewall drops. Guests have no elements here: those come by
+ * themselves with the first packet, so that starting a guest costs nothing, and go after an hour. Only guests' own
+ * addresses get here as a source, since anti-spoofing comes before.
+ */
+export function planWatchTable(plan: WatchTablePlan): string[] {
+  return inTable('inet', watchTable(plan.table), [
+    ...planSets(plan),
+    hook('input', 'filter', -10),
+    hook('forward', 'filter', -10),
+    ...['from_guest', 'to_guest', 'opening', ...sampled.map((sample) => sample.chain)].map(chain),
+    ...planSamples(plan),
+    rule('input', `iifname "${plan.bridge}" jump from_guest`),
+    rule('forward', `iifname "${plan.bridge}" jump from_guest`),
+    rule('forward', `oifname "${plan.bridge}" jump to_guest`),
+    ...planFromGuest(plan),
+    ...planToGuest(),
+  ])
+}
+
+export function planWatchRemoval(table: string): string[] {
+  return [`add table inet ${watchTable(table)}`, `delete table inet ${watchTable(table)}`]
+}
+
+const counted = 'size 65535; flags dynamic,timeout; timeout 1h; counter;'
+
+function planSets({ amplifiers, loginPorts }: WatchTablePlan): Item[] {
+  return [
+    ...families.flatMap(({ type, suffix }) => [
+      ...watchCounters.map((name) => set(`${name}${suffix}`, `type ${type}; ${counted}`)),
+      ...amplifierCounters.map((name) => set(`${name}${suffix}`, `type ${type} . inet_service; ${counted}`)),
+      ...sampled.map(({ bucket }) =>
+        set(`${bucket}_sample${suffix}`, `type ${type}; size 65535; flags dynamic,timeout; timeout 10s;`),
+      ),
+    ]),
+    set('amplifiers', portSet(amplifiers)),
+    set('login_ports', portSet(loginPorts)),
+  ]
+}
+
+function portSet(ports: readonly number[]): string {
+  const elements = ports.length > 0 ? ` elements = { ${ports.join(', ')} };` : ''
+  return `type inet_service;${elements}`
+}
+
+const isSyn = 'tcp flags syn / syn,ack'
+
+function planFromGuest({ payload }: WatchTablePlan): Item[] {
+  return [
+    rule('from_guest', 'ct state new meta l4proto { tcp, udp, icmp, ipv6-icmp } jump opening'),
+    ...families.flatMap(({ ip, suffix }) => [
+      rule('opening', `${isSyn} update @opened${suffix} { ${ip} saddr }`),
+      rule('opening', `${isSyn} tcp dport 25 update @mail${suffix} { ${ip} saddr }`),
+      rule(
+        'from_guest',
+        `udp sport @amplifiers ct direction reply update @served${suffix} { ${ip} saddr . udp sport }`,
+      ),
+    ]),
+    rule('opening', `${isSyn} tcp dport @login_ports goto sample_login`),
+    rule('opening', `${isSyn} tcp dport 25 goto sample_mail`),
+    rule('opening', 'goto sample'),
+    ...(payload ? planPayload() : []),
+  ]
+}
+
+/*
+ * First bytes, of the first packets of a connection only. From a guest that opened it: a brace (JSON, as pools of miners
+ * are asked) or a TLS handshake. From a guest that answers somebody outside: a proxy that agrees, by SOCKS 5 without a
+ * password, by SOCKS 4, or with `HTTP/1.x 200 C(onnection established)`.
+ */
+function planPayload(): Item[] {
+  const asks = 'meta l4proto tcp ct direction original ct original packets <= 6'
+  const answers = 'meta l4proto tcp ct direction reply ct reply packets <= 6'
+  const matches = [
+    `${asks} @ih,0,8 0x7b`,
+    `${asks} @ih,0,16 0x1603`,
+    `${answers} @ih,0,16 0x0500`,
+    `${answers} @ih,0,16 0x005a`,
+    `${answers} @ih,0,32 0x48545450 @ih,72,40 0x3230302043`,
+  ]
+  return matches.map((match) => rule('from_guest', `${match} jump payload`))
+}
+
+function planToGuest(): Item[] {
+  const isRefusal = 'ct direction reply tcp flags & rst == rst ct status & assured == 0'
+  return families.flatMap(({ ip, suffix }) => [
+    rule(
+      'to_guest',
+      `ct direction reply tcp flags syn,ack / syn,ack update @accepted${suffix} { ${ip} daddr }`,
+    ),
+    rule('to_guest', `${isRefusal} update @refused${suffix} { ${ip} daddr } goto refusal`),
+    rule(
+      'to_guest',
+      `ct state related ${ip === 'ip' ? 'icmp' : 'icmpv6'} type destination-unreachable ` +
+        `update @unreachable${suffix} { ${ip} daddr } goto error`,
+    ),
+    rule(
+      'to_guest',
+      `udp dport @amplifiers ct direction original update @asked${suffix} { ${ip} daddr . udp dport }`,
+    ),
+  ])
+}
+
+/**
+ * Where samples of a kind are taken. Each guest has a bound of its own, and all guests together one for each family:
+ * 3,000 packets in a second over all kinds.
+ */
+const sampled = [
+  { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },
+  { chain: 'sample_mail', bucket: 'mail', guest: 'saddr', prefix: samples.opening, all: 100 },
+  { chain: 'sample', bucket: 'opening', guest: 'saddr', prefix: samples.opening, all: 600 },
+  { chain: 'refusal', bucket: 'refusal', guest: 'daddr', prefix: samples.refusal, all: 400, burst: 300 },
+  { chain: 'error', bucket: 'error', guest: 'daddr', prefix: samples.error, all: 100 },
+  { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
+] as const
+
+/** Packets of one guest. What is refused at once, by a scan without pauses, counts more than one opening of many. */
+const perSecond = 10
+const usualBurst = 60
+
+/** Enough for the headers of a packet, and those of the one that an ICMP error quotes. */
+const headerBytes = 128
+
+/** The kernel hands samples over by the hundred, or once a second. */
+function planSamples({ table, payload }: WatchTablePlan): Item[] {
+  return sampled
+    .filter(({ bucket }) => payload || bucket !== 'payload')
+    .flatMap((sample) => {
+      const bytes = 'bytes' in sample ? sample.bytes : headerBytes
+      const burst = 'burst' in sample ? sample.burst : usualBurst
+      const one = `limit rate ${perSecond}/second burst ${burst} packets`
+      const all = `limit rate ${sample.all}/second burst ${2 * sample.all} packets`
+      const log = `log prefix "${sample.prefix}" group ${watchLogGroup(table)} snaplen ${bytes} queue-threshold 100`
+      return families.map(({ ip, suffix }) =>
+        rule(
+          sample.chain,
+          `update @${sample.bucket}_sample${suffix} { ${ip} ${sample.guest} ${one} } ${all} ${log}`,
+        ),
+      )
+    })
+}

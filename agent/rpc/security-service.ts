@@ -1,0 +1,63 @@
+import type { Logger } from 'pino'
+import type { Alert, SecurityLog, SecurityServiceServer } from '../../proto/gen/berth/agent/v1/security.js'
+import type { FlowRow, OpenedFlow } from '../abuse/contract.js'
+import type { AbuseWatch } from '../abuse/abuse-watch.js'
+import type { AlertRecord } from '../abuse/store.js'
+import type { Changes } from '../state/changes.js'
+import { unary } from './unary.js'
+
+export interface SecurityServiceParts {
+  readonly abuse: AbuseWatch
+  readonly changes: Changes
+  readonly log: Logger
+}
+
+export function createSecurityService({ abuse, changes, log }: SecurityServiceParts): SecurityServiceServer {
+  const { shutdown } = abuse
+  const settings = () => ({ autoShutdown: shutdown.enabled })
+  return {
+    getSecuritySettings: unary(log, 'read security settings', () => ({ settings: settings() })),
+    setSecuritySettings: unary(log, 'set security settings', async (request) => {
+      const { canceledStops, clearedBlocks } = await shutdown.set(request.settings?.autoShutdown ?? false)
+      return {
+        ...{ settings: settings(), canceledStops: [...canceledStops], clearedBlocks: [...clearedBlocks] },
+        revision: changes.revision,
+      }
+    }),
+    checkSecurity: unary(log, 'check security', async ({ uuid }) => ({
+      ...(await abuse.check(uuid)),
+      revision: changes.revision,
+    })),
+    getSecurityLogs: unary(log, 'read security logs', async ({ uuid }) => {
+      const { rows, flows } = await abuse.readLogs(uuid)
+      return {
+        logs: [
+          ...flows.map(encodeFlow),
+          ...rows.map((row) => encodeRow(row, abuse.addressOf(uuid, row.target))),
+        ],
+      }
+    }),
+  }
+}
+
+export function encodeAlert({
+  criticalAtMs: _critical,
+  suspicion: _suspicion,
+  ...alert
+}: AlertRecord): Alert {
+  return alert
+}
+
+function encodeFlow({ atMs, flow }: { readonly atMs: number; readonly flow: OpenedFlow }): SecurityLog {
+  return {
+    ...{ srcIp: flow.source, dstIp: flow.target, srcPort: flow.sourcePort, dstPort: flow.targetPort },
+    ...{ protocol: flow.protocol, state: flow.state, atMs },
+  }
+}
+
+const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
+
+/** The port that it left from was not kept. */
+function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, source: string): SecurityLog {
+  return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state: states[outcome], atMs }
+}

@@ -1,0 +1,13 @@
+import type { Database } from './database.js'
+
+/* The `settings` table: what the API sets of the host as a whole. */
+
+export function findSetting(db: Database, key: string): string | undefined {
+  return db.prepare<[string], string>('SELECT value FROM settings WHERE key = ?').pluck().get(key)
+}
+
+export function putSetting(db: Database, key: string, value: string): void {
+  db.prepare(
+    'INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
+  ).run(key, value)
+}

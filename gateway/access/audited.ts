@@ -1,0 +1,34 @@
+import { BerthError } from '../../shared/errors.js'
+import { nobody } from './principal.js'
+import type { AuditLog, AuditStart } from './contract.js'
+
+export interface Done<T> {
+  readonly value: T
+  readonly target: string
+  /** For people; without secrets. */
+  readonly detail: string
+}
+
+type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> &
+  Partial<Pick<AuditStart, 'caller'>>
+
+/**
+ * Does something between the two halves of its audit entry, where no route's dispatch does so.
+ * @throws {BerthError} `store_unavailable` before anything was done, and what `act` throws
+ */
+export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promise<Done<T>>): Promise<T> {
+  const { action, address, requestId, target, caller = nobody } = start
+  const entry = await log.begin({ action, address, requestId, target, caller })
+  try {
+    const done = await act()
+    // Written later where the store is away just now: what was done stays done.
+    await log
+      .finish(entry, { success: true, target: done.target, detail: done.detail })
+      .catch(() => undefined)
+    return done.value
+  } catch (error) {
+    const detail = error instanceof BerthError ? error.code : 'internal_error'
+    await log.finish(entry, { success: false, target, detail }).catch(() => undefined)
+    throw error
+  }
+}

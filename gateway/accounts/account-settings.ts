@@ -1,0 +1,25 @@
+import type { Logger } from 'pino'
+import { StoredDocument } from '../store/document.js'
+import type { Store } from '../store/store.js'
+import type { Account } from './account-record.js'
+
+export const twoFactorRules = ['none', 'admins', 'all'] as const
+
+/** Who has to have a second factor. */
+export type TwoFactorRule = (typeof twoFactorRules)[number]
+
+/** How people log in, the same at every gateway. Make it before `store.start()`. */
+export class AccountSettings {
+  readonly requireTwoFactor: StoredDocument<TwoFactorRule>
+
+  constructor(store: Store, log: Logger) {
+    const initial: TwoFactorRule = 'none'
+    this.requireTwoFactor = new StoredDocument<TwoFactorRule>({ store, name: 'require-2fa', initial, log })
+  }
+
+  /** Whether an account has to set up its second factor before anything else. */
+  mustEnrol({ kind, totp }: Account): boolean {
+    const rule = this.requireTwoFactor.current
+    return totp === undefined && (rule === 'all' || (rule === 'admins' && kind === 'admin'))
+  }
+}

@@ -1,0 +1,149 @@
+import { conflict, notFound } from '../../shared/errors.js'
+import type { Store, StoreClient } from '../store/store.js'
+import { WatchedRecords } from '../store/watched-records.js'
+import type { Account, AccountKind } from './account-record.js'
+
+/** Commands that are carried out together or not at all: those that others add to a change of an account. */
+export interface Multi {
+  set(key: string, value: string, options?: { expiration: { type: 'PX' | 'PXAT'; value: number } }): unknown
+  del(key: string): unknown
+  sAdd(key: string, member: string): unknown
+}
+
+/** What else is written with a change of an account, in the same transaction. */
+export type Also<A extends Account = Account> = (multi: Multi, account: A) => void
+
+type Kinds = { readonly [Kind in AccountKind]: Extract<Account, { kind: Kind }> }
+
+/**
+ * Accounts of people. Every gateway keeps those in use in memory and learns of changes at once. Make it before
+ * `store.start()`.
+ */
+export class AccountStore {
+  readonly #records: WatchedRecords<Account>
+
+  constructor(private readonly store: Store) {
+    this.#records = new WatchedRecords(store, 'account', (text) => JSON.parse(text) as Account)
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  find(id: number): Promise<Account | undefined> {
+    return this.#records.find(String(id))
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  async findByName(username: string): Promise<Account | undefined> {
+    const key = this.#nameKey(username)
+    const id = await this.store.run('look up an account', (client) => client.get(key))
+    return id === null ? undefined : this.find(Number(id))
+  }
+
+  /** All of a kind, in the order they were made. @throws {BerthError} `store_unavailable` */
+  async list<K extends AccountKind>(kind: K): Promise<Kinds[K][]> {
+    return this.store.run('list accounts', (client) => this.#readAll(client, kind))
+  }
+
+  /**
+   * @param plan makes the account from a new id and the others of its kind; may refuse by throwing
+   * @throws {BerthError} `name_conflict`, `store_unavailable`, and what `plan` throws
+   */
+  async create<K extends AccountKind>(
+    kind: K,
+    plan: (id: number, others: readonly Kinds[K][]) => Kinds[K],
+    also: Also<Kinds[K]> = () => undefined,
+  ): Promise<Kinds[K]> {
+    return this.store.transact('make an account', async (client) => {
+      await client.watch(this.#version)
+      const others = await this.#readAll(client, kind)
+      const account = plan(await client.incr(this.store.key('account-next')), others)
+      const nameKey = this.#nameKey(account.username)
+      if ((await client.exists(nameKey)) === 1)
+        throw conflict('name_conflict', `there is an account ${account.username} already`)
+      const multi = client.multi()
+      multi.set(this.#records.key(String(account.id)), JSON.stringify(account))
+      multi.set(nameKey, String(account.id)).sAdd(this.#idsKey(kind), String(account.id)).incr(this.#version)
+      also(multi, account)
+      await multi.exec()
+      return account
+    })
+  }
+
+  /**
+   * Changes an account; in force here when it resolves, and at every gateway at once. Compare and set: `plan` runs
+   * again when the account changed meanwhile, or another of its kind.
+   * @throws {BerthError} `not_found`, `store_unavailable`, and what `plan` throws
+   */
+  async change<K extends AccountKind>(
+    kind: K,
+    id: number,
+    plan: (account: Kinds[K], all: readonly Kinds[K][]) => Kinds[K],
+    also: Also<Kinds[K]> = () => undefined,
+  ): Promise<Kinds[K]> {
+    const changed = await this.store.transact('change an account', async (client) => {
+      const { account, all } = await this.#watch(client, kind, id)
+      const next = plan(account, all)
+      const multi = client.multi()
+      multi.set(this.#records.key(String(id)), JSON.stringify(next)).incr(this.#version)
+      also(multi, next)
+      await multi.exec()
+      return next
+    })
+    this.#records.forget(String(id))
+    return changed
+  }
+
+  /**
+   * Removes an account, and with it its sessions.
+   * @param check may refuse by throwing
+   * @throws {BerthError} `not_found`, `store_unavailable`, and what `check` throws
+   */
+  async remove<K extends AccountKind>(
+    kind: K,
+    id: number,
+    check: (account: Kinds[K], all: readonly Kinds[K][]) => void = () => undefined,
+    also: Also<Kinds[K]> = () => undefined,
+  ): Promise<Kinds[K]> {
+    const removed = await this.store.transact('remove an account', async (client) => {
+      const { account, all } = await this.#watch(client, kind, id)
+      check(account, all)
+      const multi = client.multi()
+      multi.del([this.#records.key(String(id)), this.#nameKey(account.username)])
+      multi.sRem(this.#idsKey(kind), String(id)).incr(this.#version)
+      also(multi, account)
+      await multi.exec()
+      return account
+    })
+    this.#records.forget(String(id))
+    return removed
+  }
+
+  async #watch<K extends AccountKind>(client: StoreClient, kind: K, id: number) {
+    await client.watch(this.#version)
+    const all = await this.#readAll(client, kind)
+    const account = all.find((one) => one.id === id)
+    if (account === undefined) throw notFound('account')
+    return { account, all }
+  }
+
+  async #readAll<K extends AccountKind>(client: StoreClient, kind: K): Promise<Kinds[K][]> {
+    const ids = (await client.sMembers(this.#idsKey(kind))).map(Number).sort((a, b) => a - b)
+    if (ids.length === 0) return []
+    const texts = await client.mGet(ids.map((id) => this.#records.key(String(id))))
+    return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as Kinds[K])
+  }
+
+  /** String: the id. */
+  #nameKey(username: string): string {
+    return this.store.key('account-name', username.toLowerCase())
+  }
+
+  /** Set of ids. */
+  #idsKey(kind: AccountKind): string {
+    return this.store.key('account-ids', kind)
+  }
+
+  /** Counts accounts made, changed and removed. */
+  get #version(): string {
+    return this.store.key('account-version')
+  }
+}

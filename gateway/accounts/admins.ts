@@ -1,0 +1,248 @@
+import { BerthError, invalidField, notFound } from '../../shared/errors.js'
+import type { Store } from '../store/store.js'
+import { usernamePattern, withoutSessions, type AdminAccount, type LinkRecord } from './account-record.js'
+import type { AccountStore, Multi } from './account-store.js'
+import type { LoginLog } from './login-log.js'
+import { checkNewPassword, type Passwords } from './passwords.js'
+import { checkAdminLeft } from './plan-admins.js'
+import { createToken, digestToken, isToken } from './session-secret.js'
+
+/** How long a set-up link leads in. */
+const linkMs = 24 * 3_600_000
+
+export interface AdminParts {
+  readonly store: Store
+  readonly accounts: AccountStore
+  readonly passwords: Passwords
+  readonly log: Pick<LoginLog, 'forgetAccount'>
+}
+
+/** An account with a link that leads to it; the token is shown once. */
+export interface LinkedAdmin {
+  readonly admin: AdminAccount
+  readonly token: string
+}
+
+interface NewLink {
+  readonly token: string
+  readonly link: LinkRecord
+}
+
+/**
+ * Administrators, and the links by which they set their first password, or a new one. Every method may throw BerthError
+ * `store_unavailable`.
+ */
+export class Admins {
+  constructor(private readonly parts: AdminParts) {}
+
+  list(): Promise<AdminAccount[]> {
+    return this.parts.accounts.list('admin')
+  }
+
+  /** @throws {BerthError} `name_conflict`, `invalid_field` */
+  async create(username: string, password: string): Promise<AdminAccount> {
+    checkName(username)
+    checkNewPassword(password, { username, kind: 'admin' })
+    const passwordHash = await this.parts.passwords.hash(password)
+    return this.parts.accounts.create('admin', (id) => newAdmin(id, username, passwordHash))
+  }
+
+  /** Makes one without a password. @throws {BerthError} `name_conflict`, `invalid_field` */
+  async invite(username: string): Promise<LinkedAdmin> {
+    checkName(username)
+    const { token, link } = newLink()
+    const admin = await this.parts.accounts.create(
+      'admin',
+      (id) => ({ ...newAdmin(id, username, ''), link }),
+      (multi, account) => this.#index(multi, link, account.id),
+    )
+    return { admin, token }
+  }
+
+  /** Ends the sessions of one that is disabled. @throws {BerthError} `not_found`, `invalid_state` for the last one */
+  setDisabled(id: number, disabled: boolean | undefined): Promise<AdminAccount> {
+    return this.parts.accounts.change('admin', id, (admin, all) => {
+      if (disabled === undefined || disabled === admin.disabled) return admin
+      if (disabled) checkAdminLeft(all, admin)
+      return withoutSessions({ ...admin, disabled })
+    })
+  }
+
+  /** @throws {BerthError} `not_found`, `invalid_state` for the last one */
+  async remove(id: number): Promise<AdminAccount> {
+    const removed = await this.parts.accounts.remove('admin', id, (admin, all) => checkAdminLeft(all, admin))
+    await this.parts.log.forgetAccount(id)
+    return removed
+  }
+
+  /**
+   * The way back for who lost password or second factor, or whose account somebody else has: both are void at once,
+   * sessions end, and the link sets a new password.
+   * @throws {BerthError} `not_found`
+   */
+  async recover(username: string): Promise<LinkedAdmin> {
+    const found = await this.parts.accounts.findByName(username)
+    if (found?.kind !== 'admin') throw notFound(`administrator ${username}`)
+    const { token, link } = newLink()
+    const admin = await this.parts.accounts.change(
+      'admin',
+      found.id,
+      (now) => withoutSessions({ ...withoutSecondFactor(now), passwordHash: '', disabled: false, link }),
+      (multi) => this.#index(multi, link, found.id),
+    )
+    return { admin, token }
+  }
+
+  /** A link that makes the first administrator; a former one is void. @returns undefined when there is one already */
+  async firstLink(): Promise<string | undefined> {
+    if ((await this.list()).length > 0) return undefined
+    const token = createToken()
+    await this.parts.store.run('make the first set-up link', (client) =>
+      client.set(this.#firstKey, digestToken(token), { expiration: { type: 'PX', value: linkMs } }),
+    )
+    return token
+  }
+
+  /** Whether a link has been made for the first administrator and not been used. */
+  async hasFirstLink(): Promise<boolean> {
+    if ((await this.list()).length > 0) return false
+    return (await this.parts.store.run('look for the link', (client) => client.exists(this.#firstKey))) === 1
+  }
+
+  /** Whether any link leads in now, be it for the first administrator or for one that is there. */
+  async hasLink(): Promise<boolean> {
+    const admins = await this.list()
+    return admins.length === 0 ? this.hasFirstLink() : admins.some(isOpen)
+  }
+
+  /**
+   * Whom a link is for; undefined: whoever uses it becomes the first administrator.
+   * @throws {BerthError} `not_found` for a link that is used, expired or unknown
+   */
+  async ownerOf(token: string): Promise<AdminAccount | undefined> {
+    const { digest, accountId } = await this.#findLink(token)
+    if (accountId !== 'first') return this.#linked(accountId, digest)
+    if ((await this.list()).length > 0) throw invalidLink()
+    return undefined
+  }
+
+  /**
+   * Uses a link up: makes the first administrator, or sets the password of the one that it is for.
+   * @param username of the first one; for others it is ignored
+   * @throws {BerthError} `not_found` as `ownerOf`, `invalid_field`, `name_conflict`
+   */
+  async redeem(
+    token: string,
+    { username, password }: { username: string; password: string },
+  ): Promise<AdminAccount> {
+    const { digest, accountId } = await this.#findLink(token)
+    if (accountId === 'first') return this.#makeFirst(username, password)
+    return this.#setPassword(accountId, digest, password)
+  }
+
+  async #findLink(token: string): Promise<{ digest: string; accountId: number | 'first' }> {
+    if (!isToken(token)) throw invalidLink()
+    const digest = digestToken(token)
+    if (digest === (await this.#read(this.#firstKey))) return { digest, accountId: 'first' }
+    const id = await this.#read(this.#linkKey(digest))
+    if (id === null) throw invalidLink()
+    return { digest, accountId: Number(id) }
+  }
+
+  async #makeFirst(username: string, password: string): Promise<AdminAccount> {
+    checkName(username)
+    checkNewPassword(password, { username, kind: 'admin' })
+    const passwordHash = await this.parts.passwords.hash(password)
+    return this.parts.accounts.create(
+      'admin',
+      (id, others) => {
+        // Of many at once only the first finds nobody.
+        if (others.length > 0) throw invalidLink()
+        return newAdmin(id, username, passwordHash)
+      },
+      (multi) => void multi.del(this.#firstKey),
+    )
+  }
+
+  async #setPassword(id: number, digest: string, password: string): Promise<AdminAccount> {
+    checkNewPassword(password, await this.#linked(id, digest))
+    const passwordHash = await this.parts.passwords.hash(password)
+    return this.parts.accounts.change(
+      'admin',
+      id,
+      (now) => {
+        if (!leadsTo(now, digest)) throw invalidLink()
+        const { link: _, ...rest } = now
+        return withoutSessions({ ...rest, passwordHash })
+      },
+      (multi) => void multi.del(this.#linkKey(digest)),
+    )
+  }
+
+  async #linked(id: number, digest: string): Promise<AdminAccount> {
+    const account = await this.parts.accounts.find(id)
+    if (account?.kind !== 'admin' || !leadsTo(account, digest)) throw invalidLink()
+    return account
+  }
+
+  #index(multi: Multi, { digest, expiresAtMs }: LinkRecord, id: number): void {
+    multi.set(this.#linkKey(digest), String(id), { expiration: { type: 'PXAT', value: expiresAtMs } })
+  }
+
+  #read(key: string): Promise<string | null> {
+    return this.parts.store.run('look up a link', (client) => client.get(key))
+  }
+
+  /** String: the digest of the first administrator's link. */
+  get #firstKey(): string {
+    return this.parts.store.key('setup-first')
+  }
+
+  /** String: the id of the account that a link is for. */
+  #linkKey(digest: string): string {
+    return this.parts.store.key('setup-link', digest)
+  }
+}
+
+function newAdmin(id: number, username: string, passwordHash: string): AdminAccount {
+  return {
+    kind: 'admin',
+    id,
+    username,
+    passwordHash,
+    disabled: false,
+    generation: 1,
+    createdAtMs: Date.now(),
+  }
+}
+
+function newLink(): NewLink {
+  const token = createToken()
+  return { token, link: { digest: digestToken(token), expiresAtMs: Date.now() + linkMs } }
+}
+
+function leadsTo(admin: AdminAccount, digest: string): boolean {
+  return isOpen(admin) && admin.link?.digest === digest
+}
+
+function isOpen({ link, disabled }: AdminAccount): boolean {
+  return !disabled && link !== undefined && link.expiresAtMs > Date.now()
+}
+
+function withoutSecondFactor(admin: AdminAccount): AdminAccount {
+  const { totp: _, ...rest } = admin
+  return rest
+}
+
+/** @throws {BerthError} `invalid_field` */
+function checkName(username: string): void {
+  if (!new RegExp(usernamePattern).test(username))
+    throw invalidField(
+      'username',
+      'username: 1 to 64 letters, digits or . _ @ -, beginning with one of the former',
+    )
+}
+
+function invalidLink(): BerthError {
+  return new BerthError('not_found', 'not_found', 'this link is not valid: it was used, or is too old')
+}

@@ -1,0 +1,72 @@
+import type { Store, StoreClient } from '../store/store.js'
+import type { LoginAttempt } from './login-record.js'
+
+/*
+ * Failures of strangers must not push those of before out of the log: only so many a day have rows of their own. Others
+ * are counted in one row an hour for each account, then for all.
+ */
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+
+/** Attempts that are the same in all but time count in one row this long. */
+export const sameRowMs = minuteMs
+
+/** Shares of the rows that are kept: together a fifth of them in a day. */
+const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20 } as const
+
+/** The row that an attempt is counted in. */
+export interface LoginRow {
+  readonly attempt: LoginAttempt
+  /** How long alike attempts count in it. */
+  readonly forMs: number
+}
+
+interface PlannedRow extends LoginRow {
+  /** Whether there may be one more of these today, which is counted then. */
+  readonly mayBeMade: (client: StoreClient) => Promise<boolean>
+}
+
+/** Decides which failed attempts get rows of their own. */
+export class FailureRows {
+  /** @param keep rows that are kept */
+  constructor(
+    private readonly store: Store,
+    private readonly keep: number,
+  ) {}
+
+  /** Rows for an attempt, the best first: it is counted in the first that is there, or that may be made. */
+  plan(attempt: LoginAttempt): readonly PlannedRow[] {
+    const { accountId } = attempt
+    const ofAccount = { ...attempt, address: '', userAgent: '' }
+    const own: PlannedRow = {
+      ...{ attempt, forMs: sameRowMs },
+      mayBeMade: (client) => this.#hasOwn(client, accountId),
+    }
+    const sum: PlannedRow = {
+      ...{ attempt: ofAccount, forMs: hourMs },
+      mayBeMade: (client) => this.#takes(client, 'sums', shares.sums),
+    }
+    const all: PlannedRow = {
+      ...{ attempt: { ...ofAccount, accountId: 0, username: '' }, forMs: hourMs },
+      mayBeMade: () => Promise.resolve(true),
+    }
+    return accountId === 0 ? [own, all] : [own, sum, all]
+  }
+
+  async #hasOwn(client: StoreClient, accountId: number): Promise<boolean> {
+    if (accountId === 0) return this.#takes(client, 'unknown', shares.unknown)
+    return (
+      (await this.#takes(client, `account:${accountId}`, shares.account)) &&
+      (await this.#takes(client, 'accounts', shares.accounts))
+    )
+  }
+
+  /** Whether the day's share has room for one more, and takes that. */
+  async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
+    const key = this.store.key('login-rows', of)
+    const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]
+    return Number(count) <= Math.max(1, this.keep * share)
+  }
+}

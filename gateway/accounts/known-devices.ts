@@ -1,0 +1,44 @@
+import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/*
+ * A device that has logged in gets a cookie that says so: its random name, and for each account a proof that only this
+ * installation can make. It opens nothing; attempts from there are counted apart from strangers' (OWASP: device
+ * cookies), so that strangers cannot lock its user out.
+ */
+
+/** Accounts that one device is remembered for; beyond it the first are forgotten. */
+const maxAccounts = 8
+const form = /^[A-Za-z0-9_-]{22}(\.[A-Za-z0-9_-]{22}){1,8}$/
+
+export class KnownDevices {
+  readonly #key: Buffer
+
+  /** @param secret 32 bytes, the same in all gateways on one store */
+  constructor(secret: Buffer) {
+    this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'known devices', 32))
+  }
+
+  /** Name of the device, if it logged in to the account before. */
+  find(cookie: string | undefined, accountId: number): string | undefined {
+    const [name, ...proofs] = parse(cookie)
+    if (name === undefined) return undefined
+    const want = this.#proof(name, accountId)
+    return proofs.some((proof) => timingSafeEqual(Buffer.from(proof), Buffer.from(want))) ? name : undefined
+  }
+
+  /** The cookie that says that the device has also logged in to the account. */
+  add(cookie: string | undefined, accountId: number): string {
+    const [name = randomBytes(16).toString('base64url'), ...proofs] = parse(cookie)
+    const proof = this.#proof(name, accountId)
+    const others = proofs.filter((one) => one !== proof)
+    return [name, ...[...others, proof].slice(-maxAccounts)].join('.')
+  }
+
+  #proof(name: string, accountId: number): string {
+    return createHmac('sha256', this.#key).update(`${name} ${accountId}`).digest('base64url').slice(0, 22)
+  }
+}
+
+function parse(cookie: string | undefined): string[] {
+  return cookie !== undefined && form.test(cookie) ? cookie.split('.') : []
+}

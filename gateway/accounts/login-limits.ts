@@ -1,0 +1,128 @@
+import { hash } from 'node:crypto'
+import { sourceOf } from '../../shared/source-address.js'
+import { rateLimited } from '../rate-limit.js'
+import type { Store, StoreClient } from '../store/store.js'
+import {
+  attackWindowMs,
+  planBuckets,
+  planCodeBuckets,
+  waitAfter,
+  type Attempt,
+  type Bucket,
+} from './plan-login-limits.js'
+
+/** An attempt that was let through; it counts as failed until it is known to be none. */
+export interface CountedAttempt {
+  /** Takes it back, and the failures before it. @throws {BerthError} `store_unavailable` */
+  succeeded(): Promise<void>
+  /** Takes it back alone: nothing was checked. @throws {BerthError} `store_unavailable` */
+  abandoned(): Promise<void>
+}
+
+/** Who tries to log in, in clear. */
+export interface Trier {
+  readonly username: string
+  readonly address: string
+  /** Name of a device that logged in to this account before. */
+  readonly device: string | undefined
+}
+
+/**
+ * Counts log-ins in the store, for all gateways together. An attempt counts before the password is checked, so that
+ * many at once are not more than many in turn. Without scripts, which the store does not allow: INCR tells each attempt
+ * its number, and of those that have to wait `SET NX` lets one through.
+ */
+export class LoginLimits {
+  constructor(private readonly store: Store) {}
+
+  /** @throws {BerthError} `rate_limited`, `store_unavailable` */
+  async enter(trier: Trier): Promise<CountedAttempt> {
+    const attempt = attemptOf(trier)
+    const failures = Number(
+      await this.store.run('count log-ins', (client) => client.get(this.#failures(attempt))),
+    )
+    return this.#enter(attempt, planBuckets(attempt, failures))
+  }
+
+  /** The same for a code after the password. @throws {BerthError} `rate_limited`, `store_unavailable` */
+  async enterCode(trier: Trier): Promise<CountedAttempt> {
+    const attempt = attemptOf(trier)
+    return this.#enter(attempt, [...planBuckets(attempt, 0), ...planCodeBuckets(attempt)])
+  }
+
+  async #enter(attempt: Attempt, buckets: readonly Bucket[]): Promise<CountedAttempt> {
+    await this.store.run('count log-ins', async (client) => {
+      await this.#refuseWaiting(client, buckets)
+      await this.#count(client, buckets, this.#failures(attempt))
+    })
+    const failures = this.#failures(attempt)
+    return {
+      succeeded: () => this.#takeBack(buckets, failures, true),
+      abandoned: () => this.#takeBack(buckets, failures, false),
+    }
+  }
+
+  async #refuseWaiting(client: StoreClient, buckets: readonly Bucket[]): Promise<void> {
+    const waits = await Promise.all(buckets.map(({ name }) => client.pTTL(this.#lock(name))))
+    const waitMs = Math.max(0, ...waits)
+    if (waitMs > 0) throw tooMany(waitMs)
+  }
+
+  async #count(client: StoreClient, buckets: readonly Bucket[], failures: string): Promise<void> {
+    const multi = client.multi()
+    for (const { name, allowance } of buckets)
+      multi.incr(this.#attempts(name)).pExpire(this.#attempts(name), allowance.forgetMs, 'NX')
+    multi.incr(failures).pExpire(failures, attackWindowMs, 'NX')
+    const replies = (await multi.exec()) as unknown[]
+    for (const [at, bucket] of buckets.entries())
+      await this.#lockAfter(client, bucket, Number(replies[2 * at]))
+  }
+
+  /** @throws {BerthError} `rate_limited` when another attempt at the same time was the last one */
+  async #lockAfter(client: StoreClient, { name, allowance }: Bucket, attempts: number): Promise<void> {
+    const waitMs = waitAfter(attempts, allowance)
+    if (waitMs === 0) return
+    const expiration = { type: 'PX', value: waitMs } as const
+    const [won] = await Promise.all([
+      client.set(this.#lock(name), '1', { condition: 'NX', expiration }),
+      client.pExpire(this.#attempts(name), waitMs + allowance.forgetMs),
+    ])
+    if (won === null) throw tooMany(await client.pTTL(this.#lock(name)))
+  }
+
+  /** A source keeps its other failures: otherwise who has an account could guess at others from there for ever. */
+  async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
+    await this.store.run('count log-ins', async (client) => {
+      const multi = client.multi()
+      for (const { name, allowance } of buckets) {
+        multi.del(this.#lock(name))
+        if (!all || name.startsWith('source:') || name.startsWith('codes:'))
+          multi.decr(this.#attempts(name)).pExpire(this.#attempts(name), allowance.forgetMs, 'NX')
+        else multi.del(this.#attempts(name))
+      }
+      await multi.decr(failures).pExpire(failures, attackWindowMs, 'NX').exec()
+    })
+  }
+
+  #attempts(name: string): string {
+    return this.store.key('login-attempts', name)
+  }
+
+  #lock(name: string): string {
+    return this.store.key('login-wait', name)
+  }
+
+  #failures({ account }: Attempt): string {
+    return this.store.key('login-failures', account)
+  }
+}
+
+/** User names are digested, since people type passwords there too. */
+function attemptOf({ username, address, device }: Trier): Attempt {
+  const account = hash('sha256', username.toLowerCase(), 'base64url').slice(0, 22)
+  return { account, source: sourceOf(address), device: device && `${device}:${account}` }
+}
+
+function tooMany(waitMs: number) {
+  return rateLimited('too many failed log-ins; try again later', waitMs)
+}

@@ -1,0 +1,160 @@
+import { hash } from 'node:crypto'
+import type { Store, StoreClient } from '../store/store.js'
+import { FailureRows, sameRowMs, type LoginRow } from './failure-rows.js'
+import { matchesLogin, type LoginAttempt, type LoginFilter, type LoginRecord } from './login-record.js'
+
+const dayMs = 86_400_000
+const readAtOnce = 1000
+
+/** When an account was last logged in to, and from where. */
+export interface LastLogin {
+  readonly atMs: number
+  readonly address: string
+  readonly userAgent: string
+}
+
+export interface LoginRetention {
+  /** Rows, of those that succeeded and of those that failed: a flood of failures leaves the others. */
+  readonly keep: number
+  readonly days: number
+}
+
+export const defaultLoginRetention: LoginRetention = { keep: 10_000, days: 90 }
+
+/** A stream of rows each for log-ins that succeeded and that failed, and how often each row was repeated. */
+export class LoginLog {
+  readonly #failures: FailureRows
+
+  constructor(
+    private readonly store: Store,
+    private readonly retention: LoginRetention,
+  ) {
+    this.#failures = new FailureRows(store, retention.keep)
+  }
+
+  /** Durable when it resolves. @throws {BerthError} `store_unavailable` */
+  async note(attempt: LoginAttempt): Promise<void> {
+    const { accountId, address, userAgent, reason } = attempt
+    await this.store.run('log a log-in', async (client) => {
+      const last: LastLogin = { atMs: Date.now(), address, userAgent }
+      await Promise.all([
+        this.#addRow(client, attempt),
+        reason === '' ? client.hSet(this.#last, String(accountId), JSON.stringify(last)) : undefined,
+      ])
+    })
+  }
+
+  async #addRow(client: StoreClient, attempt: LoginAttempt): Promise<void> {
+    if (attempt.reason === '') {
+      const row = { attempt, forMs: sameRowMs }
+      if (!(await this.#countIn(client, row))) await this.#make(client, row)
+      return
+    }
+    for (const { mayBeMade, ...row } of this.#failures.plan(attempt)) {
+      if (await this.#countIn(client, row)) return
+      if (await mayBeMade(client)) return this.#make(client, row)
+    }
+  }
+
+  /** @returns whether there is such a row */
+  async #countIn(client: StoreClient, row: LoginRow): Promise<boolean> {
+    const id = await client.get(this.#recentKey(row))
+    if (id === null) return false
+    await client.hIncrBy(this.#repeats, id, 1)
+    return true
+  }
+
+  async #make(client: StoreClient, row: LoginRow): Promise<void> {
+    const trim = { strategy: 'MAXLEN', strategyModifier: '=', threshold: this.retention.keep } as const
+    const stream = this.#stream(row.attempt.reason === '')
+    const id = await client.xAdd(stream, '*', { e: JSON.stringify(row.attempt) }, { TRIM: trim })
+    await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
+  }
+
+  /** String: the row in which alike attempts are counted for a while. */
+  #recentKey({ attempt }: LoginRow): string {
+    return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
+  }
+
+  /** Newest first. @throws {BerthError} `store_unavailable` */
+  async read(filter: LoginFilter): Promise<LoginRecord[]> {
+    const wanted = [true, false].filter((success) => filter.success !== !success)
+    return this.store.run('read the log of log-ins', async (client) => {
+      const repeats = await client.hGetAll(this.#repeats)
+      const rows = await Promise.all(wanted.map((success) => this.#readStream(client, success, repeats)))
+      const matching = rows.flat().filter((record) => matchesLogin(record, filter))
+      return matching.sort((a, b) => b.timeMs - a.timeMs)
+    })
+  }
+
+  /** By account id. @throws {BerthError} `store_unavailable` */
+  async lastLogins(accountIds: readonly number[]): Promise<Map<number, LastLogin>> {
+    if (accountIds.length === 0) return new Map()
+    const texts = await this.store.run('read the last log-ins', (client) =>
+      client.hmGet(this.#last, accountIds.map(String)),
+    )
+    const found = accountIds.map((id, at) => [id, texts[at]] as const)
+    return new Map(
+      found.flatMap(([id, text]) => (typeof text === 'string' ? [[id, JSON.parse(text) as LastLogin]] : [])),
+    )
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  async forgetAccount(accountId: number): Promise<void> {
+    await this.store.run('forget the last log-in', (client) => client.hDel(this.#last, String(accountId)))
+  }
+
+  /** What is too old goes, and the counts of rows that went. @throws {BerthError} `store_unavailable` */
+  async trim(): Promise<void> {
+    const oldest = String(Date.now() - this.retention.days * dayMs)
+    await this.store.run('trim the log of log-ins', async (client) => {
+      const streams = [true, false].map((success) => this.#stream(success))
+      await Promise.all(streams.map((stream) => client.xTrim(stream, 'MINID', oldest as never)))
+      const counted = await client.hKeys(this.#repeats)
+      const rows = new Set<string>()
+      for (const success of [true, false])
+        for (const { id } of await this.#messages(client, success)) rows.add(id)
+      const gone = counted.filter((id) => !rows.has(id))
+      if (gone.length > 0) await client.hDel(this.#repeats, gone)
+    })
+  }
+
+  async #readStream(
+    client: StoreClient,
+    success: boolean,
+    repeats: Readonly<Record<string, string>>,
+  ): Promise<LoginRecord[]> {
+    const messages = await this.#messages(client, success)
+    return messages.map(({ id, message }) => ({
+      ...(JSON.parse(message['e'] ?? '{}') as LoginAttempt),
+      timeMs: Number(id.slice(0, id.indexOf('-'))),
+      count: 1 + Number(repeats[id] ?? 0),
+    }))
+  }
+
+  /** Newest first. */
+  async #messages(client: StoreClient, success: boolean) {
+    const all: { id: string; message: Record<string, string> }[] = []
+    for (let end = '+'; ;) {
+      const page = (await client.xRevRange(this.#stream(success), end, '-', { COUNT: readAtOnce })) ?? []
+      all.push(...page)
+      const last = page.at(-1)
+      if (page.length < readAtOnce || !last) return all
+      end = `(${last.id}`
+    }
+  }
+
+  #stream(success: boolean): string {
+    return this.store.key(success ? 'login-log' : 'login-log-failed')
+  }
+
+  /** Hash by row: how often it was repeated. */
+  get #repeats(): string {
+    return this.store.key('login-repeats')
+  }
+
+  /** Hash by account id. */
+  get #last(): string {
+    return this.store.key('account-last-login')
+  }
+}

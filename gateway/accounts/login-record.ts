@@ -1,0 +1,74 @@
+/** How somebody tried to log in. */
+export const loginMethods = ['password', 'totp', 'recovery_code', 'setup_link', 'access_code'] as const
+export type LoginMethod = (typeof loginMethods)[number]
+
+/** Why a log-in failed; for administrators, never for who tries. */
+export const loginReasons = [
+  'unknown_user',
+  'wrong_password',
+  'no_password',
+  'disabled',
+  'code_required',
+  'wrong_code',
+  'expired',
+  'rate_limited',
+] as const
+export type LoginReason = (typeof loginReasons)[number]
+
+/** An attempt to log in. */
+export interface LoginAttempt {
+  /** As far as it has the form of a name: people type passwords there too. */
+  readonly username: string
+  /** 0: no account has the name. */
+  readonly accountId: number
+  readonly address: string
+  readonly userAgent: string
+  readonly method: LoginMethod
+  /** "" when it succeeded. */
+  readonly reason: LoginReason | ''
+}
+
+/** Attempts of a minute that differ in nothing but their time. */
+export interface LoginRecord extends LoginAttempt {
+  /** ms since 1970, of the first one. */
+  readonly timeMs: number
+  readonly count: number
+}
+
+export interface LoginFilter {
+  readonly username?: string | undefined
+  readonly address?: string | undefined
+  readonly method?: string | undefined
+  readonly reason?: string | undefined
+  readonly success?: boolean | undefined
+  readonly accountId?: number | undefined
+  /** ms since 1970, both inclusive. */
+  readonly fromMs?: number | undefined
+  readonly toMs?: number | undefined
+}
+
+const longestUserAgent = 200
+const nameForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
+
+/** What of a user name may be kept. */
+export function loggedName(username: string): string {
+  return nameForm.test(username) ? username : ''
+}
+
+/** What of a browser's name may be kept: printable, on one line. */
+export function loggedAgent(userAgent: string | undefined): string {
+  return (userAgent ?? '').replace(/[^\x20-\x7e]/g, '?').slice(0, longestUserAgent)
+}
+
+const compared = ['address', 'method', 'reason', 'accountId'] as const
+
+export function matchesLogin(record: LoginRecord, filter: LoginFilter): boolean {
+  const { username, success, fromMs = -Infinity, toMs = Infinity } = filter
+  return (
+    compared.every((name) => filter[name] === undefined || record[name] === filter[name]) &&
+    (username === undefined || record.username.toLowerCase() === username.toLowerCase()) &&
+    (success === undefined || (record.reason === '') === success) &&
+    record.timeMs >= fromMs &&
+    record.timeMs <= toMs
+  )
+}

@@ -1,0 +1,206 @@
+import { BerthError } from '../../shared/errors.js'
+import { isUsable, type Account } from './account-record.js'
+import type { AccountStore } from './account-store.js'
+import type { KnownDevices } from './known-devices.js'
+import type { CountedAttempt, LoginLimits, Trier } from './login-limits.js'
+import type { LoginLog } from './login-log.js'
+import { loggedAgent, loggedName, type LoginMethod, type LoginReason } from './login-record.js'
+import type { Passwords } from './passwords.js'
+import type { PendingLogins } from './pending-logins.js'
+import type { Device } from './session-record.js'
+import type { NewSession, Sessions } from './sessions.js'
+import type { SecondFactor, TwoFactor } from './two-factor.js'
+
+export interface LoginParts {
+  readonly accounts: AccountStore
+  readonly passwords: Passwords
+  readonly sessions: Sessions
+  readonly pending: PendingLogins
+  readonly limits: LoginLimits
+  readonly devices: KnownDevices
+  readonly twoFactor: TwoFactor
+  readonly log: LoginLog
+}
+
+/** Where a log-in comes from. */
+export interface LoginPlace extends Device {
+  /** Of a device that logged in before. */
+  readonly deviceCookie: string | undefined
+}
+
+export interface Credential {
+  readonly username: string
+  readonly password: string
+  /** Whether the user wants to stay logged in. */
+  readonly keep: boolean
+}
+
+/** The cookies' values, and who logged in. */
+export interface LoggedIn {
+  readonly account: Account
+  readonly session: NewSession
+  readonly deviceCookie: string
+}
+
+/** The password was right; the code is still to come. */
+export interface CodeWanted {
+  readonly pendingToken: string
+}
+
+/** Logs people in: counts, checks, logs each attempt, begins the session. */
+export class Logins {
+  constructor(private readonly parts: LoginParts) {}
+
+  /**
+   * First step, by name and password. Whatever is wrong, the answer and its time are the same.
+   * @throws {BerthError} `login_failed`, `rate_limited`, `store_unavailable`
+   */
+  async login(credential: Credential, place: LoginPlace): Promise<LoggedIn | CodeWanted> {
+    const account = await this.parts.accounts.findByName(credential.username)
+    return this.loginTo(account, { ...credential, method: 'password' }, place)
+  }
+
+  /**
+   * The same for an account that was found otherwise, as by its access code.
+   * @param credential its `username` is what failures are counted under
+   */
+  async loginTo(
+    account: Account | undefined,
+    credential: Credential & { method: LoginMethod },
+    place: LoginPlace,
+  ): Promise<LoggedIn | CodeWanted> {
+    const { username, password, keep, method } = credential
+    const { limits, passwords } = this.parts
+    const trier = this.#trierOf(username, account, place)
+    const about = { username, account, place, method }
+    const attempt = await this.#counted(about, () => limits.enter(trier))
+    const known = trier.device !== undefined
+    const matches = await passwords
+      .matches(account?.passwordHash, password, known)
+      .catch((error: unknown) => this.#giveUp(about, attempt, error))
+    const reason = reasonOf(account, matches)
+    if (account === undefined || reason !== '') throw await this.#refuse(about, reason || 'unknown_user')
+    await attempt.succeeded()
+    if (account.totp === undefined) return this.#begin({ ...about, account }, keep)
+    await this.#note(about, 'code_required')
+    return { pendingToken: await this.parts.pending.begin(account, keep) }
+  }
+
+  /**
+   * Second step, by code.
+   * @throws {BerthError} `login_expired` when the password is to be given again, `login_failed`, `rate_limited`,
+   * `store_unavailable`
+   */
+  async second(pendingToken: string, given: SecondFactor, place: LoginPlace): Promise<LoggedIn> {
+    const pending = await this.parts.pending.try(pendingToken)
+    const account = pending && (await this.parts.accounts.find(pending.accountId))
+    if (!pending || !account || account.generation !== pending.generation) throw loginExpired()
+    if (!isUsable(account, Date.now())) throw loginExpired()
+    const method = 'code' in given ? 'totp' : 'recovery_code'
+    const about = { username: account.username, account, place, method } as const
+    const trier = this.#trierOf(account.username, account, place)
+    // Recovery codes are too many to guess: they lead in also while others guess at codes.
+    const { limits } = this.parts
+    const attempt = await this.#counted(about, () =>
+      method === 'totp' ? limits.enterCode(trier) : limits.enter(trier),
+    )
+    const used = await this.useSecondFactor(account, given)
+    if (!used || !(await this.parts.pending.end(pending.digest)))
+      throw await this.#refuse(about, 'wrong_code')
+    await attempt.succeeded()
+    return this.#begin({ ...about, account: used }, pending.keep)
+  }
+
+  /**
+   * Uses a code up; of two with the same code at once, one fails.
+   * @returns the account as it is then; `undefined`: the code is wrong
+   */
+  async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {
+    const { accounts, twoFactor } = this.parts
+    try {
+      return await accounts.change(account.kind, account.id, (now) => {
+        const totp = twoFactor.use(now, given)
+        if (totp === undefined) throw loginFailed('totp')
+        return { ...now, totp }
+      })
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'login_failed') return undefined
+      throw error
+    }
+  }
+
+  /** Logs somebody in who has proved otherwise who he is. @throws {BerthError} `store_unavailable` */
+  begin(account: Account, method: LoginMethod, place: LoginPlace): Promise<LoggedIn> {
+    return this.#begin({ username: account.username, account, method, place }, false)
+  }
+
+  async #begin(about: About & { account: Account }, keep: boolean): Promise<LoggedIn> {
+    const { account, place } = about
+    await this.#note(about, '')
+    const session = await this.parts.sessions.begin(account, place, keep)
+    return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account.id) }
+  }
+
+  #trierOf(username: string, account: Account | undefined, { address, deviceCookie }: LoginPlace): Trier {
+    const device = account && this.parts.devices.find(deviceCookie, account.id)
+    return { username, address, device }
+  }
+
+  async #counted<T>(about: About, enter: () => Promise<T>): Promise<T> {
+    try {
+      return await enter()
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'rate_limited')
+        await this.#note(about, 'rate_limited')
+      throw error
+    }
+  }
+
+  /** It could not be checked, as too many wait: that is not the fault of who tries. */
+  async #giveUp(about: About, attempt: CountedAttempt, error: unknown): Promise<never> {
+    await attempt.abandoned()
+    if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')
+    throw error
+  }
+
+  async #refuse(about: About, reason: LoginReason): Promise<BerthError> {
+    await this.#note(about, reason)
+    return loginFailed(about.method)
+  }
+
+  async #note({ username, account, place, method }: About, reason: LoginReason | ''): Promise<void> {
+    const { address, userAgent } = place
+    await this.parts.log.note({
+      username: account?.username ?? loggedName(username),
+      accountId: account?.id ?? 0,
+      address,
+      userAgent: loggedAgent(userAgent),
+      method,
+      reason,
+    })
+  }
+}
+
+interface About {
+  readonly username: string
+  readonly account: Account | undefined
+  readonly place: LoginPlace
+  readonly method: LoginMethod
+}
+
+function reasonOf(account: Account | undefined, matches: boolean): LoginReason | '' {
+  if (account === undefined) return 'unknown_user'
+  if (account.passwordHash === '') return 'no_password'
+  if (!matches) return 'wrong_password'
+  if (account.disabled) return 'disabled'
+  return isUsable(account, Date.now()) ? '' : 'expired'
+}
+
+function loginFailed(method: LoginMethod): BerthError {
+  const what = method === 'password' ? 'user name or password' : 'code'
+  return new BerthError('unauthenticated', 'login_failed', `wrong ${what}`)
+}
+
+function loginExpired(): BerthError {
+  return new BerthError('unauthenticated', 'login_expired', 'log in with the password again')
+}

@@ -1,0 +1,156 @@
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import type { Store } from '../store/store.js'
+import type { Account, AccountKind } from './account-record.js'
+import type { AccountStore } from './account-store.js'
+import type { KnownDevices } from './known-devices.js'
+import type { LoginLimits } from './login-limits.js'
+import type { LoginPlace, Logins } from './logins.js'
+import { checkNewPassword, type Passwords } from './passwords.js'
+import type { NewSession, Session, Sessions } from './sessions.js'
+import type { SecondFactor, TwoFactor } from './two-factor.js'
+
+/** How long a second factor may take to set up. */
+const enrolmentMs = 10 * 60_000
+
+export interface OwnAccountParts {
+  readonly store: Store
+  readonly accounts: AccountStore
+  readonly passwords: Passwords
+  readonly sessions: Sessions
+  readonly limits: LoginLimits
+  readonly devices: KnownDevices
+  readonly logins: Logins
+  readonly twoFactor: TwoFactor
+}
+
+/** What shows again that it is the account's own user. */
+export type Proof = { readonly password: string } | SecondFactor
+
+/** What people change of their own accounts. Every method may throw BerthError `store_unavailable`. */
+export class OwnAccount {
+  constructor(private readonly parts: OwnAccountParts) {}
+
+  /**
+   * Ends all other sessions.
+   * @returns the session that goes on
+   * @throws {BerthError} `invalid_field`, `login_failed`, `rate_limited`
+   */
+  async changePassword(
+    session: Session,
+    { current, next }: { current: string; next: string },
+    place: LoginPlace,
+  ): Promise<NewSession> {
+    const { account } = session
+    checkNewPassword(next, account)
+    await this.#prove(session, { password: current }, place)
+    const passwordHash = await this.parts.passwords.hash(next)
+    return this.parts.sessions.restart(session, place, (now) => ({ ...now, passwordHash }))
+  }
+
+  /**
+   * Notes that its user has shown again who he is.
+   * @throws {BerthError} `login_failed`, `rate_limited`
+   */
+  async confirm(session: Session, proof: Proof, place: LoginPlace): Promise<void> {
+    await this.#prove(session, proof, place)
+    await this.parts.sessions.confirm(session)
+  }
+
+  /** Begins to set up a second factor; a former attempt is void. @throws {BerthError} `invalid_state` */
+  async beginTwoFactor(account: Account): Promise<{ secret: string; uri: string }> {
+    refuseSecond(account)
+    const { store, twoFactor } = this.parts
+    const secret = twoFactor.makeSecret()
+    await store.run('begin a second factor', (client) =>
+      client.set(this.#enrolmentKey(account.id), twoFactor.seal(secret, account.id), {
+        expiration: { type: 'PX', value: enrolmentMs },
+      }),
+    )
+    return { secret, uri: twoFactor.uriOf(secret, account.username) }
+  }
+
+  /**
+   * Sets up the second factor with its first code. Ends all other sessions.
+   * @returns the recovery codes, shown once, and the session that goes on
+   * @throws {BerthError} `invalid_field` for a wrong code, `invalid_state`, `rate_limited`
+   */
+  async confirmTwoFactor(
+    session: Session,
+    code: string,
+    place: LoginPlace,
+  ): Promise<{ codes: string[]; session: NewSession }> {
+    const { store, twoFactor, sessions } = this.parts
+    const { account } = session
+    refuseSecond(account)
+    const sealed = await store.run('read a second factor', (client) =>
+      client.get(this.#enrolmentKey(account.id)),
+    )
+    if (sealed === null) throw conflict('invalid_state', 'begin to set up the second factor first')
+    const step = twoFactor.findStep(twoFactor.open(sealed, account.id), code, 0)
+    if (step === undefined)
+      throw new BerthError('invalid', 'invalid_field', 'code: wrong; is the clock of the device right?', {
+        field: 'code',
+      })
+    const { totp, codes } = twoFactor.begin(sealed, step)
+    const next = await sessions.restart(session, place, (now) => {
+      refuseSecond(now)
+      return { ...now, totp }
+    })
+    await store.run('end a set-up', (client) => client.del(this.#enrolmentKey(account.id)))
+    return { codes, session: next }
+  }
+
+  /**
+   * Makes the recovery codes anew: all former ones are void. Sessions go on, since no right changes.
+   * @returns the codes, shown once
+   * @throws {BerthError} `invalid_state`, `not_found` when the session has just ended
+   */
+  async renewRecoveryCodes({ account }: Session): Promise<string[]> {
+    const { accounts, twoFactor } = this.parts
+    const { recovery, codes } = twoFactor.makeRecoveryCodes()
+    await accounts.change<AccountKind>(account.kind, account.id, (now) => {
+      if (now.generation !== account.generation) throw notFound('session')
+      if (now.totp === undefined) throw noSecondFactor()
+      return { ...now, totp: { ...now.totp, recovery } }
+    })
+    return codes
+  }
+
+  /** Ends all other sessions. @throws {BerthError} `invalid_state` */
+  async removeTwoFactor(session: Session, place: LoginPlace): Promise<NewSession> {
+    return this.parts.sessions.restart(session, place, (now) => {
+      if (now.totp === undefined) throw noSecondFactor()
+      const { totp: _, ...rest } = now
+      return rest
+    })
+  }
+
+  /** Counts as a log-in does, so that who has only the cookie cannot guess. */
+  async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
+    const { devices, limits } = this.parts
+    const device = devices.find(place.deviceCookie, account.id)
+    const trier = { username: account.username, address: place.address, device }
+    const attempt = await ('code' in proof ? limits.enterCode(trier) : limits.enter(trier))
+    if (!(await this.#isProof(account, proof)))
+      throw new BerthError('forbidden', 'confirmation_failed', 'wrong password or code')
+    await attempt.succeeded()
+  }
+
+  async #isProof(account: Account, proof: Proof): Promise<boolean> {
+    if ('password' in proof) return this.parts.passwords.matches(account.passwordHash, proof.password, true)
+    return (await this.parts.logins.useSecondFactor(account, proof)) !== undefined
+  }
+
+  /** String: the sealed secret of a second factor that is not set up yet. */
+  #enrolmentKey(accountId: number): string {
+    return this.parts.store.key('totp-enrolment', accountId)
+  }
+}
+
+function noSecondFactor(): BerthError {
+  return conflict('invalid_state', 'there is no second factor')
+}
+
+function refuseSecond({ totp }: Account): void {
+  if (totp !== undefined) throw conflict('invalid_state', 'there is a second factor already; remove it first')
+}

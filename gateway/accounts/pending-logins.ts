@@ -1,0 +1,62 @@
+import type { Store } from '../store/store.js'
+import type { Account } from './account-record.js'
+import { createToken, digestToken, isToken } from './session-secret.js'
+
+/** How long after the password the code may come. */
+export const pendingMs = 5 * 60_000
+/** Wrong codes after which the password is asked for again. */
+const maxTries = 5
+
+/** A log-in whose password was right, and whose code is still to come. */
+export interface PendingLogin {
+  readonly digest: string
+  readonly accountId: number
+  readonly generation: number
+  readonly keep: boolean
+}
+
+/** Log-ins between password and code, in the store by the digest of their token. */
+export class PendingLogins {
+  constructor(private readonly store: Store) {}
+
+  /** @returns its token. @throws {BerthError} `store_unavailable` */
+  async begin({ id, generation }: Account, keep: boolean): Promise<string> {
+    const token = createToken()
+    const pending: Omit<PendingLogin, 'digest'> = { accountId: id, generation, keep }
+    await this.store.run('begin a log-in', (client) =>
+      client.set(this.#key(digestToken(token)), JSON.stringify(pending), {
+        expiration: { type: 'PX', value: pendingMs },
+      }),
+    )
+    return token
+  }
+
+  /** Finds it, and counts a try; `undefined`: there is none, or it was tried too often. */
+  async try(token: string): Promise<PendingLogin | undefined> {
+    if (!isToken(token)) return undefined
+    const digest = digestToken(token)
+    const [text, tries] = await this.store.run('look up a log-in', async (client) => {
+      const found = await client.get(this.#key(digest))
+      // Nothing is stored for a token that somebody made up.
+      if (found === null) return [null, 0]
+      const multi = client.multi().incr(this.#tries(digest))
+      const [count] = await multi.pExpire(this.#tries(digest), pendingMs, 'NX').exec()
+      return [found, Number(count)]
+    })
+    if (text === null || tries > maxTries) return undefined
+    return { ...(JSON.parse(text) as Omit<PendingLogin, 'digest'>), digest }
+  }
+
+  /** @returns whether it was there: of two at once only one goes on. @throws {BerthError} `store_unavailable` */
+  async end(digest: string): Promise<boolean> {
+    return this.store.run('end a log-in', async (client) => (await client.del(this.#key(digest))) === 1)
+  }
+
+  #key(digest: string): string {
+    return this.store.key('login-pending', digest)
+  }
+
+  #tries(digest: string): string {
+    return this.store.key('login-tries', digest)
+  }
+}

@@ -1,0 +1,39 @@
+import { expect } from 'chai'
+import { allowances, attackAt, planBuckets, planCodeBuckets, waitAfter } from './plan-login-limits.js'
+
+describe('limits of log-ins', () => {
+  for (const [attempts, waitMs] of [
+    [1, 0],
+    [4, 0],
+    [5, 60_000],
+    [6, 120_000],
+    [8, 480_000],
+    [11, 3_600_000],
+    [1_000_000, 3_600_000],
+  ] as const)
+    it(`makes an account’s attempt ${attempts} from one source wait ${waitMs / 1000} s after it`, () => {
+      expect(waitAfter(attempts, allowances.pair)).to.equal(waitMs)
+    })
+
+  const stranger = { account: 'a', source: '192.0.2.1' }
+  for (const [what, attempt, failures, names] of [
+    ['a stranger', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['a stranger under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['a known device, under attack too', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
+  ] as const)
+    it(`counts ${what}`, () => {
+      expect(planBuckets(attempt, failures).map(({ name }) => name)).to.deep.equal(names)
+    })
+
+  it('leaves a stranger fewer attempts while many others fail, and never none', () => {
+    const free = [0, attackAt - 1, attackAt, 1_000_000].map(
+      (failures) => planBuckets(stranger, failures)[0]?.allowance.free,
+    )
+    expect(free).to.deep.equal([5, 5, 2, 2])
+  })
+
+  it('counts codes of an account together, but not those from known devices', () => {
+    expect(planCodeBuckets(stranger).map(({ name }) => name)).to.deep.equal(['codes:a'])
+    expect(planCodeBuckets({ ...stranger, device: 'd:a' })).to.deep.equal([])
+  })
+})

@@ -1,0 +1,37 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { BerthError } from '../../shared/errors.js'
+
+/**
+ * Whether a page of this server sent a request, as far as the browser says: `Origin` must name this host, under TLS by
+ * https, and `Sec-Fetch-Site` must be `same-origin`. `undefined`: it says nothing, as programs do.
+ * Source: https://www.w3.org/TR/fetch-metadata/
+ */
+export function isSameSite(headers: IncomingHttpHeaders, secure: boolean): boolean | undefined {
+  const { origin, host = '' } = headers
+  const site = headers['sec-fetch-site']
+  if (origin === undefined && site === undefined) return undefined
+  if (site !== undefined && site !== 'same-origin') return false
+  return origin === undefined || isOwnOrigin(origin, host, secure)
+}
+
+function isOwnOrigin(origin: string, host: string, secure: boolean): boolean {
+  if (!URL.canParse(origin) || host === '') return false
+  const url = new URL(origin)
+  const schemes = secure ? ['https:'] : ['https:', 'http:']
+  const own = `${url.protocol}//${host.toLowerCase()}`
+  return (
+    schemes.includes(url.protocol) &&
+    URL.canParse(own) &&
+    url.origin === origin &&
+    new URL(own).origin === origin
+  )
+}
+
+/** @throws {BerthError} `csrf_refused` when another site's page sent it */
+export function refuseOtherSites(headers: IncomingHttpHeaders, secure: boolean): void {
+  if (isSameSite(headers, secure) === false) throw csrfRefused('another site’s page sent this')
+}
+
+export function csrfRefused(message: string): BerthError {
+  return new BerthError('forbidden', 'csrf_refused', message)
+}

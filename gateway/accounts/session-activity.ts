@@ -1,0 +1,96 @@
+import type { Store } from '../store/store.js'
+import type { Multi } from './account-store.js'
+
+/** How much later than a request the store may learn of it. */
+const writeEveryMs = 60_000
+const maxKnown = 20_000
+
+interface Seen {
+  atMs: number
+  writtenMs: number
+}
+
+/** When sessions were last used, so that idle ones end: a key for each in the store, which is gone by then. */
+export class SessionActivity {
+  readonly #seen = new Map<string, Seen>()
+
+  constructor(private readonly store: Store) {}
+
+  /**
+   * Notes a use.
+   * @returns false when the session was idle for too long, at all gateways
+   * @throws {BerthError} `store_unavailable`
+   */
+  async note(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
+    const seen = this.#seen.get(digest)
+    if (seen === undefined || nowMs - seen.atMs >= idleMs) return this.#resume(digest, idleMs, nowMs)
+    seen.atMs = nowMs
+    if (nowMs - seen.writtenMs >= Math.min(writeEveryMs, idleMs / 4)) {
+      seen.writtenMs = nowMs
+      // What is lost is written with a later use.
+      this.#write(digest, idleMs, nowMs).catch(() => (seen.writtenMs = 0))
+    }
+    return true
+  }
+
+  /** Whether it was used lately, here or at another gateway. @throws {BerthError} `store_unavailable` */
+  async isAlive(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
+    const seen = this.#seen.get(digest)
+    if (seen !== undefined && nowMs - seen.atMs < idleMs) return true
+    const found = await this.store.run('read the use of a session', (client) =>
+      client.exists(this.key(digest)),
+    )
+    return found === 1
+  }
+
+  /** The first use of a session, in the transaction that makes it. */
+  begin(multi: Multi, digest: string, { idleMs, atMs }: { idleMs: number; atMs: number }): void {
+    multi.set(this.key(digest), String(atMs), { expiration: { type: 'PX', value: idleMs } })
+  }
+
+  /** By digest, ms since 1970; absent: idle for too long. @throws {BerthError} `store_unavailable` */
+  async readAll(digests: readonly string[]): Promise<Map<string, number>> {
+    if (digests.length === 0) return new Map()
+    const texts = await this.store.run('read the use of sessions', (client) =>
+      client.mGet(digests.map((digest) => this.key(digest))),
+    )
+    const stored = digests.flatMap((digest, at) => {
+      const own = this.#seen.get(digest)?.atMs ?? 0
+      const text = texts[at]
+      return typeof text === 'string' ? [[digest, Math.max(own, Number(text))] as const] : []
+    })
+    return new Map(stored)
+  }
+
+  forget(digest: string): void {
+    this.#seen.delete(digest)
+  }
+
+  key(digest: string): string {
+    return this.store.key('session-seen', digest)
+  }
+
+  /** Asks the store: it may have been used at another gateway. */
+  async #resume(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
+    const alive = await this.store.run('read the use of a session', (client) =>
+      client.set(this.key(digest), String(nowMs), {
+        condition: 'XX',
+        expiration: { type: 'PX', value: idleMs },
+      }),
+    )
+    if (alive === null) return false
+    if (this.#seen.size >= maxKnown) this.#seen.clear()
+    this.#seen.set(digest, { atMs: nowMs, writtenMs: nowMs })
+    return true
+  }
+
+  /** Only where it is there still: one that ended is not brought back. */
+  async #write(digest: string, idleMs: number, nowMs: number): Promise<void> {
+    await this.store.run('note the use of a session', (client) =>
+      client.set(this.key(digest), String(nowMs), {
+        condition: 'XX',
+        expiration: { type: 'PX', value: idleMs },
+      }),
+    )
+  }
+}

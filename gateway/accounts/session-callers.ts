@@ -1,0 +1,58 @@
+import type { AccountSettings } from './account-settings.js'
+import type { Credentials, SessionCallers } from '../access/contract.js'
+import type { SessionPrincipal } from '../access/principal.js'
+import { readCookie } from './cookies.js'
+import { csrfRefused, isSameSite } from './same-site.js'
+import { principalOf } from './session-principal.js'
+import { digestToken, type CsrfValues } from './session-secret.js'
+import type { Sessions } from './sessions.js'
+
+const reads: readonly (string | undefined)[] = ['GET', 'HEAD', 'OPTIONS']
+
+/** Callers who have logged in, by their cookie. */
+export class SessionCookies implements SessionCallers {
+  constructor(
+    private readonly sessions: Sessions,
+    private readonly csrf: CsrfValues,
+    private readonly settings: Pick<AccountSettings, 'mustEnrol'>,
+  ) {}
+
+  has({ headers, secure = false }: Credentials): boolean {
+    return readCookie(headers, 'berth', secure) !== undefined
+  }
+
+  /**
+   * Finds the caller. What changes something must come from a page of this server, with the session's CSRF value.
+   * @throws {BerthError} `csrf_refused`, `store_unavailable`
+   */
+  async find(request: Credentials): Promise<SessionPrincipal | undefined> {
+    const { headers, method, secure = false } = request
+    const session = await this.sessions.find(readCookie(headers, 'berth', secure) ?? '')
+    if (session === undefined) return undefined
+    if (!reads.includes(method)) this.#checkPage(request, session.digest)
+    return principalOf(session, this.settings.mustEnrol(session.account))
+  }
+
+  async findByDigest(digest: string): Promise<SessionPrincipal | undefined> {
+    const session = await this.sessions.findByDigest(digest)
+    return session && principalOf(session, this.settings.mustEnrol(session.account))
+  }
+
+  isOf(digest: string, { headers, secure = false }: Credentials): boolean {
+    const token = readCookie(headers, 'berth', secure)
+    return token !== undefined && digestToken(token) === digest
+  }
+
+  async peek({ headers, secure = false }: Credentials): Promise<SessionPrincipal | undefined> {
+    const session = await this.sessions.peek(readCookie(headers, 'berth', secure) ?? '')
+    return session && principalOf(session, this.settings.mustEnrol(session.account))
+  }
+
+  #checkPage({ headers, secure = false }: Credentials, digest: string): void {
+    if (isSameSite(headers, secure) !== true)
+      throw csrfRefused('Origin or Sec-Fetch-Site must say that a page of this server sends this')
+    const sent = headers['x-berth-csrf']
+    if (typeof sent !== 'string' || !this.csrf.matches(digest, sent))
+      throw csrfRefused('X-Berth-CSRF must be the value of GET /session')
+  }
+}

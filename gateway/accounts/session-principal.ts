@@ -1,0 +1,44 @@
+import type { Guests, SessionPrincipal } from '../access/principal.js'
+import type { SubUserBounds } from '../access/sub-user-bounds.js'
+import { everything } from '../access/scopes.js'
+import { refOf, type Account, type SubUserAccount } from './account-record.js'
+import type { Session } from './sessions.js'
+
+interface Grant {
+  readonly scopes: readonly string[]
+  readonly guests: Guests
+  readonly subUser?: SubUserBounds
+}
+
+/** By account as it is in memory, since making a set of guests for each request would cost more than the rest. */
+const grants = new WeakMap<Account, Grant>()
+
+/** What the user of a session may do now: never more than the account says at this moment. */
+export function principalOf({ digest, record, account }: Session, mustEnrol: boolean): SessionPrincipal {
+  return {
+    kind: 'session',
+    ref: refOf(account),
+    user: account.username,
+    accountId: account.id,
+    accountKind: account.kind,
+    sessionDigest: digest,
+    confirmedAtMs: record.confirmedAtMs,
+    mustEnrol,
+    ...grantOf(account),
+  }
+}
+
+function grantOf(account: Account): Grant {
+  const known = grants.get(account)
+  if (known) return known
+  const grant: Grant =
+    account.kind === 'admin'
+      ? { scopes: [everything], guests: 'all' }
+      : { scopes: account.scopes, guests: new Set(account.containerUuids), subUser: boundsOf(account) }
+  grants.set(account, grant)
+  return grant
+}
+
+function boundsOf({ imageIds, portMappingLimit }: SubUserAccount): SubUserBounds {
+  return { images: imageIds === null ? undefined : new Set(imageIds), portMappingLimit }
+}

@@ -1,0 +1,37 @@
+import { expect } from 'chai'
+import type { AdminAccount } from './account-record.js'
+import { isCurrent, planSession } from './session-record.js'
+
+const account: AdminAccount = {
+  ...{
+    kind: 'admin',
+    id: 3,
+    username: 'ada',
+    passwordHash: 'x',
+    disabled: false,
+    generation: 5,
+    createdAtMs: 1,
+  },
+}
+const nowMs = 1_000_000
+const session = planSession(
+  account,
+  { address: '192.0.2.1', userAgent: 'x'.repeat(500) },
+  { nowMs, keep: false },
+)
+
+describe('a session', () => {
+  for (const [what, now, atMs, current] of [
+    ['is one', account, nowMs, true],
+    ['ends with its time', account, session.expiresAtMs, false],
+    ['ends when all do', { ...account, generation: 6 }, nowMs, false],
+    ['ends when its account is disabled', { ...account, disabled: true }, nowMs, false],
+    ['ends with its account', undefined, nowMs, false],
+    ['is none of another account', { ...account, id: 4 }, nowMs, false],
+  ] as const)
+    it(what, () => expect(isCurrent(session, now, atMs)).to.equal(current))
+
+  it('keeps little of what a browser says of itself', () => {
+    expect(session.userAgent).to.have.length(200)
+  })
+})

@@ -1,0 +1,69 @@
+import { isUsable, type Account } from './account-record.js'
+
+/** A session as stored, by the digest of its token. */
+export interface SessionRecord {
+  readonly accountId: number
+  /** The account's at log-in; another one now means that the session has ended. */
+  readonly generation: number
+  /** Where the log-in came from. */
+  readonly address: string
+  readonly userAgent: string
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+  /** Without a request for this long it ends. */
+  readonly idleMs: number
+  /** When password or code were last given: some changes want that to be recent. */
+  readonly confirmedAtMs: number
+}
+
+/** Where a log-in comes from, for people to recognize it. */
+export interface Device {
+  readonly address: string
+  readonly userAgent: string
+}
+
+const hourMs = 3_600_000
+const idleHours = { short: 2, long: 12 } as const
+const lifetimeMs = 7 * 24 * hourMs
+const longestUserAgent = 200
+
+/**
+ * Plans a session that begins now.
+ * @param keep whether its user asked to stay logged in; sub-users always do
+ */
+export function planSession(
+  account: Account,
+  { address, userAgent }: Device,
+  { nowMs, keep }: { nowMs: number; keep: boolean },
+): SessionRecord {
+  const idle = keep || account.kind === 'sub_user' ? idleHours.long : idleHours.short
+  return {
+    accountId: account.id,
+    generation: account.generation,
+    address,
+    userAgent: userAgent.slice(0, longestUserAgent),
+    createdAtMs: nowMs,
+    expiresAtMs: nowMs + lifetimeMs,
+    idleMs: idle * hourMs,
+    confirmedAtMs: nowMs,
+  }
+}
+
+/** Whether its user asked to stay logged in. */
+export function keeps({ idleMs }: SessionRecord): boolean {
+  return idleMs > idleHours.short * hourMs
+}
+
+/** Whether the session is one of the account's that has not ended, but for being idle. */
+export function isCurrent(
+  record: SessionRecord,
+  account: Account | undefined,
+  nowMs: number,
+): account is Account {
+  return (
+    account?.id === record.accountId &&
+    isUsable(account, nowMs) &&
+    account.generation === record.generation &&
+    record.expiresAtMs > nowMs
+  )
+}

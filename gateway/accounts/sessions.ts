@@ -1,0 +1,235 @@
+import { notFound } from '../../shared/errors.js'
+import type { Store } from '../store/store.js'
+import { WatchedRecords } from '../store/watched-records.js'
+import { withoutSessions, type Account, type AccountKind } from './account-record.js'
+import type { AccountStore, Multi } from './account-store.js'
+import { SessionActivity } from './session-activity.js'
+import { isCurrent, keeps, planSession, type Device, type SessionRecord } from './session-record.js'
+import { createToken, digestToken, isToken } from './session-secret.js'
+
+/** A session in use. */
+export interface Session {
+  /** Of its token; the store's name of it. */
+  readonly digest: string
+  readonly record: SessionRecord
+  readonly account: Account
+}
+
+/** One that begins; the token is for its cookie alone. */
+export interface NewSession {
+  readonly token: string
+  readonly digest: string
+  readonly record: SessionRecord
+}
+
+export interface ListedSession {
+  readonly id: string
+  readonly record: SessionRecord
+  readonly seenAtMs: number
+}
+
+/** Of one account; beyond it the oldest end. */
+const maxSessions = 50
+
+/** What people see of a session's digest. */
+export function sessionId(digest: string): string {
+  return digest.slice(0, 32)
+}
+
+/**
+ * Sessions of people. The store has them by the digest of their token; every gateway keeps those in use in memory and
+ * learns at once of one that ends. All of an account end with its generation, see `withoutSessions`. Make it before
+ * `store.start()`.
+ */
+export class Sessions {
+  readonly #records: WatchedRecords<SessionRecord>
+  readonly #activity: SessionActivity
+
+  constructor(
+    private readonly store: Store,
+    private readonly accounts: AccountStore,
+  ) {
+    this.#records = new WatchedRecords(store, 'session', (text) => JSON.parse(text) as SessionRecord)
+    this.#activity = new SessionActivity(store)
+  }
+
+  /** Finds the session of a token, and notes its use. @throws {BerthError} `store_unavailable` */
+  async find(token: string): Promise<Session | undefined> {
+    return isToken(token) ? this.findByDigest(digestToken(token)) : undefined
+  }
+
+  /** The same by the token's digest. @throws {BerthError} `store_unavailable` */
+  async findByDigest(digest: string): Promise<Session | undefined> {
+    const session = await this.#findCurrent(digest)
+    if (session === undefined) return undefined
+    const used = await this.#activity.note(digest, session.record.idleMs, Date.now())
+    return used ? session : undefined
+  }
+
+  /** The same as `find`, without noting a use. @throws {BerthError} `store_unavailable` */
+  async peek(token: string): Promise<Session | undefined> {
+    if (!isToken(token)) return undefined
+    const session = await this.#findCurrent(digestToken(token))
+    if (session === undefined) return undefined
+    const alive = await this.#activity.isAlive(session.digest, session.record.idleMs, Date.now())
+    return alive ? session : undefined
+  }
+
+  async #findCurrent(digest: string): Promise<Session | undefined> {
+    const record = await this.#records.find(digest)
+    if (record === undefined) return undefined
+    const account = await this.accounts.find(record.accountId)
+    return isCurrent(record, account, Date.now()) ? { digest, record, account } : undefined
+  }
+
+  /** One in use, by its digest. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
+  async get(digest: string): Promise<Session> {
+    const record = await this.#records.find(digest)
+    const account = record && (await this.accounts.find(record.accountId))
+    if (!record || !isCurrent(record, account, Date.now())) throw notFound('session')
+    return { digest, record, account }
+  }
+
+  /** Plans a session of an account as it is, or as it is about to be. */
+  plan(account: Account, device: Device, keep: boolean): NewSession {
+    const token = createToken()
+    const record = planSession(account, device, { nowMs: Date.now(), keep })
+    return { token, digest: digestToken(token), record }
+  }
+
+  /** Makes a planned session in a transaction. */
+  write(multi: Multi, { digest, record }: NewSession): void {
+    const { accountId, createdAtMs: atMs, expiresAtMs, idleMs } = record
+    const expiration = { type: 'PXAT', value: expiresAtMs } as const
+    multi.set(this.#records.key(digest), JSON.stringify(record), { expiration })
+    multi.sAdd(this.#digestsKey(accountId), digest)
+    this.#activity.begin(multi, digest, { idleMs, atMs })
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  async begin(account: Account, device: Device, keep: boolean): Promise<NewSession> {
+    const session = this.plan(account, device, keep)
+    await this.store.run('begin a session', async (client) => {
+      const multi = client.multi()
+      this.write(multi, session)
+      await multi.exec()
+    })
+    await this.#endOldest(account)
+    return session
+  }
+
+  /**
+   * Changes an account so that all its sessions end, and begins a new one for who changed it: all of it or nothing.
+   * @throws {BerthError} as `AccountStore.change`
+   */
+  async restart(
+    { record, account }: Session,
+    device: Device,
+    plan: (account: Account) => Account,
+  ): Promise<NewSession> {
+    const made: NewSession[] = []
+    const changed = await this.accounts.change<AccountKind>(
+      account.kind,
+      account.id,
+      (now) => {
+        // Meanwhile all its sessions may have ended, this one too: whoever ended them has the last word.
+        if (!isCurrent(record, now, Date.now())) throw notFound('session')
+        return withoutSessions(plan(now))
+      },
+      (multi, next) => {
+        const session = this.plan(next, device, keeps(record))
+        this.write(multi, session)
+        made.unshift(session)
+      },
+    )
+    await this.#readAll(changed)
+    return made[0] as NewSession
+  }
+
+  /** Those of an account that have not ended, newest first. @throws {BerthError} `store_unavailable` */
+  async list(account: Account): Promise<ListedSession[]> {
+    const sessions = await this.#readAll(account)
+    const seen = await this.#activity.readAll(sessions.map(({ digest }) => digest))
+    return sessions
+      .filter(({ digest }) => seen.has(digest))
+      .map(({ digest, record }) => ({ id: sessionId(digest), record, seenAtMs: seen.get(digest) ?? 0 }))
+      .sort((a, b) => b.record.createdAtMs - a.record.createdAtMs)
+  }
+
+  /** Ends one of an account's. @throws {BerthError} `not_found`, `store_unavailable` */
+  async end(account: Account, id: string): Promise<void> {
+    const sessions = await this.#readAll(account)
+    const found = sessions.find(({ digest }) => sessionId(digest) === id)
+    if (found === undefined) throw notFound('session')
+    await this.endAll(account.id, [found.digest])
+  }
+
+  /** @returns how many ended. @throws {BerthError} `store_unavailable` */
+  async endOthers(account: Account, digest: string): Promise<number> {
+    const others = (await this.#readAll(account)).map((one) => one.digest).filter((one) => one !== digest)
+    await this.endAll(account.id, others)
+    return others.length
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  async endAll(accountId: number, digests: readonly string[]): Promise<void> {
+    if (digests.length === 0) return
+    const keys = digests.flatMap((digest) => [this.#records.key(digest), this.#activity.key(digest)])
+    await this.store.run('end sessions', async (client) => {
+      await client
+        .multi()
+        .del(keys)
+        .sRem(this.#digestsKey(accountId), [...digests])
+        .exec()
+    })
+    for (const digest of digests) {
+      this.#records.forget(digest)
+      this.#activity.forget(digest)
+    }
+  }
+
+  /** Notes that its user has just given the password or a code again. @throws {BerthError} `store_unavailable` */
+  async confirm({ digest, record }: Session): Promise<void> {
+    const confirmed: SessionRecord = { ...record, confirmedAtMs: Date.now() }
+    await this.store.run('confirm a session', (client) =>
+      client.set(this.#records.key(digest), JSON.stringify(confirmed), {
+        condition: 'XX',
+        expiration: { type: 'PXAT', value: record.expiresAtMs },
+      }),
+    )
+    this.#records.forget(digest)
+  }
+
+  /** All of an account, and removes what is left of those that have ended. */
+  async #readAll(account: Account): Promise<{ digest: string; record: SessionRecord }[]> {
+    const name = this.#digestsKey(account.id)
+    const digests = await this.store.run('list sessions', (client) => client.sMembers(name))
+    if (digests.length === 0) return []
+    const texts = await this.store.run('list sessions', (client) =>
+      client.mGet(digests.map((digest) => this.#records.key(digest))),
+    )
+    const all = digests.map((digest, at) => ({ digest, record: parse(texts[at]) }))
+    const current = all.filter(({ record }) => record && isCurrent(record, account, Date.now()))
+    const ended = all.filter((one) => !current.includes(one)).map(({ digest }) => digest)
+    await this.endAll(account.id, ended)
+    return current as { digest: string; record: SessionRecord }[]
+  }
+
+  async #endOldest(account: Account): Promise<void> {
+    const sessions = await this.#readAll(account)
+    const oldest = sessions.sort((a, b) => b.record.createdAtMs - a.record.createdAtMs).slice(maxSessions)
+    await this.endAll(
+      account.id,
+      oldest.map(({ digest }) => digest),
+    )
+  }
+
+  /** Set of digests. */
+  #digestsKey(accountId: number): string {
+    return this.store.key('account-sessions', accountId)
+  }
+}
+
+function parse(text: string | null | undefined): SessionRecord | undefined {
+  return typeof text === 'string' ? (JSON.parse(text) as SessionRecord) : undefined
+}

@@ -1,0 +1,55 @@
+import { expect } from 'chai'
+import { generateSync } from 'otplib'
+import type { AdminAccount } from './account-record.js'
+import { TwoFactor } from './two-factor.js'
+
+const twoFactor = new TwoFactor(Buffer.alloc(32, 1))
+
+describe('a second factor', () => {
+  const secret = twoFactor.makeSecret()
+  const { totp, codes } = twoFactor.begin(twoFactor.seal(secret, 3), 0)
+  const account: AdminAccount = {
+    ...{
+      kind: 'admin',
+      id: 3,
+      username: 'ada',
+      passwordHash: 'x',
+      disabled: false,
+      generation: 1,
+      createdAtMs: 1,
+    },
+    totp,
+  }
+  const codeNow = () => generateSync({ secret })
+
+  it('is sealed for its account', () => {
+    expect(totp.secret).to.not.include(secret)
+    expect(() => twoFactor.open(totp.secret, 4)).to.throw('open a sealed text')
+    expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw('open a sealed text')
+  })
+
+  it('remembers the step of a code, and takes none up to it', () => {
+    const used = twoFactor.use(account, { code: codeNow() })!
+    expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
+    expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)
+    const ahead = { ...totp, lastStep: used.lastStep + 1000 } // the clock was set back
+    expect(twoFactor.use({ ...account, totp: ahead }, { code: codeNow() })).to.equal(undefined)
+  })
+
+  it('loses a recovery code with its use', () => {
+    const [first = '', second = ''] = codes
+    const used = twoFactor.use(account, { recoveryCode: ` ${first.toUpperCase()} ` })!
+    expect(used.recovery).to.have.length(9)
+    const after = { ...account, totp: used }
+    expect(twoFactor.use(after, { recoveryCode: first })).to.equal(undefined)
+    expect(twoFactor.use(after, { recoveryCode: second })?.recovery).to.have.length(8)
+  })
+
+  for (const given of [{ code: '' }, { code: '000 00' }, { code: '１２３４５６' }, { recoveryCode: '' }])
+    it(`is not ${JSON.stringify(given)}`, () => expect(twoFactor.use(account, given)).to.equal(undefined))
+
+  it('is nothing where there is none', () => {
+    const { totp: _, ...without } = account
+    expect(twoFactor.use(without, { code: codeNow() })).to.equal(undefined)
+  })
+})

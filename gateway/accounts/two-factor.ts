@@ -1,0 +1,93 @@
+import { hash, hkdfSync, randomBytes } from 'node:crypto'
+import { generateSecret, generateURI, verifySync } from 'otplib'
+import { open, seal } from '../../shared/sealing.js'
+import type { Account, TotpRecord } from './account-record.js'
+
+const recoveryCodes = 10
+/** 80 random bits each: too many to guess, so that a fast digest is fine. */
+const recoveryBytes = 10
+const stepSeconds = 30
+const base32 = 'abcdefghijklmnopqrstuvwxyz234567'
+
+/** What a person gives beside the password. */
+export type SecondFactor = { readonly code: string } | { readonly recoveryCode: string }
+
+/** Codes of authenticator apps (RFC 6238), and recovery codes for who lost the app. */
+export class TwoFactor {
+  readonly #key: Buffer
+
+  /** @param secret 32 bytes, the same in all gateways on one store */
+  constructor(secret: Buffer) {
+    this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'second factors', 32))
+  }
+
+  makeSecret(): string {
+    return generateSecret({ length: 20 })
+  }
+
+  /** What authenticator apps read from a QR code. */
+  uriOf(secret: string, username: string): string {
+    return generateURI({ issuer: 'Berth', label: username, secret })
+  }
+
+  /** @param accountId what the secret belongs to: it opens for no other */
+  seal(secret: string, accountId: number): string {
+    return seal(this.#key, secret, `totp ${accountId}`)
+  }
+
+  open(sealed: string, accountId: number): string {
+    return open(this.#key, sealed, `totp ${accountId}`)
+  }
+
+  /** The second factor of an account that gave its first code; the recovery codes are shown once. */
+  begin(sealed: string, lastStep: number): { totp: TotpRecord; codes: string[] } {
+    const { recovery, codes } = this.makeRecoveryCodes()
+    return { totp: { secret: sealed, lastStep, recovery }, codes }
+  }
+
+  /** Recovery codes, shown once, and their digests, which are kept. */
+  makeRecoveryCodes(): { recovery: string[]; codes: string[] } {
+    const codes = Array.from({ length: recoveryCodes }, makeRecoveryCode)
+    return { recovery: codes.map(digestRecoveryCode), codes }
+  }
+
+  /** The record after a code or recovery code was used; `undefined`: it is wrong, or was used before. */
+  use(account: Account, given: SecondFactor): TotpRecord | undefined {
+    const { totp } = account
+    if (totp === undefined) return undefined
+    if ('recoveryCode' in given) return useRecoveryCode(totp, given.recoveryCode)
+    const lastStep = this.findStep(this.open(totp.secret, account.id), given.code, totp.lastStep)
+    return lastStep === undefined ? undefined : { ...totp, lastStep }
+  }
+
+  /**
+   * The time step that a code is of, which may be the last or the next one, as clocks differ.
+   * @param afterStep codes of this step and earlier ones were used
+   * @returns `undefined`: the code is wrong
+   */
+  findStep(secret: string, code: string, afterStep: number): number | undefined {
+    const token = code.replaceAll(' ', '')
+    if (!/^\d{6}$/.test(token)) return undefined
+    // The library's own afterTimeStep throws where the clock was set back.
+    const result = verifySync({ secret, token, epochTolerance: stepSeconds })
+    return result.valid && 'timeStep' in result && result.timeStep > afterStep ? result.timeStep : undefined
+  }
+}
+
+function useRecoveryCode(totp: TotpRecord, code: string): TotpRecord | undefined {
+  const digest = digestRecoveryCode(code)
+  const recovery = totp.recovery.filter((one) => one !== digest)
+  return recovery.length < totp.recovery.length ? { ...totp, recovery } : undefined
+}
+
+/** Four groups of four, as `k3vq-…`. */
+function makeRecoveryCode(): string {
+  const bits = [...randomBytes(recoveryBytes)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+  const text = (bits.match(/.{5}/g) ?? []).map((five) => base32[parseInt(five, 2)] ?? '').join('')
+  return (text.match(/.{4}/g) ?? []).join('-')
+}
+
+/** However it is typed: case, blanks and dashes do not matter. */
+function digestRecoveryCode(code: string): string {
+  return hash('sha256', code.toLowerCase().replaceAll(/[\s-]/g, ''), 'hex')
+}

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import { readFile, rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { ConfigError } from '../shared/errors.js'
+import { writeFileAtomic } from '../shared/files.js'
+import { splitHostPort } from '../shared/join-token.js'
+import type { Logger } from 'pino'
+import { auditedBy } from './access/audited.js'
+import { AuditStore } from './access/audit.js'
+import { AccountStore } from './accounts/account-store.js'
+import { Admins } from './accounts/admins.js'
+import { LoginLog } from './accounts/login-log.js'
+import { Passwords } from './accounts/passwords.js'
+import { retentionOf, type GatewayConfig } from './config.js'
+import { redisProcessOf } from './store/redis-process.js'
+import { Store } from './store/store.js'
+
+/*
+ * What the host's operator does about administrators: in the store that the gateways use, which has to run. Whoever
+ * may run it may read and write that store anyway.
+ */
+
+export interface CommandContext {
+  readonly config: GatewayConfig
+  /** BERTH_REDIS_URL, which overrides the configuration. "": not set. */
+  readonly redisUrl: string
+  readonly log: Logger
+}
+
+const connectTimeoutMs = 5000
+
+/**
+ * Opens the gateways' store for a command.
+ * @param prepare makes what has to be there before the store is connected
+ * @throws {BerthError} `store_unavailable` where it does not run, and what `work` throws
+ */
+export async function withStore<T>(
+  { config, redisUrl, log }: CommandContext,
+  prepare: (store: Store) => T,
+  work: (parts: T) => Promise<void>,
+): Promise<void> {
+  const url = redisUrl || config.redis.url || redisProcessOf(config, log).url
+  const store = new Store({ url, prefix: config.redis.prefix, log })
+  const parts = prepare(store)
+  try {
+    await store.connected(connectTimeoutMs)
+    await work(parts)
+  } finally {
+    await store.close()
+  }
+}
+
+interface AdminTools {
+  readonly admins: Admins
+  readonly audit: AuditStore
+}
+
+const toolsFor =
+  ({ config, log }: CommandContext) =>
+  (store: Store): AdminTools => {
+    const accounts = new AccountStore(store)
+    const loginLog = new LoginLog(store, retentionOf(config).logins)
+    return {
+      admins: new Admins({ store, accounts, passwords: new Passwords(), log: loginLog }),
+      audit: new AuditStore(store, config.audit.keep, log),
+    }
+  }
+
+const system = { ref: 'system', user: 'system:host' } as const
+
+/** Makes an administrator with the password in a file. @throws {ConfigError} where the file cannot be read */
+export async function addAdmin(
+  context: CommandContext,
+  username: string,
+  passwordFile: string,
+): Promise<void> {
+  const password = await readPassword(passwordFile)
+  await withStore(context, toolsFor(context), async ({ admins, audit }) => {
+    await audited(audit, 'admin.create', username, () => admins.create(username, password))
+    console.log(`administrator ${username} made`)
+  })
+}
+
+/** Prints a link by which an administrator sets a new password; the old one, his second factor and sessions end. */
+export async function recoverAdmin(context: CommandContext, username: string): Promise<void> {
+  await withStore(context, toolsFor(context), async ({ admins, audit }) => {
+    const { token } = await audited(audit, 'admin.recover', username, () => admins.recover(username))
+    console.log(linkOf(context.config, token))
+  })
+}
+
+/**
+ * Keeps a file with the link that makes the first administrator, mode 0600, and prints the link; once there is an
+ * administrator, removes the file.
+ */
+export async function keepFirstLink(context: CommandContext, file: string): Promise<void> {
+  await withStore(context, toolsFor(context), async ({ admins }) => {
+    const known = await readFile(file, 'utf8').catch(() => '')
+    const token = known !== '' && (await admins.hasFirstLink()) ? undefined : await admins.firstLink()
+    if (token !== undefined) await writeFileAtomic(file, `${linkOf(context.config, token)}\n`)
+    else if (!(await admins.hasFirstLink())) return void (await rm(file, { force: true }))
+    console.log((await readFile(file, 'utf8')).trim())
+  })
+}
+
+function audited<T>(audit: AuditStore, action: string, target: string, act: () => Promise<T>): Promise<T> {
+  const start = { action, target, address: '', requestId: randomUUID(), caller: system }
+  return auditedBy(audit, start, async () => ({
+    value: await act(),
+    target,
+    detail: 'by a command on the host',
+  }))
+}
+
+async function readPassword(file: string): Promise<string> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new ConfigError(`read ${file}`, { cause })
+  })
+  return text.replace(/\r?\n$/, '')
+}
+
+/** What follows # never reaches a server's log. */
+function linkOf({ listen }: GatewayConfig, token: string): string {
+  const { host, port } = splitHostPort(listen)
+  const everywhere = ['0.0.0.0', '::'].includes(host)
+  const shown = everywhere ? hostname() : host.includes(':') ? `[${host}]` : host
+  return `http://${shown}:${port}/setup#${token}`
+}

@@ -1,0 +1,158 @@
+import { Type, type Static } from 'typebox'
+import { BerthError } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { AdminAccount } from '../../accounts/account-record.js'
+import type { LastLogin } from '../../accounts/login-log.js'
+import { isUnbounded, type Principal } from '../../access/principal.js'
+import { restricts, trimmed } from '../../http/normalize.js'
+import { route, type Route } from '../../http/route.js'
+import { TimeSchema } from '../../http/schema.js'
+import type { AccountDeps } from './own-account.js'
+import { NewPassword } from './proof.js'
+
+const AdminSchema = Type.Object(
+  {
+    id: Type.Integer(),
+    username: Type.String(),
+    disabled: Type.Boolean(),
+    two_factor: Type.Boolean(),
+    invited: Type.Boolean({ description: 'Has a link to set the password, and not used it yet.' }),
+    created_at: TimeSchema,
+    last_login: TimeSchema,
+    last_login_ip: Type.String(),
+  },
+  { title: 'Admin' },
+)
+const CreatedSchema = Type.Object(
+  {
+    ...AdminSchema.properties,
+    setup_token: Type.Optional(
+      Type.String({ description: 'For `{base}/setup#TOKEN`, 24 hours, once. Shown here and never again.' }),
+    ),
+  },
+  { title: 'CreatedAdmin' },
+)
+
+const PathSchema = Type.Object({ id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) })
+const common = { scope: '*', bound: 'refused', tag: 'Accounts' } as const
+
+/** Administrators: who may do everything, so that only who may do everything has to do with them. */
+export function adminRoutes(deps: AccountDeps): Route[] {
+  return [listRoute(deps), createRoute(deps), updateRoute(deps), deleteRoute(deps)]
+}
+
+function listRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Route {
+  return route({
+    ...common,
+    method: 'GET',
+    path: '/admins',
+    name: 'listAdmins',
+    summary: 'Administrators who log in, in the order they were made',
+    data: Type.Array(AdminSchema),
+    handle: async () => {
+      const all = await admins.list()
+      const last = await loginLog.lastLogins(all.map(({ id }) => id))
+      return { data: all.map((admin) => adminRow(admin, last.get(admin.id), time)) }
+    },
+  })
+}
+
+function createRoute({ accounts: { admins }, time }: AccountDeps): Route {
+  return route({
+    ...common,
+    method: 'POST',
+    path: '/admins',
+    name: 'createAdmin',
+    confirmed: true,
+    audit: 'admin.create',
+    summary: 'Makes an administrator, with a password or with a link to set one',
+    body: Type.Object({
+      username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
+      password: Type.Optional(NewPassword),
+    }),
+    example: { username: 'ada', password: 'correct horse battery' },
+    data: CreatedSchema,
+    statuses: [201],
+    errors: ['name_conflict'],
+    handle: async (context) => {
+      refuseBounded(context.caller)
+      const { username, password } = context.body
+      context.audit({ target: username })
+      if (password !== undefined)
+        return { status: 201, data: adminRow(await admins.create(username, password), undefined, time) }
+      const { admin, token } = await admins.invite(username)
+      return { status: 201, data: { ...adminRow(admin, undefined, time), setup_token: token } }
+    },
+  })
+}
+
+function updateRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Route {
+  return route({
+    ...common,
+    method: 'PATCH',
+    path: '/admins/{id}',
+    name: 'updateAdmin',
+    confirmed: true,
+    audit: 'admin.update',
+    summary: 'Disables an administrator, whose sessions end, or enables him again',
+    params: PathSchema,
+    body: Type.Object({ disabled: Type.Optional(Type.Boolean(restricts)) }),
+    example: { disabled: true },
+    data: AdminSchema,
+    errors: ['invalid_state'],
+    handle: async (context) => {
+      refuseBounded(context.caller)
+      const { id } = context.params
+      const admin = await admins.setDisabled(id, context.body.disabled)
+      context.audit({
+        target: admin.username,
+        detail: `id ${id}, ${admin.disabled ? 'disabled' : 'enabled'}`,
+      })
+      const last = await loginLog.lastLogins([id])
+      return { data: adminRow(admin, last.get(id), time) }
+    },
+  })
+}
+
+function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
+  return route({
+    ...common,
+    method: 'DELETE',
+    path: '/admins/{id}',
+    name: 'deleteAdmin',
+    confirmed: true,
+    audit: 'admin.delete',
+    summary: 'Removes an administrator, whose sessions end',
+    params: PathSchema,
+    errors: ['invalid_state'],
+    handle: async (context) => {
+      refuseBounded(context.caller)
+      const admin = await admins.remove(context.params.id)
+      context.audit({ target: admin.username, detail: `id ${admin.id}` })
+      return { message: 'administrator removed' }
+    },
+  })
+}
+
+/** A key that ends, or works from some addresses only, would outlive its bounds as an administrator. */
+function refuseBounded(caller: Principal): void {
+  if (!isUnbounded(caller))
+    throw new BerthError('forbidden', 'insufficient_scope', 'not for keys that are limited in any way')
+}
+
+function adminRow(
+  admin: AdminAccount,
+  last: LastLogin | undefined,
+  time: TimeFormat,
+): Static<typeof AdminSchema> {
+  return {
+    id: admin.id,
+    username: admin.username,
+    disabled: admin.disabled,
+    two_factor: admin.totp !== undefined,
+    invited: admin.link !== undefined && admin.link.expiresAtMs > Date.now(),
+    created_at: time.format(admin.createdAtMs),
+    last_login: time.format(last?.atMs ?? 0),
+    last_login_ip: last?.address ?? '',
+  }
+}

@@ -1,0 +1,139 @@
+import { Type, type Static, type TProperties } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Accounts } from '../../accounts/accounts.js'
+import type { LoginLog } from '../../accounts/login-log.js'
+import {
+  loginMethods,
+  loginReasons,
+  type LoginFilter,
+  type LoginRecord,
+} from '../../accounts/login-record.js'
+import { linesAnswer, maxLines } from '../../http/lines.js'
+import { countHeader, listQuery, rangeOf } from '../../http/list.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { parseSpan, spanQuery } from '../access/time-span.js'
+
+export const LoginRowSchema = Type.Object(
+  {
+    time: TimeSchema,
+    username: Type.String({ description: 'Empty where what was typed cannot be a name.' }),
+    ip: Type.String({ description: 'Empty where more failed than have rows of their own.' }),
+    user_agent: Type.String(),
+    success: Type.Boolean(),
+    method: oneOf(loginMethods),
+    reason: Type.String({ description: `Empty, or of ${loginReasons.join(', ')}.` }),
+    count: Type.Integer({ description: 'How often within a minute; without `ip` within an hour.' }),
+  },
+  { title: 'LoginEntry' },
+)
+
+const ownFilters = {
+  ip: Type.String({ maxLength: 64 }),
+  method: oneOf(loginMethods),
+  reason: oneOf(loginReasons),
+  success: Type.Boolean(),
+  ...spanQuery,
+} satisfies TProperties
+const filters = { username: Type.String({ maxLength: 64 }), ...ownFilters } satisfies TProperties
+
+const QuerySchema = Type.Object({
+  ...listQuery(filters).properties,
+  sort: Type.Optional(oneOf(['-time', 'time'], 'Default: newest first.')),
+})
+export const OwnLoginQuerySchema = Type.Object({
+  ...listQuery(ownFilters).properties,
+  sort: QuerySchema.properties.sort,
+})
+const { page: _, page_size: __, sort: ___, ...exported } = QuerySchema.properties
+const ExportSchema = Type.Object(exported)
+type Query = Static<typeof QuerySchema>
+
+export interface LoginLogDeps {
+  readonly accounts: Pick<Accounts, 'loginLog'>
+  readonly time: TimeFormat
+}
+
+const common = { method: 'GET', bound: 'same', tag: 'Logs', sortable: ['time'] } as const
+
+/** Who logged in, and who tried to. */
+export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): Route[] {
+  return [
+    route({
+      ...common,
+      bound: 'refused',
+      path: '/login-logs',
+      name: 'listLoginLogs',
+      scope: 'loginlog:read',
+      summary: 'Who logged in, and who tried to, newest first',
+      query: QuerySchema,
+      data: Type.Array(LoginRowSchema),
+      handle: ({ query }) => answerLogins(loginLog, query, { time }),
+    }),
+    route({
+      ...common,
+      path: '/account/login-logs',
+      name: 'listOwnLoginLogs',
+      subUser: 'allowed',
+      scope: 'session',
+      summary: 'One’s own log-ins, and attempts with one’s own name, newest first',
+      query: OwnLoginQuerySchema,
+      data: Type.Array(LoginRowSchema),
+      handle: ({ query, caller }) =>
+        answerLogins(loginLog, query, { time, accountId: caller.kind === 'session' ? caller.accountId : -1 }),
+    }),
+    route({
+      ...common,
+      bound: 'refused',
+      path: '/login-logs/export',
+      name: 'exportLoginLogs',
+      scope: 'loginlog:read',
+      summary: 'The same as a file, a JSON document per line',
+      produces: 'application/x-ndjson',
+      query: ExportSchema,
+      handle: async ({ query }) => {
+        const found = await loginLog.read(filterOf(query, time))
+        const rows = found.slice(0, maxLines).map((record) => loginRow(record, time))
+        return linesAnswer(rows, found.length, 'login-logs.jsonl')
+      },
+    }),
+  ]
+}
+
+interface Reading {
+  readonly time: TimeFormat
+  /** Default: of all. */
+  readonly accountId?: number
+}
+
+/** Answers with rows of the log as a query asks for them. @throws {BerthError} `invalid_field`, `store_unavailable` */
+export async function answerLogins(
+  log: LoginLog,
+  query: Query,
+  { time, accountId }: Reading,
+): Promise<Answer<Static<typeof LoginRowSchema>[]>> {
+  const found = await log.read({ ...filterOf(query, time), accountId })
+  const sorted = query.sort === 'time' ? found.toReversed() : found
+  const { sort: ____, ...pages } = query
+  const rows = sorted.slice(...rangeOf(pages)).map((record) => loginRow(record, time))
+  return { data: rows, headers: countHeader(found.length) }
+}
+
+function filterOf(query: Omit<Query, 'page' | 'page_size' | 'sort'>, time: TimeFormat): LoginFilter {
+  const { username, ip: address, method, reason, success } = query
+  return { username, address, method, reason, success, ...parseSpan(query, time) }
+}
+
+function loginRow(record: LoginRecord, time: TimeFormat): Static<typeof LoginRowSchema> {
+  const { username, address, userAgent, method, reason, count } = record
+  return {
+    time: time.format(record.timeMs),
+    username,
+    ip: address,
+    user_agent: userAgent,
+    success: reason === '',
+    method,
+    reason,
+    count,
+  }
+}

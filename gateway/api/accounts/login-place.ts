@@ -1,0 +1,35 @@
+import { BerthError } from '../../../shared/errors.js'
+import { cookieHeader, readCookie } from '../../accounts/cookies.js'
+import type { LoggedIn, LoginPlace } from '../../accounts/logins.js'
+import type { NewSession, Session, Sessions } from '../../accounts/sessions.js'
+import type { RequestContext } from '../../http/route.js'
+
+type AnyContext = RequestContext<unknown, unknown, unknown>
+type Sent = Pick<AnyContext, 'headers' | 'address' | 'secure'>
+
+const yearSeconds = 365 * 86_400
+
+/** Where a request of a person comes from. */
+export function placeOf({ headers, address, secure }: Sent): LoginPlace {
+  const deviceCookie = readCookie(headers, 'berth-device', secure)
+  return { address, userAgent: headers['user-agent'] ?? '', deviceCookie }
+}
+
+/** The session of who asks. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
+export function sessionOf(sessions: Sessions, { caller }: Pick<AnyContext, 'caller'>): Promise<Session> {
+  if (caller.kind === 'session') return sessions.get(caller.sessionDigest)
+  throw new BerthError('internal', 'internal_error', 'a route of another scope than session')
+}
+
+/** The cookie of a session that begins. */
+export function sessionCookie({ token, record }: NewSession, { secure }: Pick<Sent, 'secure'>): string {
+  const seconds = Math.ceil((record.expiresAtMs - record.createdAtMs) / 1000)
+  return cookieHeader('berth', token, { secure, seconds })
+}
+
+/** The cookies of somebody who has logged in. */
+export function loginCookies({ session, deviceCookie }: LoggedIn, request: Pick<Sent, 'secure'>): string[] {
+  const { secure } = request
+  const device = cookieHeader('berth-device', deviceCookie, { secure, seconds: yearSeconds })
+  return [sessionCookie(session, request), device]
+}

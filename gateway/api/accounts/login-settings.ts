@@ -1,0 +1,46 @@
+import { Type } from 'typebox'
+import { twoFactorRules, type AccountSettings } from '../../accounts/account-settings.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+
+const SettingsSchema = Type.Object(
+  { require_2fa: oneOf(twoFactorRules, 'Who has to have a second factor.') },
+  { title: 'LoginSettings' },
+)
+
+const common = {
+  path: '/login-settings',
+  scope: 'admin:access',
+  bound: 'refused',
+  tag: 'Settings',
+  data: SettingsSchema,
+} as const
+
+/** How people log in. */
+export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route[] {
+  return [
+    route({
+      ...common,
+      method: 'GET',
+      name: 'getLoginSettings',
+      summary: 'What logging in takes',
+      handle: () => ({ data: { require_2fa: requireTwoFactor.current } }),
+    }),
+    route({
+      ...common,
+      method: 'PUT',
+      name: 'updateLoginSettings',
+      confirmed: true,
+      audit: 'login_settings.update',
+      summary: 'Says who has to have a second factor: without it they can set it up, and nothing else',
+      body: SettingsSchema,
+      example: { require_2fa: 'admins' },
+      handle: async (context) => {
+        const wanted = context.body.require_2fa
+        context.audit({ detail: `require_2fa ${wanted}` })
+        const rule = await requireTwoFactor.update(() => wanted)
+        return { message: 'login settings updated', data: { require_2fa: rule } }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,116 @@
+import { Type, type Static } from 'typebox'
+import type { Accounts } from '../../accounts/accounts.js'
+import { cookieHeader, readCookie } from '../../accounts/cookies.js'
+import type { CodeWanted, LoggedIn } from '../../accounts/logins.js'
+import { pendingMs } from '../../accounts/pending-logins.js'
+import { trimmed } from '../../http/normalize.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import { loginCookies, placeOf } from './login-place.js'
+import { GivenPassword, SecondFactorSchema, secondFactorOf } from './proof.js'
+
+/** Kinds of accounts, as clients see them. */
+export const kinds = ['admin', 'sub_user'] as const
+
+/** Who has just logged in. */
+export const WhoSchema = Type.Object({ username: Type.String(), kind: oneOf(kinds) }, { title: 'LoggedIn' })
+export const StepSchema = Type.Object(
+  {
+    username: Type.Optional(Type.String()),
+    kind: Type.Optional(oneOf(kinds)),
+    otp: Type.Optional(
+      Type.Boolean({ description: 'A code is wanted next, within 5 minutes: POST /login/otp.' }),
+    ),
+  },
+  { title: 'LoginStep' },
+)
+
+/** Anybody may send it, with a cookie or without. */
+export const open = {
+  ...({ method: 'POST', scope: 'public', bound: 'same', subUser: 'allowed' } as const),
+  ...({ tag: 'Accounts', cookies: true } as const),
+}
+
+/** Logging in and out. */
+export function loginRoutes(accounts: Accounts): Route[] {
+  return [passwordRoute(accounts), codeRoute(accounts), logoutRoute(accounts)]
+}
+
+function passwordRoute({ logins }: Accounts): Route {
+  return route({
+    ...open,
+    path: '/login',
+    name: 'login',
+    audit: false,
+    summary: 'Logs in with name and password: the answer sets a cookie',
+    body: Type.Object({
+      username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
+      password: GivenPassword,
+      keep: Type.Optional(
+        Type.Boolean({ description: 'Stays logged in for 12 hours without a request, instead of 2.' }),
+      ),
+    }),
+    example: { username: 'admin', password: 'correct horse battery' },
+    data: StepSchema,
+    statuses: [200, 202],
+    errors: ['login_failed'],
+    handle: async (context) => {
+      const { username, password, keep = false } = context.body
+      return stepAnswer(await logins.login({ username, password, keep }, placeOf(context)), context)
+    },
+  })
+}
+
+/** Answers the first step. */
+export function stepAnswer(
+  step: LoggedIn | CodeWanted,
+  request: Pick<RequestContext<unknown, unknown, unknown>, 'secure'>,
+): Answer<Static<typeof StepSchema>> {
+  if (!('pendingToken' in step)) return { data: whoOf(step), cookies: loginCookies(step, request) }
+  const about = { secure: request.secure, seconds: pendingMs / 1000 }
+  const cookies = [cookieHeader('berth', step.pendingToken, about)]
+  return { status: 202, message: 'a code is wanted', data: { otp: true }, cookies }
+}
+
+function codeRoute({ logins }: Accounts): Route {
+  return route({
+    ...open,
+    path: '/login/otp',
+    name: 'loginWithCode',
+    audit: false,
+    summary: 'The second step, where the first answered 202: a code, or a recovery code',
+    body: SecondFactorSchema,
+    example: { code: '123456' },
+    data: WhoSchema,
+    errors: ['login_failed', 'login_expired'],
+    handle: async (context) => {
+      const pending = readCookie(context.headers, 'berth', context.secure) ?? ''
+      const done = await logins.second(pending, secondFactorOf(context.body), placeOf(context))
+      return { data: whoOf(done), cookies: loginCookies(done, context) }
+    },
+  })
+}
+
+function logoutRoute({ sessions }: Accounts): Route {
+  return route({
+    method: 'POST',
+    path: '/logout',
+    name: 'logout',
+    subUser: 'allowed',
+    scope: 'session',
+    bound: 'same',
+    tag: 'Accounts',
+    cookies: true,
+    audit: 'session.end',
+    summary: 'Ends this session',
+    handle: async ({ caller, secure }) => {
+      if (caller.kind === 'session') await sessions.endAll(caller.accountId, [caller.sessionDigest])
+      return { message: 'logged out', cookies: [cookieHeader('berth', '', { secure, seconds: 0 })] }
+    },
+  })
+}
+
+/** What a client is told of it. */
+export function whoOf({ account }: LoggedIn): Static<typeof WhoSchema> {
+  return { username: account.username, kind: account.kind }
+}

@@ -1,0 +1,41 @@
+import { Type, type Static } from 'typebox'
+import { BerthError } from '../../../shared/errors.js'
+import type { Proof } from '../../accounts/own-account.js'
+import type { SecondFactor } from '../../accounts/two-factor.js'
+import { trimmed } from '../../http/normalize.js'
+
+/** A password that is checked, not set: what is too long is wrong, whatever the rules were once. */
+export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
+
+/** A password that is set; `checkNewPassword` has the rules. */
+export const NewPassword = Type.String({
+  minLength: 1,
+  maxLength: 1024,
+  description: 'At least 12 characters, of administrators.',
+})
+
+export const SecondFactorSchema = Type.Object({
+  code: Type.Optional(
+    Type.String({ ...trimmed, minLength: 1, maxLength: 16, description: 'Of the authenticator app.' }),
+  ),
+  recovery_code: Type.Optional(
+    Type.String({ ...trimmed, minLength: 1, maxLength: 64, description: 'Instead; each works once.' }),
+  ),
+})
+
+export const ProofSchema = Type.Object({
+  password: Type.Optional(GivenPassword),
+  ...SecondFactorSchema.properties,
+})
+
+/** @throws {BerthError} `missing_field` */
+export function secondFactorOf(body: Static<typeof SecondFactorSchema>): SecondFactor {
+  if (body.code !== undefined) return { code: body.code }
+  if (body.recovery_code !== undefined) return { recoveryCode: body.recovery_code }
+  throw new BerthError('invalid', 'missing_field', 'code: is required, or recovery_code', { field: 'code' })
+}
+
+/** @throws {BerthError} `missing_field` */
+export function proofOf(body: Static<typeof ProofSchema>): Proof {
+  return body.password === undefined ? secondFactorOf(body) : { password: body.password }
+}

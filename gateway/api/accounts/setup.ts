@@ -1,0 +1,83 @@
+import { Type } from 'typebox'
+import { auditedBy } from '../../access/audited.js'
+import type { AuditLog } from '../../access/contract.js'
+import type { Accounts } from '../../accounts/accounts.js'
+import { trimmed } from '../../http/normalize.js'
+import { route, type Route } from '../../http/route.js'
+import { loginCookies, placeOf } from './login-place.js'
+import { open, whoOf, WhoSchema } from './login.js'
+import { NewPassword } from './proof.js'
+
+const TokenSchema = Type.String({
+  ...trimmed,
+  minLength: 1,
+  maxLength: 128,
+  description: 'What follows # in the link.',
+})
+const exampleToken = 'Zc2bq0SgJ6wXkqsYw1z0mB3f1PpQh8v2tY7nLr5uEaM'
+
+/** Links by which administrators set their first password, or a new one. */
+export function setupRoutes(accounts: Accounts, log: AuditLog): Route[] {
+  return [linkRoute(accounts), setupRoute(accounts, log)]
+}
+
+/** So that nobody chooses a password for a link that leads nowhere. */
+function linkRoute({ admins }: Accounts): Route {
+  return route({
+    ...open,
+    path: '/setup/link',
+    name: 'readSetupLink',
+    audit: false,
+    summary: 'Whom a set-up link is for; it stays as good as it was',
+    body: Type.Object({ token: TokenSchema }),
+    example: { token: exampleToken },
+    data: Type.Object(
+      { username: Type.String({ description: 'Empty: who uses the link chooses a name.' }) },
+      { title: 'SetupLink' },
+    ),
+    errors: ['not_found'],
+    handle: async ({ body }) => ({
+      data: { username: (await admins.ownerOf(body.token))?.username ?? '' },
+    }),
+  })
+}
+
+/** Audited once the link is known to lead in: otherwise anybody could flood the audit log. */
+function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
+  return route({
+    ...open,
+    path: '/setup',
+    name: 'setUp',
+    audit: false,
+    summary: 'Uses a set-up link: makes the first administrator, or sets the password of the one it is for',
+    body: Type.Object({
+      token: TokenSchema,
+      username: Type.Optional(
+        Type.String({
+          ...trimmed,
+          maxLength: 64,
+          description: 'Of the first administrator; else it is known.',
+        }),
+      ),
+      password: NewPassword,
+    }),
+    example: { token: exampleToken, username: 'admin', password: 'correct horse' },
+    data: WhoSchema,
+    statuses: [201],
+    errors: ['not_found', 'name_conflict'],
+    handle: async (context) => {
+      const { token, username = '', password } = context.body
+      await admins.ownerOf(token)
+      const admin = await auditedBy(
+        log,
+        { ...context, action: 'account.setup', target: username },
+        async () => {
+          const made = await admins.redeem(token, { username, password })
+          return { value: made, target: made.username, detail: `administrator ${made.id}` }
+        },
+      )
+      const done = await logins.begin(admin, 'setup_link', placeOf(context))
+      return { status: 201, data: whoOf(done), cookies: loginCookies(done, context) }
+    },
+  })
+}

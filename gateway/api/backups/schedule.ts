@@ -1,0 +1,148 @@
+import { Type, type Static } from 'typebox'
+import { BackupSchedule } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BackupScheduleChange } from '../../../proto/gen/berth/agent/v1/network.js'
+import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
+import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { ContainerPathSchema } from '../guests/containers.js'
+import { ScheduleSchema as SnapshotScheduleSchema, scheduleRow } from '../guests/snapshot-schedule.js'
+import { within } from '../guests/setting-schemas.js'
+import { changeSetting, describeFields } from '../guests/settings.js'
+import { TargetIdSchema, targetIdFor } from './target-choice.js'
+import type { BackupParts } from './targets.js'
+
+const { snapshotIntervalHours: interval } = limits
+const { retention: _of, ...runs } = SnapshotScheduleSchema.properties
+
+/** As the backups of a container show it. */
+export const BackupScheduleSchema = Type.Object(
+  {
+    ...runs,
+    retention: Type.Integer({
+      description: 'Scheduled backups that the target keeps; 0: as many as a container may have.',
+    }),
+    target_id: Type.String({ description: 'Empty: none was ever chosen.' }),
+    target_name: Type.String({ description: 'Empty: the target was forgotten.' }),
+  },
+  { title: 'BackupSchedule' },
+)
+
+const BodySchema = Type.Object(
+  {
+    enabled: Type.Boolean(),
+    interval_hours: Type.Optional(
+      Type.Integer({
+        ...{ minimum: interval.min, maximum: interval.max, ...zeroIsAbsent },
+        description: 'Required where it is on and was never set; absent or 0: as it is.',
+      }),
+    ),
+    time: Type.Optional(
+      Type.String({
+        ...{ ...trimmed, pattern: timeOfDayPattern, examples: ['03:30'] },
+        description:
+          'HH:MM in the time zone of the container’s host: runs are then, and whole intervals away from it. Default 00:00.',
+      }),
+    ),
+    retention: within(
+      limits.backups,
+      'Scheduled backups that the target keeps; 0: as many as a container may have. Those made by hand are never dropped.',
+    ),
+    target_id: Type.Optional(TargetIdSchema),
+  },
+  { title: 'NewBackupSchedule' },
+)
+type ScheduleBody = Static<typeof BodySchema>
+
+const ResultSchema = Type.Object(
+  {
+    container: Type.Object({
+      id: Type.Integer(),
+      name: Type.String(),
+      backup_schedule_enabled: Type.Boolean(),
+      backup_schedule_interval_hours: Type.Integer(),
+      backup_schedule_time: Type.String(),
+      backup_schedule_retention: Type.Integer(),
+      backup_schedule_target_id: Type.String(),
+    }),
+  },
+  { title: 'BackupScheduleResult' },
+)
+
+/** When backups of a container are made by themselves, and where they go. */
+export function backupScheduleRoute(parts: BackupParts): Route {
+  return route({
+    method: 'POST',
+    path: '/containers/{id}/backups/schedule',
+    name: 'setBackupSchedule',
+    scope: 'backup:schedule',
+    bound: 'guest',
+    subUser: 'refused',
+    tag: 'Backups',
+    audit: 'backup.schedule',
+    summary: 'When backups of a container are made by themselves, and where they go; what is not sent stays',
+    params: ContainerPathSchema,
+    body: BodySchema,
+    example: { enabled: true, interval_hours: 24, time: '03:30', retention: 7 },
+    data: ResultSchema,
+    conditional: true,
+    errors: [
+      ...['missing_field', 'invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
+      'backup_target_missing',
+    ],
+    handle: async (context) => {
+      const { target_id: _chosen, interval_hours: intervalHours, ...sent } = context.body
+      const value = BackupScheduleChange.fromPartial({
+        ...{ ...sent, intervalHours, createdBy: context.caller.user },
+        ...(await chosenTarget(parts, context)),
+      })
+      const change = { $case: 'backupSchedule', value } as const
+      const { guest } = await changeSetting(parts.fleet, context, {
+        ...{ change, detail: describeFields(context.body) },
+      })
+      return { message: 'schedule updated', data: resultOf(guest, guest.backupSchedule) }
+    },
+  })
+}
+
+/** Where it is on, or told. @throws {BerthError} `missing_field` where there are several; `backup_target_missing` */
+async function chosenTarget(
+  { targets }: BackupParts,
+  { body, guest: { guest } }: RequestContext<unknown, unknown, ScheduleBody> & Subjects['guest'],
+): Promise<Partial<BackupScheduleChange>> {
+  const known = guest.backupSchedule?.targetId || undefined
+  if (body.target_id === undefined && (known !== undefined || !body.enabled)) return {}
+  const id = await targetIdFor({ targets }, body.target_id)
+  const { uuid, name, id: number } = guest
+  await targets.note(id, { uuid, name, id: number })
+  const { changedAtMs } = await targets.get(id)
+  return { target: await targets.open(id), targetChangedAtMs: changedAtMs }
+}
+
+function resultOf(
+  { id, name }: { readonly id: number; readonly name: string },
+  schedule = BackupSchedule.create(),
+): Static<typeof ResultSchema> {
+  return {
+    container: {
+      ...{ id, name },
+      backup_schedule_enabled: schedule.enabled,
+      backup_schedule_interval_hours: schedule.intervalHours,
+      backup_schedule_time: schedule.time,
+      backup_schedule_retention: schedule.retention,
+      backup_schedule_target_id: schedule.targetId,
+    },
+  }
+}
+
+/** @param schedule undefined: none was ever set @param targetNames by id */
+export function backupScheduleRow(
+  schedule: BackupSchedule | undefined,
+  { targetNames, time }: { readonly targetNames: ReadonlyMap<string, string>; readonly time: TimeFormat },
+): Static<typeof BackupScheduleSchema> {
+  const targetId = schedule?.targetId ?? ''
+  return {
+    ...scheduleRow(schedule, time),
+    ...{ target_id: targetId, target_name: targetNames.get(targetId) ?? '' },
+  }
+}

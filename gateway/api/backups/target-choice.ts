@@ -1,0 +1,25 @@
+import { Type } from 'typebox'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import type { BackupParts } from './targets.js'
+
+export const TargetIdSchema = Type.String({
+  maxLength: 64,
+  description: 'Default: the target, where there is but one.',
+})
+
+/** @throws {BerthError} `missing_field` where there are several; `backup_target_missing` */
+export async function targetIdFor(
+  { targets }: Pick<BackupParts, 'targets'>,
+  wanted: string | undefined,
+): Promise<string> {
+  const known = await targets.list()
+  if (wanted !== undefined) {
+    if (known.some(({ id }) => id === wanted)) return wanted
+    throw conflict('backup_target_missing', 'target_id: no such backup target')
+  }
+  const [only, ...others] = known
+  if (only && others.length === 0) return only.id
+  if (!only) throw conflict('backup_target_missing', 'there is no backup target: an administrator adds one')
+  const message = 'target_id: is required, since there are several backup targets'
+  throw new BerthError('invalid', 'missing_field', message, { field: 'target_id' })
+}

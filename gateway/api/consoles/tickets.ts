@@ -1,0 +1,62 @@
+import { Type } from 'typebox'
+import { invalidField, notFound } from '../../../shared/errors.js'
+import { credentialOf } from '../../access/grants.js'
+import { maySee } from '../../access/principal.js'
+import { checkGuest, scopeOf } from '../../console/consoles.js'
+import { ticketSeconds, type ConsoleTickets, type Grant } from '../../console/tickets.js'
+import type { FleetView } from '../../fleet/contract.js'
+import { route, type Route } from '../../http/route.js'
+
+const TicketBodySchema = Type.Object(
+  {
+    container_name: Type.Optional(Type.String({ maxLength: 128, description: 'Id, uuid or name.' })),
+    container: Type.Optional(Type.String({ maxLength: 128, description: 'The same as `container_name`.' })),
+  },
+  { title: 'TicketRequest' },
+)
+
+const TicketSchema = Type.Object(
+  {
+    ticket: Type.String({ description: 'Good for one WebSocket to this container.' }),
+    expires_in: Type.Integer({ description: 'Seconds.' }),
+  },
+  { title: 'Ticket' },
+)
+
+const texts = {
+  ssh: { name: 'createSshTicket', summary: 'A ticket for a terminal: WebSocket `/ssh?container=NAME`' },
+  vnc: { name: 'createVncTicket', summary: 'A ticket for a screen: WebSocket `/vnc?container=NAME`' },
+} as const
+
+export function ticketRoutes({ view, tickets }: { view: FleetView; tickets: ConsoleTickets }): Route[] {
+  return (['ssh', 'vnc'] as const).map((kind) => ticketRoute(kind, view, tickets))
+}
+
+function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTickets): Route {
+  return route({
+    method: 'POST',
+    path: `/${kind}-ticket`,
+    ...texts[kind],
+    scope: scopeOf(kind),
+    bound: 'own',
+    subUser: 'allowed',
+    audit: 'console.ticket',
+    tag: 'Consoles',
+    body: TicketBodySchema,
+    example: { container_name: 'web1' },
+    data: TicketSchema,
+    errors: ['not_found', 'invalid_state', 'policy_blocked', 'host_offline', 'rate_limited'],
+    handle: async (context) => {
+      const { body, caller } = context
+      const ref = body.container_name || body.container
+      if (!ref) throw invalidField('container_name', 'container_name: name the container')
+      const found = view.findGuest(ref)
+      if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
+      const { name, uuid } = found.guest
+      context.audit({ target: name, containerUuid: uuid, detail: kind })
+      checkGuest(found)
+      const grant = { kind, guestUuid: uuid, principal: caller.ref, credential: credentialOf(caller) }
+      return { data: { ticket: await tickets.issue(grant), expires_in: ticketSeconds } }
+    },
+  })
+}

@@ -1,0 +1,108 @@
+import { HostMetrics } from '../../../proto/gen/berth/agent/v1/host.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { AlertView, GuestView, HostView, OperationView } from '../../fleet/contract.js'
+import { operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { guestUuidOf } from '../../fleet/operation-subject.js'
+import type { Describe, EventContent, EventType } from '../../events/event.js'
+import { guestRow } from '../guests/guest-row.js'
+import { alertRow } from '../security/alert-row.js'
+import { taskRow } from '../tasks/task-row.js'
+
+interface Pair<View> {
+  readonly before?: View
+  readonly after?: View
+}
+
+/** Writes each change as the rows that the rest of the interface shows. */
+export function createDescribe(time: TimeFormat): Describe {
+  return (change, hostId) => {
+    switch (change.kind) {
+      case 'guest':
+        return [guestEvent(change, hostId, time)]
+      case 'task':
+        return [taskEvent(change, hostId, time)]
+      case 'alert':
+        return [alertEvent(change, hostId, time)]
+      case 'host':
+        return hostEvents(change, hostId, time)
+      case 'usage':
+        return [
+          { type: 'usage.host', hostId, guestUuid: '', data: JSON.stringify(usageRow(change.after, time)) },
+        ]
+    }
+  }
+}
+
+function guestEvent({ before, after }: Pair<GuestView>, hostId: string, time: TimeFormat): EventContent {
+  const { uuid, id, name } = (after ?? before)!.guest
+  const type = after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created'
+  const row = after ? guestRow(after, time) : { id, uuid, name, host_id: hostId }
+  return { type, hostId, guestUuid: uuid, data: JSON.stringify(row) }
+}
+
+function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time: TimeFormat): EventContent {
+  const view = (after ?? before)!
+  const row = after
+    ? taskRow(after, time)
+    : { task_id: view.operation.id, id: view.operation.id, host_id: hostId }
+  return {
+    ...{ type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation) },
+    data: JSON.stringify(row),
+  }
+}
+
+/** The status it has now; `task.progress` where that is what it was. */
+function taskType(before: OperationView | undefined, after: OperationView | undefined): EventType {
+  if (after === undefined) return 'task.removed'
+  const status = operationStatusOf(after.operation)
+  if (before && operationStatusOf(before.operation) === status) return 'task.progress'
+  return `task.${status}`
+}
+
+function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: TimeFormat): EventContent {
+  const view = (after ?? before)!
+  const { id, guestUuid } = view.alert
+  const type = after === undefined ? 'alert.removed' : before ? 'alert.updated' : 'alert.raised'
+  const row = after ? alertRow(after, time) : { id, host_id: hostId, container_uuid: guestUuid }
+  return { type, hostId, guestUuid, data: JSON.stringify(row) }
+}
+
+/** Also tells who has a container there, and may see no host, that its containers are unknown now, or known again. */
+function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
+  const type = hostType(before, after)
+  if (type === undefined) return []
+  const row = after ? hostEventRow(after, time) : { id: hostId, name: before?.name ?? '' }
+  const event: EventContent = { type, hostId, guestUuid: '', data: JSON.stringify(row) }
+  if (type !== 'host.online' && type !== 'host.offline') return [event]
+  const data = JSON.stringify({ host_id: hostId, online: type === 'host.online' })
+  return [event, { type: 'guest.host', hostId, guestUuid: '', data }]
+}
+
+function hostType(before: HostView | undefined, after: HostView | undefined): EventType | undefined {
+  if (after === undefined) return 'host.removed'
+  if (before === undefined) return 'host.added'
+  if (before.state !== after.state) return after.state === 'online' ? 'host.online' : 'host.offline'
+  return JSON.stringify(settledRow(before)) === JSON.stringify(settledRow(after)) ? undefined : 'host.updated'
+}
+
+/** What callers who are bound to containers may see of a host, too. */
+function settledRow({ id, name, state, draining, description }: HostView) {
+  return { id, name, status: state, draining, version: description?.version ?? '' }
+}
+
+function hostEventRow(host: HostView, time: TimeFormat) {
+  return { ...settledRow(host), last_seen: time.format(host.lastSeenMs) }
+}
+
+const noMetrics = HostMetrics.create()
+
+function usageRow({ id, metrics = noMetrics }: HostView, time: TimeFormat) {
+  return {
+    host_id: id,
+    cpu_usage_pct: metrics.cpuUsagePct,
+    ...{ ram_used_mb: metrics.ramUsedMb, ram_total_mb: metrics.ramTotalMb },
+    ...{ disk_used_gb: metrics.diskUsedGb, disk_total_gb: metrics.diskTotalGb },
+    ...{ load1: metrics.load1, load5: metrics.load5, load15: metrics.load15 },
+    sampled_at: time.format(metrics.sampledAtMs),
+  }
+}

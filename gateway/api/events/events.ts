@@ -1,0 +1,65 @@
+import { Type } from 'typebox'
+import { invalidField } from '../../../shared/errors.js'
+import { audienceOf } from '../../events/audience.js'
+import { eventKinds, type EventKind } from '../../events/event.js'
+import type { EventHub } from '../../events/hub.js'
+import { trimmed } from '../../http/normalize.js'
+import { route, type Route } from '../../http/route.js'
+
+const StreamQuerySchema = Type.Object({
+  kinds: Type.Optional(
+    Type.String({
+      ...trimmed,
+      maxLength: 100,
+      description: `Of ${eventKinds.join(', ')}, separated by commas. Default: all that the caller may read.`,
+    }),
+  ),
+  last_event_id: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description: 'As the header `Last-Event-ID`, for who cannot send it; the header wins.',
+    }),
+  ),
+})
+
+/** The stream of changes. */
+export function eventRoutes(hub: EventHub): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/events',
+      name: 'streamEvents',
+      scope: 'task:read',
+      bound: 'own',
+      subUser: 'allowed',
+      tag: 'Events',
+      summary: 'Changes as they happen, as server-sent events: what the caller could read elsewhere',
+      query: StreamQuerySchema,
+      produces: 'text/event-stream',
+      errors: ['events_unavailable'],
+      handle: ({ caller, query, headers, recheck }) => {
+        const kinds = parseKinds(query.kinds)
+        const audience = audienceOf(caller, kinds)
+        hub.refuseTooMany()
+        const sent = headers['last-event-id']
+        const lastId = typeof sent === 'string' && sent !== '' ? sent : query.last_event_id
+        return {
+          stream: (response) =>
+            hub.open({
+              ...{ response, audience, lastId },
+              recheck: async () => audienceOf(await recheck(), kinds),
+            }),
+        }
+      },
+    }),
+  ]
+}
+
+/** @throws {BerthError} `invalid_field` */
+function parseKinds(text: string | undefined): ReadonlySet<EventKind> | undefined {
+  if (text === undefined) return undefined
+  const words = text.split(',').map((word) => word.trim().toLowerCase())
+  const unknown = words.find((word) => !(eventKinds as readonly string[]).includes(word))
+  if (unknown !== undefined) throw invalidField('kinds', `kinds: must be of ${eventKinds.join(', ')}`)
+  return new Set(words as EventKind[])
+}

@@ -1,0 +1,115 @@
+import { Type, type Static } from 'typebox'
+import { isBound, type Principal } from '../../access/principal.js'
+import { coversScope } from '../../access/scopes.js'
+import { oneOf } from '../../http/schema.js'
+import { networkLimits } from '../../../shared/network-limits.js'
+import type { FirewallRow } from '../network/firewall.js'
+
+const actions = [
+  'start',
+  'restart',
+  'reset_traffic',
+  'set_expiry',
+  'add_port_mapping',
+  'open_firewall',
+] as const
+
+export const RepairSchema = Type.Object(
+  {
+    action: oneOf(actions),
+    method: oneOf(['POST', 'PUT']),
+    path: Type.String({ description: 'Below `/api/v1`.' }),
+    body: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+      description: 'To be sent; null: it takes a choice that the caller has to make.',
+    }),
+    if_match: Type.String({
+      description: 'For `If-Match`, so that nothing newer is overwritten; empty: not needed.',
+    }),
+  },
+  { title: 'ConnectionRepair' },
+)
+export type Repair = Static<typeof RepairSchema>
+
+/** What of a failed step a repair is planned from. */
+export interface Failing {
+  readonly guestId: number
+  readonly port: number
+  /** Of the first step that failed. */
+  readonly code: string
+  /** The guest's, with its ETag; absent: not read. */
+  readonly firewall?: FirewallRow | undefined
+  readonly firewallEtag?: string
+}
+
+interface Offer {
+  readonly action: (typeof actions)[number]
+  readonly method: Repair['method']
+  /** Below `/containers/{id}`. */
+  readonly path: string
+  readonly scope: string
+  /** Who is bound to some guests does not decide it. */
+  readonly unboundOnly?: boolean
+  /** Sub-users may not call it. */
+  readonly notSubUsers?: boolean
+  readonly body: (failing: Failing) => Repair['body']
+  readonly ifMatch?: (failing: Failing) => string
+}
+
+const start: Offer = {
+  ...{ action: 'start', method: 'POST', path: 'start', scope: 'container:power' },
+  body: () => ({}),
+}
+
+const offers: Readonly<Record<string, Offer>> = {
+  not_running: start,
+  // A start by who is not bound ends the block.
+  stopped_for_abuse: { ...start, unboundOnly: true },
+  nothing_listens: {
+    ...{ action: 'restart', method: 'POST', path: 'restart', scope: 'container:power' },
+    body: () => ({}),
+  },
+  traffic_used_up: {
+    ...{ action: 'reset_traffic', method: 'POST', path: 'traffic-reset', scope: 'container:traffic' },
+    notSubUsers: true,
+    body: () => ({}),
+  },
+  expired: {
+    ...{ action: 'set_expiry', method: 'PUT', path: 'expiry', scope: 'container:resize' },
+    notSubUsers: true,
+    body: () => null,
+  },
+  no_mapping: {
+    ...{ action: 'add_port_mapping', method: 'POST', path: 'port-mappings', scope: 'container:network' },
+    body: ({ port }) => ({ protocol: 'tcp', container_port: port }),
+  },
+  firewall_drops: {
+    ...{ action: 'open_firewall', method: 'PUT', path: 'firewall', scope: 'container:network' },
+    body: openPort,
+    ifMatch: ({ firewallEtag = '' }) => firewallEtag,
+  },
+}
+
+/** Lets everybody in to the port, before all other rules. */
+function openPort({ firewall, port }: Failing): Repair['body'] {
+  if (!firewall || firewall.rules.length >= networkLimits.firewallRules) return null
+  const ours = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: String(port) }
+  return { ...firewall, rules: [ours, ...firewall.rules] }
+}
+
+/**
+ * The request that would mend it, with what the caller may do.
+ * @returns null where no request does, or none of this caller's
+ */
+export function planRepair(failing: Failing, caller: Principal): Repair | null {
+  const offer = Object.hasOwn(offers, failing.code) ? offers[failing.code] : undefined
+  if (!offer || !mayUse(offer, caller)) return null
+  const { action, method, path, body, ifMatch = () => '' } = offer
+  const place = `/containers/${failing.guestId}/${path}`
+  return { action, method, path: place, body: body(failing), if_match: ifMatch(failing) }
+}
+
+function mayUse({ scope, unboundOnly, notSubUsers }: Offer, caller: Principal): boolean {
+  if (!coversScope(caller.scopes, scope)) return false
+  if (unboundOnly === true && isBound(caller)) return false
+  return notSubUsers !== true || caller.subUser === undefined
+}

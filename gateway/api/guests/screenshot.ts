@@ -1,0 +1,30 @@
+import type { Fleet, GuestView } from '../../fleet/contract.js'
+import { BerthError } from '../../../shared/errors.js'
+import { etagOf } from '../../http/reply.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import { ContainerPathSchema } from './containers.js'
+
+export function screenshotRoute(fleet: Fleet): Route {
+  return route({
+    method: 'GET',
+    path: '/containers/{id}/screenshot',
+    name: 'getScreenshot',
+    scope: 'terminal:vnc',
+    bound: 'guest',
+    subUser: 'allowed',
+    tag: 'Containers',
+    summary: 'The screen of a virtual machine that runs',
+    params: ContainerPathSchema,
+    produces: 'image/png',
+    errors: ['unsupported', 'guest_not_running', 'host_offline', 'agent_timeout'],
+    handle: ({ guest }) => takeScreenshot(fleet, guest),
+  })
+}
+
+async function takeScreenshot(fleet: Fleet, { hostId, guest }: GuestView): Promise<Answer<never>> {
+  if (guest.virtualization !== 'kvm')
+    throw new BerthError('invalid', 'unsupported', 'a container has no screen')
+  const { image } = await fleet.agent(hostId).guests.getScreenshot({ uuid: guest.uuid })
+  const body = Buffer.from(image)
+  return { prepared: { body, etag: etagOf(body) }, headers: { 'Content-Type': 'image/png' } }
+}

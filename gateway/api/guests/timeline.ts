@@ -1,0 +1,109 @@
+import { Type, type Static } from 'typebox'
+import { clampTime, type TimeFormat } from '../../../shared/time.js'
+import { amongForBound, type AuditStore } from '../../access/audit.js'
+import type { AuditRecord } from '../../access/audit-record.js'
+import type { Principal } from '../../access/principal.js'
+import { coversScope } from '../../access/scopes.js'
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { ContainerPathSchema } from './containers.js'
+import { planTimeline, timelineKinds, type TimelineEntry } from './plan-timeline.js'
+
+const most = 200
+const days = 90
+
+const EntrySchema = Type.Object(
+  {
+    time: TimeSchema,
+    timestamp: Type.Integer({ description: 'Seconds since 1970.' }),
+    kind: oneOf(
+      timelineKinds,
+      '`task`: what was ordered; `change`: a setting; `alert`: abuse that was noticed, and what followed; `policy`: ' +
+        'stopped as it had expired or used up its traffic; `restart`: started again after it ended by itself.',
+    ),
+    action: Type.String({ description: 'Of a task, of an audit entry, or the type of an alert.' }),
+    status: Type.String({
+      description: 'Of a task; `success` or `failure` of a change; the severity of an alert.',
+    }),
+    user: Type.String(),
+    address: Type.String({
+      description: 'Of who asked for it, or whom an alert is about; empty: not known.',
+    }),
+    detail: Type.String(),
+    task_id: Type.String({ description: 'Empty: none.' }),
+  },
+  { title: 'TimelineEntry' },
+)
+
+export interface TimelineDeps {
+  readonly view: FleetView
+  readonly audit: AuditStore
+  readonly time: TimeFormat
+  /** ms since 1970. */
+  readonly now: () => number
+}
+
+/** What happened to a container, from all that is known of it and that the caller may see. */
+export function timelineRoute(deps: TimelineDeps): Route {
+  return route({
+    method: 'GET',
+    path: '/containers/{id}/timeline',
+    name: 'getTimeline',
+    subUser: 'allowed',
+    scope: 'container:read',
+    bound: 'guest',
+    tag: 'Containers',
+    summary:
+      'What happened to a container, the newest first: tasks with `task:read`, changes with `audit:read` (else one’s ' +
+      `own) of ${days} days and the newest ${amongForBound} entries of the audit log, which has older ones; alerts with ` +
+      '`security:read`',
+    params: ContainerPathSchema,
+    query: Type.Object({
+      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: most, description: 'Default 100.' })),
+    }),
+    data: Type.Array(EntrySchema),
+    handle: async ({ caller, guest, query: { limit = 100 } }) => {
+      const entries = planTimeline(await readSources(deps, caller, guest), limit)
+      return { data: entries.map((entry) => entryRow(entry, deps.time)) }
+    },
+  })
+}
+
+async function readSources(
+  { view, audit, now }: TimelineDeps,
+  caller: Principal,
+  { hostId, guest }: GuestView,
+) {
+  const may = (scope: string): boolean => coversScope(caller.scopes, scope)
+  const { uuid } = guest
+  return {
+    operations: may('task:read') ? view.operationsOf([uuid]) : [],
+    audit: await readAudit({ audit, now }, caller, uuid),
+    alerts: may('security:read') ? view.alerts(hostId).filter(({ alert }) => alert.guestUuid === uuid) : [],
+  }
+}
+
+/** Those who may not read the log see what they did themselves. */
+async function readAudit(
+  { audit, now }: Pick<TimelineDeps, 'audit' | 'now'>,
+  { ref, scopes }: Principal,
+  uuid: string,
+): Promise<readonly AuditRecord[]> {
+  const by = coversScope(scopes, 'audit:read') ? undefined : ref
+  const fromMs = now() - days * 86_400_000
+  const bounds = { among: amongForBound, counted: false }
+  const filter = { by, fromMs, guests: new Set([uuid]), ...bounds }
+  const { records } = await audit.read(filter, { page: 1, size: most })
+  return records
+}
+
+function entryRow(entry: TimelineEntry, time: TimeFormat): Static<typeof EntrySchema> {
+  const atMs = clampTime(entry.atMs)
+  return {
+    time: time.format(atMs),
+    timestamp: Math.floor(atMs / 1000),
+    ...{ kind: entry.kind, action: entry.action, status: entry.status, user: entry.user },
+    ...{ address: entry.address, detail: entry.detail, task_id: entry.taskId },
+  }
+}

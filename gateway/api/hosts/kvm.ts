@@ -1,0 +1,21 @@
+import { Type, type Static } from 'typebox'
+import { Capabilities, type HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+
+/** Whether and how a host runs virtual machines. */
+export const kvmFields = {
+  kvm: Type.Boolean(),
+  kvm_acceleration: Type.String(),
+  kvm_reason: Type.String({ description: 'Why it has none, or none better.' }),
+}
+
+type KvmRow = { [Field in keyof typeof kvmFields]: Static<(typeof kvmFields)[Field]> }
+
+export function kvmRow(description: Pick<HostDescription, 'capabilities'>): KvmRow {
+  const { kvm, kvmAcceleration, drivers } = description.capabilities ?? Capabilities.create()
+  const driver = drivers.find(({ kind }) => kind === 'kvm')
+  return {
+    kvm,
+    kvm_acceleration: kvmAcceleration,
+    kvm_reason: driver?.reason || driver?.accelerationReason || '',
+  }
+}

@@ -1,0 +1,18 @@
+import { Type } from 'typebox'
+import { route, type Route } from '../../http/route.js'
+
+/** Which version answers. */
+export function versionRoute(version: string): Route {
+  return route({
+    method: 'GET',
+    path: '/version',
+    name: 'getVersion',
+    scope: 'any',
+    bound: 'same',
+    subUser: 'allowed',
+    tag: 'Overview',
+    summary: 'Version of the gateway that answers; those of agents are with their hosts',
+    data: Type.Object({ version: Type.String() }, { title: 'Version' }),
+    handle: () => ({ data: { version } }),
+  })
+}

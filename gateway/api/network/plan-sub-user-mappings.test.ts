@@ -1,0 +1,68 @@
+import { expect } from 'chai'
+import { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { planMappingChange } from '../guests/plan-mappings.js'
+import { planSubUserChange, refuseChosenSide } from './plan-sub-user-mappings.js'
+
+const stored: PortMapping = {
+  ...{ protocol: 'tcp', hostIp: '192.0.2.1', hostPort: 30_000, hostPortEnd: 30_004 },
+  ...{ containerPort: 80, containerPortEnd: 84, description: 'web' },
+}
+const everyField = {
+  ...({ protocol: 'tcp', host_ip: '192.0.2.1', host_port: 30_000, host_port_end: 30_004 } as const),
+  ...({ container_port: 80, container_port_end: 84, description: 'web' } as const),
+} as const
+
+describe('port mappings of sub-users', () => {
+  const outcome = (work: () => object | void): unknown => {
+    try {
+      return work()
+    } catch (error) {
+      return (error as { field: string }).field
+    }
+  }
+  const change = (body: Parameters<typeof planMappingChange>[0], innerOnly = false): unknown =>
+    outcome(() => {
+      const planned = planSubUserChange(planMappingChange(body), stored, innerOnly)
+      return Object.fromEntries(Object.entries(planned).filter(([, value]) => value !== undefined))
+    })
+
+  for (const [name, body, full, inner] of [
+    ['the port inside', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
+    ['a note', { description: '' }, { description: '' }, {}],
+    ['another note', { description: 'x' }, { description: 'x' }, 'description'],
+    ['the protocol', { protocol: 'udp' }, { protocol: 'udp' }, 'protocol'],
+    ['the port of the host', { host_port: 30_001 }, 'host_port', 'host_port'],
+    ['its end', { host_port_end: 30_005 }, 'host_port_end', 'host_port_end'],
+    ['the address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],
+    ['the length', { container_port_end: 85 }, 'container_port_end', 'container_port_end'],
+    [
+      'all fields as they are, but for where it leads',
+      { ...everyField, container_port: 90, container_port_end: 94 },
+      { containerPort: 90, protocol: 'tcp', description: 'web' },
+      { containerPort: 90 },
+    ],
+    [
+      'what says nothing',
+      { ...everyField, host_ip: '', host_port: 0, host_port_end: 0 },
+      { containerPort: 80, protocol: 'tcp', description: 'web' },
+      { containerPort: 80 },
+    ],
+  ] as const)
+    it(`${name}`, () => {
+      expect(change(body)).to.deep.equal(full)
+      expect(change(body, true)).to.deep.equal(inner)
+    })
+
+  it('of a mapping that is not there no field is taken for unchanged', () => {
+    expect(
+      outcome(() => planSubUserChange({ ...planMappingChange({ host_port: 1 }) }, undefined, false)),
+    ).to.equal('host_port')
+  })
+
+  it('are added without a choice of port or address', () => {
+    const side = { hostIp: '', hostPort: 0, hostPortEnd: 0 }
+    expect(outcome(() => refuseChosenSide(side))).to.equal(undefined)
+    expect(outcome(() => refuseChosenSide({ ...side, hostPort: 1 }))).to.equal('host_port')
+    expect(outcome(() => refuseChosenSide({ ...side, hostIp: '::1' }))).to.equal('host_ip')
+  })
+})

@@ -1,0 +1,61 @@
+import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { planMappingChange } from '../guests/plan-mappings.js'
+
+/* What a sub-user may say of port mappings: where they lead, never which ports and addresses of the host are taken. */
+
+type MappingChange = ReturnType<typeof planMappingChange>
+
+/** Fields as the API spells them. */
+const names = {
+  hostIp: 'host_ip',
+  hostPort: 'host_port',
+  hostPortEnd: 'host_port_end',
+  containerPortEnd: 'container_port_end',
+  protocol: 'protocol',
+  description: 'description',
+} as const
+type Field = keyof typeof names
+
+const hostSide = ['hostIp', 'hostPort', 'hostPortEnd'] as const
+/** The end would change how many ports there are. */
+const fixed: readonly Field[] = [...hostSide, 'containerPortEnd']
+const allButInner: readonly Field[] = [...fixed, 'protocol', 'description']
+
+/** @throws {BerthError} `insufficient_scope` for a mapping whose host port or address was chosen */
+export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[number]>): void {
+  const chosen = hostSide.find((field) => isSaid(mapping[field]))
+  if (chosen) throw notTheirs(chosen)
+}
+
+/**
+ * Reduces a change to what a sub-user may change; fields that are sent as they are do no harm.
+ * @param stored undefined: there is no such mapping, which the agent answers
+ * @param innerOnly only where it leads inside the container
+ * @throws {BerthError} `insufficient_scope` naming the field
+ */
+export function planSubUserChange(
+  wanted: MappingChange,
+  stored: PortMapping | undefined,
+  innerOnly: boolean,
+): MappingChange {
+  const closed = innerOnly ? allButInner : fixed
+  const asIs = stored && { ...stored, containerPortEnd: endOf(stored, wanted.containerPort) }
+  for (const field of closed)
+    if (isSaid(wanted[field]) && wanted[field] !== asIs?.[field]) throw notTheirs(field)
+  return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
+}
+
+/** The last port inside, where the first moves and the range stays as long as it is. */
+function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
+  return moved + hostPortEnd - hostPort
+}
+
+function isSaid(value: string | number | undefined): boolean {
+  return value !== undefined && value !== '' && value !== 0
+}
+
+function notTheirs(field: Field): BerthError {
+  const message = `${names[field]}: is not chosen by sub-users`
+  return new BerthError('forbidden', 'insufficient_scope', message, { field: names[field] })
+}

@@ -1,0 +1,59 @@
+import { Type, type Static } from 'typebox'
+import { abuseTypes, alertActions, severities } from '../../../shared/abuse.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { AlertView } from '../../fleet/contract.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+
+export const AlertRowSchema = Type.Object(
+  {
+    id: Type.String(),
+    host_id: Type.String(),
+    container_id: Type.Integer(),
+    container_uuid: Type.String(),
+    container_name: Type.String(),
+    type: oneOf(abuseTypes),
+    severity: oneOf(severities, 'It only rises.'),
+    source_ip: Type.String({ description: 'Of the container.' }),
+    target_ip: Type.String({ description: '`*`: more than one.' }),
+    target_port: Type.Integer({ description: '0: more than one, or none.' }),
+    detail: Type.String({ description: 'What was counted, for people.' }),
+    log_line: Type.String({ description: 'The alert in one line.' }),
+    timestamp: { ...TimeSchema, description: 'When it was found last; as all times.' },
+    first_seen: TimeSchema,
+    count: Type.Integer({ description: 'How often it was found.' }),
+    action: oneOf(
+      alertActions,
+      'What is done about it; `stop_pending`: the container is stopped at `stop_at` unless it ends before.',
+    ),
+    stop_at: TimeSchema,
+  },
+  { title: 'SecurityAlert' },
+)
+export type AlertRow = Static<typeof AlertRowSchema>
+
+/** The view has let in only words that are known. */
+export function alertRow({ hostId, alert }: AlertView, time: TimeFormat): AlertRow {
+  const pending = alert.action === 'stop_pending'
+  const shown = {
+    ...{ id: alert.id, host_id: hostId },
+    ...{ container_id: alert.guestId, container_uuid: alert.guestUuid, container_name: alert.guestName },
+    type: alert.type as AlertRow['type'],
+    severity: alert.severity as AlertRow['severity'],
+    ...{ source_ip: alert.sourceIp, target_ip: alert.targetIp, target_port: alert.targetPort },
+    detail: alert.detail,
+    ...{
+      timestamp: time.format(alert.lastAtMs),
+      first_seen: time.format(alert.firstAtMs),
+      count: alert.count,
+    },
+    action: alert.action as AlertRow['action'],
+    stop_at: pending ? time.format(alert.stopAtMs) : '',
+  }
+  return { ...shown, log_line: lineOf(shown) }
+}
+
+function lineOf(row: Omit<AlertRow, 'log_line'>): string {
+  const target = row.target_port === 0 ? row.target_ip : `${row.target_ip} port ${row.target_port}`
+  const counted = row.count > 1 ? ` (${row.count} times)` : ''
+  return `${row.timestamp} ${row.severity} ${row.type} ${row.container_name} ${row.source_ip} -> ${target}: ${row.detail}${counted}`
+}

@@ -1,0 +1,137 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, notFound } from '../../../shared/errors.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { route, type Route } from '../../http/route.js'
+import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
+import type { SecurityDeps } from './alerts.js'
+
+const SettingsSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    auto_shutdown: Type.Boolean({
+      description:
+        'A container with a critical alert, of whatever type but mining and proxy, is cut off and stopped after a minute.',
+    }),
+  },
+  { title: 'SecuritySettings' },
+)
+
+const ChangedSchema = Type.Object(
+  {
+    ...SettingsSchema.properties,
+    cancelled_tasks: Type.Integer({ description: 'Containers that were about to be stopped, and are not.' }),
+    cleared_blocks: Type.Integer({ description: 'Containers that may start again.' }),
+  },
+  { title: 'ChangedSecuritySettings' },
+)
+
+const SettingsBodySchema = Type.Object({ auto_shutdown: Type.Boolean() }, { title: 'ChangeSecuritySettings' })
+const CheckBodySchema = Type.Object(
+  { container_name: Type.Optional(Type.String({ maxLength: 64, description: 'Default: all containers.' })) },
+  { title: 'CheckSecurity' },
+)
+type CheckBody = Static<typeof CheckBodySchema>
+
+const common = { tag: 'Security', query: HostQuerySchema } as const
+const errors = ['host_offline', 'agent_timeout']
+
+/** What hosts do about alerts, and checks at once. */
+export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
+  return [
+    route({
+      ...common,
+      method: 'POST',
+      path: '/security/check',
+      name: 'checkSecurity',
+      scope: 'security:check',
+      bound: 'refused',
+      audit: 'security.check',
+      summary:
+        'Judges at once what was seen so far; within five seconds of another check it has the outcome of that',
+      body: CheckBodySchema,
+      bodyOptional: true,
+      example: { container_name: 'web1' },
+      errors: ['not_found', ...errors],
+      handle: async (context) => {
+        const { guests, alerts } = await check(fleet, context.body ?? {}, context.query.host_id)
+        context.audit({ target: context.body?.container_name ?? '', detail: `${alerts} findings` })
+        return { message: `${guests} containers checked, ${alerts} findings` }
+      },
+    }),
+    route({
+      ...common,
+      method: 'GET',
+      path: '/security/settings',
+      name: 'getSecuritySettings',
+      scope: 'security:read',
+      bound: 'same',
+      subUser: 'refused',
+      summary: 'What a host does about alerts',
+      data: SettingsSchema,
+      errors,
+      handle: async ({ query }) => {
+        const { id } = chooseHost(fleet.view, query.host_id)
+        const { settings } = await fleet.agent(id).security.getSecuritySettings({})
+        return { data: { host_id: id, auto_shutdown: settings?.autoShutdown ?? false } }
+      },
+    }),
+    route({
+      ...common,
+      method: 'PUT',
+      path: '/security/settings',
+      name: 'updateSecuritySettings',
+      scope: 'security:settings',
+      bound: 'refused',
+      audit: 'security.settings',
+      summary: 'Sets what a host does about alerts; switched off, it stops nobody and lifts its blocks',
+      body: SettingsBodySchema,
+      example: { auto_shutdown: true },
+      data: ChangedSchema,
+      errors,
+      handle: async (context) => {
+        const { query, body } = context
+        const { id } = chooseHost(fleet.view, query.host_id)
+        context.audit({ target: id, detail: `auto_shutdown ${body.auto_shutdown}` })
+        const settings = { autoShutdown: body.auto_shutdown }
+        const done = await fleet.agent(id).security.setSecuritySettings({ settings })
+        await fleet.reached(id, done.revision)
+        const data = {
+          ...{ host_id: id, auto_shutdown: done.settings?.autoShutdown ?? false },
+          ...{ cancelled_tasks: done.canceledStops.length, cleared_blocks: done.clearedBlocks.length },
+        }
+        return { message: `auto_shutdown is ${data.auto_shutdown ? 'on' : 'off'}`, data }
+      },
+    }),
+  ]
+}
+
+/**
+ * Checks the named container, or all of the named host, or all there are.
+ * @throws {BerthError} `not_found`, `host_offline`
+ */
+async function check(
+  fleet: Fleet,
+  { container_name: name = '' }: CheckBody,
+  hostId: string | undefined,
+): Promise<{ guests: number; alerts: number }> {
+  const guest = name === '' ? undefined : fleet.view.findGuest(name)
+  if (name !== '' && !guest) throw notFound('container')
+  const hosts = guest ? [guest.hostId] : hostsOf(fleet, hostId)
+  const looked = await Promise.all(
+    hosts.map(async (id) => {
+      const done = await fleet.agent(id).security.checkSecurity({ uuid: guest?.guest.uuid ?? '' })
+      await fleet.reached(id, done.revision)
+      return done
+    }),
+  )
+  const sum = (of: 'guests' | 'alerts'): number => looked.reduce((all, one) => all + one[of], 0)
+  return { guests: guest ? 1 : sum('guests'), alerts: sum('alerts') }
+}
+
+/** Those that can be asked. @throws {BerthError} `host_offline` where there is none */
+function hostsOf(fleet: Fleet, hostId: string | undefined): string[] {
+  if (hostId !== undefined) return [chooseHost(fleet.view, hostId).id]
+  const online = fleet.view.hosts().filter(({ state }) => state === 'online')
+  if (online.length === 0) throw new BerthError('unavailable', 'host_offline', 'no host is reachable')
+  return online.map(({ id }) => id)
+}

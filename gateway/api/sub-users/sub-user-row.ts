@@ -1,0 +1,67 @@
+import type { Static } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { SubUserPermission } from '../../access/sub-user-bounds.js'
+import type { SubUserAccount } from '../../accounts/account-record.js'
+import type { LastLogin } from '../../accounts/login-log.js'
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import type { ShownSubUser } from '../../sub-users/sub-users.js'
+import type { CreatedSubUserSchema, SubUserRowSchema } from './sub-user-schemas.js'
+
+export interface RowParts {
+  readonly view: FleetView
+  readonly time: TimeFormat
+}
+
+export interface SubUserDetails {
+  readonly account: SubUserAccount
+  readonly accessCode: string
+  /** `undefined`: never. */
+  readonly lastLogin: LastLogin | undefined
+}
+
+export function subUserRow(
+  { view, time }: RowParts,
+  { account, accessCode, lastLogin }: SubUserDetails,
+): Static<typeof SubUserRowSchema> {
+  const containers = containersOf(view, account)
+  return {
+    id: String(account.id),
+    username: account.username,
+    container_name: containers[0]?.guest.name ?? '',
+    container_uuid: containers[0]?.guest.uuid ?? '',
+    container_names: containers.map(({ guest }) => guest.name),
+    container_uuids: containers.map(({ guest }) => guest.uuid),
+    access_code: accessCode,
+    permissions: [...account.scopes] as SubUserPermission[],
+    allowed_image_ids: [...(account.imageIds ?? [])],
+    image_limit_configured: account.imageIds !== null,
+    current_image_ids: [...new Set(containers.map(({ guest }) => guest.templateId))],
+    port_mapping_limit: account.portMappingLimit,
+    created_at: time.format(account.createdAtMs),
+    created_by: account.createdBy,
+    last_login: time.format(lastLogin?.atMs ?? 0),
+    last_login_ip: lastLogin?.address ?? '',
+    last_login_ua: lastLogin?.userAgent ?? '',
+    expires_at: time.format(account.expiresAtMs),
+    disabled: account.disabled,
+  }
+}
+
+export function createdRow(
+  { view, time }: RowParts,
+  { account, password, accessCode }: ShownSubUser,
+): Static<typeof CreatedSubUserSchema> {
+  return {
+    id: String(account.id),
+    username: account.username,
+    password,
+    container_names: containersOf(view, account).map(({ guest }) => guest.name),
+    access_code: accessCode,
+    created_at: time.format(account.createdAtMs),
+  }
+}
+
+/** One that was just deleted is left out already. */
+function containersOf(view: FleetView, { containerUuids }: SubUserAccount): GuestView[] {
+  return containerUuids.flatMap((uuid) => view.findGuest(uuid) ?? [])
+}

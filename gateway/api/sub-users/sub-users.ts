@@ -1,0 +1,196 @@
+import { Type } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { SubUserAccount } from '../../accounts/account-record.js'
+import type { LoginLog } from '../../accounts/login-log.js'
+import type { FleetView } from '../../fleet/contract.js'
+import { listAnswer, listQuery } from '../../http/list.js'
+import { route, type RequestContext, type Route } from '../../http/route.js'
+import type { SubUsers } from '../../sub-users/sub-users.js'
+import { nothingToChange, updatedAnswer } from '../guests/settings.js'
+import { planCreation, planFields } from './plan-fields.js'
+import { createdRow, subUserRow } from './sub-user-row.js'
+import {
+  ChangeSubUserSchema,
+  CreatedSubUserSchema,
+  CreateSubUserSchema,
+  RotatedSchema,
+  RotateSchema,
+  SubUserPathSchema,
+  SubUserRowSchema,
+} from './sub-user-schemas.js'
+
+export interface SubUserDeps {
+  readonly subUsers: SubUsers
+  readonly logins: Pick<LoginLog, 'lastLogins'>
+  readonly view: FleetView
+  readonly time: TimeFormat
+}
+
+const ofAccounts = { bound: 'own', subUser: 'refused', tag: 'Accounts' } as const
+const sortable = ['id', 'username', 'container_name', 'created_at', 'last_login', 'expires_at'] as const
+const ChangedSchema = Type.Object({
+  ...SubUserRowSchema.properties,
+  ignored: Type.Optional(
+    Type.Array(Type.String(), { description: 'Fields that were sent and are not known.' }),
+  ),
+})
+
+export function subUserRoutes(deps: SubUserDeps): Route[] {
+  return [listRoute(deps), createRoute(deps), rotateRoute(deps), changeRoute(deps), removeRoute(deps)]
+}
+
+function listRoute({ subUsers, logins, view, time }: SubUserDeps): Route {
+  return route({
+    ...ofAccounts,
+    method: 'GET',
+    path: '/sub-users',
+    name: 'listSubUsers',
+    sortable,
+    scope: 'subuser:read',
+    summary: 'Sub-users, in the order they were made',
+    query: listQuery({ username: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
+    data: Type.Array(SubUserRowSchema),
+    handle: async ({ caller, query }) => {
+      const accounts = await subUsers.list(caller)
+      const last = await logins.lastLogins(accounts.map(({ id }) => id))
+      const rows = accounts.map((account) =>
+        subUserRow(
+          { view, time },
+          { account, accessCode: subUsers.codeOf(account), lastLogin: last.get(account.id) },
+        ),
+      )
+      return listAnswer(rows, query, { sortable, filters: ['username', 'disabled'] })
+    },
+  })
+}
+
+function createRoute({ subUsers, view, time }: SubUserDeps): Route {
+  return route({
+    ...ofAccounts,
+    method: 'POST',
+    path: '/sub-user/create',
+    name: 'createSubUser',
+    scope: 'subuser:create',
+    audit: 'sub_user.create',
+    summary: 'Makes a sub-user of containers; one that is there for the same ones is answered as it is',
+    body: CreateSubUserSchema,
+    example: { container_name: 'web1', permissions: ['container:read', 'container:power'] },
+    data: CreatedSubUserSchema,
+    errors: ['not_found', 'name_conflict', 'invalid_state'],
+    handle: async (context) => {
+      const { caller, body } = context
+      const shown = await subUsers.create(
+        caller,
+        planCreation({ view, time }, body, caller),
+        repeatableId(context),
+      )
+      const isNew = shown.password !== ''
+      audit(context, shown.account, `${isNew ? 'made' : 'was there'}, ${describe(shown.account)}`)
+      const message = isNew
+        ? 'sub-user created; this is the only time its password is shown'
+        : 'the sub-user was there; its password is not shown again'
+      return { message, data: createdRow({ view, time }, shown) }
+    },
+  })
+}
+
+function rotateRoute({ subUsers }: SubUserDeps): Route {
+  return route({
+    ...ofAccounts,
+    method: 'POST',
+    path: '/sub-users/{id}/rotate-password',
+    name: 'rotateSubUserPassword',
+    scope: 'subuser:update',
+    audit: 'sub_user.rotate_password',
+    summary: 'Makes a new password, and ends what the sub-user has open',
+    params: SubUserPathSchema,
+    body: RotateSchema,
+    bodyOptional: true,
+    example: { rotate_code: true },
+    data: RotatedSchema,
+    errors: ['not_found', 'invalid_state'],
+    handle: async (context) => {
+      const { caller, params, body } = context
+      const rotateCode = body?.rotate_code ?? false
+      const operationId = repeatableId(context)
+      const { account, password, accessCode } = await subUsers.rotate(caller, params.id, {
+        rotateCode,
+        operationId,
+      })
+      audit(context, account, rotateCode ? 'password and access code' : 'password')
+      return {
+        message: 'password changed; this is the only time it is shown',
+        data: { username: account.username, password, access_code: accessCode },
+      }
+    },
+  })
+}
+
+function changeRoute({ subUsers, logins, view, time }: SubUserDeps): Route {
+  return route({
+    ...ofAccounts,
+    method: 'PATCH',
+    path: '/sub-users/{id}',
+    name: 'updateSubUser',
+    scope: 'subuser:update',
+    audit: 'sub_user.update',
+    summary: 'Changes a sub-user; only the fields sent, in force with its next request',
+    params: SubUserPathSchema,
+    body: ChangeSubUserSchema,
+    example: { disabled: true },
+    data: ChangedSchema,
+    errors: ['not_found'],
+    handle: async (context) => {
+      const { caller, params, body } = context
+      const fields = planFields({ view, time }, body, caller)
+      // Before the change, so that nothing can fail after it.
+      const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
+      const account = await subUsers.update(caller, params.id, fields)
+      const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))
+      audit(context, account, sent.length === 0 ? 'nothing' : `${sent.join(', ')}: ${describe(account)}`)
+      const row = subUserRow({ view, time }, { account, accessCode: subUsers.codeOf(account), lastLogin })
+      const message = sent.length > 0 ? 'sub-user updated' : nothingToChange
+      return { message, data: { ...row, ...updatedAnswer(message, body, ChangeSubUserSchema).data } }
+    },
+  })
+}
+
+function removeRoute({ subUsers }: SubUserDeps): Route {
+  return route({
+    ...ofAccounts,
+    method: 'DELETE',
+    path: '/sub-users/{id}',
+    name: 'deleteSubUser',
+    scope: 'subuser:update',
+    audit: 'sub_user.delete',
+    summary: 'Removes a sub-user, and ends what it has open',
+    params: SubUserPathSchema,
+    errors: ['not_found'],
+    handle: async (context) => {
+      const account = await subUsers.remove(context.caller, context.params.id)
+      audit(context, account, describe(account))
+      return { message: 'sub-user deleted' }
+    },
+  })
+}
+
+type AnyContext = RequestContext<unknown, unknown, unknown>
+
+/** A password is kept, encrypted and for a while, only if the request can be repeated. */
+function repeatableId({ headers, operationId }: AnyContext): string | undefined {
+  return headers['idempotency-key'] === undefined ? undefined : operationId
+}
+
+/** An entry about one container is seen by callers that are bound to it. */
+function audit(context: AnyContext, { id, username, containerUuids }: SubUserAccount, detail: string): void {
+  const [only, ...others] = containerUuids
+  const containerUuid = only !== undefined && others.length === 0 ? { containerUuid: only } : {}
+  context.audit({ target: username, detail: `id ${id}, ${detail}`, ...containerUuid })
+}
+
+function describe(account: SubUserAccount): string {
+  const { scopes, containerUuids, imageIds, portMappingLimit, disabled } = account
+  const images = imageIds === null ? 'any image' : `images ${imageIds.join(' ') || 'none'}`
+  const bounds = `${containerUuids.length} containers, ${images}, ${portMappingLimit} ports`
+  return `${disabled ? 'disabled, ' : ''}${bounds}, permissions ${scopes.join(' ') || 'none'}`
+}

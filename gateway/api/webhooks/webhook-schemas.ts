@@ -1,0 +1,118 @@
+import { Type, type Static } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import { trimmed } from '../../http/normalize.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import type { Attempt, LoggedDelivery } from '../../webhooks/delivery.js'
+import type { QueuedDelivery } from '../../webhooks/delivery-queue.js'
+import { webhookTypes, type WebhookRecord } from '../../webhooks/webhook-record.js'
+
+const fields = {
+  name: Type.String({
+    ...trimmed,
+    minLength: 1,
+    maxLength: 63,
+    pattern: '^[^\\p{C}\\p{Zl}\\p{Zp}]*$',
+    description: 'Unique, case aside.',
+  }),
+  url: Type.String({
+    ...trimmed,
+    maxLength: 2000,
+    description:
+      'https:// of a public address, unless the configuration allows more. Shown to whoever may see webhooks.',
+  }),
+  events: Type.Array(Type.String({ ...trimmed, maxLength: 64 }), {
+    maxItems: 50,
+    description: `\`*\`, \`guest.*\`, \`task.*\`, \`host.*\`, \`alert.*\`, or of ${webhookTypes.join(', ')}. Default: \`*\`.`,
+  }),
+  disabled: Type.Boolean({ description: 'Nothing is queued, and what is queued waits.' }),
+}
+
+export const CreateWebhookSchema = Type.Object(
+  {
+    name: fields.name,
+    url: fields.url,
+    events: Type.Optional(fields.events),
+    disabled: Type.Optional(fields.disabled),
+  },
+  { title: 'WebhookCreate' },
+)
+
+export const ChangeWebhookSchema = Type.Object(
+  {
+    name: Type.Optional(fields.name),
+    url: Type.Optional(fields.url),
+    events: Type.Optional(fields.events),
+    disabled: Type.Optional(fields.disabled),
+    rotate_secret: Type.Optional(Type.Boolean({ description: 'Another secret, in the answer.' })),
+  },
+  { title: 'WebhookChange' },
+)
+
+export const WebhookSchema = Type.Object(
+  { id: Type.String(), ...fields, created_at: TimeSchema, changed_at: TimeSchema },
+  { title: 'Webhook' },
+)
+
+/** With the secret, where it is new. */
+export const MadeWebhookSchema = Type.Object(
+  {
+    ...WebhookSchema.properties,
+    secret: Type.Optional(Type.String({ description: 'Only here. Signs what is sent: docs/events.md.' })),
+  },
+  { title: 'WebhookWithSecret' },
+)
+
+const count = Type.Integer({ minimum: 0 })
+
+export const DeliverySchema = Type.Object(
+  {
+    id: Type.String(),
+    event_id: Type.String({ description: '`webhook-id` of its messages, the same for every attempt.' }),
+    type: Type.String(),
+    container_uuid: Type.String({ description: 'Empty: about no container.' }),
+    status: oneOf(
+      ['waiting', 'retrying', 'delivered', 'failed'],
+      '`failed`: it was tried for a day, and is no more.',
+    ),
+    attempts: count,
+    created_at: TimeSchema,
+    last_attempt_at: TimeSchema,
+    next_attempt_at: TimeSchema,
+    response_status: Type.Integer({ description: 'Of the last attempt; 0: no answer.' }),
+    duration_ms: count,
+    error: Type.String({ description: 'Of the last attempt; empty: it was taken, or there was none.' }),
+  },
+  { title: 'WebhookDelivery' },
+)
+export type DeliveryRow = Static<typeof DeliverySchema>
+
+export const OrderedSchema = Type.Object({ delivery_id: Type.String() }, { title: 'WebhookDeliveryOrdered' })
+
+export function webhookRow(record: WebhookRecord, time: TimeFormat): Static<typeof WebhookSchema> {
+  const { id, name, url, events, disabled } = record
+  return {
+    ...{ id, name, url, events: [...events], disabled },
+    created_at: time.format(record.createdAtMs),
+    changed_at: time.format(record.changedAtMs),
+  }
+}
+
+export function deliveryRow(delivery: QueuedDelivery | LoggedDelivery, time: TimeFormat): DeliveryRow {
+  const { id, eventId, type, guestUuid, attempts, last } = delivery
+  const outcome = 'outcome' in delivery ? delivery.outcome : undefined
+  return {
+    ...{ id, event_id: eventId, type, container_uuid: guestUuid },
+    status: outcome ?? (attempts > 0 ? 'retrying' : 'waiting'),
+    attempts,
+    created_at: time.format(delivery.createdAtMs),
+    last_attempt_at: time.format(last?.atMs ?? 0),
+    next_attempt_at: time.format(outcome ? 0 : delivery.nextAtMs),
+    ...lastRow(last),
+  }
+}
+
+function lastRow(
+  { status, durationMs, error }: Omit<Attempt, 'atMs'> = { status: 0, durationMs: 0, error: '' },
+) {
+  return { response_status: status, duration_ms: durationMs, error }
+}

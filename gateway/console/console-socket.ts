@@ -1,0 +1,235 @@
+import type { RawData, WebSocket } from 'ws'
+import type {
+  ConsoleOpened,
+  ConsoleStart,
+  OpenConsoleRequest,
+  OpenConsoleResponse,
+} from '../../proto/gen/berth/agent/v1/console.js'
+import { fromServiceError } from '../../shared/grpc-errors.js'
+import type { ConsoleStream } from '../fleet/contract.js'
+import { endingOfError, endingOfExit, endings, type Ending } from './endings.js'
+import type { ClientFrame } from './frames.js'
+import { InputRate } from './input-rate.js'
+import type { ConsoleVoice } from './voice.js'
+
+/** Input that may be under way to the guest. */
+const inputWindowBytes = 256 * 1024
+/** Output that waits for a client beyond this stops the stream; it goes on below the second. */
+const fullBytes = 1024 * 1024
+const drainedBytes = 256 * 1024
+const openTimeoutMs = 15_000
+/** A client that answers no question for so long is gone. */
+const pingEveryMs = 25_000
+const stalledInputMs = 60_000
+/** What frames count as at least, in the rate of input: all of them, and those that programs in the guest are told of. */
+const frameCostBytes = 32
+const resizeCostBytes = 1024
+
+export interface ConsoleSocketParts {
+  readonly socket: WebSocket
+  readonly stream: ConsoleStream
+  readonly start: ConsoleStart
+  readonly voice: ConsoleVoice
+  readFrame(data: Buffer, isBinary: boolean): ClientFrame
+  /** Called when the guest's side is there. */
+  onReady(): void
+  /** Called once. */
+  onEnd(ending: Ending): void
+}
+
+/** One client's socket on one side, the stream to its guest's console on the other. */
+export class ConsoleSocket {
+  readonly openedAtMs = performance.now()
+  /** When the client last sent something to the guest. */
+  lastInputMs = performance.now()
+  /** Bytes. */
+  readonly passed = { in: 0, out: 0 }
+  #state: 'opening' | 'open' | 'ended' = 'opening'
+  /** Offset of the output at which this socket began. */
+  #base = 0
+  /** Bytes of output: sent to the client, written to its connection, and received as it says itself. */
+  #sent = 0
+  #written = 0
+  #acknowledged = 0
+  #reported = 0
+  #inputSent = 0
+  #inputTaken = 0
+  #pausedAtMs: number | undefined
+  #pingedAtMs = performance.now()
+  #isAlive = true
+  readonly #rate = new InputRate(performance.now())
+  readonly #timer: NodeJS.Timeout
+  #resumeTimer: NodeJS.Timeout | undefined
+
+  constructor(private readonly parts: ConsoleSocketParts) {
+    const { socket, stream, start, voice } = parts
+    this.#timer = setTimeout(() => this.end(endings.failed), openTimeoutMs)
+    socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
+    socket.on('pong', () => (this.#isAlive = true))
+    socket.on('error', () => undefined) // `close` follows
+    socket.on('close', (code) => this.#left(code))
+    socket.pause() // until the guest's side is there
+    stream.on('data', (response: OpenConsoleResponse) => this.#show(response.message))
+    stream.on('error', (error: unknown) => this.#failed(error))
+    stream.on('end', () => this.end(endings.failed))
+    voice.connecting(socket)
+    this.#ask({ $case: 'start', value: start })
+  }
+
+  /** Whether it ended. */
+  get hasEnded(): boolean {
+    return this.#state === 'ended'
+  }
+
+  /** Ends it for the client; the guest's side stays for a while where it can be resumed and `keep` says so. */
+  end(ending: Ending, keep = false): void {
+    if (this.#state === 'ended') return
+    this.#state = 'ended'
+    clearTimeout(this.#timer)
+    clearTimeout(this.#resumeTimer)
+    const { socket, stream, voice } = this.parts
+    if (!keep) stream.write({ message: { $case: 'close', value: {} } })
+    stream.end()
+    // Ends the stream also where the agent does not answer.
+    setTimeout(() => stream.cancel(), 1000).unref()
+    voice.closing(socket, ending)
+    if (socket.isPaused) socket.resume() // the client's answer to the close frame
+    socket.close(ending.code, ending.reason)
+    setTimeout(() => socket.terminate(), 2000).unref()
+    this.parts.onEnd(ending)
+  }
+
+  /** Asks the client for a sign of life from time to time; ends one that gives none. */
+  look(nowMs: number): void {
+    if (this.#pausedAtMs !== undefined) {
+      if (nowMs - this.#pausedAtMs > stalledInputMs) this.end(endings.silent)
+      return
+    }
+    if (nowMs - this.#pingedAtMs < pingEveryMs) return
+    if (!this.#isAlive) return this.end(endings.silent, true)
+    this.#pingedAtMs = nowMs
+    this.#isAlive = false
+    this.parts.socket.ping()
+  }
+
+  warn(ending: Ending, seconds: number): void {
+    if (this.#state === 'open') this.parts.voice.warn(this.parts.socket, ending, seconds)
+  }
+
+  #ask(message: NonNullable<OpenConsoleRequest['message']>): void {
+    this.parts.stream.write({ message })
+  }
+
+  #show(message: OpenConsoleResponse['message']): void {
+    if (this.#state === 'ended' || !message) return
+    if (message.$case === 'opened') return this.#opened(message.value)
+    if (message.$case === 'data') return this.#send(message.value)
+    if (message.$case === 'taken') return this.#took(message.value)
+    if (message.value.reason === 'failed') return this.end(endings.failed)
+    this.end(endingOfExit(message.value.reason))
+  }
+
+  #opened(opened: ConsoleOpened): void {
+    if (this.#state !== 'opening') return this.end(endings.failed)
+    clearTimeout(this.#timer)
+    this.#state = 'open'
+    this.#base = opened.offset
+    this.parts.voice.ready(this.parts.socket, opened)
+    this.parts.onReady()
+    this.parts.socket.resume()
+  }
+
+  #send(bytes: Buffer): void {
+    const { socket, stream } = this.parts
+    this.#sent += bytes.length
+    this.passed.out += bytes.length
+    socket.send(bytes, { binary: true }, () => {
+      this.#written += bytes.length
+      if (stream.isPaused() && socket.bufferedAmount < drainedBytes) stream.resume()
+      this.#report()
+    })
+    if (socket.bufferedAmount > fullBytes) stream.pause()
+  }
+
+  /** Tells the agent what the client has, as far as it is known to have left: more is sent only then. */
+  #report(): void {
+    if (this.#state !== 'open') return
+    const received = this.parts.voice.acknowledges
+      ? Math.min(this.#acknowledged, this.#written)
+      : this.#written
+    if (received - this.#reported < 16 * 1024) return
+    this.#reported = received
+    this.#ask({ $case: 'received', value: this.#base + received })
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    if (this.#state !== 'open') return
+    const frame = this.parts.readFrame(data as Buffer, isBinary)
+    if (frame.type === 'bad') return this.end(endings.badFrame)
+    if (frame.type === 'close') return this.end(endings.closed)
+    this.#count(frame.type === 'resize' ? resizeCostBytes : (data as Buffer).length)
+    if (frame.type === 'ack') return this.#acknowledge(frame.bytes)
+    if (frame.type === 'resize')
+      this.#ask({ $case: 'resize', value: { columns: frame.columns, rows: frame.rows } })
+    if (frame.type === 'input') this.#input(frame.bytes)
+  }
+
+  /** Every frame costs something, lest many that are empty come for nothing. */
+  #count(bytes: number): void {
+    const waitMs = this.#rate.take(Math.max(bytes, frameCostBytes), performance.now())
+    if (waitMs > 0) this.#pauseFor(waitMs)
+  }
+
+  #acknowledge(bytes: number): void {
+    if (bytes > this.#sent) return this.end(endings.badFrame)
+    this.#acknowledged = Math.max(this.#acknowledged, bytes)
+    this.#report()
+  }
+
+  #input(value: Buffer): void {
+    if (value.length === 0) return
+    this.lastInputMs = performance.now()
+    this.passed.in += value.length
+    this.#inputSent += value.length
+    this.#ask({ $case: 'data', value })
+    if (this.#inputSent - this.#inputTaken > inputWindowBytes) this.#pause()
+  }
+
+  #pauseFor(ms: number): void {
+    this.#pause()
+    this.#resumeTimer ??= setTimeout(() => {
+      this.#resumeTimer = undefined
+      this.#continue()
+    }, ms)
+  }
+
+  #pause(): void {
+    this.#pausedAtMs ??= performance.now()
+    this.parts.socket.pause()
+  }
+
+  #took(bytes: number): void {
+    this.#inputTaken = bytes
+    this.#continue()
+  }
+
+  #continue(): void {
+    const isFull = this.#inputSent - this.#inputTaken > inputWindowBytes / 2
+    if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
+    this.#pausedAtMs = undefined
+    this.#isAlive = true
+    this.parts.socket.resume()
+  }
+
+  /** A client that says it is done (1000) is; any other may come back. */
+  #left(code: number): void {
+    this.end(endings.closed, code !== 1000)
+  }
+
+  #failed(error: unknown): void {
+    if (this.#state === 'ended') return
+    const known = fromServiceError(error, { step: 'open a console', left: this.#state === 'open' })
+    if (this.#state === 'opening') this.parts.voice.failed(this.parts.socket, known.message)
+    this.end(endingOfError(known.code), true)
+  }
+}

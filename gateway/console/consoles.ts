@@ -1,0 +1,189 @@
+import type { Logger } from 'pino'
+import type { Grants } from '../access/grants.js'
+import { maySee, type Principal } from '../access/principal.js'
+import { coversScope } from '../access/scopes.js'
+import type { FleetView, GuestView } from '../fleet/contract.js'
+import { statusOf } from '../fleet/guest-status.js'
+import type { AccessPolicies } from '../policy/access-policy.js'
+import type { Origin } from '../policy/source.js'
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import type { ConsoleSocket } from './console-socket.js'
+import { endings, type Ending } from './endings.js'
+import type { Grant } from './tickets.js'
+import { planTime } from './time-limits.js'
+
+/** How many consoles there may be at a time. */
+const most = { perPrincipalAndGuest: 5, perGuest: 10, perGateway: 500 } as const
+const lookEveryMs = 1000
+
+/** Who has a console, and by what right. */
+export interface ConsoleHolder {
+  readonly grant: Grant
+  readonly caller: Principal
+  /** Where the socket comes from. */
+  readonly origin: Origin
+  readonly address: string
+  readonly requestId: string
+  /** `shell`, `serial` or `vnc`. */
+  readonly mode: string
+}
+
+interface Entry {
+  readonly holder: ConsoleHolder
+  socket: ConsoleSocket | undefined
+  warned: boolean
+}
+
+export interface ConsolesParts {
+  readonly view: Pick<FleetView, 'findGuest'>
+  readonly grants: Grants
+  readonly policies: Pick<AccessPolicies, 'judge'>
+  readonly log: Logger
+}
+
+/**
+ * The consoles that are open at this gateway. Every second it looks whether each may still be: its credential, its
+ * rights, its guest, the access policy, and how long nothing was typed.
+ */
+export class Consoles {
+  readonly #entries = new Set<Entry>()
+  #timer: NodeJS.Timeout | undefined
+  #looking = false
+
+  constructor(private readonly parts: ConsolesParts) {}
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /**
+   * Counts a console that is about to be opened.
+   * @returns a function that says which socket it is, and one that ends the count
+   * @throws {BerthError} `too_many_consoles`
+   */
+  enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {
+    this.#checkRoom(holder.grant)
+    const entry: Entry = { holder, socket: undefined, warned: false }
+    this.#entries.add(entry)
+    this.#timer ??= setInterval(() => void this.#look(), lookEveryMs).unref()
+    return {
+      opened: (socket) => (entry.socket = socket),
+      leave: () => {
+        this.#entries.delete(entry)
+        if (this.#entries.size > 0) return
+        clearInterval(this.#timer)
+        this.#timer = undefined
+      },
+    }
+  }
+
+  /**
+   * The caller that a grant is for, who still has the right, and the guest, which can have a console.
+   * @throws {BerthError} `unauthorized`, `not_found`, `invalid_state`, `policy_blocked`, `store_unavailable`
+   */
+  async check(grant: Grant): Promise<{ caller: Principal; guest: GuestView }> {
+    const caller = await this.parts.grants.find(grant.credential)
+    if (!caller || !mayUse(caller, grant)) throw invalidTicket()
+    const guest = this.parts.view.findGuest(grant.guestUuid)
+    if (!guest) throw notFound('container')
+    checkGuest(guest)
+    return { caller, guest }
+  }
+
+  /** Ends all; those that can be resumed stay at their hosts for a while. */
+  closeAll(): void {
+    for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)
+  }
+
+  #checkRoom({ guestUuid, principal }: Grant): void {
+    const ofGuest = [...this.#entries].filter(({ holder }) => holder.grant.guestUuid === guestUuid)
+    const own = ofGuest.filter(({ holder }) => holder.grant.principal === principal)
+    if (own.length >= most.perPrincipalAndGuest)
+      throw tooMany('consoles of yours are open for this container')
+    if (ofGuest.length >= most.perGuest) throw tooMany('consoles are open for this container')
+    if (this.#entries.size >= most.perGateway) throw tooMany('consoles are open')
+  }
+
+  async #look(): Promise<void> {
+    if (this.#looking) return
+    this.#looking = true
+    const nowMs = performance.now()
+    try {
+      for (const entry of [...this.#entries]) await this.#lookAt(entry, nowMs)
+    } catch (err) {
+      this.parts.log.error({ err }, 'look at consoles')
+    } finally {
+      this.#looking = false
+    }
+  }
+
+  async #lookAt(entry: Entry, nowMs: number): Promise<void> {
+    const { socket, holder } = entry
+    if (!socket || socket.hasEnded) return
+    const revoked = await this.#findRevocation(holder)
+    if (revoked) return socket.end(revoked)
+    socket.look(nowMs)
+    this.#lookAtTime(entry, socket, nowMs)
+  }
+
+  async #findRevocation({ grant, origin }: ConsoleHolder): Promise<Ending | undefined> {
+    if (!this.parts.policies.judge(origin).allowed) return endings.revoked
+    const guest = this.parts.view.findGuest(grant.guestUuid)
+    if (!guest) return endings.deleted
+    const refusal = findRefusal(guest)
+    if (refusal) return refusal.code === 'policy_blocked' ? endings.blocked : endings.notRunning
+    try {
+      const caller = await this.parts.grants.find(grant.credential)
+      return caller && mayUse(caller, grant) ? undefined : endings.revoked
+    } catch (error) {
+      // While the store is away nothing is known to have changed; it is looked at again once it is back.
+      if (error instanceof BerthError && error.code === 'store_unavailable') return undefined
+      throw error
+    }
+  }
+
+  #lookAtTime(entry: Entry, socket: ConsoleSocket, nowMs: number): void {
+    const { openedAtMs, lastInputMs } = socket
+    const step = planTime({ kind: entry.holder.grant.kind, openedAtMs, lastInputMs }, nowMs)
+    if (step.do === 'end') return socket.end(step.ending)
+    if (step.do === 'warn' && !entry.warned) socket.warn(endings.idle, step.seconds)
+    entry.warned = step.do === 'warn'
+  }
+}
+
+/** The scope that a console takes. */
+export function scopeOf(kind: Grant['kind']): string {
+  return `terminal:${kind}`
+}
+
+export function invalidTicket(): BerthError {
+  return new BerthError('unauthenticated', 'unauthorized', 'a valid ticket for this container is required')
+}
+
+/** @throws {BerthError} `invalid_state`, `policy_blocked`, `host_offline` */
+export function checkGuest(guest: GuestView): void {
+  if (!guest.online) throw new BerthError('unavailable', 'host_offline', 'the host is not connected')
+  const refusal = findRefusal(guest)
+  if (refusal) throw refusal
+}
+
+function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boolean {
+  return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
+}
+
+/** Why the guest can have no console; undefined: it can, or its host is away and nothing is known. */
+function findRefusal(guest: GuestView): BerthError | undefined {
+  if (guest.guest.policyBlocked)
+    return new BerthError(
+      'forbidden',
+      'policy_blocked',
+      `the container is blocked: ${guest.guest.policyReason}`,
+    )
+  const status = statusOf(guest)
+  if (status === 'running' || status === 'unknown') return undefined
+  return conflict('invalid_state', `the container is ${status}: it has no console`)
+}
+
+function tooMany(what: string): BerthError {
+  return new BerthError('exhausted', 'too_many_consoles', `too many ${what}: close one first`)
+}

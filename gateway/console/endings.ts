@@ -1,0 +1,57 @@
+/** How a console ends: the code and reason of the WebSocket's close frame. */
+export interface Ending {
+  readonly code: number
+  /** A word for programs; at most 123 bytes. */
+  readonly reason: string
+}
+
+const ending = (code: number, reason: string): Ending => ({ code, reason })
+
+export const endings = {
+  ended: ending(1000, 'ended'),
+  closed: ending(1000, 'closed'),
+  leaving: ending(1001, 'gateway_leaves'),
+  failed: ending(1011, 'agent_error'),
+  badFrame: ending(4400, 'bad_frame'),
+  badRequest: ending(4400, 'bad_request'),
+  ticket: ending(4401, 'ticket'),
+  revoked: ending(4403, 'revoked'),
+  gone: ending(4404, 'not_found'),
+  idle: ending(4408, 'idle'),
+  tooLong: ending(4408, 'too_long'),
+  silent: ending(4408, 'silent'),
+  notRunning: ending(4409, 'not_running'),
+  blocked: ending(4409, 'blocked'),
+  takenOver: ending(4409, 'taken_over'),
+  unsupported: ending(4409, 'unsupported'),
+  deleted: ending(4410, 'deleted'),
+  tooMany: ending(4429, 'too_many'),
+} as const satisfies Record<string, Ending>
+
+/** By the reason that an agent gives for the end of a console. */
+export function endingOfExit(reason: string): Ending {
+  if (reason === 'ended') return endings.ended
+  if (reason === 'guest_stopped') return endings.notRunning
+  if (reason === 'guest_deleted') return endings.deleted
+  return reason === 'taken_over' ? endings.takenOver : endings.failed
+}
+
+const byCode: Readonly<Record<string, Ending>> = {
+  unauthorized: endings.ticket,
+  not_found: endings.gone,
+  console_gone: ending(4404, 'console_gone'),
+  invalid_state: endings.notRunning,
+  guest_not_running: endings.notRunning,
+  policy_blocked: endings.blocked,
+  unsupported: endings.unsupported,
+  too_many_consoles: endings.tooMany,
+  rate_limited: endings.tooMany,
+  invalid_field: endings.badRequest,
+  host_offline: ending(1011, 'host_offline'),
+  store_unavailable: ending(1011, 'store_unavailable'),
+}
+
+/** By the code of the error that keeps a console from being opened. */
+export function endingOfError(code: string): Ending {
+  return byCode[code] ?? endings.failed
+}

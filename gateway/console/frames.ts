@@ -1,0 +1,59 @@
+/** What a client's frame means. */
+export type ClientFrame =
+  | { readonly type: 'input'; readonly bytes: Buffer }
+  | { readonly type: 'resize'; readonly columns: number; readonly rows: number }
+  /** Bytes of output that it has received on this socket. */
+  | { readonly type: 'ack'; readonly bytes: number }
+  | { readonly type: 'close' }
+  | { readonly type: 'nothing' }
+  | { readonly type: 'bad' }
+
+const inputTypes: readonly unknown[] = ['input', 'stdin', 'data']
+
+/**
+ * Reads a frame of a client of `berth.console.v1`: bytes are input, text is one of its messages and nothing else.
+ */
+export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
+  if (isBinary) return { type: 'input', bytes: data }
+  const message = parseObject(data.toString())
+  if (message?.['type'] === 'ack') {
+    const { bytes } = message
+    return isCount(bytes, Number.MAX_SAFE_INTEGER) ? { type: 'ack', bytes } : { type: 'bad' }
+  }
+  if (message?.['type'] === 'resize') return readResize(message, 'bad')
+  return { type: message?.['type'] === 'close' ? 'close' : 'bad' }
+}
+
+/** Reads a frame of any other client of a terminal, by what such clients send: text that is no message is input. */
+export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame {
+  if (isBinary) return { type: 'input', bytes: data }
+  const message = parseObject(data.toString())
+  if (message?.['type'] === 'resize') return readResize(message, 'nothing')
+  if (message && inputTypes.includes(message['type']) && typeof message['data'] === 'string')
+    return { type: 'input', bytes: Buffer.from(message['data']) }
+  return { type: 'input', bytes: data }
+}
+
+/** Reads a frame of any other client of a screen: all is RFB. */
+export function readScreenFrame(data: Buffer): ClientFrame {
+  return { type: 'input', bytes: data }
+}
+
+function readResize(message: Record<string, unknown>, otherwise: 'bad' | 'nothing'): ClientFrame {
+  const { cols, rows } = message
+  if (!isCount(cols, 1000) || !isCount(rows, 1000) || cols === 0 || rows === 0) return { type: otherwise }
+  return { type: 'resize', columns: cols, rows }
+}
+
+function isCount(value: unknown, most: number): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= most
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  if (!text.startsWith('{')) return undefined
+  try {
+    return JSON.parse(text) as Record<string, unknown>
+  } catch {
+    return undefined // typed by somebody
+  }
+}

@@ -1,0 +1,57 @@
+import { expect } from 'chai'
+import { readOffer, type ConsoleOffer } from './offer.js'
+
+const read = (target: string, protocols?: string): ConsoleOffer | undefined =>
+  readOffer(new URL(target, 'http://localhost'), protocols)
+
+describe('what is offered for a console', () => {
+  for (const [name, target, protocols, expected] of [
+    [
+      'a ticket as subprotocol',
+      '/api/v1/ssh?container=a',
+      'berth-ticket.T',
+      { ticket: 'T', protocol: 'berth-ticket.T' },
+    ],
+    ['one of another make', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
+    [
+      'a ticket in the query',
+      '/api/ssh?container=a&ticket=T',
+      undefined,
+      { ticket: 'T', protocol: undefined },
+    ],
+    ['the same in both', '/api/ssh?container=a&ticket=T', 'x-ticket.T', { ticket: 'T' }],
+    ['two that differ', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
+    ['none', '/api/ssh?container=a', undefined, { ticket: undefined, isOwn: false }],
+    [
+      'our protocol first',
+      '/api/ssh?container=a',
+      'x-ticket.T, binary, berth.console.v1',
+      { protocol: 'berth.console.v1', isOwn: true },
+    ],
+    [
+      'binary before the ticket',
+      '/api/vnc?container=a',
+      'clicd-vnc-ticket.T, binary',
+      { kind: 'vnc', mode: 'vnc', protocol: 'binary' },
+    ],
+    ['nothing that is known', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
+    ['a size', '/api/ssh?container=a&cols=100&rows=1', undefined, { size: { columns: 100, rows: 1 } }],
+    ['the serial console', '/api/ssh?container=a&mode=serial', undefined, { mode: 'serial' }],
+    ['to go on', '/api/ssh?container=a&resume=R-1&received=12', undefined, { resume: 'R-1', received: 12 }],
+  ] as [string, string, string | undefined, Partial<ConsoleOffer>][])
+    it(name, () => expect(read(target, protocols)).to.deep.include(expected))
+
+  for (const target of [
+    '/api/v2/ssh?container=a',
+    '/api/ssh',
+    `/api/ssh?container=${'a'.repeat(129)}`,
+    '/api/ssh?container=a&mode=root',
+    '/api/ssh?container=a&mode=vnc',
+    '/api/ssh?container=a&cols=0',
+    '/api/ssh?container=a&rows=1001',
+    '/api/ssh?container=a&rows=1e2',
+    '/api/ssh?container=a&resume=..%2F',
+    '/api/ssh?container=a&received=-1',
+  ])
+    it(`is nothing in ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
+})

@@ -1,0 +1,88 @@
+/** What a client offers that wants a console: everything but who it is. */
+export interface ConsoleOffer {
+  readonly kind: 'ssh' | 'vnc'
+  /** How the client names the container: id, uuid or name. */
+  readonly container: string
+  /** undefined: none, or two that differ. */
+  readonly ticket: string | undefined
+  readonly mode: 'shell' | 'serial' | 'vnc'
+  /** It speaks `berth.console.v1`. */
+  readonly isOwn: boolean
+  /** The one subprotocol to answer; undefined: none was offered. */
+  readonly protocol: string | undefined
+  readonly size: { readonly columns: number; readonly rows: number }
+  /** Id of a console that is to go on; empty: a new one. */
+  readonly resume: string
+  /** Offset of the output that the client has. */
+  readonly received: number | undefined
+}
+
+export const ownProtocol = 'berth.console.v1'
+
+const consolePath = /^\/api(?:\/v1)?\/(ssh|vnc)$/
+const ticketProtocol = /^(?:[A-Za-z0-9-]+-)?ticket\.([A-Za-z0-9_-]{1,128})$/
+const ticketText = /^[A-Za-z0-9_-]{1,128}$/
+
+/** @param path without the query */
+export function isConsolePath(path: string): boolean {
+  return consolePath.test(path)
+}
+
+/**
+ * What a request for a socket asks for.
+ * @param protocols the header Sec-WebSocket-Protocol
+ * @returns undefined when a part of it has no valid form
+ */
+export function readOffer(url: URL, protocols: string | undefined): ConsoleOffer | undefined {
+  const { searchParams: query } = url
+  const offered = (protocols ?? '').split(',').map((name) => name.trim())
+  const text = (name: string): string => query.get(name) ?? ''
+  const kind = consolePath.exec(url.pathname)?.[1] as ConsoleOffer['kind'] | undefined
+  const mode = kind && readMode(kind, text('mode'))
+  const size = readSize(text('cols'), text('rows'))
+  const goOn = readResume(text('resume'), text('received'))
+  const container = text('container') || text('container_name')
+  if (!kind || !mode || !size || !goOn || container === '' || container.length > 128) return undefined
+  return {
+    ...{ kind, container, mode, size, ...goOn },
+    ticket: readTicket(offered, text('ticket')),
+    isOwn: offered.includes(ownProtocol),
+    protocol: chooseProtocol(offered),
+  }
+}
+
+function readMode(kind: ConsoleOffer['kind'], text: string): ConsoleOffer['mode'] | undefined {
+  if (kind === 'vnc') return 'vnc'
+  return text === '' || text === 'shell' ? 'shell' : text === 'serial' ? 'serial' : undefined
+}
+
+function readResume(resume: string, received: string): Pick<ConsoleOffer, 'resume' | 'received'> | undefined {
+  if (!/^[A-Za-z0-9_-]{0,64}$/.test(resume) || !/^\d{0,15}$/.test(received)) return undefined
+  return { resume, received: received === '' ? undefined : Number(received) }
+}
+
+/** A browser fails unless exactly one of those that it offered is answered. */
+function chooseProtocol(offered: readonly string[]): string | undefined {
+  const known = [ownProtocol, 'binary'].find((name) => offered.includes(name))
+  return known ?? offered.find((name) => ticketProtocol.test(name))
+}
+
+/** Some clients send it in both places. */
+function readTicket(offered: readonly string[], inQuery: string): string | undefined {
+  const found = new Set(offered.flatMap((name) => ticketProtocol.exec(name)?.[1] ?? []))
+  if (inQuery !== '') found.add(inQuery)
+  const [ticket] = found
+  return found.size === 1 && ticketText.test(ticket ?? '') ? ticket : undefined
+}
+
+function readSize(columns: string, rows: string): ConsoleOffer['size'] | undefined {
+  const [wide, high] = [readCount(columns, 80), readCount(rows, 24)]
+  return wide === undefined || high === undefined ? undefined : { columns: wide, rows: high }
+}
+
+/** 1 to 1000; undefined: not such a number. */
+function readCount(text: string, otherwise: number): number | undefined {
+  if (text === '') return otherwise
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0
+  return count >= 1 && count <= 1000 ? count : undefined
+}

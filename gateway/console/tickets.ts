@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import { digestKey } from '../access/key-secret.js'
+import { perMinute, RateLimit, rateLimited } from '../rate-limit.js'
+import type { Store } from '../store/store.js'
+
+/** What a ticket gives. */
+export interface Grant {
+  readonly kind: 'ssh' | 'vnc'
+  readonly guestUuid: string
+  /** Whose it is, as `Principal.ref`. */
+  readonly principal: string
+  /** What it was made with: see `credentialOf`. */
+  readonly credential: string
+}
+
+interface Kept extends Grant {
+  /** ms since 1970. */
+  readonly expiresAtMs: number
+}
+
+export const ticketSeconds = 60
+/** For each container: one key may ask for the consoles of all customers. */
+const mostPerMinute = 10
+
+/** Tickets for one console each, which last a minute; the store has their digests only. */
+export class ConsoleTickets {
+  readonly #limit = new RateLimit(perMinute(mostPerMinute))
+
+  /** @param now ms since 1970 */
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /** @throws {BerthError} `rate_limited`, `store_unavailable` */
+  async issue(grant: Grant): Promise<string> {
+    const waitMs = this.#limit.take(`${grant.principal} ${grant.guestUuid}`)
+    if (waitMs > 0) throw rateLimited(`more than ${mostPerMinute} tickets a minute`, waitMs)
+    const ticket = randomBytes(32).toString('base64url')
+    const kept: Kept = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
+    await this.store.run('keep a ticket', (client) =>
+      client.set(this.#key(ticket), JSON.stringify(kept), {
+        expiration: { type: 'EX', value: ticketSeconds },
+      }),
+    )
+    return ticket
+  }
+
+  /**
+   * Takes a ticket, which is of no use any more then.
+   * @returns undefined when there is no such ticket, or none of this kind
+   * @throws {BerthError} `store_unavailable`
+   */
+  async redeem(ticket: string, kind: Grant['kind']): Promise<Grant | undefined> {
+    const text = await this.store.run('take a ticket', (client) => client.getDel(this.#key(ticket)))
+    if (text === null) return undefined
+    const { expiresAtMs, ...grant } = JSON.parse(text) as Kept
+    return expiresAtMs > this.now() && grant.kind === kind ? grant : undefined
+  }
+
+  #key(ticket: string): string {
+    return this.store.key('ticket', digestKey(ticket))
+  }
+}

@@ -1,0 +1,31 @@
+import { expect } from 'chai'
+import { planTime } from './time-limits.js'
+
+const [second, minute, hour] = [1000, 60_000, 3_600_000]
+
+describe('the time of a console', () => {
+  for (const [name, kind, opened, typed, now, expected] of [
+    ['a new one', 'ssh', 0, 0, 0, 'nothing'],
+    ['a terminal after 28 minutes', 'ssh', 0, 0, 28 * minute, 'nothing'],
+    ['a terminal a minute before its end', 'ssh', 0, 0, 29 * minute, 'warn 60'],
+    ['a terminal a moment before its end', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
+    ['a terminal after 30 minutes', 'ssh', 0, 0, 30 * minute, 'end 4408 idle'],
+    ['a terminal that was typed into', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
+    ['a screen after 30 minutes', 'vnc', 0, 0, 30 * minute, 'nothing'],
+    ['a screen ten seconds before its end', 'vnc', 0, 0, hour - 10 * second, 'warn 10'],
+    ['a screen after an hour', 'vnc', 0, 0, hour, 'end 4408 idle'],
+    ['one that is typed into for twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
+    ['and a moment more', 'ssh', 0, 12 * hour, 12 * hour + 1, 'end 4408 too_long'],
+    ['one that was opened late', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
+  ] as const)
+    it(`${name}: ${expected}`, () => {
+      const step = planTime({ kind, openedAtMs: opened, lastInputMs: typed }, now)
+      const said =
+        step.do === 'end'
+          ? `end ${step.ending.code} ${step.ending.reason}`
+          : step.do === 'warn'
+            ? `warn ${step.seconds}`
+            : step.do
+      expect(said).to.equal(expected)
+    })
+})

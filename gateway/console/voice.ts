@@ -1,0 +1,65 @@
+import type { WebSocket } from 'ws'
+import type { Ending } from './endings.js'
+
+export interface Opened {
+  readonly resume: string
+  readonly resumed: boolean
+  /** Bytes of what follows that were sent before: what they ask of a terminal was answered. */
+  readonly replay: number
+  readonly offset: number
+}
+
+/** What a client is told beside the guest's output. */
+export interface ConsoleVoice {
+  /** Whether the client says how much output it has received. */
+  readonly acknowledges: boolean
+  connecting(socket: WebSocket): void
+  ready(socket: WebSocket, opened: Opened): void
+  /** The console could not be opened. */
+  failed(socket: WebSocket, message: string): void
+  /** It is about to end unless something is typed. */
+  warn(socket: WebSocket, ending: Ending, seconds: number): void
+  closing(socket: WebSocket, ending: Ending): void
+}
+
+const say = (socket: WebSocket, text: string): void => {
+  if (socket.readyState === socket.OPEN) socket.send(text, { binary: false })
+}
+
+const status = (socket: WebSocket, state: string, more: object = {}): void =>
+  say(socket, JSON.stringify({ type: 'status', state, ...more }))
+
+/** `berth.console.v1`. */
+export const ownVoice: ConsoleVoice = {
+  acknowledges: true,
+  connecting: (socket) => status(socket, 'connecting'),
+  ready: (socket, { resume, resumed, offset, replay }) =>
+    status(socket, resumed ? 'resumed' : 'ready', { resume, offset, ...(resumed && { replay }) }),
+  failed: (socket, message) => status(socket, 'failed', { message }),
+  warn: (socket, { reason }, seconds) => status(socket, 'closing', { reason, seconds }),
+  closing: (socket, { code, reason }) => status(socket, 'closing', { code, reason, seconds: 0 }),
+}
+
+const nothing = (): void => undefined
+
+/** Lines of text that clients of terminals wait for, and type Enter at. */
+export const terminalVoice: ConsoleVoice = {
+  acknowledges: false,
+  connecting: (socket) => say(socket, 'Connecting...\r\n'),
+  ready: (socket) => say(socket, '\r\nSSH shell ready. Press Enter if the prompt is not visible.\r\n'),
+  failed: (socket, message) => say(socket, `\r\nWebSSH connection failed: ${message}\r\n`),
+  warn: nothing,
+  closing: nothing,
+}
+
+/** Nothing: all that a client of a screen gets is RFB. */
+export const screenVoice: ConsoleVoice = {
+  ...{
+    acknowledges: false,
+    connecting: nothing,
+    ready: nothing,
+    failed: nothing,
+    warn: nothing,
+    closing: nothing,
+  },
+}

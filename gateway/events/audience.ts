@@ -1,0 +1,64 @@
+import type { Guests, Principal } from '../access/principal.js'
+import { coversScope } from '../access/scopes.js'
+import type { FleetView } from '../fleet/contract.js'
+import { eventKinds, kindOf, type EventContent, type EventKind } from './event.js'
+
+/** The scope with which a kind can be read elsewhere, and whether sub-users can. */
+const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUsers: boolean }>> = {
+  guest: { scope: 'container:read', subUsers: true },
+  task: { scope: 'task:read', subUsers: true },
+  host: { scope: 'host:read', subUsers: false },
+  usage: { scope: 'host:read', subUsers: false },
+  alert: { scope: 'security:read', subUsers: false },
+}
+
+/** What a caller may be told: never more than it could read. */
+export interface Audience {
+  readonly kinds: ReadonlySet<EventKind>
+  readonly guests: Guests
+}
+
+/** @param wanted kinds that the caller asks for; undefined: all */
+export function audienceOf(caller: Principal, wanted?: ReadonlySet<EventKind>): Audience {
+  const kinds = eventKinds.filter((kind) => mayRead(caller, kind) && (wanted?.has(kind) ?? true))
+  return { kinds: new Set(kinds), guests: caller.guests }
+}
+
+export function scopeOfKind(kind: EventKind): string {
+  return rules[kind].scope
+}
+
+function mayRead(caller: Principal, kind: EventKind): boolean {
+  const { scope, subUsers } = rules[kind]
+  return coversScope(caller.scopes, scope) && (subUsers || caller.subUser === undefined)
+}
+
+export function sameAudience(a: Audience, b: Audience): boolean {
+  return sameSet(a.kinds, b.kinds) && sameGuests(a.guests, b.guests)
+}
+
+function sameGuests(a: Guests, b: Guests): boolean {
+  if (a === 'all' || b === 'all') return a === b
+  return sameSet(a, b)
+}
+
+function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
+  return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
+}
+
+/** Names what a listener with these rights is sent; the same for all who are sent the same. Undefined: it is bound. */
+export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
+  return guests === 'all' ? [...kinds].sort().join() : undefined
+}
+
+/** Whether it may be told. That a host went away is told to who has a container there. */
+export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
+  const kind = kindOf(event.type)
+  if (!audience.kinds.has(kind)) return false
+  if (audience.guests === 'all') return true
+  if (event.type === 'guest.host') {
+    for (const uuid of audience.guests) if (view.findGuest(uuid)?.hostId === event.hostId) return true
+    return false
+  }
+  return kind === 'host' || kind === 'usage' || audience.guests.has(event.guestUuid)
+}

@@ -1,0 +1,32 @@
+import type { FleetChange } from '../fleet/fleet-changes.js'
+
+export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
+export type EventKind = (typeof eventKinds)[number]
+
+/** What clients may be told of, as `kind.word`. */
+export const eventTypes = [
+  ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
+  ...(['task.pending', 'task.running', 'task.done', 'task.failed', 'task.canceled'] as const),
+  ...(['task.progress', 'task.removed'] as const),
+  ...(['host.added', 'host.online', 'host.offline', 'host.updated', 'host.removed'] as const),
+  ...(['usage.host'] as const),
+  ...(['alert.raised', 'alert.updated', 'alert.removed'] as const),
+]
+export type EventType = (typeof eventTypes)[number]
+
+/** What is told of one change; the same text for everybody who may see it. */
+export interface EventContent {
+  readonly type: EventType
+  readonly hostId: string
+  /** Of the container that it is about; empty: about none. */
+  readonly guestUuid: string
+  /** JSON. */
+  readonly data: string
+}
+
+/** What is told of a change: nothing, where clients would see no difference. */
+export type Describe = (change: FleetChange, hostId: string) => readonly EventContent[]
+
+export function kindOf(type: EventType): EventKind {
+  return type.slice(0, type.indexOf('.')) as EventKind
+}

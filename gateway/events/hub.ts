@@ -1,0 +1,141 @@
+import { Buffer } from 'node:buffer'
+import { randomBytes } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { BerthError } from '../../shared/errors.js'
+import type { FleetView } from '../fleet/contract.js'
+import { isFor, sameAudience, sharedNameOf, type Audience } from './audience.js'
+import type { Describe } from './event.js'
+import { Listener } from './listener.js'
+import { EventRing, type RingLimits } from './ring.js'
+
+export interface HubOptions {
+  readonly view: Pick<FleetView, 'changes' | 'findGuest'>
+  readonly describe: Describe
+  /** Default: 16,384 events of 16 MiB together. */
+  readonly limits?: RingLimits
+  /** Clients at once. */
+  readonly maxListeners?: number
+}
+
+export interface Opening {
+  readonly response: ServerResponse
+  readonly audience: Audience
+  /** Id of the last event that the client has. */
+  readonly lastId: string | undefined
+  /** What the client may be told now. @throws {BerthError} once it may not listen any more */
+  readonly recheck: () => Promise<Audience>
+}
+
+const defaultLimits: RingLimits = { count: 16_384, bytes: 16 * 1024 ** 2 }
+/** Between writes to a client: what happens meanwhile goes in one piece. */
+const gatherMs = 50
+/** How soon a stream ends whose caller's rights have changed. */
+const recheckMs = 1000
+const beatEveryMs = 15_000
+
+interface Gathered {
+  readonly bytes: Buffer
+  readonly next: number
+}
+
+/** Tells clients of changes of the fleet: one ring for all, from which each reads what it may see. */
+export class EventHub {
+  readonly ring: EventRing
+  readonly #listeners = new Set<Listener>()
+  /** What was gathered for several listeners since the last event. */
+  readonly #gathered = new Map<string, Gathered>()
+  #timer: NodeJS.Timeout | undefined
+  #pumpedAtMs = 0
+  #closed = false
+  readonly #stop: () => void
+
+  constructor(private readonly options: HubOptions) {
+    this.ring = new EventRing(randomBytes(6).toString('hex'), options.limits ?? defaultLimits)
+    this.#stop = options.view.changes.listen((change, hostId) => {
+      for (const content of options.describe(change, hostId)) this.ring.add(content)
+      this.#schedule()
+    })
+  }
+
+  /** Clients that are connected. */
+  get listeners(): number {
+    return this.#listeners.size
+  }
+
+  /** @throws {BerthError} `resource_exhausted` */
+  refuseTooMany(): void {
+    if (this.#closed || this.#listeners.size >= (this.options.maxListeners ?? 2000))
+      throw new BerthError('unavailable', 'events_unavailable', 'no more listeners now; try again later')
+  }
+
+  /** Serves a client until it goes, or may not listen any more. */
+  open({ response, audience, lastId, recheck }: Opening): void {
+    const listener = new Listener({
+      ...{ response, audience, lastId, ring: this.ring },
+      gather: (...asked) => this.#gather(...asked),
+    })
+    this.#listeners.add(listener)
+    const check = setInterval(() => void this.#check(listener, recheck), recheckMs).unref()
+    const beat = setInterval(() => listener.beat(performance.now()), beatEveryMs).unref()
+    response.once('close', () => {
+      clearInterval(check)
+      clearInterval(beat)
+      this.#listeners.delete(listener)
+    })
+    if (this.#closed) listener.end('closing')
+  }
+
+  /** Ends all streams: their clients connect again. */
+  close(): void {
+    this.#closed = true
+    this.#stop()
+    clearTimeout(this.#timer)
+    for (const listener of this.#listeners) listener.end('closing')
+  }
+
+  async #check(listener: Listener, recheck: Opening['recheck']): Promise<void> {
+    try {
+      if (!sameAudience(listener.audience, await recheck())) listener.end('rights_changed')
+    } catch (error) {
+      listener.end(error instanceof BerthError ? error.code : 'internal_error')
+    }
+  }
+
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#listeners.size === 0) return
+    const sinceMs = performance.now() - this.#pumpedAtMs
+    this.#timer = setTimeout(() => this.#pump(), Math.max(0, gatherMs - sinceMs))
+  }
+
+  #pump(): void {
+    this.#timer = undefined
+    this.#gathered.clear()
+    for (const listener of this.#listeners) listener.pump()
+    this.#gathered.clear()
+    this.#pumpedAtMs = performance.now()
+  }
+
+  /** Shared by listeners with the same rights at the same place, as most are. */
+  #gather(audience: Audience, from: number, maxBytes: number): Gathered {
+    const shared = sharedNameOf(audience)
+    if (shared === undefined) return this.#collect(audience, from, maxBytes)
+    const name = `${from} ${this.ring.next} ${shared}`
+    const known = this.#gathered.get(name)
+    if (known) return known
+    const made = this.#collect(audience, from, maxBytes)
+    if (this.#gathered.size < 64) this.#gathered.set(name, made)
+    return made
+  }
+
+  #collect(audience: Audience, from: number, maxBytes: number): Gathered {
+    const frames: Buffer[] = []
+    let [bytes, next] = [0, from]
+    for (; next < this.ring.next && bytes < maxBytes; next++) {
+      const event = this.ring.at(next)
+      if (!isFor(audience, event, this.options.view)) continue
+      frames.push(event.frame)
+      bytes += event.frame.length
+    }
+    return { bytes: Buffer.concat(frames), next }
+  }
+}

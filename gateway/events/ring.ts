@@ -1,0 +1,80 @@
+import { Buffer } from 'node:buffer'
+import type { EventContent } from './event.js'
+
+export interface RingLimits {
+  readonly count: number
+  readonly bytes: number
+}
+
+/** An event with its number, and as it is sent. */
+export interface SentEvent extends EventContent {
+  /** From 1, without gaps. */
+  readonly number: number
+  readonly frame: Buffer
+}
+
+/** The newest events, in the form in which they are sent: each is written once, whoever listens. */
+export class EventRing {
+  readonly #slots: (SentEvent | undefined)[]
+  #bytes = 0
+  #first = 1
+  #next = 1
+
+  /** @param epoch names this ring: numbers of another are worth nothing here */
+  constructor(
+    readonly epoch: string,
+    private readonly limits: RingLimits,
+  ) {
+    this.#slots = new Array<SentEvent | undefined>(limits.count)
+  }
+
+  /** Number of the oldest that is kept. */
+  get first(): number {
+    return this.#first
+  }
+
+  /** Number that the next event gets. */
+  get next(): number {
+    return this.#next
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  add(content: EventContent): SentEvent {
+    const number = this.#next++
+    const { type, data } = content
+    const kind = type.slice(0, type.indexOf('.'))
+    const text = `id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`
+    const event = { ...content, number, frame: Buffer.from(text) }
+    if (number - this.#first >= this.limits.count) this.#dropFirst()
+    this.#slots[number % this.limits.count] = event
+    this.#bytes += event.frame.length
+    while (this.#bytes > this.limits.bytes && this.#first < number) this.#dropFirst()
+    return event
+  }
+
+  /** @param number at least `first`, less than `next` */
+  at(number: number): SentEvent {
+    return this.#slots[number % this.limits.count]!
+  }
+
+  /** The id that a client may go on from. */
+  idOf(number: number): string {
+    return `${this.epoch}.${number}`
+  }
+
+  /** The number after an id of a client; undefined: it has to start over, as what followed is not here any more. */
+  findNext(id: string): number | undefined {
+    const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []
+    const next = Number(digits) + 1
+    return epoch === this.epoch && next >= this.#first && next <= this.#next ? next : undefined
+  }
+
+  #dropFirst(): void {
+    const at = this.#first++ % this.limits.count
+    this.#bytes -= this.#slots[at]?.frame.length ?? 0
+    this.#slots[at] = undefined
+  }
+}

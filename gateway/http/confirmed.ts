@@ -1,0 +1,16 @@
+import { BerthError } from '../../shared/errors.js'
+import type { Principal } from '../access/principal.js'
+import type { Route } from './route.js'
+
+const recentMs = 10 * 60_000
+
+/**
+ * What opens doors for others (keys, administrators, addresses) takes more than a browser that was left open.
+ * @throws {BerthError} `confirmation_required`
+ */
+export function refuseUnconfirmed({ confirmed }: Pick<Route, 'confirmed'>, caller: Principal): void {
+  if (!confirmed || caller.kind !== 'session') return
+  if (Date.now() - caller.confirmedAtMs <= recentMs) return
+  const message = 'this needs the password or a code again: POST /account/confirm'
+  throw new BerthError('forbidden', 'confirmation_required', message)
+}

@@ -1,0 +1,26 @@
+import { toBerthError } from '../../shared/errors.js'
+import type { AccessControl } from '../access/contract.js'
+import { credentialsOf, type ExchangeContext } from './exchange.js'
+import type { Route } from './route.js'
+
+type Access = Pick<AccessControl, 'audit' | 'authenticator'>
+
+/**
+ * Leaves a line in the audit log of a change that another site's page asked for in somebody's name. That there are few
+ * is the limit for refusals of an address.
+ */
+export async function noteForgery(
+  { audit, authenticator }: Access,
+  route: Route,
+  ctx: ExchangeContext,
+  error: unknown,
+): Promise<void> {
+  const { code, message } = toBerthError(error, 'authenticate')
+  if (code !== 'csrf_refused' || typeof route.audit !== 'string' || route.scope === 'public') return
+  const { exchange } = ctx.state
+  const { address, requestId } = exchange
+  const caller = await authenticator.recheck(credentialsOf(ctx.req, exchange), address)
+  const { id: target = '' } = ctx.params as { id?: string }
+  const entry = await audit.begin({ action: route.audit, caller, address, requestId, target })
+  await audit.finish(entry, { success: false, target, detail: `${code}: ${message}` })
+}

@@ -1,0 +1,126 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import helmet from 'koa-helmet'
+import { notFound } from '../../shared/errors.js'
+import type { Page } from './app.js'
+import type { ExchangeContext } from './exchange.js'
+import { etagOf, type Reply } from './reply.js'
+
+/** Allows only what this server sends: no inline script or style, no other host. */
+const securityHeaders = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      imgSrc: ["'self'", 'data:', 'blob:'],
+      fontSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      formAction: ["'self'"],
+      baseUri: ["'none'"],
+      frameAncestors: ["'none'"],
+    },
+  },
+  // Left to the TLS listener, and to the proxy in front.
+  strictTransportSecurity: false,
+})
+
+/** Paths that are the same document: what they show, its script decides. */
+const documentPaths = ['/', '/login', '/console/:container']
+
+/**
+ * The panel as its build left it.
+ * @param directory of `index.html` and `assets/`
+ * @param hasSetupLink whether any link for `/setup` leads in: else it is a page that is not there
+ * @returns nothing where it was not built
+ */
+export function panelPages(directory: string, hasSetupLink: () => Promise<boolean>): Page[] {
+  if (!existsSync(join(directory, 'assets'))) return []
+  const index = readForms(join(directory, 'index.html'))
+  const assets = readAssets(join(directory, 'assets'))
+  return [
+    ...documentPaths.map((path) => ({ path, handle: documentOf(index) })),
+    { path: '/setup', handle: setupPageOf(index, hasSetupLink) },
+    { path: '/assets/:name', handle: (ctx: ExchangeContext) => assetReply(assets, ctx) },
+  ]
+}
+
+type Encoding = 'br' | 'gzip' | 'identity'
+
+/** A file as it is sent, by encoding. */
+interface Forms {
+  readonly type: string
+  readonly bodies: Partial<Record<Encoding, Buffer>>
+  readonly etag: string
+}
+
+const types: Readonly<Record<string, string>> = {
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+  html: 'text/html; charset=utf-8',
+}
+
+function readForms(file: string): Forms {
+  const identity = readFileSync(file)
+  const compressed = (ending: string) => (existsSync(file + ending) ? readFileSync(file + ending) : undefined)
+  const [br, gzip] = [compressed('.br'), compressed('.gz')]
+  const type = types[file.slice(file.lastIndexOf('.') + 1)] ?? 'application/octet-stream'
+  return { type, bodies: { identity, ...(br && { br }), ...(gzip && { gzip }) }, etag: etagOf(identity) }
+}
+
+/** By name: a request chooses among these, and never names a file. */
+function readAssets(directory: string): ReadonlyMap<string, Forms> {
+  const names = readdirSync(directory).filter((name) => !/\.(br|gz)$/.test(name))
+  return new Map(names.map((name) => [name, readForms(join(directory, name))]))
+}
+
+/** Clients ask again each time, as it names the assets of a build. */
+function documentOf(forms: Forms): Page['handle'] {
+  return async (ctx) => {
+    await securityHeaders(ctx, async () => undefined)
+    const own = ctx.response.headers as Record<string, string>
+    const headers = { 'cache-control': 'no-cache', 'referrer-policy': 'no-referrer' }
+    return replyOf(forms, ctx, { ...own, ...headers })
+  }
+}
+
+/** The page says itself what is wrong with a link; programs that look at it see the status. */
+function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
+  const show = documentOf(index)
+  return async (ctx) => {
+    // Where the store is away, nobody knows: the page tells so.
+    const leads = await hasLink().catch(() => true)
+    if (!leads) delete ctx.req.headers['if-none-match']
+    const reply = await show(ctx)
+    return leads ? reply : { ...reply, status: 404 }
+  }
+}
+
+const assetHeaders = {
+  // The name has the digest of the content.
+  'cache-control': 'public, max-age=31536000, immutable',
+  // The policy of a shared worker is that of its script: this one listens to the stream of changes.
+  'content-security-policy': "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+}
+
+function assetReply(assets: ReadonlyMap<string, Forms>, ctx: ExchangeContext): Reply {
+  const { name } = (ctx as unknown as { params: { name: string } }).params
+  const forms = assets.get(name)
+  if (forms === undefined) throw notFound('asset')
+  return replyOf(forms, ctx, assetHeaders)
+}
+
+function replyOf({ bodies, type, etag }: Forms, ctx: ExchangeContext, more: Record<string, string>): Reply {
+  const encoding = (ctx.acceptsEncodings('br', 'gzip', 'identity') || 'identity') as Encoding
+  const chosen = bodies[encoding] === undefined ? 'identity' : encoding
+  const ownEtag = chosen === 'identity' ? etag : `${etag.slice(0, -1)}-${chosen}"`
+  const headers = {
+    ...{ 'content-type': type, etag: ownEtag, vary: 'Accept-Encoding', ...more },
+    ...(chosen === 'identity' ? {} : { 'content-encoding': chosen }),
+  }
+  if (ctx.get('if-none-match') === ownEtag) return { status: 304, headers, body: '' }
+  return { status: 200, headers, body: bodies[chosen] ?? '' }
+}

@@ -1,0 +1,35 @@
+import { BerthError } from '../../shared/errors.js'
+import type { Principal } from '../access/principal.js'
+import { coversScope } from '../access/scopes.js'
+import { innerPortsScope } from '../access/sub-user-bounds.js'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Route } from './route.js'
+
+/* The one place that confines sub-users to the routes that are for them, and to reads of blocked containers. */
+
+/** @throws {BerthError} `insufficient_scope` when the route is not for sub-users */
+export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {
+  if (caller.subUser && (route.subUser ?? 'refused') === 'refused')
+    throw new BerthError('forbidden', 'insufficient_scope', 'not for sub-users')
+}
+
+/** The scope that a caller needs: a sub-user without the route's own may have the narrow form of it. */
+export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
+  const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
+  return narrow ? innerPortsScope : scope
+}
+
+/** Whether a sub-user may do no more with mappings than change where they lead. */
+export function isConfinedToInnerPorts(caller: Principal): boolean {
+  return caller.subUser !== undefined && !coversScope(caller.scopes, 'container:network')
+}
+
+/**
+ * A sub-user only reads a container that is blocked.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function refuseBlocked(route: Pick<Route, 'method' | 'audit'>, caller: Principal, guest: Guest): void {
+  const reads = route.method === 'GET' || route.audit === false
+  if (!caller.subUser || !guest.policyBlocked || reads) return
+  throw new BerthError('forbidden', 'policy_blocked', 'the container is blocked, and can only be looked at')
+}

@@ -1,0 +1,61 @@
+import { AddCustomImageRequest } from '../../proto/gen/berth/agent/v1/image.js'
+import type { Store } from '../store/store.js'
+
+/** An image that was added on all hosts, for those that join later too. */
+export interface CustomImageRecord {
+  readonly request: AddCustomImageRequest
+  /** Ids of hosts that it was removed from by name. */
+  readonly leftOut: readonly string[]
+}
+
+/**
+ * What of custom images is meant for all hosts; each host has its own truth of what it has.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `custom-images` | hash: id → CustomImageRecord as JSON |
+ *
+ * Every method throws BerthError `store_unavailable`.
+ */
+export class CustomImages {
+  constructor(private readonly store: Store) {}
+
+  async list(): Promise<CustomImageRecord[]> {
+    const texts = await this.store.run('read custom images', (client) => client.hVals(this.#key))
+    return texts.map(parse)
+  }
+
+  async find(id: string): Promise<CustomImageRecord | undefined> {
+    const text = await this.store.run('read a custom image', (client) => client.hGet(this.#key, id))
+    return text === null ? undefined : parse(text)
+  }
+
+  async add(request: AddCustomImageRequest): Promise<void> {
+    await this.#put({ request, leftOut: [] })
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.store.run('remove a custom image', (client) => client.hDel(this.#key, id))
+  }
+
+  /** One that was never meant for all hosts is left alone. */
+  async leaveOut(id: string, hostId: string): Promise<void> {
+    const record = await this.find(id)
+    if (record && !record.leftOut.includes(hostId))
+      await this.#put({ ...record, leftOut: [...record.leftOut, hostId] })
+  }
+
+  async #put(record: CustomImageRecord): Promise<void> {
+    const text = JSON.stringify(record)
+    await this.store.run('write a custom image', (client) => client.hSet(this.#key, record.request.id, text))
+  }
+
+  get #key(): string {
+    return this.store.key('custom-images')
+  }
+}
+
+function parse(text: string): CustomImageRecord {
+  const { request, leftOut } = JSON.parse(text) as CustomImageRecord
+  return { request: AddCustomImageRequest.fromPartial(request), leftOut }
+}

@@ -1,0 +1,56 @@
+import type { Logger } from 'pino'
+import type { Fleet, FleetView } from '../fleet/contract.js'
+import type { Kept } from '../upkeep.js'
+import type { CustomImages } from './custom-images.js'
+
+export interface KeepImagesParts {
+  readonly fleet: Fleet
+  readonly images: Pick<CustomImages, 'list' | 'find'>
+  readonly log: Logger
+}
+
+interface Missing {
+  readonly hostId: string
+  readonly id: string
+}
+
+/** Hosts that join, or were away, have the images that were added on all hosts. */
+export function keepImages({ fleet, images, log }: KeepImagesParts): Kept {
+  const refused = new Set<string>()
+  const add = async ({ hostId, id }: Missing): Promise<void> => {
+    const record = await images.find(id) // it may have been removed meanwhile
+    if (!record || record.leftOut.includes(hostId)) return
+    const { revision } = await fleet.agent(hostId).images.addCustomImage(record.request)
+    await fleet.reached(hostId, revision)
+  }
+  return {
+    what: 'custom images',
+    keep: async () => {
+      const records = await images.list()
+      for (const { request, leftOut } of records)
+        for (const hostId of planMissing(fleet.view, request.id, leftOut)) {
+          const key = `${hostId} ${request.id}`
+          await add({ hostId, id: request.id }).then(
+            () => refused.delete(key),
+            (err: unknown) => {
+              // A host may allow no such server: said once, since it is asked again at each look.
+              if (!refused.has(key)) log.warn({ err, host: hostId, image: request.id }, 'add a custom image')
+              refused.add(key)
+            },
+          )
+        }
+    },
+  }
+}
+
+/** Hosts that are there and have told of their templates, without this one. */
+function planMissing(view: FleetView, id: string, leftOut: readonly string[]): string[] {
+  const told = new Map<string, boolean>()
+  for (const { hostId, template } of view.templates())
+    told.set(hostId, (told.get(hostId) ?? false) || template.id === id)
+  return view
+    .hosts()
+    .filter(({ id: hostId, state }) => state === 'online' && told.get(hostId) === false)
+    .map(({ id: hostId }) => hostId)
+    .filter((hostId) => !leftOut.includes(hostId))
+}

@@ -1,0 +1,23 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import type { Plugin } from 'vite'
+
+/** Writes each file of the panel compressed beside it, so that the gateway compresses nothing itself. */
+export function precompress(): Plugin {
+  return {
+    name: 'precompress',
+    apply: 'build',
+    writeBundle({ dir = '' }, bundle) {
+      for (const name of Object.keys(bundle).filter((file) => /\.(js|css|svg|html)$/.test(file)))
+        compressFile(join(dir, name))
+    },
+  }
+}
+
+function compressFile(file: string): void {
+  const content = readFileSync(file)
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: content.length }
+  writeFileSync(`${file}.br`, brotliCompressSync(content, { params }))
+  writeFileSync(`${file}.gz`, gzipSync(content, { level: 9 }))
+}

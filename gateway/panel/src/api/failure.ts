@@ -1,0 +1,42 @@
+/** A request that was refused, or got no answer. */
+export class ApiFailure extends Error {
+  override readonly name = 'ApiFailure'
+
+  constructor(
+    /** Stable; `network` where there was no answer. */
+    readonly code: string,
+    message: string,
+    readonly about: {
+      readonly status?: number
+      readonly field?: string
+      readonly requestId?: string
+      readonly retryAfterSeconds?: number
+    } = {},
+  ) {
+    super(message)
+  }
+}
+
+interface Envelope {
+  readonly code?: string
+  readonly message?: string
+  readonly request_id?: string
+  readonly details?: { readonly field?: string }
+}
+
+/** The failure that an answer other than 2xx tells of. */
+export function failureOf(response: Response, body: unknown): ApiFailure {
+  const { code, message, request_id, details } = (typeof body === 'object' ? body : {}) as Envelope
+  const retryAfter = Number(response.headers.get('retry-after') ?? '0')
+  return new ApiFailure(code ?? 'internal_error', message ?? response.statusText, {
+    status: response.status,
+    requestId: request_id ?? response.headers.get('x-request-id') ?? '',
+    ...(details?.field !== undefined && { field: details.field }),
+    ...(retryAfter > 0 && { retryAfterSeconds: retryAfter }),
+  })
+}
+
+/** What was thrown by a request, as a failure. */
+export function asFailure(thrown: unknown): ApiFailure {
+  return thrown instanceof ApiFailure ? thrown : new ApiFailure('network', String(thrown))
+}

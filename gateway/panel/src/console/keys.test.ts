@@ -1,0 +1,21 @@
+import { expect } from 'chai'
+import { withHeld } from './keys.ts'
+
+describe('keys of the bar', () => {
+  for (const [name, text, held, sent] of [
+    ['a letter alone', 'c', {}, 'c'],
+    ['Ctrl and a letter', 'c', { ctrl: true }, '\x03'],
+    ['Ctrl and a capital letter', 'C', { ctrl: true }, '\x03'],
+    ['Ctrl and [', '[', { ctrl: true }, '\x1b'],
+    ['Ctrl and a space', ' ', { ctrl: true }, '\0'],
+    ['Ctrl and ?', '?', { ctrl: true }, '\x7f'],
+    ['Ctrl and a digit', '1', { ctrl: true }, '1'],
+    ['Ctrl and a character of another script', '中', { ctrl: true }, '中'],
+    ['Ctrl and a text that was pasted', 'abc', { ctrl: true }, 'abc'],
+    ['Ctrl and an arrow', '\x1b[D', { ctrl: true }, '\x1b[1;5D'],
+    ['Alt and a letter', 'b', { alt: true }, '\x1bb'],
+    ['both', 'x', { ctrl: true, alt: true }, '\x1b\x18'],
+  ] as const)
+    it(`${name}: ${JSON.stringify(sent)}`, () =>
+      expect(withHeld(text, { ctrl: false, alt: false, ...held })).to.equal(sent))
+})

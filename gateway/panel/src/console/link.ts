@@ -1,0 +1,207 @@
+import { asFailure } from '../api/failure.ts'
+import { Connection, type Status } from './connection.ts'
+import { endingOf, isGone, passes, type Ending } from './ending.ts'
+
+export type Mode = 'shell' | 'serial' | 'vnc'
+
+/** In characters. */
+export interface Size {
+  readonly cols: number
+  readonly rows: number
+}
+
+export type LinkState =
+  | { readonly is: 'connecting' }
+  | { readonly is: 'open' }
+  /** It was there, or may be soon; it is tried again without a word. */
+  | { readonly is: 'lost'; readonly ending: Ending }
+  | { readonly is: 'ended'; readonly ending: Ending }
+
+export interface LinkParts {
+  /** Id, uuid or name. */
+  readonly container: string
+  readonly mode: Mode
+  /** `ws://HOST` of the gateway. */
+  readonly server: string
+  size(): Size
+  /** @throws {ApiFailure} */
+  ticket(): Promise<string>
+  /**
+   * Output.
+   * @param shown to be called once it was taken in
+   * @param isReplay it was shown before: what it asks of a terminal was answered
+   */
+  show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void
+  /** What follows does not go on where the last output ended. */
+  restart(): void
+  onState(state: LinkState): void
+  /** It ends in so many seconds unless something is typed; 0: no more. */
+  onWarning(seconds: number): void
+  /** Survives a reload of the page. */
+  readonly memory: { get(): string; set(resume: string): void }
+}
+
+/** Before each try after a loss; then the last one, and after a minute longer. */
+const waitsMs = [200, 400, 800, 1200, 2000] as const
+const longWaitMs = 2_000
+const shortTries = 30
+/** Tries before one that never opened is given up. */
+const mostTries = 6
+
+/**
+ * A console over as many sockets as it takes: one that was lost is followed by another, which goes on where the output
+ * ended.
+ */
+export class ConsoleLink {
+  #connection: Connection | undefined
+  #resume: string
+  /** Offset in the console's output where this socket began, and whether what was before it is on the screen. */
+  #base = 0
+  #hasShown = false
+  /** Bytes still to come that were shown before. */
+  #replay = 0
+  #tries = 0
+  #turn = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #isOpen = false
+
+  constructor(private readonly parts: LinkParts) {
+    this.#resume = parts.mode === 'vnc' ? '' : parts.memory.get()
+    this.connect()
+  }
+
+  /** Opens it, or opens it again. */
+  connect = (): void => {
+    this.#tries = 0
+    this.#try({ is: 'connecting' })
+  }
+
+  /** Tries at once, where another try is being waited for. */
+  hurry = (): void => {
+    if (this.#timer === undefined) return
+    this.#tries = 0
+    this.#try()
+  }
+
+  /** The network is away: nothing that the socket has can be believed. */
+  lose = (): void => {
+    if (this.#connection === undefined) return
+    this.#drop()
+    this.#again({ code: 1006, reason: '' }, 5_000)
+  }
+
+  send(bytes: Uint8Array): void {
+    if (!this.#isOpen) return
+    this.parts.onWarning(0)
+    this.#connection?.send(bytes)
+  }
+
+  resize({ cols, rows }: Size): void {
+    if (this.#isOpen) this.#connection?.say({ type: 'resize', cols, rows })
+  }
+
+  /** Ends what runs in it. */
+  end(): void {
+    this.#connection?.say({ type: 'close' })
+  }
+
+  /** Leaves it as it is: whoever comes back soon goes on with it. */
+  leave(): void {
+    this.#turn++
+    this.#drop()
+  }
+
+  #try(state?: LinkState): void {
+    this.#drop()
+    if (state) this.parts.onState(state)
+    const turn = ++this.#turn
+    this.parts.ticket().then(
+      (ticket) => (turn === this.#turn ? this.#open(ticket) : undefined),
+      (thrown: unknown) => (turn === this.#turn ? this.#refused(thrown) : undefined),
+    )
+  }
+
+  #open(ticket: string): void {
+    const connection = new Connection({
+      url: `${this.parts.server}/api/v1/${this.parts.mode === 'vnc' ? 'vnc' : 'ssh'}?${this.#query()}`,
+      protocols: ['berth.console.v1', `berth-ticket.${ticket}`],
+      onStatus: (status) => this.#hear(status),
+      onBytes: (bytes, shown) => this.#show(bytes, shown),
+      onClose: (ending) => this.#closed(ending),
+    })
+    this.#connection = connection
+  }
+
+  #query(): string {
+    const { container, mode } = this.parts
+    const { cols, rows } = this.parts.size()
+    const query = new URLSearchParams({ container, mode, cols: String(cols), rows: String(rows) })
+    if (this.#resume !== '') query.set('resume', this.#resume)
+    if (this.#resume !== '' && this.#hasShown) query.set('received', String(this.#base))
+    return query.toString()
+  }
+
+  #hear(status: Status): void {
+    if (status.state === 'ready' || status.state === 'resumed') this.#opened(status)
+    else if (status.state === 'closing' && (status.seconds ?? 0) > 0)
+      this.parts.onWarning(status.seconds ?? 0)
+  }
+
+  #show(bytes: Uint8Array, shown: () => void): void {
+    const old = bytes.subarray(0, this.#replay)
+    const fresh = bytes.subarray(old.length)
+    this.#replay -= old.length
+    if (old.length > 0) this.parts.show(old, fresh.length > 0 ? () => undefined : shown, true)
+    if (fresh.length > 0) this.parts.show(fresh, shown, false)
+  }
+
+  #opened({ state, resume = '', offset = 0, replay = 0 }: Status): void {
+    this.#replay = replay
+    if (this.#hasShown && (state === 'ready' || offset !== this.#base)) this.parts.restart()
+    this.#base = offset
+    this.#hasShown = this.#isOpen = true
+    this.#tries = 0
+    this.#remember(resume)
+    this.parts.onState({ is: 'open' })
+  }
+
+  #closed(ending: Ending): void {
+    this.#drop()
+    if (isGone(ending)) this.#remember('')
+    // What a page that was reloaded would have gone on with is no more: it begins anew.
+    if (ending.reason === 'console_gone' && !this.#hasShown) return this.#try()
+    if (passes(ending)) this.#again(ending)
+    else this.parts.onState({ is: 'ended', ending })
+  }
+
+  #refused(thrown: unknown): void {
+    const { code, about } = asFailure(thrown)
+    const ending = endingOf(code)
+    if (passes(ending)) this.#again(ending, (about.retryAfterSeconds ?? 0) * 1000)
+    else this.parts.onState({ is: 'ended', ending })
+  }
+
+  #again(ending: Ending, atLeastMs = 0): void {
+    if (!this.#hasShown && this.#tries >= mostTries) return this.parts.onState({ is: 'ended', ending })
+    const tries = this.#tries++
+    const waitMs = tries > shortTries ? longWaitMs : (waitsMs[Math.min(tries, waitsMs.length - 1)] ?? 0)
+    this.parts.onState({ is: 'lost', ending })
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#try(), Math.max(waitMs, atLeastMs))
+  }
+
+  #remember(resume: string): void {
+    this.#resume = resume
+    if (this.parts.mode !== 'vnc') this.parts.memory.set(resume)
+  }
+
+  #drop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#isOpen = false
+    this.parts.onWarning(0)
+    this.#base += this.#connection?.received ?? 0
+    this.#connection?.drop()
+    this.#connection = undefined
+  }
+}

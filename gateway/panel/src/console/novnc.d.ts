@@ -1,0 +1,29 @@
+/** What is used of noVNC, which has no types of its own (docs/API.md of the package). */
+declare module '@novnc/novnc' {
+  /** A socket, or what looks like one. */
+  interface RawChannel {
+    binaryType: string
+    readonly protocol: string
+    readonly readyState: string
+    onopen: (() => void) | null
+    onmessage: ((event: { data: ArrayBuffer }) => void) | null
+    onclose: ((event: { code: number; reason: string }) => void) | null
+    onerror: (() => void) | null
+    send(bytes: Uint8Array): void
+    close(): void
+  }
+
+  export default class RFB extends EventTarget {
+    constructor(target: HTMLElement, channel: RawChannel, options?: { shared?: boolean })
+    scaleViewport: boolean
+    clipViewport: boolean
+    focusOnClick: boolean
+    background: string
+    focus(): void
+    blur(): void
+    disconnect(): void
+    sendCtrlAltDel(): void
+    sendKey(keysym: number, code: string, down?: boolean): void
+    toBlob(take: (blob: Blob | null) => void, type?: string): void
+  }
+}

@@ -1,0 +1,27 @@
+const storageKey = 'berth.console'
+
+/** How somebody wants terminals, on this browser. */
+export interface Preferences {
+  /** In pixels. */
+  readonly fontSize: number
+  readonly screenReader: boolean
+  /** Of the guest's keyboard, where text is typed into a screen. */
+  readonly layout: string
+}
+
+const usual: Preferences = { fontSize: 14, screenReader: false, layout: 'us' }
+
+export function readPreferences(): Preferences {
+  try {
+    return { ...usual, ...(JSON.parse(localStorage.getItem(storageKey) ?? '{}') as Partial<Preferences>) }
+  } catch {
+    return usual
+  }
+}
+
+/** @returns what holds now */
+export function changePreferences(changes: Partial<Preferences>): Preferences {
+  const changed = { ...readPreferences(), ...changes }
+  localStorage.setItem(storageKey, JSON.stringify(changed))
+  return changed
+}

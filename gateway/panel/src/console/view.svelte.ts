@@ -1,0 +1,75 @@
+import { api, ask } from '../api/client.ts'
+import { ConsoleLink, type LinkParts, type LinkState } from './link.ts'
+
+type ViewParts = Pick<LinkParts, 'container' | 'mode' | 'size' | 'show' | 'restart'> & {
+  /** A socket is open: the first one, or another. */
+  onOpen(): void
+}
+
+/** One console on a page: its connection, and what is to be said about it. Make it while a component is set up. */
+export class ConsoleView {
+  state = $state.raw<LinkState>({ is: 'connecting' })
+  /** It ends in so many seconds unless something is typed; 0: it does not. */
+  warning = $state(0)
+  #link: ConsoleLink | undefined
+
+  constructor(private readonly parts: ViewParts) {
+    $effect(() => {
+      const { hurry, lose } = this
+      window.addEventListener('online', hurry)
+      window.addEventListener('offline', lose)
+      return () => {
+        window.removeEventListener('online', hurry)
+        window.removeEventListener('offline', lose)
+        this.#link?.leave()
+      }
+    })
+  }
+
+  /** Opens it once there is something to show it in. */
+  start(): void {
+    const { container, mode } = this.parts
+    this.#link = new ConsoleLink({
+      ...this.parts,
+      server: location.origin.replace(/^http/, 'ws'),
+      ticket: () => ticketFor(container, mode),
+      onState: (state) => {
+        this.state = state
+        if (state.is === 'open') this.parts.onOpen()
+      },
+      onWarning: (seconds) => (this.warning = seconds),
+      memory: memoryOf(container, mode),
+    })
+  }
+
+  connect = (): void => this.#link?.connect()
+  hurry = (): void => this.#link?.hurry()
+  lose = (): void => this.#link?.lose()
+  end = (): void => this.#link?.end()
+
+  send(bytes: Uint8Array): void {
+    this.#link?.send(bytes)
+  }
+
+  resize(size: ReturnType<ViewParts['size']>): void {
+    this.#link?.resize(size)
+  }
+}
+
+async function ticketFor(container: string, mode: LinkParts['mode']): Promise<string> {
+  const body = { container }
+  const made =
+    mode === 'vnc'
+      ? await ask(() => api.POST('/vnc-ticket', { body }))
+      : await ask(() => api.POST('/ssh-ticket', { body }))
+  return made.ticket
+}
+
+/** Of this tab alone; of use to its own log-in only, and with a ticket. */
+function memoryOf(container: string, mode: LinkParts['mode']): LinkParts['memory'] {
+  const key = `berth.console.${container}.${mode}`
+  return {
+    get: () => sessionStorage.getItem(key) ?? '',
+    set: (resume) => (resume === '' ? sessionStorage.removeItem(key) : sessionStorage.setItem(key, resume)),
+  }
+}

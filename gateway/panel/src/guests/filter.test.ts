@@ -1,0 +1,86 @@
+import { expect } from 'chai'
+import type { Guest } from '../api/types.ts'
+import { filterGuests, matcherOf, noFilter, planBulk, sortGuests, timeBounds } from './filter.ts'
+
+const guest = (fields: Partial<Guest>): Guest =>
+  ({
+    ...{ id: 7, uuid: '0b1c', name: 'web-1', ip: '10.64.0.7', public_ipv4s: [], ipv6_addresses: [] },
+    ...{ status: 'running', expires_at: '', host_id: 'a', virtualization: 'lxc', template: 'debian-12' },
+    port_mappings: [],
+    ...fields,
+  }) as unknown as Guest
+
+const ports = [
+  { host_port: 20_022, container_port: 22, protocol: 'tcp', description: '' },
+  {
+    host_port: 30_000,
+    host_port_end: 30_010,
+    container_port: 1,
+    protocol: 'tcp',
+    description: '',
+    host_ip: '203.0.113.7',
+  },
+] as Guest['port_mappings']
+
+describe('the search for a guest', () => {
+  const web = guest({ port_mappings: ports, public_ipv4s: ['198.51.100.9'], ipv6_addresses: ['2001:db8::7'] })
+  for (const [text, found] of [
+    ['WEB', true],
+    ['web 10.64', true],
+    ['web 10.65', false],
+    ['#7', true],
+    ['20022', true],
+    [':20022', true],
+    ['30005', true],
+    ['30011', false],
+    ['203.0.113.7:30005', true],
+    ['203.0.113.8:30005', false],
+    ['203.0.113.8:20022', true],
+    ['198.51.100.9', true],
+    ['198.51.100.9:22', true],
+    ['198.51.100.8:22', false],
+    ['10.64.0.7:80', true],
+    ['[2001:db8::7]:22', true],
+    ['[2001:db8::8]:22', false],
+    ['2001:db8::7', true],
+    ['0b1c', true],
+    ['', true],
+  ] as const)
+    it(`${text || 'nothing'}: ${found ? 'finds it' : 'does not find it'}`, () =>
+      expect(matcherOf(text)(web)).to.equal(found))
+})
+
+describe('the filters of the list', () => {
+  const now = timeBounds(Date.UTC(2026, 10, 23, 12))
+  const all = [
+    guest({ id: 1, name: 'a10', status: 'stopped', expires_at: '2026-11-25 00:00:00' }),
+    guest({ id: 2, name: 'a9', host_id: 'b', expires_at: '2026-11-20 00:00:00' }),
+    guest({ id: 3, name: 'b', policy_blocked: true, expires_at: '2027-11-25 00:00:00' }),
+  ]
+  const ids = (filter: object): number[] =>
+    filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
+
+  it('narrow it by state, host, and what needs a look', () => {
+    expect(ids({})).to.deep.equal([1, 2, 3])
+    expect(ids({ status: 'stopped' })).to.deep.equal([1])
+    expect(ids({ host: 'b' })).to.deep.equal([2])
+    expect(ids({ flag: 'expiring' })).to.deep.equal([1])
+    expect(ids({ flag: 'expired' })).to.deep.equal([2])
+    expect(ids({ flag: 'blocked' })).to.deep.equal([3])
+    expect(ids({ text: 'a', status: 'running' })).to.deep.equal([2])
+  })
+
+  it('sort names as people count, and what never expires last', () => {
+    const names = (key: 'name' | 'expires_at', descending = false): string[] =>
+      sortGuests([...all, guest({ name: 'never' })], { key, descending }).map(({ name }) => name)
+    expect(names('name')).to.deep.equal(['a9', 'a10', 'b', 'never'])
+    expect(names('name', true)).to.deep.equal(['never', 'b', 'a10', 'a9'])
+    expect(names('expires_at').at(-1)).to.equal('never')
+  })
+
+  it('tell what a bulk action changes', () => {
+    const { changed, unchanged } = planBulk(all, 'start')
+    expect([changed.length, unchanged.length]).to.deep.equal([1, 2])
+    expect(planBulk(all, 'stop').changed).to.have.length(2)
+  })
+})

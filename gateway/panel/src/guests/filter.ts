@@ -1,0 +1,170 @@
+import type { Guest, GuestStatus } from '../api/types.ts'
+
+/** What the list is narrowed to; kept in the address of the page. */
+export interface GuestFilter {
+  readonly text: string
+  readonly status: string
+  readonly host: string
+  readonly type: string
+  readonly image: string
+  readonly flag: '' | 'expiring' | 'expired' | 'blocked' | 'throttled'
+}
+
+export const noFilter: GuestFilter = { text: '', status: '', host: '', type: '', image: '', flag: '' }
+export type SortKey = 'name' | 'status' | 'image' | 'id' | 'expires_at'
+export interface Sorting {
+  readonly key: SortKey
+  readonly descending: boolean
+}
+
+const weekMs = 7 * 86_400_000
+const texts = new WeakMap<Guest, string>()
+
+/** All by which a guest is found, in lower case: kept, as a search asks it for every guest at each key. */
+function textOf(guest: Guest): string {
+  const known = texts.get(guest)
+  if (known !== undefined) return known
+  const ports = guest.port_mappings.map(({ host_port, host_port_end }) =>
+    host_port_end === undefined ? `:${host_port} ` : `:${host_port}-${host_port_end} `,
+  )
+  const addresses = [guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses]
+  const text = [guest.name, `#${guest.id}`, guest.uuid, ...addresses, ...ports].join(' ').toLowerCase()
+  texts.set(guest, text)
+  return text
+}
+
+/** Whether a guest is what was searched for. */
+export type Matcher = (guest: Guest) => boolean
+
+/**
+ * Reads a search once, for many guests: every word of it has to be in what a guest is known by, its name, id, addresses,
+ * ports. `203.0.113.7:20022` is a port of an address; `20022` a port, an id, or part of a name.
+ */
+export function matcherOf(search: string): Matcher {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean).map(matcherOfWord)
+  const [only] = words
+  return words.length === 1 && only ? only : (guest) => words.every((matches) => matches(guest))
+}
+
+function matcherOfWord(word: string): Matcher {
+  const [, address = '', port = ''] = /^(.+):(\d{1,5})$/.exec(word) ?? []
+  const bare = address.replace(/^\[(.*)\]$/, '$1')
+  if (address.includes('.') || bare !== address) return (guest) => hasEndpoint(guest, bare, Number(port))
+  if (!/^:?\d{1,5}$/.test(word)) return (guest) => textOf(guest).includes(word)
+  const number = Number(word.replace(':', ''))
+  return (guest) => textOf(guest).includes(word) || hasPort(guest.port_mappings, number)
+}
+
+function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
+  return mappings.some((one) => one.host_port <= port && port <= (one.host_port_end ?? one.host_port))
+}
+
+/**
+ * All ports of an address of its own are the guest's. A mapping without an address is there on every address of its
+ * host, which the list does not know.
+ */
+function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {
+  if ([guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses].includes(address)) return true
+  return hasPort(
+    mappings.filter(({ host_ip: own }) => own === undefined || own === address),
+    port,
+  )
+}
+
+/** Makes the texts that a search looks into before one is typed, some at a time. @returns what ends it */
+export function prepareSearch(guests: readonly Guest[]): () => void {
+  let at = 0
+  const later =
+    typeof requestIdleCallback === 'function' ? requestIdleCallback : (run: () => void) => setTimeout(run, 50)
+  const work = (): void => {
+    for (const end = Math.min(at + 500, guests.length); at < end; at++) textOf(guests[at]!)
+    if (at < guests.length) later(work)
+  }
+  later(work)
+  return () => void (at = guests.length)
+}
+
+/** @param nowText in the form of the API's times, which compare as texts */
+export function filterGuests(
+  guests: readonly Guest[],
+  filter: GuestFilter,
+  now: { readonly nowText: string; readonly soonText: string },
+): Guest[] {
+  const matches = matcherOf(filter.text)
+  return guests.filter(
+    (guest) =>
+      (filter.status === '' || guest.status === filter.status) &&
+      (filter.host === '' || guest.host_id === filter.host) &&
+      (filter.type === '' || guest.virtualization === filter.type) &&
+      (filter.image === '' || guest.template === filter.image) &&
+      (filter.flag === '' || hasFlag(guest, filter.flag, now)) &&
+      matches(guest),
+  )
+}
+
+function hasFlag(
+  { expires_at: expiry, policy_blocked: blocked, throttled }: Guest,
+  flag: GuestFilter['flag'],
+  { nowText, soonText }: { readonly nowText: string; readonly soonText: string },
+): boolean {
+  if (flag === 'blocked') return blocked
+  if (flag === 'throttled') return throttled
+  if (expiry === '') return false
+  return flag === 'expired' ? expiry <= nowText : expiry > nowText && expiry <= soonText
+}
+
+/** The present and a week later, as the API writes times. */
+export function timeBounds(nowMs: number): { nowText: string; soonText: string } {
+  const text = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
+  return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
+}
+
+/** By code points: times in the API's form are in their order, and `~` comes after them. */
+const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
+const names = new WeakMap<Guest, string>()
+
+/** By which names are in the order in which people count; names have ASCII only. */
+function nameKey(guest: Guest): string {
+  const known = names.get(guest)
+  if (known !== undefined) return known
+  const key = guest.name.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(12, '0'))
+  names.set(guest, key)
+  return key
+}
+
+const sortKeys: Readonly<Record<Exclude<SortKey, 'id'>, (guest: Guest) => string>> = {
+  name: nameKey,
+  status: ({ status }) => status,
+  image: ({ template }) => template,
+  expires_at: ({ expires_at: expiry }) => expiry || '~',
+}
+
+export function sortGuests(guests: readonly Guest[], { key, descending }: Sorting): Guest[] {
+  const compare =
+    key === 'id'
+      ? (a: Guest, b: Guest) => a.id - b.id
+      : (a: Guest, b: Guest) => compareTexts(sortKeys[key](a), sortKeys[key](b))
+  const sorted = [...guests].sort(compare)
+  return descending ? sorted.reverse() : sorted
+}
+
+export type BulkAction = 'start' | 'stop' | 'restart' | 'delete'
+
+const effective: Readonly<Record<BulkAction, (status: GuestStatus) => boolean>> = {
+  start: (status) => status === 'stopped' || status === 'error',
+  stop: (status) => status === 'running' || status === 'starting' || status === 'error',
+  restart: (status) => status === 'running',
+  delete: (status) => status !== 'deleting',
+}
+
+/** What a bulk action would do: to those that it changes, and to those that are so already. */
+export function planBulk(
+  guests: readonly Guest[],
+  action: BulkAction,
+): { readonly changed: readonly Guest[]; readonly unchanged: readonly Guest[] } {
+  const changes = effective[action]
+  return {
+    changed: guests.filter(({ status }) => changes(status)),
+    unchanged: guests.filter(({ status }) => !changes(status)),
+  }
+}

@@ -1,0 +1,50 @@
+import { expect } from 'chai'
+import type { Guest, Task } from '../api/types.ts'
+import { parseChange } from '../live/changes.ts'
+import { applyToGuests, applyToTasks, keptTasks } from './rows.ts'
+
+const guest = (id: number, name = `g${id}`) => ({ id, uuid: `u${id}`, name }) as Guest
+const task = (id: number, status = 'pending') => ({ task_id: `t${id}`, status }) as Task
+const told = (type: string, data: object) => parseChange(JSON.stringify({ type, data }))
+
+describe('rows that follow changes', () => {
+  for (const [what, changes, names] of [
+    ['nothing', [], ['g1', 'g3']],
+    ['one that changed', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
+    ['one that is new, by its id', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
+    ['one that is gone', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
+    ['one that nobody knew, and is gone', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
+    [
+      'one that came, changed and went',
+      [
+        told('guest.created', guest(2)),
+        told('guest.updated', guest(2, 'x')),
+        told('guest.removed', { id: 2, uuid: 'u2' }),
+      ],
+      ['g1', 'g3'],
+    ],
+    [
+      'one that went and came back',
+      [told('guest.removed', { id: 1, uuid: 'u1' }), told('guest.created', guest(1, 'back'))],
+      ['back', 'g3'],
+    ],
+  ] as const)
+    it(`guests: ${what}`, () => {
+      const rows = applyToGuests([guest(1), guest(3)], changes)
+      expect(rows.map(({ name }) => name)).to.deep.equal(names)
+    })
+
+  it('tasks: the newest first, and no more than are kept', () => {
+    const rows = Array.from({ length: keptTasks }, (_, at) => task(keptTasks - at))
+    const after = applyToTasks(rows, [
+      told('task.running', task(keptTasks, 'running')),
+      told('task.pending', task(101)),
+      told('task.pending', task(102)),
+      told('task.removed', { task_id: `t${keptTasks - 1}` }),
+    ])
+    const ids = after.map(({ task_id }) => task_id)
+    expect(ids.slice(0, 4)).to.deep.equal(['t102', 't101', `t${keptTasks}`, `t${keptTasks - 2}`])
+    expect(after[2]?.status).to.equal('running')
+    expect(after).to.have.length(keptTasks)
+  })
+})

@@ -1,0 +1,53 @@
+import type { Guest, Task } from '../api/types.ts'
+import type { Change } from '../live/changes.ts'
+
+/** Tasks that are kept. */
+export const keptTasks = 50
+
+/** Guests by id, as a list has them. */
+export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
+  return applied(rows, changes, {
+    keyOf: ({ uuid }) => uuid,
+    isGone: (type) => type === 'guest.removed',
+    add: (all, added) => [...all, ...added].sort((a, b) => a.id - b.id),
+  })
+}
+
+/** The newest tasks, the newest first. */
+export function applyToTasks(rows: readonly Task[], changes: readonly Change[]): readonly Task[] {
+  return applied(rows, changes, {
+    keyOf: ({ task_id }) => task_id,
+    isGone: (type) => type === 'task.removed',
+    add: (all, added) => [...added.reverse(), ...all].slice(0, keptTasks),
+  })
+}
+
+interface How<Row> {
+  readonly keyOf: (row: Row) => string
+  readonly isGone: (type: string) => boolean
+  readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
+}
+
+function applied<Row>(
+  rows: readonly Row[],
+  changes: readonly Change[],
+  { keyOf, isGone, add }: How<Row>,
+): readonly Row[] {
+  if (changes.length === 0) return rows
+  // Undefined: it is gone.
+  const after = new Map<string, Row | undefined>()
+  for (const { type, data } of changes) {
+    const row = data as Row
+    after.delete(keyOf(row))
+    after.set(keyOf(row), isGone(type) ? undefined : row)
+  }
+  const kept: Row[] = []
+  for (const row of rows) {
+    const key = keyOf(row)
+    const now = after.has(key) ? after.get(key) : row
+    if (now !== undefined) kept.push(now)
+    after.delete(key)
+  }
+  const added = [...after.values()].filter((row) => row !== undefined)
+  return added.length === 0 ? kept : add(kept, added)
+}

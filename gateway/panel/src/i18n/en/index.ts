@@ -1,0 +1,17 @@
+import { changes } from './changes.ts'
+import { console } from './console.ts'
+import { errors } from './errors.ts'
+import { fleet } from './fleet.ts'
+import { guests } from './guests.ts'
+import { session } from './session.ts'
+import { settings } from './settings.ts'
+import { timeline } from './timeline.ts'
+import { ui } from './ui.ts'
+import { webhooks } from './webhooks.ts'
+import { why } from './why.ts'
+
+/** All texts in English: their keys are those of every language. */
+export const en = {
+  ...{ ...ui, ...session, ...guests, ...console, ...fleet, ...settings, ...errors },
+  ...{ ...why, ...timeline, ...webhooks, ...changes },
+} as const

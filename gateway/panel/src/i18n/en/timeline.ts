@@ -1,0 +1,12 @@
+/** What happened to a guest. */
+export const timeline = {
+  'timeline.filter': 'What is shown',
+  'timeline.kind.all': 'All',
+  'timeline.kind.task': 'Tasks',
+  'timeline.kind.change': 'Changes',
+  'timeline.kind.alert': 'Alerts',
+  'timeline.kind.policy': 'Policy',
+  'timeline.kind.restart': 'Restarts',
+  'timeline.policy': 'Stopped: expired, or its traffic is used up',
+  'timeline.restart': 'Restarted by itself',
+} as const

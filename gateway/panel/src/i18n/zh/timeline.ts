@@ -1,0 +1,14 @@
+import type { timeline as english } from '../en/timeline.ts'
+
+/** What happened to a guest. */
+export const timeline: Readonly<Record<keyof typeof english, string>> = {
+  'timeline.filter': '显示内容',
+  'timeline.kind.all': '全部',
+  'timeline.kind.task': '任务',
+  'timeline.kind.change': '变更',
+  'timeline.kind.alert': '告警',
+  'timeline.kind.policy': '策略',
+  'timeline.kind.restart': '重启',
+  'timeline.policy': '已停止：到期或流量用尽',
+  'timeline.restart': '已自动重新启动',
+}

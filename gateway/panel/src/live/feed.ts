@@ -1,0 +1,92 @@
+/*
+ * The stream of changes, `GET /api/v1/events`, as tabs are told of it. Runs in the worker that all tabs share, or in a tab.
+ */
+
+export type FeedMessage =
+  /** What follows is complete: what was read before may be old. */
+  | { readonly kind: 'open' }
+  /** Something was missed. */
+  | { readonly kind: 'reset' }
+  /** `data` of events, in order. */
+  | { readonly kind: 'events'; readonly events: readonly string[] }
+  | { readonly kind: 'lost' }
+
+/** What tabs ask of the worker. */
+export type FeedOrder =
+  /** To be told, now and from now on. */
+  | 'open'
+  /** Nobody looks at the tab. */
+  | 'rest'
+  | 'leave'
+
+const kinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
+/** The gateway says something every 15 s. */
+const silentMs = 40_000
+/** What comes together is passed on together. */
+const gatherMs = 30
+
+/** One connection; it does not come back by itself, as only a tab can find out why it was lost. */
+export class EventFeed {
+  isOpen = false
+  #source: EventSource | undefined
+  #waiting: string[] = []
+  #gathering: ReturnType<typeof setTimeout> | undefined
+  #watching: ReturnType<typeof setTimeout> | undefined
+
+  constructor(private readonly tell: (message: FeedMessage) => void) {}
+
+  open(): void {
+    if (this.#source) return
+    const source = new EventSource('/api/v1/events')
+    this.#source = source
+    const on = (name: string, run: (data: string) => void): void =>
+      source.addEventListener(name, (event) => {
+        this.#watch()
+        run((event as MessageEvent<string>).data)
+      })
+    for (const kind of kinds) on(kind, (data) => this.#take(data))
+    on('ready', () => this.#begin('open'))
+    on('reset', () => this.#begin('reset'))
+    on('beat', () => undefined)
+    on('end', () => this.#lose())
+    source.onerror = () => this.#lose()
+    this.#watch()
+  }
+
+  close(): void {
+    clearTimeout(this.#watching)
+    this.#source?.close()
+    this.#source = undefined
+    this.isOpen = false
+  }
+
+  #begin(kind: 'open' | 'reset'): void {
+    this.#pass()
+    this.isOpen = true
+    this.tell({ kind })
+  }
+
+  #take(data: string): void {
+    this.#waiting.push(data)
+    this.#gathering ??= setTimeout(() => this.#pass(), gatherMs)
+  }
+
+  #pass(): void {
+    clearTimeout(this.#gathering)
+    this.#gathering = undefined
+    if (this.#waiting.length === 0) return
+    this.tell({ kind: 'events', events: this.#waiting })
+    this.#waiting = []
+  }
+
+  #watch(): void {
+    clearTimeout(this.#watching)
+    this.#watching = setTimeout(() => this.#lose(), silentMs)
+  }
+
+  #lose(): void {
+    this.#pass()
+    this.close()
+    this.tell({ kind: 'lost' })
+  }
+}

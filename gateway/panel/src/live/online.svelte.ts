@@ -1,0 +1,26 @@
+/** Whether the gateway answers. */
+class Online {
+  isLost = $state(false)
+  readonly #followers: ((isLost: boolean) => void)[] = []
+
+  lost(): void {
+    this.#set(true)
+  }
+
+  reached(): void {
+    this.#set(false)
+  }
+
+  /** Calls it each time the gateway stops answering, and when it answers again. */
+  onChange(run: (isLost: boolean) => void): void {
+    this.#followers.push(run)
+  }
+
+  #set(isLost: boolean): void {
+    if (isLost === this.isLost) return
+    this.isLost = isLost
+    for (const run of this.#followers) run(isLost)
+  }
+}
+
+export const online = new Online()

@@ -1,0 +1,39 @@
+import { asFailure, type ApiFailure } from '../api/failure.ts'
+import type { Change } from './changes.ts'
+import { live, type Topic } from './live.svelte.ts'
+
+/**
+ * What a page reads of the gateway, and reads again when a topic changes. Make it while a component is set up. Without
+ * topics it is what a form begins with: once it is there, only its owner reads it again, over what was typed.
+ */
+export class Resource<T> {
+  data = $state.raw<T | undefined>()
+  failure = $state.raw<ApiFailure | undefined>()
+  #turn = 0
+
+  constructor(
+    topics: readonly Topic[],
+    private readonly read: () => Promise<T>,
+    concerns: (change: Change) => boolean = () => true,
+  ) {
+    $effect(() =>
+      live.follow(
+        topics,
+        () => (topics.length > 0 || this.data === undefined ? this.refetch() : undefined),
+        (change) => !concerns(change),
+      ),
+    )
+  }
+
+  refetch = async (): Promise<void> => {
+    const turn = ++this.#turn
+    try {
+      const data = await this.read()
+      if (turn !== this.#turn) return
+      this.data = data
+      this.failure = undefined
+    } catch (thrown) {
+      if (turn === this.#turn) this.failure = asFailure(thrown)
+    }
+  }
+}

@@ -1,0 +1,9 @@
+import { mount } from 'svelte'
+import App from './App.svelte'
+import { texts } from './i18n/text.svelte.ts'
+import './styles/index.css'
+import { theme } from './ui/theme.svelte.ts'
+
+theme.start()
+await texts.start()
+mount(App, { target: document.getElementById('app')! })

@@ -1,0 +1,17 @@
+import type { Key } from '../i18n/text.svelte.ts'
+
+/** Where the second of two keys leads, after `g`. */
+export const places: readonly { readonly key: string; readonly path: string; readonly label: Key }[] = [
+  { key: 'o', path: '/', label: 'nav.overview' },
+  { key: 'c', path: '/containers', label: 'nav.guests' },
+  { key: 'h', path: '/hosts', label: 'nav.hosts' },
+  { key: 'i', path: '/images', label: 'nav.images' },
+  { key: 't', path: '/tasks', label: 'nav.tasks' },
+  { key: 's', path: '/settings', label: 'nav.settings' },
+]
+
+/** Whether a key is somebody's who types, or the browser's. */
+export function isTaken({ target, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean {
+  const field = 'input, textarea, select, [contenteditable], .terminal, [role=dialog], [role=menu]'
+  return ctrlKey || metaKey || altKey || (target instanceof HTMLElement && target.closest(field) !== null)
+}

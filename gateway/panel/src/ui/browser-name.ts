@@ -1,0 +1,26 @@
+const browsers: readonly (readonly [name: string, pattern: RegExp])[] = [
+  // In this order: each names the later ones, too.
+  ['Edge', /Edg(?:e|A|iOS)?\/(\d+)/],
+  ['Opera', /OPR\/(\d+)/],
+  ['Firefox', /(?:Firefox|FxiOS)\/(\d+)/],
+  ['Chrome', /Chrom(?:e|ium)\/(\d+)|CriOS\/(\d+)/],
+  ['Safari', /Version\/(\d+)[\d.]* .*Safari\//],
+]
+const systems: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ['Android', /Android/],
+  ['iOS', /iPhone|iPad/],
+  ['Windows', /Windows/],
+  ['macOS', /Macintosh/],
+  ['Linux', /Linux/],
+]
+
+/** What people call a browser: `Firefox 128 · Linux`. Of what is none, as a program, what it says itself. */
+export function browserName(userAgent: string): string {
+  for (const [name, pattern] of browsers) {
+    const found = pattern.exec(userAgent)
+    if (!found) continue
+    const system = systems.find(([, sign]) => sign.test(userAgent))
+    return [`${name} ${found[1] ?? found[2]}`, ...(system ? [system[0]] : [])].join(' · ')
+  }
+  return userAgent || '–'
+}

@@ -1,0 +1,29 @@
+import { toast } from 'svelte-sonner'
+import { asFailure } from '../api/failure.ts'
+import { failureText } from '../i18n/failure-text.ts'
+import { t } from '../i18n/text.svelte.ts'
+
+export function notifyDone(text: string): void {
+  toast.success(text)
+}
+
+/** Shows what went wrong, with the id that the log knows the request by. */
+export function notifyFailure(thrown: unknown): void {
+  const failure = asFailure(thrown)
+  const { requestId } = failure.about
+  toast.error(failureText(failure), {
+    ...(requestId && { description: t('error.request', { id: requestId }) }),
+    duration: 10_000,
+  })
+}
+
+/** Runs what a button does; what it throws is shown. @returns whether it succeeded */
+export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await work()
+    return true
+  } catch (thrown) {
+    notifyFailure(thrown)
+    return false
+  }
+}

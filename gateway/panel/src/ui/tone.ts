@@ -1,0 +1,27 @@
+type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'off' | ''
+
+const tones: Readonly<Record<string, Tone>> = {
+  ...{ running: 'good', stopped: 'off', error: 'bad', unknown: 'warn' },
+  ...{ creating: 'busy', starting: 'busy', stopping: 'busy', restarting: 'busy', deleting: 'busy' },
+  ...{
+    task_pending: 'off',
+    task_running: 'busy',
+    task_done: 'good',
+    task_failed: 'bad',
+    task_canceled: 'off',
+  },
+  ...{ online: 'good', offline: 'bad', pending: 'warn', draining: 'warn' },
+  ...{ enabled: 'good', disabled: 'off', success: 'good', failure: 'bad' },
+  ...{
+    delivery_waiting: 'off',
+    delivery_retrying: 'warn',
+    delivery_delivered: 'good',
+    delivery_failed: 'bad',
+  },
+  ...{ critical: 'bad', high: 'bad', medium: 'warn', low: '' },
+}
+
+/** How a status is coloured; its text says it, too. */
+export function toneOf(status: string): Tone {
+  return tones[status] ?? ''
+}

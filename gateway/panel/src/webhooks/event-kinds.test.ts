@@ -1,0 +1,19 @@
+import { expect } from 'chai'
+import { shownWords, wordsOf, type EventKind } from './event-kinds.ts'
+
+describe('what a webhook is told of', () => {
+  for (const [kinds, words] of [
+    [['guest', 'task', 'host', 'alert'], ['*']],
+    [['guest'], ['guest.*']],
+    [
+      ['guest', 'alert'],
+      ['guest.*', 'alert.*'],
+    ],
+  ] as const)
+    it(kinds.join(' '), () => expect(wordsOf(kinds as readonly EventKind[])).to.deep.equal(words))
+
+  it('is shown by name, single events as they are', () => {
+    const shown = shownWords(['*', 'guest.*', 'task.failed'], (kind) => kind.toUpperCase())
+    expect(shown).to.equal('*, GUEST, task.failed')
+  })
+})

@@ -1,0 +1,55 @@
+import { randomUUID } from 'node:crypto'
+import type { Store } from './store.js'
+
+/**
+ * What one of all gateways on a store does for as long as it lives. Another takes over soon after its holder has gone,
+ * at once where it says so.
+ */
+export class Lease {
+  readonly #holder = randomUUID()
+  #heldUntilMs = 0
+
+  constructor(
+    private readonly store: Store,
+    private readonly name: string,
+    private readonly leaseMs: number,
+  ) {}
+
+  /** Whether it is this process' for certain: others wait for the whole time after the last renewal. */
+  get held(): boolean {
+    return performance.now() < this.#heldUntilMs
+  }
+
+  /** Takes or renews it. @returns whether it is held. @throws {BerthError} `store_unavailable` */
+  async take(): Promise<boolean> {
+    const askedMs = performance.now()
+    const taken = await this.store.transact(`hold ${this.name}`, async (client) => {
+      await client.watch(this.#key)
+      const holder = await client.get(this.#key)
+      if (holder !== null && holder !== this.#holder) {
+        await client.unwatch()
+        return false
+      }
+      const expiration = { type: 'PX', value: this.leaseMs } as const
+      await client.multi().set(this.#key, this.#holder, { expiration }).exec()
+      return true
+    })
+    this.#heldUntilMs = taken ? askedMs + this.leaseMs : 0
+    return taken
+  }
+
+  /** Gives it up, where it is held. @throws {BerthError} `store_unavailable` */
+  async release(): Promise<void> {
+    if (!this.held) return
+    this.#heldUntilMs = 0
+    await this.store.transact(`give up ${this.name}`, async (client) => {
+      await client.watch(this.#key)
+      if ((await client.get(this.#key)) === this.#holder) await client.multi().del(this.#key).exec()
+      else await client.unwatch()
+    })
+  }
+
+  get #key(): string {
+    return this.store.key(this.name)
+  }
+}

@@ -1,0 +1,140 @@
+import type { SubUserAccount } from '../accounts/account-record.js'
+import { maySee, type Principal } from '../access/principal.js'
+import { coversScope } from '../access/scopes.js'
+import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.js'
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
+
+/*
+ * Decides who may make and change which sub-users: nobody gives one more than he has himself, and nobody gets hold of
+ * one that has more.
+ */
+
+/** What a sub-user may do, as far as others decide it. */
+export type SubUserTerms = Pick<
+  SubUserAccount,
+  'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'
+>
+
+/** Fields in a request; absent ones are not requested. */
+export type SubUserFields = { readonly [Name in keyof SubUserTerms]?: SubUserTerms[Name] | undefined }
+
+/** Host ports that may lead to one of its containers, where nobody says how many. */
+const defaultPortMappings = 10
+
+/**
+ * Plans a new sub-user's terms. Permissions that are not named are all that its maker has of them.
+ * @throws {BerthError} `insufficient_scope` where the maker has none of them, or less than the request names
+ */
+export function planTerms(
+  fields: SubUserFields & { username: string; containerUuids: readonly string[] },
+  maker: Principal,
+): SubUserTerms {
+  const scopes = fields.scopes ?? defaultPermissions.filter((scope) => mayGive(maker, scope))
+  if (fields.scopes === undefined && scopes.length === 0)
+    throw forbidden('the caller has nothing that a sub-user could be permitted', 'permissions')
+  return checkWithinReach(maker, {
+    username: fields.username,
+    scopes,
+    containerUuids: fields.containerUuids,
+    imageIds: fields.imageIds ?? null,
+    portMappingLimit: fields.portMappingLimit ?? defaultPortMappings,
+    expiresAtMs: fields.expiresAtMs ?? 0,
+    disabled: fields.disabled ?? false,
+  })
+}
+
+/**
+ * Plans an account after a change.
+ * @throws {BerthError} `not_found`, `insufficient_scope`
+ */
+export function planChange(
+  account: SubUserAccount,
+  fields: SubUserFields,
+  caller: Principal,
+): SubUserAccount {
+  checkManageable(caller, account)
+  const sent = Object.entries(fields).filter(([, value]) => value !== undefined)
+  const changed = { ...account, ...(Object.fromEntries(sent) as Partial<SubUserTerms>) }
+  return checkWithinReach(caller, changed)
+}
+
+/** Whether a caller may see that there is this sub-user: one of its own containers alone. */
+export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerms): boolean {
+  if (caller.guests === 'all') return true
+  return containerUuids.length > 0 && containerUuids.every((uuid) => maySee(caller, uuid))
+}
+
+/**
+ * Whoever has the password has what the account may do: only who has all of that himself may make a new one.
+ * @throws {BerthError} `not_found`, `insufficient_scope`
+ */
+export function checkManageable(caller: Principal, terms: SubUserTerms): void {
+  if (!maySeeSubUser(caller, terms)) throw notFound('sub-user')
+  const missing = terms.scopes.find((scope) => !mayGive(caller, scope))
+  if (missing) throw forbidden(`this sub-user has the permission ${missing}, and the caller has not`)
+}
+
+function checkWithinReach<T extends SubUserTerms>(caller: Principal, terms: T): T {
+  const missing = terms.scopes.find((scope) => !mayGive(caller, scope))
+  if (missing) throw forbidden(`permissions: the caller has no ${missing} itself`, 'permissions')
+  if (!terms.containerUuids.every((uuid) => maySee(caller, uuid))) throw notFound('container')
+  return terms
+}
+
+function mayGive({ scopes }: Principal, permission: string): boolean {
+  return coversScope(scopes, permission === innerPortsScope ? 'container:network' : permission)
+}
+
+/** Longest name, without the random end of names that bound callers choose. */
+const boundNameLength = 57
+
+/**
+ * The name of a new account. Those that bound callers choose get a random end, whether they are taken or not: a refusal
+ * would tell of the names of others.
+ * @param random letters and digits
+ */
+export function planUsername(asked: string, maker: Principal, random: string): string {
+  return maker.guests === 'all' ? asked : `${asked.slice(0, boundNameLength)}-${random}`
+}
+
+function isNamed(username: string, asked: string, maker: Principal): boolean {
+  const [has, wants] = [username.toLowerCase(), asked.toLowerCase()]
+  if (has === wants) return true
+  return maker.guests !== 'all' && has.replace(/-[a-z0-9]{6}$/, '') === wants.slice(0, boundNameLength)
+}
+
+/**
+ * The account that a request to make one asks for, if it is there: of the same name, or else of the same containers.
+ * @throws {BerthError} `invalid_state` where it is there, and another one than asked for
+ */
+export function findSame(
+  accounts: readonly SubUserAccount[],
+  fields: SubUserFields & { containerUuids: readonly string[] },
+  maker: Principal,
+): SubUserAccount | undefined {
+  const { username, containerUuids } = fields
+  const found = accounts.find(
+    (account) =>
+      isSameSet(account.containerUuids, containerUuids) &&
+      (username === undefined || isNamed(account.username, username, maker)),
+  )
+  if (found === undefined) return undefined
+  const other = termsCompared.find((name) => fields[name] !== undefined && !isSame(found[name], fields[name]))
+  if (other === undefined) return found
+  throw conflict('invalid_state', `${found.username} is there for this, with other terms: PATCH changes them`)
+}
+
+const termsCompared = ['scopes', 'imageIds', 'portMappingLimit', 'expiresAtMs', 'disabled'] as const
+
+function isSame(a: unknown, b: unknown): boolean {
+  return Array.isArray(a) && Array.isArray(b) ? isSameSet(a, b) : a === b
+}
+
+function isSameSet(a: readonly unknown[], b: readonly unknown[]): boolean {
+  const [one, other] = [new Set(a), new Set(b)]
+  return one.size === other.size && [...one].every((entry) => other.has(entry))
+}
+
+function forbidden(message: string, field?: string): BerthError {
+  return new BerthError('forbidden', 'insufficient_scope', message, field === undefined ? {} : { field })
+}

@@ -1,0 +1,269 @@
+import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import { MadeSecrets } from '../access/made-secrets.js'
+import type { Principal } from '../access/principal.js'
+import { withoutSessions, type SubUserAccount } from '../accounts/account-record.js'
+import type { AccountStore, Multi } from '../accounts/account-store.js'
+import type { Passwords } from '../accounts/passwords.js'
+import type { Store } from '../store/store.js'
+import {
+  AccessCodes,
+  digestCode,
+  isAccessCode,
+  makeSubUserPassword,
+  makeNameEnd,
+  makeUsername,
+  type AccessCode,
+} from './access-codes.js'
+import {
+  checkManageable,
+  findSame,
+  maySeeSubUser,
+  planChange,
+  planTerms,
+  planUsername,
+  type SubUserFields,
+} from './plan-sub-user.js'
+
+export interface SubUsersOptions {
+  readonly store: Store
+  readonly accounts: AccountStore
+  readonly passwords: Passwords
+  /** 32 bytes, the same in every gateway on one store. */
+  readonly secret: Buffer
+}
+
+/** A sub-user with what only its maker is shown. */
+export interface ShownSubUser {
+  readonly account: SubUserAccount
+  readonly accessCode: string
+  /** "" where it was made earlier, by another request. */
+  readonly password: string
+}
+
+/** What answers the repeat of an operation. */
+interface MadePassword {
+  readonly password: string
+  /** By which the account shows that it still has that password. */
+  readonly passwordHash: string
+}
+
+/** Ends the making of an account that turns out to be there. */
+class AlreadyThere extends BerthError {
+  constructor(readonly account: SubUserAccount) {
+    super('conflict', 'invalid_state', 'the sub-user is there')
+  }
+}
+
+/**
+ * Sub-users: accounts that are bound to some containers.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `sub-user-code:<digest of an access code>` | the account's id |
+ * | `sub-user-operation:<operation id>` | the password that it made, encrypted, for two days |
+ *
+ * Every method may throw BerthError `store_unavailable`.
+ */
+export class SubUsers {
+  readonly #codes: AccessCodes
+  readonly #made: MadeSecrets
+
+  constructor(private readonly options: SubUsersOptions) {
+    const { store, secret } = options
+    this.#codes = new AccessCodes(secret)
+    const nameOf = (operationId: string): string => store.key('sub-user-operation', operationId)
+    this.#made = new MadeSecrets({ nameOf, secret, use: 'passwords of sub-users' })
+  }
+
+  /** Those that a caller may see, in the order they were made. */
+  async list(caller: Principal): Promise<SubUserAccount[]> {
+    const accounts = await this.options.accounts.list('sub_user')
+    return accounts.filter((account) => maySeeSubUser(caller, account))
+  }
+
+  /** @throws {BerthError} `not_found` */
+  async get(caller: Principal, id: number): Promise<SubUserAccount> {
+    const account = await this.options.accounts.find(id)
+    if (account?.kind !== 'sub_user' || !maySeeSubUser(caller, account)) throw notFound('sub-user')
+    return account
+  }
+
+  /** The account that a link names. */
+  async findByCode(code: string): Promise<SubUserAccount | undefined> {
+    if (!isAccessCode(code)) return undefined
+    const { store, accounts } = this.options
+    const digest = digestCode(code)
+    const id = await store.run('look up an access code', (client) => client.get(this.#codeKey(digest)))
+    const account = id === null ? undefined : await accounts.find(Number(id))
+    return account?.kind === 'sub_user' && account.codeDigest === digest ? account : undefined
+  }
+
+  codeOf({ codeDigest: digest, sealedCode: sealed }: SubUserAccount): string {
+    return this.#codes.open({ digest, sealed })
+  }
+
+  /**
+   * Makes a sub-user; one that is there for the same containers is answered as it is, without a password.
+   * @param operationId of a request that may be repeated: a repeat gets the same password
+   * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`
+   */
+  async create(
+    caller: Principal,
+    fields: SubUserFields & { containerUuids: readonly string[] },
+    operationId?: string,
+  ): Promise<ShownSubUser> {
+    const made = await this.#findMade(operationId)
+    if (made) return made
+    const username =
+      fields.username === undefined ? makeUsername() : planUsername(fields.username, caller, makeNameEnd())
+    const terms = planTerms({ ...fields, username }, caller)
+    const there = findSame(await this.options.accounts.list('sub_user'), fields, caller)
+    if (there) return this.#asItIs(there)
+    const { password, passwordHash } = await this.#makePassword()
+    const code = this.#codes.create()
+    const also = (multi: Multi, { id }: SubUserAccount): void => {
+      multi.set(this.#codeKey(code.digest), String(id))
+      this.#note(multi, { operationId, id, made: { password, passwordHash } })
+    }
+    try {
+      const account = await this.options.accounts.create(
+        'sub_user',
+        (id, others) => {
+          const same = findSame(others, fields, caller)
+          if (same) throw new AlreadyThere(same)
+          return { ...newAccount(id, passwordHash, code), ...terms, createdBy: caller.ref }
+        },
+        also,
+      )
+      return { account, password, accessCode: code.code }
+    } catch (error) {
+      if (error instanceof AlreadyThere) return this.#asItIs(error.account)
+      throw error
+    }
+  }
+
+  /**
+   * Makes a new password, and ends the account's sessions.
+   * @param operationId as in `create`
+   * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
+   */
+  async rotate(
+    caller: Principal,
+    id: number,
+    { rotateCode, operationId }: { rotateCode: boolean; operationId?: string | undefined },
+  ): Promise<ShownSubUser> {
+    const made = await this.#findMade(operationId)
+    if (made) return made
+    checkManageable(caller, await this.get(caller, id))
+    const { password, passwordHash } = await this.#makePassword()
+    const code = rotateCode ? this.#codes.create() : undefined
+    let old = ''
+    const account = await this.#change(
+      id,
+      (before) => {
+        checkManageable(caller, before)
+        old = before.codeDigest
+        const codes = code && { codeDigest: code.digest, sealedCode: code.sealed }
+        return withoutSessions({ ...before, passwordHash, ...codes })
+      },
+      (multi) => {
+        if (code) this.#moveCode(multi, { id, from: old, to: code.digest })
+        this.#note(multi, { operationId, id, made: { password, passwordHash } })
+      },
+    )
+    return { account, password, accessCode: this.codeOf(account) }
+  }
+
+  /** @throws {BerthError} `not_found`, `insufficient_scope`, `name_conflict` */
+  async update(caller: Principal, id: number, fields: SubUserFields): Promise<SubUserAccount> {
+    await this.get(caller, id)
+    return this.#change(id, (account) => planChange(account, fields, caller))
+  }
+
+  /** @throws {BerthError} `not_found`, `insufficient_scope` */
+  async remove(caller: Principal, id: number): Promise<SubUserAccount> {
+    await this.get(caller, id)
+    return this.options.accounts.remove(
+      'sub_user',
+      id,
+      (account) => checkManageable(caller, account),
+      (multi, { codeDigest }) => multi.del(this.#codeKey(codeDigest)),
+    )
+  }
+
+  /** Takes containers that are gone from all that have them. @returns how many accounts had one */
+  async dropContainers(areGone: (uuids: readonly string[]) => Promise<readonly string[]>): Promise<number> {
+    const accounts = await this.options.accounts.list('sub_user')
+    const uuids = new Set(accounts.flatMap(({ containerUuids }) => containerUuids))
+    const gone = new Set(await areGone([...uuids]))
+    const withGone = accounts.filter(({ containerUuids }) => containerUuids.some((uuid) => gone.has(uuid)))
+    for (const { id } of withGone) await this.#change(id, without(gone)).catch(ignoreMissing)
+    return withGone.length
+  }
+
+  #change(
+    id: number,
+    plan: (account: SubUserAccount) => SubUserAccount,
+    also: (multi: Multi) => void = () => undefined,
+  ): Promise<SubUserAccount> {
+    return this.options.accounts.change('sub_user', id, plan, also)
+  }
+
+  #moveCode(multi: Multi, { id, from, to }: { id: number; from: string; to: string }): void {
+    multi.del(this.#codeKey(from))
+    multi.set(this.#codeKey(to), String(id))
+  }
+
+  #asItIs(account: SubUserAccount): ShownSubUser {
+    return { account, password: '', accessCode: this.codeOf(account) }
+  }
+
+  async #makePassword(): Promise<MadePassword> {
+    const password = makeSubUserPassword()
+    return { password, passwordHash: await this.options.passwords.hash(password) }
+  }
+
+  #note(
+    multi: Multi,
+    { operationId, id, made }: { operationId: string | undefined; id: number; made: MadePassword },
+  ): void {
+    if (operationId === undefined) return
+    const { key, value, keepMs } = this.#made.marker(operationId, id, JSON.stringify(made))
+    multi.set(key, value, { expiration: { type: 'PX', value: keepMs } })
+  }
+
+  /** A password that was changed since is not answered as if it were still valid. */
+  async #findMade(operationId: string | undefined): Promise<ShownSubUser | undefined> {
+    if (operationId === undefined) return undefined
+    const { store, accounts } = this.options
+    const found = await store.run('look up an operation', (client) => this.#made.find(client, operationId))
+    if (found === undefined) return undefined
+    const { password, passwordHash } = JSON.parse(found.key) as MadePassword
+    const account = await accounts.find(found.id)
+    if (account?.kind !== 'sub_user' || account.passwordHash !== passwordHash)
+      throw conflict('invalid_state', 'the password that this request made is not valid any more')
+    return { account, password, accessCode: this.codeOf(account) }
+  }
+
+  #codeKey(digest: string): string {
+    return this.options.store.key('sub-user-code', digest)
+  }
+}
+
+function newAccount(id: number, passwordHash: string, { digest, sealed }: AccessCode) {
+  return {
+    ...({ kind: 'sub_user', id, passwordHash, generation: 1 } as const),
+    ...{ createdAtMs: Date.now(), codeDigest: digest, sealedCode: sealed },
+  }
+}
+
+function without(gone: ReadonlySet<string>): (account: SubUserAccount) => SubUserAccount {
+  return (account) => ({
+    ...account,
+    containerUuids: account.containerUuids.filter((uuid) => !gone.has(uuid)),
+  })
+}
+
+function ignoreMissing(error: unknown): void {
+  if (!(error instanceof BerthError && error.kind === 'not_found')) throw error
+}

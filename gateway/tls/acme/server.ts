@@ -1,0 +1,169 @@
+import { rootCertificates } from 'node:tls'
+import { BerthError } from '../../../shared/errors.js'
+import { OutboundClient, readText, type OutboundOrder } from '../../../shared/outbound-request.js'
+import {
+  acmeRateLimited,
+  acmeRefused,
+  acmeTimeout,
+  acmeUnavailable,
+  parseRetryAfter,
+  problemKind,
+  problemText,
+  type Problem,
+} from './errors.js'
+import type { AccountKey } from './jws.js'
+
+export interface AcmeServerOptions {
+  /** URL of the directory. */
+  readonly directory: string
+  /** PEM of certificates that are trusted beside the usual ones. "": none. */
+  readonly caPem: string
+  /** Ends all requests. */
+  readonly signal: AbortSignal
+}
+
+/** Where the server has what (RFC 8555, 7.1.1). */
+export interface Directory {
+  readonly newNonce: string
+  readonly newAccount: string
+  readonly newOrder: string
+  readonly meta?: { readonly profiles?: Readonly<Record<string, unknown>> }
+}
+
+export interface AcmeReply<Body> {
+  readonly body: Body
+  /** Of what was made: the account's or the order's URL. "": none. */
+  readonly location: string
+  readonly retryAfterSeconds: number | undefined
+}
+
+/** Who signs: an account by its URL, or its key while it has none. */
+export interface Signer {
+  readonly key: AccountKey
+  readonly accountUrl?: string
+}
+
+interface Raw {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+}
+
+/** A server may refuse any nonce; so many in a row are no accident. */
+const nonceAttempts = 10
+const requestMs = 20_000
+const maxReplyBytes = 1_048_576
+
+/** One ACME server: its directory, nonces and signed requests (RFC 8555, 6). */
+export class AcmeServer {
+  readonly #client: OutboundClient
+  #directory: Directory | undefined
+  #nonce = ''
+
+  constructor(private readonly options: AcmeServerOptions) {
+    const ca = options.caPem === '' ? undefined : [...rootCertificates, options.caPem]
+    const timeouts = { connectMs: requestMs, headersMs: requestMs, bodyMs: requestMs }
+    this.#client = new OutboundClient({ timeouts, ...(ca && { tls: { ca } }) })
+  }
+
+  get signal(): AbortSignal {
+    return this.options.signal
+  }
+
+  close(): void {
+    this.#client.close()
+  }
+
+  /** @throws {BerthError} `acme_unavailable`, `acme_timeout` */
+  async directory(): Promise<Directory> {
+    if (this.#directory !== undefined) return this.#directory
+    const raw = await this.#send(this.options.directory, { method: 'GET' })
+    if (raw.status === 429 || raw.status >= 500)
+      throw refusalOf(raw, parseJson(raw.text) as Problem | undefined)
+    const directory = parseJson(raw.text) as Partial<Directory> | undefined
+    const urls = [directory?.newNonce, directory?.newAccount, directory?.newOrder]
+    if (raw.status !== 200 || !urls.every((url) => typeof url === 'string' && URL.canParse(url)))
+      throw acmeUnavailable(`status ${raw.status}, and no directory, at ${this.options.directory}`)
+    return (this.#directory = directory as Directory)
+  }
+
+  /**
+   * Sends a signed request; one that is refused for its nonce is sent again with another.
+   * @param payload undefined: only reads
+   * @throws {BerthError} one of `acmeCodes`
+   */
+  async post<Body>(url: string, payload: object | undefined, signer: Signer): Promise<AcmeReply<Body>> {
+    const who = signer.accountUrl === undefined ? { jwk: signer.key.jwk } : { kid: signer.accountUrl }
+    for (let attempt = 1; ; attempt++) {
+      const header = { ...who, nonce: await this.#takeNonce(), url }
+      const raw = await this.#send(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/jose+json' },
+        body: signer.key.sign(header, payload),
+      })
+      if (raw.status < 300) return replyOf<Body>(raw)
+      const problem = parseJson(raw.text) as Problem | undefined
+      if (problemKind(problem) !== 'badNonce' || attempt === nonceAttempts) throw refusalOf(raw, problem)
+    }
+  }
+
+  async #takeNonce(): Promise<string> {
+    if (this.#nonce === '') await this.#send((await this.directory()).newNonce, { method: 'HEAD' })
+    const nonce = this.#nonce
+    this.#nonce = ''
+    if (nonce === '') throw acmeUnavailable('it gives no nonce')
+    return nonce
+  }
+
+  async #send(url: string, order: OutboundOrder): Promise<Raw> {
+    try {
+      const { status, headers, body } = await this.#client.send(url, {
+        ...order,
+        headers: { 'user-agent': 'berth', ...order.headers },
+        signal: this.options.signal,
+      })
+      const raw: Raw = { status, headers, text: await readText(body, maxReplyBytes) }
+      const nonce = raw.headers['replay-nonce']
+      if (typeof nonce === 'string' && /^[\w-]{1,512}$/.test(nonce)) this.#nonce = nonce
+      return raw
+    } catch (cause) {
+      throw toAcmeError(cause, this.options.signal)
+    }
+  }
+}
+
+/** Converts what a request or a wait threw. */
+export function toAcmeError(cause: unknown, signal: AbortSignal): BerthError {
+  if (cause instanceof BerthError) return cause
+  if (signal.aborted) return acmeTimeout(cause)
+  const { code, message } = cause as NodeJS.ErrnoException
+  return acmeUnavailable(code ?? message, { cause })
+}
+
+function replyOf<Body>({ headers, text }: Raw): AcmeReply<Body> {
+  const location = headers['location']
+  return {
+    body: (parseJson(text) ?? text) as Body,
+    location: typeof location === 'string' ? location : '',
+    retryAfterSeconds: parseRetryAfter(headers['retry-after']),
+  }
+}
+
+function refusalOf({ status, headers }: Raw, problem: Problem | undefined): BerthError {
+  const retryAfterSeconds = parseRetryAfter(headers['retry-after'])
+  if (status === 429 || problemKind(problem) === 'rateLimited')
+    return acmeRateLimited(problem, retryAfterSeconds)
+  if (status >= 500)
+    return acmeUnavailable(`status ${status}: ${problemText(problem)}`, {
+      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    })
+  return acmeRefused(problem)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto'
+import type { ChallengeMethod } from './acme/obtain.js'
+import type { KeyedChain } from './certificate.js'
+import { makeSelfSigned } from './keys.js'
+import type { OpenChallenge, TlsDocuments } from './settings.js'
+
+/** The protocol by which a validation is recognised (RFC 8737, 6.2). */
+export const acmeProtocol = 'acme-tls/1'
+
+const prefix = '/.well-known/acme-challenge/'
+const certificateMs = 24 * 3_600_000
+
+/** Answers an authority's challenges, those of other gateways too. */
+export class Challenges {
+  #certificate: { readonly of: OpenChallenge; readonly material: Promise<KeyedChain> } | undefined
+
+  constructor(private readonly documents: Pick<TlsDocuments, 'challenge'>) {}
+
+  /** The one that is open; undefined: none. */
+  current(method?: ChallengeMethod): OpenChallenge | undefined {
+    const open = this.documents.challenge.value
+    if (!open || open.untilMs <= Date.now()) return undefined
+    return method === undefined || open.method === method ? open : undefined
+  }
+
+  /**
+   * Answers a request of port 80 (RFC 8555, 8.3).
+   * @returns undefined: it asks for no open challenge
+   */
+  answerTo(path: string): string | undefined {
+    const open = this.current('http-01')
+    return open !== undefined && path === prefix + open.token ? open.keyAuthorization : undefined
+  }
+
+  /** Whether a request asks for any challenge. */
+  isAsked(path: string): boolean {
+    return path.startsWith(prefix)
+  }
+
+  /** The certificate that answers the open challenge (RFC 8737, 3); undefined: none is open. */
+  certificate(): Promise<KeyedChain> | undefined {
+    const of = this.current('tls-alpn-01')
+    if (of === undefined) return undefined
+    if (this.#certificate?.of !== of) this.#certificate = { of, material: makeAnswer(of) }
+    return this.#certificate.material
+  }
+}
+
+/** An octet string of the digest, in DER. */
+function makeAnswer({ target, keyAuthorization }: OpenChallenge): Promise<KeyedChain> {
+  const digest = createHash('sha256').update(keyAuthorization).digest()
+  const value = Buffer.concat([Buffer.of(4, digest.length), digest])
+  const extension = { id: '1.3.6.1.5.5.7.1.31', value }
+  return makeSelfSigned(target, { lifetimeMs: certificateMs, extension })
+}

@@ -1,0 +1,79 @@
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type ConnectionOptions, type PeerCertificate, type TLSSocket } from 'node:tls'
+import { checkServerIdentity } from 'node:tls'
+import { isIP } from 'node:net'
+import { BerthError } from '../../shared/errors.js'
+import type { KeyedChain } from './certificate.js'
+
+/** Of every listener that shows a certificate. */
+export const tlsVersions = { minVersion: 'TLSv1.2' } as const
+
+const timeoutMs = 5000
+
+export interface HandshakeOptions {
+  /** Name or address that clients will use. */
+  readonly target: string
+  /** PEM of the roots that everybody trusts. */
+  readonly roots: readonly string[]
+}
+
+/** What a client saw. */
+export interface Seen {
+  /** SHA-256, hexadecimal with colons. */
+  readonly fingerprint: string
+  /** A client that knows only the roots takes it for the target. */
+  readonly trusted: boolean
+}
+
+/**
+ * Has a client take up a connection with the certificate, on a port of loopback for that alone.
+ * @throws {BerthError} `certificate_unusable`
+ */
+export async function tryHandshake(material: KeyedChain, options: HandshakeOptions): Promise<Seen> {
+  try {
+    const server = createServer({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
+    server.on('tlsClientError', () => undefined) // the client has the same failure
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    try {
+      const { port } = server.address() as AddressInfo
+      return await handshakeWith({ host: '127.0.0.1', port }, options)
+    } finally {
+      server.close()
+    }
+  } catch (cause) {
+    const why = (cause as NodeJS.ErrnoException).code ?? 'no answer'
+    const message = `no connection can be made with the certificate: ${why}`
+    // Without the cause: OpenSSL's words are in the code, and nothing of the key may be anywhere.
+    throw new BerthError('invalid', 'certificate_unusable', message, { field: 'cert_pem' })
+  }
+}
+
+/** @throws the error of the connection */
+export function handshakeWith(
+  at: { readonly host: string; readonly port: number },
+  options: HandshakeOptions,
+): Promise<Seen> {
+  return new Promise((resolve, reject) => {
+    const socket: TLSSocket = connect(
+      { ...at, ...connectionOptions(options), timeout: timeoutMs, ALPNProtocols: ['http/1.1'] },
+      () => {
+        resolve({ fingerprint: socket.getPeerCertificate().fingerprint256, trusted: socket.authorized })
+        socket.destroy()
+      },
+    )
+    socket.once('timeout', () => socket.destroy(new Error(`no answer within ${timeoutMs} ms`)))
+    socket.once('error', reject)
+    socket.once('close', () => reject(new Error('the connection was closed')))
+  })
+}
+
+function connectionOptions({ target, roots }: HandshakeOptions): ConnectionOptions {
+  return {
+    ca: [...roots],
+    rejectUnauthorized: false,
+    // No name where the target is an address (RFC 6066, 3): then Node would check the address it connects to.
+    servername: isIP(target) === 0 ? target : '',
+    checkServerIdentity: (_host: string, certificate: PeerCertificate) =>
+      checkServerIdentity(target, certificate),
+  }
+}

@@ -1,0 +1,86 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { isIP } from 'node:net'
+import type { Logger } from 'pino'
+import {
+  closeServer,
+  defaultTimeouts,
+  httpOptions,
+  listenOn,
+  serveRequests,
+  type ListenAddress,
+} from '../server.js'
+import type { Challenges } from './challenges.js'
+import { listenError, listenWide } from './listen.js'
+
+export interface HttpListenerOptions {
+  readonly listen: ListenAddress
+  readonly challenges: Challenges
+  readonly log: Logger
+  /** Where requests are sent on to; undefined: nowhere. @param host as the request names it, without a port */
+  redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
+}
+
+/**
+ * Port 80: answers to an authority's challenges, and redirects to TLS. Nothing of the application is here, so that the
+ * access policy does not hold for it.
+ */
+export class HttpListener {
+  private constructor(private readonly server: Server) {}
+
+  /** @throws {BerthError} `port_conflict`, `port_denied` */
+  static async open(options: HttpListenerOptions): Promise<HttpListener> {
+    const server = createServer(httpOptions(defaultTimeouts))
+    serveRequests(server, { handle: (...exchange) => answer(options, ...exchange) }, defaultTimeouts)
+    await listenWide(options.listen, (listen) => listenOn(server, listen)).catch((cause: unknown) => {
+      throw listenError(options.listen, cause)
+    })
+    server.on('error', (err) => options.log.error({ err }, 'http listener'))
+    options.log.info({ address: server.address() }, 'http listening for challenges and redirects')
+    return new HttpListener(server)
+  }
+
+  close(graceMs: number): Promise<void> {
+    return closeServer(this.server, graceMs)
+  }
+}
+
+function answer(options: HttpListenerOptions, request: IncomingMessage, response: ServerResponse): void {
+  const { challenges } = options
+  const target = request.url ?? '/'
+  const path = target.split('?', 1)[0] ?? '/'
+  if (challenges.isAsked(path)) {
+    const text = challenges.answerTo(path)
+    return text === undefined ? send(response, 404, 'no such challenge') : send(response, 200, text)
+  }
+  const location = locationOf(options, request.headers.host ?? '', target)
+  if (location === undefined) return send(response, 404, 'nothing is here')
+  send(response, 308, 'moved to https', { Location: location })
+}
+
+/** Keeps only a target that is a path: one with a scheme of its own would lead elsewhere. */
+function locationOf(options: HttpListenerOptions, hostHeader: string, target: string): string | undefined {
+  const to = options.redirectHost(hostHeader.replace(/:\d{1,5}$/, ''))
+  if (to === undefined) return undefined
+  const host = isIP(to.host) === 6 ? `[${to.host}]` : to.host
+  const port = to.port === 443 ? '' : `:${to.port}`
+  const path = /^\/[\x21-\x7e]*$/.test(target) ? target : '/'
+  return `https://${host}${port}${path}`
+}
+
+function send(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(status, {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Length': Buffer.byteLength(text),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    // What the request has beside its head is not read.
+    Connection: 'close',
+    ...headers,
+  })
+  response.end(text)
+}

@@ -1,0 +1,85 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { conflict } from '../../shared/errors.js'
+import { AccountKey } from './acme/jws.js'
+import { obtainCertificate, type Challenge, type ChallengeMethod } from './acme/obtain.js'
+import { AcmeServer } from './acme/server.js'
+import type { KeyedChain } from './certificate.js'
+import type { Listeners } from './listeners.js'
+import type { StoreLock } from './lock.js'
+import type { TlsDocuments } from './settings.js'
+
+export interface AcmeOptions {
+  /** URL of the authority's directory. */
+  readonly directory: string
+  /** PEM of who signed the certificate of that server, beside the usual roots. "": nobody. */
+  readonly caPem: string
+  /** How long an order may take; default and most: 90 s. */
+  readonly orderMs?: number
+}
+
+export interface IssuerOptions {
+  readonly acme: AcmeOptions
+  readonly documents: TlsDocuments
+  readonly listeners: Listeners
+  readonly lock: StoreLock
+  /** How the authority can reach this installation. */
+  readonly methods: readonly ChallengeMethod[]
+}
+
+/** An order takes no longer; the lock's lease and the challenge outlive it. */
+const orderMs = 90_000
+export const orderLeaseMs = orderMs + 30_000
+
+/** Other gateways open their listeners meanwhile: an authority asks once. */
+const othersLearnMs = 500
+
+/** Gets certificates from a certificate authority, one at a time of all gateways. */
+export class Issuer {
+  readonly #closing = new AbortController()
+
+  constructor(private readonly options: IssuerOptions) {}
+
+  /** Ends an order in progress. */
+  close(): void {
+    this.#closing.abort()
+  }
+
+  /** @throws {BerthError} `ssl_busy`, one of `acmeCodes`, `port_conflict`, `port_denied` */
+  async obtain(target: string, email: string): Promise<KeyedChain> {
+    const done = await this.options.lock.tryRun(() => this.#order(target, email))
+    if (done === undefined)
+      throw conflict('ssl_busy', 'a certificate is being obtained already; wait for two minutes at most')
+    return done.result
+  }
+
+  async #order(target: string, email: string): Promise<KeyedChain> {
+    const { acme, documents, methods } = this.options
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(acme.orderMs ?? orderMs)])
+    const server = new AcmeServer({ ...acme, signal })
+    try {
+      const pem = await documents.accountKey(acme.directory, () => AccountKey.create().toPem())
+      const account = AccountKey.fromPem(pem)
+      const present = (challenge: Challenge) => this.#present(challenge)
+      return await obtainCertificate(server, { target, email, account, methods, present })
+    } finally {
+      server.close()
+      await this.#takeBack().catch(() => undefined) // it ends by itself
+    }
+  }
+
+  /** Every gateway answers it: the authority may reach any. */
+  async #present(challenge: Challenge): Promise<void> {
+    const { documents, listeners } = this.options
+    const untilMs = Date.now() + orderLeaseMs
+    await documents.challenge.update(() => ({ ...challenge, untilMs }))
+    await listeners.converge()
+    listeners.checkAnswers(challenge.method)
+    await delay(othersLearnMs)
+  }
+
+  async #takeBack(): Promise<void> {
+    if (!this.options.documents.challenge.value) return
+    await this.options.documents.challenge.update(() => null)
+    await this.options.listeners.converge()
+  }
+}

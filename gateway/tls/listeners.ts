@@ -1,0 +1,153 @@
+import { createSecureContext } from 'node:tls'
+import type { Logger } from 'pino'
+import { BerthError, describeError } from '../../shared/errors.js'
+import type { ListenAddress, Served } from '../server.js'
+import type { ChallengeMethod } from './acme/obtain.js'
+import type { KeyedChain } from './certificate.js'
+import type { Challenges } from './challenges.js'
+import { tlsVersions } from './handshake.js'
+import { HttpListener, type HttpListenerOptions } from './http-listener.js'
+import { makeSelfSigned } from './keys.js'
+import type { TlsDocuments, TlsSettings } from './settings.js'
+import { TlsListener } from './tls-listener.js'
+
+export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHost'> {
+  readonly documents: TlsDocuments
+  readonly challenges: Challenges
+  /** undefined: this gateway has no TLS. */
+  readonly listen: ListenAddress | undefined
+  /** undefined: it has no port for challenges and redirects. */
+  readonly httpListen: ListenAddress | undefined
+  readonly log: Logger
+}
+
+/** How long requests in progress may take once a listener is not wanted any more. */
+const graceMs = 10_000
+
+type Part = 'tls' | 'http'
+
+/** The listeners of this gateway, made to agree with the settings that all gateways share. */
+export class Listeners {
+  #served: Served | undefined
+  #tls: TlsListener | undefined
+  #http: HttpListener | undefined
+  #turn: Promise<unknown> = Promise.resolve()
+  #reserved = false
+  #closed = false
+  readonly #problems = new Map<Part, string>()
+
+  constructor(private readonly options: ListenersOptions) {}
+
+  start(served: Served): Promise<void> {
+    this.#served = served
+    return this.converge()
+  }
+
+  /** Where a client on this machine reaches TLS; undefined: nowhere. */
+  get tlsAddress(): ListenAddress | undefined {
+    return this.#tls?.reachedAt
+  }
+
+  /** Why a listener that is wanted is not there. */
+  get problems(): readonly string[] {
+    return [...this.#problems.values()]
+  }
+
+  /** Opens, closes and exchanges what is not as it should be. A failure is kept in `problems`, and tried again. */
+  converge(): Promise<void> {
+    return this.#inTurn(async () => {
+      const settings = this.options.documents.settings.value
+      if (settings === undefined || this.#closed) return
+      this.#reserved = false
+      await this.#note('tls', () => this.#convergeTls(settings))
+      await this.#note('http', () => this.#convergeHttp(settings))
+    })
+  }
+
+  /**
+   * Listens with a certificate that is not in the settings yet, unless TLS is on already; the next `converge` keeps or
+   * ends it.
+   * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
+   */
+  reserve(material: KeyedChain): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.options.listen === undefined)
+        throw new BerthError('conflict', 'tls_not_configured', 'tls_listen is empty in gateway.yaml')
+      this.#reserved = true
+      if (this.#tls === undefined) this.#tls = await this.#openTls(material)
+    })
+  }
+
+  /** @throws {BerthError} `port_conflict` where this gateway does not answer such challenges */
+  checkAnswers(method: ChallengeMethod): void {
+    const part = method === 'http-01' ? 'http' : 'tls'
+    if ((part === 'http' ? this.#http : this.#tls) !== undefined) return
+    throw new BerthError('conflict', 'port_conflict', this.#problems.get(part) ?? `no ${part} listener`)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#inTurn(() => Promise.all([this.#tls?.close(graceMs), this.#http?.close(graceMs)]))
+  }
+
+  async #convergeTls(settings: TlsSettings): Promise<void> {
+    const { listen, challenges } = this.options
+    const isOpen = challenges.current('tls-alpn-01') !== undefined
+    if (listen === undefined || !(settings.enabled || isOpen)) {
+      void this.#tls?.close(graceMs)
+      this.#tls = undefined
+      return
+    }
+    const material = settings.enabled ? this.#usable(settings) : undefined
+    if (this.#tls === undefined) this.#tls = await this.#openTls(material ?? (await makeSelfSigned('berth')))
+    else if (material !== undefined) this.#tls.use(material)
+  }
+
+  /** The current certificate, or where it cannot be used the one before. */
+  #usable({ current, previous }: TlsSettings): KeyedChain | undefined {
+    for (const stored of [current, previous]) {
+      if (stored === null) continue
+      try {
+        const material = this.options.documents.opened(stored)
+        createSecureContext({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
+        return material
+      } catch (err) {
+        this.options.log.error({ err, fingerprint: stored.fingerprint }, 'tls: a certificate cannot be used')
+      }
+    }
+    return undefined
+  }
+
+  #openTls(material: KeyedChain): Promise<TlsListener> {
+    const { listen, challenges, log, documents } = this.options
+    if (this.#served === undefined || listen === undefined) throw new Error('not started')
+    const isOn = () => this.#reserved || documents.settings.value?.enabled === true
+    return TlsListener.open({ served: this.#served, listen, challenges, log, isOn }, material)
+  }
+
+  async #convergeHttp(settings: TlsSettings): Promise<void> {
+    const { httpListen: listen, challenges } = this.options
+    const isWanted = settings.enabled || challenges.current('http-01') !== undefined
+    if (listen === undefined || !isWanted) {
+      void this.#http?.close(graceMs)
+      this.#http = undefined
+    } else this.#http ??= await HttpListener.open({ ...this.options, listen })
+  }
+
+  async #note(part: Part, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+      this.#problems.delete(part)
+    } catch (err) {
+      const text = describeError(err)
+      if (this.#problems.get(part) !== text) this.options.log.error({ err }, `${part} listener`)
+      this.#problems.set(part, text)
+    }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work)
+    this.#turn = turn.catch(() => undefined)
+    return turn
+  }
+}

@@ -1,0 +1,74 @@
+import { expect } from 'chai'
+import { planChange, type WantedTls } from './plan-change.js'
+import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
+
+const stored = (mode: TlsMode, target = 'a.example'): StoredCertificate => ({
+  ...{ mode, target, chainPem: mode, sealedKey: '', fingerprint: mode, trusted: false },
+})
+const untouched: TlsSettings = {
+  ...{ change: '', enabled: false, mode: 'disabled', target: '', email: '', current: null, previous: null },
+}
+const nothing: WantedTls = {
+  ...{ enabled: undefined, mode: undefined, target: undefined, email: undefined },
+  ...{ certPem: undefined, keyPem: undefined },
+}
+const own: TlsSettings = {
+  ...{ ...untouched, enabled: true, mode: 'self_signed', target: 'a.example' },
+  current: stored('self_signed'),
+}
+const pair = { certPem: 'cert', keyPem: 'key' }
+
+function plan(wanted: Partial<WantedTls>, old: TlsSettings, nowMs = 0): unknown {
+  const validity = () => ({ notBeforeMs: -100, notAfterMs: 100 })
+  try {
+    const { enabled, mode, target, certificate } = planChange(
+      { ...nothing, ...wanted },
+      { old, detectedHost: 'host.example', nowMs, validity },
+    )
+    return [enabled, mode, target, certificate.from]
+  } catch (error) {
+    const { code, field } = error as { code: string; field: string }
+    return [code, field]
+  }
+}
+
+describe('a change of TLS', () => {
+  for (const [what, wanted, old, expected, nowMs] of [
+    ['nothing, of what is off', {}, untouched, [false, 'disabled', 'host.example', 'none']],
+    ['on without a mode', { enabled: true }, untouched, ['invalid_field', 'mode']],
+    [
+      'a mode turns it on',
+      { mode: 'self_signed' },
+      untouched,
+      [true, 'self_signed', 'host.example', 'self_signed'],
+    ],
+    [
+      'a mode for later',
+      { mode: 'letsencrypt', enabled: false },
+      own,
+      [false, 'letsencrypt', 'a.example', 'none'],
+    ],
+    ['off keeps the mode', { enabled: false }, own, [false, 'self_signed', 'a.example', 'none']],
+    ['mode disabled', { mode: 'disabled' }, own, [false, 'disabled', 'a.example', 'none']],
+    ['the same again', { mode: 'self_signed' }, own, [true, 'self_signed', 'a.example', 'stored']],
+    ['the same when it is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
+    ['another target', { target: 'b.example' }, own, [true, 'self_signed', 'b.example', 'self_signed']],
+    ['an upload', { mode: 'uploaded', ...pair }, own, [true, 'uploaded', 'a.example', 'upload']],
+    ['an upload without its key', { mode: 'uploaded', certPem: 'x' }, own, ['missing_field', 'key_pem']],
+    ['an upload without anything', { mode: 'uploaded' }, own, ['missing_field', 'cert_pem']],
+    [
+      'what was uploaded before',
+      { mode: 'uploaded' },
+      { ...own, previous: stored('uploaded') },
+      [true, 'uploaded', 'a.example', 'stored'],
+    ],
+    [
+      'pems of no upload',
+      { mode: 'self_signed', ...pair },
+      own,
+      [true, 'self_signed', 'a.example', 'stored'],
+    ],
+    ['an authority', { mode: 'letsencrypt' }, own, [true, 'letsencrypt', 'a.example', 'letsencrypt']],
+  ] as [string, Partial<WantedTls>, TlsSettings, unknown[], number?][])
+    it(what, () => expect(plan(wanted, old, nowMs)).to.deep.equal(expected))
+})

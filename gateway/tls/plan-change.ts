@@ -1,0 +1,77 @@
+import { BerthError, invalidField } from '../../shared/errors.js'
+import { dueAtMs, type Validity } from './plan-renewal.js'
+import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
+
+/** What somebody asks for; undefined: as it is. */
+export interface WantedTls {
+  readonly enabled: boolean | undefined
+  readonly mode: TlsMode | undefined
+  /** Canonical. */
+  readonly target: string | undefined
+  readonly email: string | undefined
+  readonly certPem: string | undefined
+  readonly keyPem: string | undefined
+}
+
+/** What is to be done about the certificate: nothing, use one that is stored, or get one. */
+export type CertificatePlan =
+  | { readonly from: 'none' }
+  | { readonly from: 'stored'; readonly stored: StoredCertificate }
+  | { readonly from: 'upload'; readonly certPem: string; readonly keyPem: string }
+  | { readonly from: 'self_signed' | 'letsencrypt' }
+
+export interface TlsPlan extends Pick<TlsSettings, 'enabled' | 'mode' | 'target' | 'email'> {
+  readonly certificate: CertificatePlan
+}
+
+export interface ChangeContext {
+  readonly old: TlsSettings
+  /** Name or address of this request, for who has not chosen one. */
+  readonly detectedHost: string
+  readonly nowMs: number
+  /** When a stored certificate begins and ends. */
+  validity(stored: StoredCertificate): Validity
+}
+
+/**
+ * Decides what a change means.
+ * @throws {BerthError} `invalid_field`, `missing_field`
+ */
+export function planChange(wanted: WantedTls, context: ChangeContext): TlsPlan {
+  const { old, detectedHost } = context
+  const mode = wanted.mode ?? old.mode
+  const enabled = wanted.enabled ?? (wanted.mode === undefined ? old.enabled : mode !== 'disabled')
+  if (enabled && mode === 'disabled')
+    throw invalidField('mode', 'mode: must be self_signed, uploaded or letsencrypt where TLS is enabled')
+  const target = wanted.target ?? (old.target || detectedHost)
+  const next = { enabled, mode, target, email: wanted.email ?? old.email }
+  if (!enabled) return { ...next, certificate: { from: 'none' } }
+  if (target === '') throw missing('target')
+  return { ...next, certificate: planCertificate(wanted, next, context) }
+}
+
+function planCertificate(
+  wanted: WantedTls,
+  { mode, target }: Pick<TlsPlan, 'mode' | 'target'>,
+  context: ChangeContext,
+): CertificatePlan {
+  const stored = findStored(mode, context)
+  if (mode === 'uploaded') return planUpload(wanted, stored)
+  const isFresh = stored?.target === target && dueAtMs(context.validity(stored)) > context.nowMs
+  if (stored && isFresh) return { from: 'stored', stored }
+  return { from: mode === 'letsencrypt' ? mode : 'self_signed' }
+}
+
+function planUpload({ certPem, keyPem }: WantedTls, stored: StoredCertificate | undefined): CertificatePlan {
+  if (certPem !== undefined && keyPem !== undefined) return { from: 'upload', certPem, keyPem }
+  if (certPem === undefined && keyPem === undefined && stored) return { from: 'stored', stored }
+  throw missing(certPem === undefined ? 'cert_pem' : 'key_pem')
+}
+
+function findStored(mode: TlsMode, { old }: ChangeContext): StoredCertificate | undefined {
+  return [old.current, old.previous].find((stored) => stored?.mode === mode) ?? undefined
+}
+
+function missing(field: string): BerthError {
+  return new BerthError('invalid', 'missing_field', `${field}: is required`, { field })
+}

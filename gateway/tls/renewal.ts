@@ -1,0 +1,113 @@
+import type { Logger } from 'pino'
+import { BerthError, describeError } from '../../shared/errors.js'
+import { factsOf } from './certificate.js'
+import type { StoreLock } from './lock.js'
+import { afterFailure, isEndNear, isRenewalDue, renewalPauses, type RenewalPauses } from './plan-renewal.js'
+import type { TlsDocuments, TlsSettings } from './settings.js'
+
+export interface RenewalOptions {
+  readonly documents: TlsDocuments
+  readonly lock: StoreLock
+  readonly log: Logger
+  readonly timing?: { readonly checkEveryMs: number; readonly pauses: RenewalPauses }
+  /** Gets and stores another certificate by the same settings. */
+  make(settings: TlsSettings): Promise<TlsSettings>
+  /** Has another attempt at what this gateway failed to listen on. */
+  converge(): Promise<void>
+}
+
+const everyMinute = { checkEveryMs: 60_000, pauses: renewalPauses }
+const warnEveryMs = 24 * 3_600_000
+
+/** Replaces the certificate in time: of all gateways the one that gets the lock. */
+export class Renewal {
+  #timer: NodeJS.Timeout | undefined
+  #checking: Promise<void> | undefined
+  #warnedMs = 0
+  #stopped = false
+
+  constructor(private readonly options: RenewalOptions) {}
+
+  start(): void {
+    const { checkEveryMs } = this.options.timing ?? everyMinute
+    this.#timer = setInterval(() => void (this.#checking ??= this.#check()), checkEveryMs).unref()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    clearInterval(this.#timer)
+    await this.#checking
+  }
+
+  /** What an administrator should know. */
+  get warnings(): readonly string[] {
+    const current = this.options.documents.settings.value?.current
+    if (!current) return []
+    const facts = factsOf(current.chainPem)
+    const ends = isEndNear(facts, Date.now())
+      ? [`the certificate ends at ${new Date(facts.notAfterMs).toISOString()}`]
+      : []
+    const attempts = this.options.documents.renewal.value
+    return attempts?.fingerprint === current.fingerprint && attempts.failures > 0
+      ? [...ends, `it was not renewed (${attempts.failures}): ${attempts.error}`]
+      : ends
+  }
+
+  async #check(): Promise<void> {
+    try {
+      await this.options.converge()
+      const settings = this.#due()
+      if (settings !== undefined) await this.options.lock.tryRun(() => this.#renew())
+      this.#warn()
+    } catch (err) {
+      this.options.log.warn({ err }, 'tls: renewal')
+    } finally {
+      this.#checking = undefined
+    }
+  }
+
+  /** Settings whose certificate is to be replaced now; undefined: none. */
+  #due(): TlsSettings | undefined {
+    const { settings, renewal } = this.options.documents
+    const known = settings.value
+    if (this.#stopped || !known?.enabled || !known.current || known.current.mode === 'uploaded')
+      return undefined
+    const { fingerprint, chainPem } = known.current
+    const attempts = renewal.current
+    const own = attempts.fingerprint === fingerprint ? attempts : { ...attempts, nextMs: 0 }
+    return isRenewalDue(factsOf(chainPem), own, Date.now()) ? known : undefined
+  }
+
+  /** Looks again: another gateway may have done it before this one got the lock. */
+  async #renew(): Promise<void> {
+    const { documents } = this.options
+    await Promise.all([documents.settings.refresh(), documents.renewal.refresh()])
+    const settings = this.#due()
+    if (!settings?.current) return
+    const { log } = this.options
+    try {
+      const { current } = await this.options.make(settings)
+      log.info({ fingerprint: current?.fingerprint }, 'tls: certificate renewed')
+    } catch (err) {
+      // Somebody gets or chose another one: the next look tells.
+      if (err instanceof BerthError && ['ssl_busy', 'ssl_changed'].includes(err.code)) return
+      log.error({ err }, 'tls: the certificate was not renewed')
+      await this.#noteFailure(settings.current.fingerprint, err)
+    }
+  }
+
+  async #noteFailure(fingerprint: string, error: unknown): Promise<void> {
+    if (this.#stopped) return // ended by this gateway's own end
+    const { documents, timing } = this.options
+    const retryAfterSeconds = error instanceof BerthError ? (error.retryAfterSeconds ?? 0) : 0
+    const failure = { fingerprint, error: describeError(error).slice(0, 500), retryAfterSeconds }
+    await documents.renewal.update((old) => afterFailure(old, failure, Date.now(), timing?.pauses))
+  }
+
+  #warn(): void {
+    const { warnings } = this
+    if (warnings.length === 0 || Date.now() - this.#warnedMs < warnEveryMs) return
+    this.#warnedMs = Date.now()
+    this.options.log.warn({ warnings }, 'tls: the certificate')
+  }
+}

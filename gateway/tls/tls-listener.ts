@@ -1,0 +1,127 @@
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import type { Logger } from 'pino'
+import {
+  closeServer,
+  defaultTimeouts,
+  handlersOf,
+  httpOptions,
+  listenOn,
+  serveRequests,
+  type ListenAddress,
+  type Served,
+} from '../server.js'
+import type { KeyedChain } from './certificate.js'
+import { acmeProtocol, type Challenges } from './challenges.js'
+import { readProtocols } from './client-hello.js'
+import { tlsVersions } from './handshake.js'
+import { listenError, listenWide } from './listen.js'
+
+export interface TlsListenerOptions {
+  readonly served: Served
+  readonly listen: ListenAddress
+  readonly challenges: Challenges
+  readonly log: Logger
+  /** Whether the application is served; else only challenges are answered. */
+  isOn(): boolean
+}
+
+/** The application over TLS, with a certificate that is exchanged while connections go on. */
+export class TlsListener {
+  readonly #server: Server
+  #chainPem = ''
+
+  private constructor(private readonly options: TlsListenerOptions) {
+    this.#server = createServer({ ...httpOptions(defaultTimeouts), ...tlsVersions })
+    serveRequests(this.#server, handlersOf(options.served), defaultTimeouts)
+    this.#server.on('tlsClientError', (err) => options.log.debug({ err }, 'tls: handshake failed'))
+    this.#peekFirst()
+  }
+
+  /** @throws {BerthError} `port_conflict`, `port_denied` */
+  static async open(options: TlsListenerOptions, material: KeyedChain): Promise<TlsListener> {
+    const listener = new TlsListener(options)
+    listener.use(material)
+    await listenWide(options.listen, (listen) => listenOn(listener.#server, listen)).catch(
+      (cause: unknown) => {
+        throw listenError(options.listen, cause)
+      },
+    )
+    listener.#server.on('error', (err) => options.log.error({ err }, 'tls listener'))
+    options.log.info({ address: listener.#server.address() }, 'https listening')
+    return listener
+  }
+
+  /**
+   * New connections get this certificate; those that are there keep theirs.
+   * @throws the error of OpenSSL, and the former one stays
+   */
+  use(material: KeyedChain): void {
+    if (material.chainPem === this.#chainPem) return
+    this.#server.setSecureContext({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
+    this.#chainPem = material.chainPem
+  }
+
+  /** Where a client on this machine reaches it. */
+  get reachedAt(): ListenAddress {
+    const { address, port } = this.#server.address() as AddressInfo
+    const loopbacks: Record<string, string> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
+    return { host: loopbacks[address] ?? address, port }
+  }
+
+  close(graceMs: number): Promise<void> {
+    return closeServer(this.#server, graceMs)
+  }
+
+  /**
+   * Puts a look at the first bytes before the TLS library while a challenge is open: whether it is a validation is known
+   * from the protocols offered, which the library tells too late to choose another certificate.
+   */
+  #peekFirst(): void {
+    const server = this.#server
+    const [accept] = server.listeners('connection') as [(socket: Socket) => void]
+    const pass = (socket: Socket): void =>
+      void (this.options.isOn() ? accept.call(server, socket) : socket.destroy())
+    server.off('connection', accept)
+    server.on('connection', (socket: Socket) => {
+      const answer = this.options.challenges.certificate()
+      if (answer === undefined) return pass(socket)
+      peek(socket)
+        .then(async (isValidation) => (isValidation ? answerValidation(socket, await answer) : pass(socket)))
+        .catch(() => socket.destroy())
+    })
+  }
+}
+
+/** Whether it is a validation; nothing is taken from the socket. Its silence is bounded as that of all others is. */
+function peek(socket: Socket): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    const read = (): void => {
+      for (let chunk; (chunk = socket.read() as Buffer | null) !== null;) chunks.push(chunk)
+      const bytes = Buffer.concat(chunks)
+      const protocols = readProtocols(bytes)
+      if (protocols === 'more') return
+      socket.off('readable', read)
+      socket.off('close', reject)
+      socket.unshift(bytes)
+      resolve(protocols.includes(acmeProtocol))
+    }
+    socket.on('readable', read)
+    socket.once('close', reject)
+  })
+}
+
+/** Shows the certificate, and ends: no byte of content is exchanged (RFC 8737, 3). */
+function answerValidation(socket: Socket, { chainPem, keyPem }: KeyedChain): void {
+  const server = createTlsServer({
+    cert: chainPem,
+    key: keyPem,
+    ALPNProtocols: [acmeProtocol],
+    ...tlsVersions,
+  })
+  server.on('secureConnection', (secure) => secure.end())
+  server.on('tlsClientError', () => socket.destroy())
+  server.emit('connection', socket)
+}

@@ -1,0 +1,257 @@
+import { randomUUID, X509Certificate } from 'node:crypto'
+import { isIP } from 'node:net'
+import { rootCertificates } from 'node:tls'
+import type { Logger } from 'pino'
+import { BerthError, conflict, describeError } from '../../shared/errors.js'
+import type { ListenAddress, Served } from '../server.js'
+import type { Store } from '../store/store.js'
+import { Turns } from '../turns.js'
+import type { ChallengeMethod } from './acme/obtain.js'
+import { covers, factsOf, parseChain, type KeyedChain } from './certificate.js'
+import { Challenges } from './challenges.js'
+import { checkStored, checkUpload } from './check-upload.js'
+import { handshakeWith, tryHandshake } from './handshake.js'
+import { Issuer, orderLeaseMs, type AcmeOptions } from './issue.js'
+import { makeSelfSigned } from './keys.js'
+import { Listeners } from './listeners.js'
+import { StoreLock } from './lock.js'
+import { planChange, type TlsPlan, type WantedTls } from './plan-change.js'
+import type { RenewalPauses } from './plan-renewal.js'
+import { Renewal } from './renewal.js'
+import { TlsDocuments, type StoredCertificate, type TlsSettings } from './settings.js'
+
+export interface TlsOptions {
+  readonly store: Store
+  /** 32 bytes, the same in all gateways on the store. */
+  readonly secret: Buffer
+  /** undefined: no TLS. */
+  readonly listen: ListenAddress | undefined
+  /** Port 80, as the world sees it; undefined: none. */
+  readonly httpListen: ListenAddress | undefined
+  readonly acme: AcmeOptions
+  /** Whether clients elsewhere reach the API without TLS too. */
+  readonly plainIsPublic: boolean
+  readonly log: Logger
+  /** PEM of the roots that everybody trusts; default: Mozilla's. */
+  readonly roots?: readonly string[]
+  /** Asks a listener which certificate it shows; default: by a connection. */
+  readonly probe?: typeof handshakeWith
+  /** Default: every minute, and `renewalPauses`. */
+  readonly timing?: { readonly checkEveryMs: number; readonly pauses: RenewalPauses }
+}
+
+const maxHstsSeconds = 86_400
+
+/**
+ * TLS of this gateway by the settings that all gateways share: its certificate, listeners and renewal. Make it before
+ * `store.start()`.
+ */
+export class Tls {
+  readonly documents: TlsDocuments
+  readonly #listeners: Listeners
+  readonly #issuer: Issuer
+  readonly #renewal: Renewal
+  readonly #rootPems: readonly string[]
+  readonly #turns = new Turns(1)
+  #roots: readonly X509Certificate[] | undefined
+  #leaf: X509Certificate | undefined
+
+  constructor(private readonly options: TlsOptions) {
+    const { store, secret, listen, httpListen, acme, log } = options
+    const documents = new TlsDocuments(store, secret, log)
+    this.documents = documents
+    this.#rootPems = options.roots ?? rootCertificates
+    const challenges = new Challenges(documents)
+    this.#listeners = new Listeners({
+      ...{ documents, challenges, listen, httpListen, log },
+      redirectHost: (host) => this.#redirectHost(host),
+    })
+    const methods: ChallengeMethod[] = [
+      ...(httpListen ? (['http-01'] as const) : []),
+      ...(listen ? (['tls-alpn-01'] as const) : []),
+    ]
+    const lock = new StoreLock(store, 'tls:lock', orderLeaseMs)
+    this.#issuer = new Issuer({ acme, documents, listeners: this.#listeners, lock, methods })
+    this.#renewal = new Renewal({
+      ...{ documents, lock: new StoreLock(store, 'tls:renewal-lock', orderLeaseMs), log },
+      ...(options.timing && { timing: options.timing }),
+      make: (settings) => this.#renewed(settings),
+      converge: () => this.#listeners.converge(),
+    })
+    documents.settings.onChange((settings) => {
+      this.#leaf = settings.current ? parseChain(settings.current.chainPem)[0] : undefined
+      void this.#listeners.converge()
+    })
+    documents.challenge.onChange(() => void this.#listeners.converge())
+  }
+
+  /** Listens once the store says so, and renews in time. */
+  async start(served: Served): Promise<void> {
+    await this.#listeners.start(served)
+    this.#renewal.start()
+  }
+
+  async close(): Promise<void> {
+    this.#issuer.close()
+    await this.#renewal.stop()
+    await this.#listeners.close()
+  }
+
+  /** Where a client on this machine reaches TLS; undefined: nowhere. */
+  get address(): ListenAddress | undefined {
+    return this.#listeners.tlsAddress
+  }
+
+  /** When the certificate that is shown ends, ms since 1970; undefined: none is. */
+  get certificateEndsAtMs(): number | undefined {
+    if (this.documents.settings.value?.enabled !== true || this.#leaf === undefined) return undefined
+    return Date.parse(this.#leaf.validTo)
+  }
+
+  /** What an administrator should know. */
+  get warnings(): readonly string[] {
+    return [...this.#listeners.problems, ...this.#renewal.warnings]
+  }
+
+  /**
+   * Strict-Transport-Security for answers over TLS; undefined where it could lock somebody out: browsers hold a name to
+   * it on all ports, so that a certificate they do not trust, or a plain port beside, would be out of reach.
+   */
+  get hsts(): string | undefined {
+    const current = this.documents.settings.value?.current
+    if (!current?.trusted || this.options.plainIsPublic || isIP(current.target) !== 0) return undefined
+    const left = Math.floor((Date.parse(this.#leaf?.validTo ?? '') - Date.now()) / 1000)
+    return left > 0 ? `max-age=${Math.min(left, maxHstsSeconds)}` : undefined
+  }
+
+  /**
+   * Changes the settings: checks and tries the certificate, then stores it, which puts it in force at every gateway.
+   * What does not work at this gateway is taken back.
+   * @param detectedHost of the request
+   * @throws {BerthError} the errors of the route `updateSsl`; nothing was changed then
+   */
+  async change(wanted: WantedTls, detectedHost: string): Promise<TlsSettings> {
+    const old = this.documents.settings.current
+    const validity = ({ chainPem }: StoredCertificate) => factsOf(chainPem)
+    const plan = planChange(wanted, { old, detectedHost, nowMs: Date.now(), validity })
+    const certificate = await this.#certificateFor(plan)
+    return this.#turns.run(() => this.#install(old, plan, certificate))
+  }
+
+  /** @returns undefined where TLS is off */
+  async #certificateFor({ certificate, ...plan }: TlsPlan): Promise<StoredCertificate | undefined> {
+    switch (certificate.from) {
+      case 'none':
+        return undefined
+      case 'stored':
+        return this.#tried(this.#recheck(certificate.stored, plan.target), plan)
+      case 'upload':
+        return this.#tried(this.#checked(certificate, plan.target), plan)
+      case 'self_signed':
+      case 'letsencrypt':
+        return this.#tried(await this.#made(certificate.from, plan), plan)
+    }
+  }
+
+  async #made(
+    mode: 'self_signed' | 'letsencrypt',
+    { target, email }: Pick<TlsPlan, 'target' | 'email'>,
+  ): Promise<KeyedChain> {
+    if (mode === 'self_signed') return makeSelfSigned(target)
+    const material = await this.#issuer.obtain(target, email)
+    checkStored(material.chainPem, { target, nowMs: Date.now() })
+    return material
+  }
+
+  #checked(upload: { certPem: string; keyPem: string }, target: string): KeyedChain {
+    this.#roots ??= this.#rootPems.map((pem) => new X509Certificate(pem))
+    return checkUpload(upload, { target, nowMs: Date.now(), roots: this.#roots })
+  }
+
+  /** A stored one may have ended, or be asked for another name. */
+  #recheck(stored: StoredCertificate, target: string): KeyedChain {
+    checkStored(stored.chainPem, { target, nowMs: Date.now() })
+    return this.documents.opened(stored)
+  }
+
+  async #tried(
+    material: KeyedChain,
+    { mode, target }: Pick<TlsPlan, 'mode' | 'target'>,
+  ): Promise<StoredCertificate> {
+    const { trusted } = await tryHandshake(material, { target, roots: this.#rootPems })
+    return this.documents.sealed(material, { mode, target, trusted })
+  }
+
+  async #install(
+    old: TlsSettings,
+    { certificate: _, ...plan }: TlsPlan,
+    certificate: StoredCertificate | undefined,
+  ): Promise<TlsSettings> {
+    const next = { ...old, ...plan, ...replaced(old, certificate), change: randomUUID() }
+    try {
+      if (certificate !== undefined) await this.#listeners.reserve(this.documents.opened(certificate))
+      await this.#replace(old, next)
+    } finally {
+      await this.#listeners.converge()
+    }
+    if (certificate !== undefined) await this.#probe(old, next, certificate)
+    return next
+  }
+
+  async #replace(old: TlsSettings, next: TlsSettings): Promise<void> {
+    await this.documents.settings.update((found) => {
+      if (found.change === old.change) return next
+      throw conflict('ssl_changed', 'the TLS settings were changed meanwhile; look at them again')
+    })
+  }
+
+  /** Asks the listener itself; where it does not show the new certificate, the former settings are in force again. */
+  async #probe(old: TlsSettings, next: TlsSettings, { fingerprint }: StoredCertificate): Promise<void> {
+    try {
+      const at = this.#listeners.tlsAddress
+      if (at === undefined) throw new Error('nothing listens')
+      const seen = await (this.options.probe ?? handshakeWith)(at, {
+        target: next.target,
+        roots: this.#rootPems,
+      })
+      if (seen.fingerprint !== fingerprint) throw new Error('it shows another certificate')
+    } catch (cause) {
+      await this.#replace(next, { ...old, change: randomUUID() })
+      await this.#listeners.converge()
+      const message = `the listener does not answer with the new certificate: ${describeError(cause)}`
+      throw new BerthError('conflict', 'ssl_probe_failed', `${message}; the former settings are in force`)
+    }
+  }
+
+  /** A new certificate in the place of the current one, by the same settings. */
+  async #renewed(settings: TlsSettings): Promise<TlsSettings> {
+    const { target } = settings
+    const mode = settings.mode === 'letsencrypt' ? 'letsencrypt' : 'self_signed'
+    const material = await this.#made(mode, settings)
+    const certificate = await this.#tried(material, { mode, target })
+    const next = { ...settings, ...replaced(settings, certificate), change: randomUUID() }
+    await this.#replace(settings, next)
+    return next
+  }
+
+  /** The host that the client named where the certificate is for it, else the one that it is for. */
+  #redirectHost(host: string): ListenAddress | undefined {
+    const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
+    const settings = this.documents.settings.value
+    if (!settings?.enabled || listen === undefined || tlsAddress === undefined) return undefined
+    const bare = host.toLowerCase().replace(/^\[(.+)\]$/, '$1')
+    const isCovered =
+      /^[a-z0-9.:-]{1,253}$/.test(bare) && this.#leaf !== undefined && covers(this.#leaf, bare)
+    return { host: isCovered ? bare : settings.target, port: tlsAddress.port }
+  }
+}
+
+/** The same certificate again does not push the one before out. */
+function replaced(
+  old: TlsSettings,
+  certificate: StoredCertificate | undefined,
+): Partial<Pick<TlsSettings, 'current' | 'previous'>> {
+  if (certificate === undefined) return {}
+  const isSame = old.current?.fingerprint === certificate.fingerprint
+  return { current: certificate, previous: isSame ? old.previous : old.current }
+}

@@ -1,0 +1,224 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { Describe, EventContent } from '../events/event.js'
+import type { FleetView } from '../fleet/contract.js'
+import type { FleetChange } from '../fleet/fleet-changes.js'
+import { DeliveryQueue, type QueuedDelivery } from './delivery-queue.js'
+import { missedNews, newestRevision, newsOf, type News } from './fleet-news.js'
+import { Outbox, type OutboxParts } from './outbox.js'
+import { bodyOf, deliveryOf, droppedType, maxQueued } from './plan-deliveries.js'
+import { wants, type WebhookRecord } from './webhook-record.js'
+
+export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
+  readonly view: FleetView
+  readonly describe: Describe
+  readonly queue: DeliveryQueue
+  readonly records: () => readonly WebhookRecord[]
+  readonly log: Logger
+}
+
+/** Changes that wait to be queued; beyond, what the hosts have is looked through instead. */
+const maxNews = 20_000
+const retryMs = 500
+
+/**
+ * What the one gateway does that delivers. Changes become deliveries in the store together with the revision of their
+ * host, from which the next gateway goes on.
+ */
+export class Deliverer {
+  readonly #outboxes = new Map<string, Outbox>()
+  #news: News[] = []
+  #cursors = new Map<string, number>()
+  /** Hosts that have to be looked through for what was missed. */
+  readonly #behind = new Set<string>()
+  #number = 0
+  #loaded = false
+  #working: Promise<void> | undefined
+  #again = false
+  #stopped = false
+  readonly #unlisten: () => void
+
+  constructor(private readonly parts: DelivererParts) {
+    this.#unlisten = parts.view.changes.listen((change, hostId) => this.#take(change, hostId))
+    for (const { id } of parts.view.hosts()) this.#behind.add(id)
+    this.work()
+  }
+
+  /** Looks at what there is to do: changes, what was ordered by hand, other webhooks. */
+  work(): void {
+    if (this.#stopped) return
+    this.#again = true
+    this.#working ??= this.#work().finally(() => (this.#working = undefined))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#unlisten()
+    for (const outbox of this.#outboxes.values()) outbox.stop()
+    await this.#working
+  }
+
+  #take(change: FleetChange, hostId: string): void {
+    if (change.kind === 'usage' || this.parts.records().length === 0) return
+    if (this.#news.length >= maxNews) {
+      this.#news = []
+      for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
+    }
+    this.#news.push(newsOf(change, hostId))
+    // What happened while the host was away, or before it was ever seen, is no change of the view.
+    if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
+    setImmediate(() => this.work())
+  }
+
+  async #work(): Promise<void> {
+    while (this.#again && !this.#stopped) {
+      this.#again = false
+      try {
+        await this.#step()
+      } catch (err) {
+        this.parts.log.debug({ err }, 'queue deliveries')
+        this.#again = true
+        await new Promise((resolve) => setTimeout(resolve, retryMs))
+      }
+    }
+  }
+
+  async #step(): Promise<void> {
+    if (!this.#loaded) this.#cursors = await this.parts.queue.readCursors()
+    await this.#followRecords()
+    this.#loaded = true
+    await this.#takeInbox()
+    await this.#queueNews()
+  }
+
+  async #followRecords(): Promise<void> {
+    const records = this.parts.records()
+    await this.#dropRemoved(records)
+    if (records.length === 0 && this.#cursors.size > 0) {
+      await this.parts.queue.forgetCursors()
+      this.#cursors.clear()
+    }
+    for (const { id } of records) await this.#openOutbox(id)
+  }
+
+  /** Also what is left of webhooks that were removed while nobody delivered. */
+  async #dropRemoved(records: readonly WebhookRecord[]): Promise<void> {
+    const { queue } = this.parts
+    const noted = this.#loaded ? [] : await queue.readRemoved()
+    const gone = new Set([...this.#outboxes.keys(), ...noted])
+    for (const { id } of records) gone.delete(id)
+    for (const id of gone) {
+      this.#outboxes.get(id)?.stop()
+      await queue.remove(id)
+      this.#outboxes.delete(id)
+    }
+  }
+
+  async #openOutbox(id: string): Promise<void> {
+    const known = this.#outboxes.get(id)
+    if (known) return known.pump()
+    const { queue, retries, log, send, records } = this.parts
+    const waiting = await queue.load(id)
+    const find = () => records().find((record) => record.id === id)
+    const outbox = new Outbox(id, { queue, retries, log, send, find })
+    if (this.#stopped) return
+    for (const { number } of waiting) this.#number = Math.max(this.#number, number)
+    this.#outboxes.set(id, outbox)
+    outbox.add(waiting)
+    // The first webhook: from now on it is told.
+    for (const host of this.parts.view.hosts()) this.#behind.add(host.id)
+  }
+
+  async #takeInbox(): Promise<void> {
+    const entries = await this.parts.queue.readInbox()
+    if (entries.length === 0) return
+    const made = new Map<string, QueuedDelivery[]>()
+    for (const { webhookId, delivery } of entries)
+      if (this.#outboxes.has(webhookId)) this.#addTo(made, webhookId, delivery)
+    await this.parts.queue.takeInbox(made, entries.length)
+    this.#hand(made)
+    this.#again = true
+  }
+
+  /** Those that failed to be queued are found again by the cursor of their host. */
+  async #queueNews(): Promise<void> {
+    // What happened since a webhook was made waits for it.
+    if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return void (this.#again = true)
+    const news = this.#news
+    this.#news = []
+    const behind = [...this.#behind]
+    this.#behind.clear()
+    if (this.#outboxes.size === 0) return
+    const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
+    const missed = [...cursors].flatMap(([hostId, since]) => missedNews(this.parts.view, hostId, since))
+    const fresh = [...missed, ...news]
+    const made = new Map<string, QueuedDelivery[]>()
+    for (const one of fresh) this.#plan(one, made, cursors)
+    if (made.size === 0 && [...cursors].every(([host, at]) => this.#cursors.get(host) === at)) return
+    try {
+      await this.parts.queue.add(made, cursors)
+    } catch (error) {
+      for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
+      // A removal has no revision by which it would be found again.
+      this.#news.unshift(...news.filter(({ revision }) => revision === 0))
+      throw error
+    }
+    for (const [hostId, revision] of cursors) this.#cursors.set(hostId, revision)
+    this.#hand(made)
+  }
+
+  /** A host that is new here begins with what it has; one whose journal was replaced, too. */
+  #cursorOf(hostId: string, news: readonly News[]): number {
+    const newest = newestRevision(this.parts.view, hostId)
+    const known = this.#cursors.get(hostId)
+    if (known !== undefined) return Math.min(known, newest)
+    const first = news.find((one) => one.hostId === hostId && one.revision > 0)
+    return first ? Math.min(newest, first.revision - 1) : newest
+  }
+
+  #plan(
+    { hostId, change, revision }: News,
+    made: Map<string, QueuedDelivery[]>,
+    cursors: Map<string, number>,
+  ): void {
+    const known = cursors.get(hostId) ?? this.#cursors.get(hostId) ?? 0
+    if (revision > 0 && revision <= known) return // told already
+    if (revision > 0) cursors.set(hostId, revision)
+    for (const content of this.parts.describe(change, hostId)) this.#planContent(content, made)
+  }
+
+  #planContent(content: EventContent, made: Map<string, QueuedDelivery[]>): void {
+    const takers = this.parts.records().filter((record) => wants(record, content.type))
+    if (takers.length === 0) return
+    const names = { eventId: `evt_${randomUUID()}`, nowMs: Date.now() }
+    const body = bodyOf(content, names)
+    for (const { id } of takers)
+      this.#addTo(made, id, deliveryOf(content, body, { ...names, id: randomUUID() }))
+  }
+
+  #addTo(
+    made: Map<string, QueuedDelivery[]>,
+    webhookId: string,
+    delivery: Omit<QueuedDelivery, 'number'>,
+  ): void {
+    const outbox = this.#outboxes.get(webhookId)
+    if (!outbox) return
+    const list = made.get(webhookId) ?? []
+    made.set(webhookId, list)
+    const isFull = outbox.size + list.length >= maxQueued
+    if (!isFull) return void list.push({ ...delivery, number: ++this.#number })
+    if (outbox.hasNotice || list.some(({ type }) => type === droppedType)) return
+    list.push({ ...droppedNotice(), number: ++this.#number })
+  }
+
+  #hand(made: ReadonlyMap<string, readonly QueuedDelivery[]>): void {
+    for (const [id, deliveries] of made) this.#outboxes.get(id)?.add(deliveries)
+  }
+}
+
+/** Tells the receiver to read again how things are. */
+function droppedNotice(): Omit<QueuedDelivery, 'number'> {
+  const about = { type: droppedType, hostId: '', guestUuid: '', data: '{}' }
+  const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: Date.now() }
+  return deliveryOf(about, bodyOf(about, names), names)
+}

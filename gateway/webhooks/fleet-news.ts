@@ -1,0 +1,50 @@
+import type { FleetChange } from '../fleet/fleet-changes.js'
+import type { FleetView } from '../fleet/contract.js'
+
+/** A change with the revision of its host at which it happened; 0: it has none. */
+export interface News {
+  readonly hostId: string
+  readonly change: FleetChange
+  readonly revision: number
+}
+
+export function newsOf(change: FleetChange, hostId: string): News {
+  return { hostId, change, revision: revisionOf(change) }
+}
+
+function revisionOf(change: FleetChange): number {
+  switch (change.kind) {
+    case 'guest':
+      return change.after?.guest.revision ?? 0
+    case 'task':
+      return change.after?.operation.revision ?? 0
+    case 'alert':
+      return change.after?.alert.revision ?? 0
+    case 'host':
+    case 'usage':
+      return 0
+  }
+}
+
+/**
+ * What a host has that is newer than a revision, oldest first: what was missed while nobody looked, each as it is now.
+ * Containers that were deleted meanwhile are not among it; the tasks that did it are.
+ */
+export function missedNews(view: FleetView, hostId: string, since: number): News[] {
+  const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))
+  return own.filter(({ revision }) => revision > since).sort((a, b) => a.revision - b.revision)
+}
+
+/** The newest revision that the view has of a host. */
+export function newestRevision(view: FleetView, hostId: string): number {
+  let newest = 0
+  for (const change of entitiesOf(view, hostId)) newest = Math.max(newest, revisionOf(change))
+  return newest
+}
+
+function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
+  // `before` is unknown; the same, so that it counts as changed rather than new.
+  for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
+  for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
+  for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }
+}

@@ -1,0 +1,185 @@
+import type { Logger } from 'pino'
+import { setTimeout as delay } from 'node:timers/promises'
+import { nextAttemptMs, type Attempt, type Delivery, type RetryPlan } from './delivery.js'
+import type { DeliveryQueue, QueuedDelivery } from './delivery-queue.js'
+import { droppedType } from './plan-deliveries.js'
+import type { WebhookRecord } from './webhook-record.js'
+
+export interface OutboxParts {
+  readonly queue: DeliveryQueue
+  readonly retries: RetryPlan
+  readonly log: Logger
+  /** The webhook as it is now; undefined: it is gone. */
+  readonly find: () => WebhookRecord | undefined
+  readonly send: (webhook: WebhookRecord, message: MessageParts, signal: AbortSignal) => Promise<Attempt>
+}
+
+export interface MessageParts {
+  readonly id: string
+  readonly type: string
+  readonly body: string
+}
+
+/** Containers whose deliveries are under way at once, while the receiver takes them. */
+const parallel = 4
+/** Between attempts to tell the store how one ended. */
+const storeRetryMs = 500
+
+/** What is to be done next of one container. */
+interface Lane {
+  readonly waiting: Delivery[]
+  busy: boolean
+  timer: NodeJS.Timeout | undefined
+}
+
+/**
+ * The deliveries of one webhook, in memory without their bodies. Those of one container go one after another: the next
+ * waits until the one before was taken or given up. A receiver that fails is asked by one at a time.
+ */
+export class Outbox {
+  readonly #lanes = new Map<string, Lane>()
+  /** Lanes whose first delivery is due. */
+  #due: string[] = []
+  #running = 0
+  #failures = 0
+  #size = 0
+  #notices = 0
+  readonly #abort = new AbortController()
+
+  constructor(
+    readonly webhookId: string,
+    private readonly parts: OutboxParts,
+  ) {}
+
+  /** Deliveries that wait, those under way included. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Whether it waits to be told that something was left out. */
+  get hasNotice(): boolean {
+    return this.#notices > 0
+  }
+
+  /** In order; they are in the store already. */
+  add(deliveries: readonly QueuedDelivery[]): void {
+    for (const { body: _, ...delivery } of deliveries) {
+      const lane = this.#laneOf(delivery.key)
+      this.#count(delivery, 1)
+      if (lane.waiting.push(delivery) === 1) this.#schedule(delivery.key, lane)
+    }
+    this.pump()
+  }
+
+  /** Goes on, as after it was turned on again. */
+  pump(): void {
+    const atOnce = this.#failures > 0 ? 1 : parallel
+    while (this.#running < atOnce && this.#due.length > 0 && this.#isOn) {
+      const key = this.#due.shift()!
+      const lane = this.#lanes.get(key)
+      if (!lane || lane.busy) continue
+      this.#running++
+      lane.busy = true
+      void this.#run(key, lane)
+    }
+  }
+
+  /** Attempts under way are cut off: another gateway repeats them. */
+  stop(): void {
+    this.#abort.abort()
+    for (const { timer } of this.#lanes.values()) clearTimeout(timer)
+    this.#due = []
+  }
+
+  get #isOn(): boolean {
+    return !this.#abort.signal.aborted && this.parts.find()?.disabled === false
+  }
+
+  #laneOf(key: string): Lane {
+    const known = this.#lanes.get(key)
+    if (known) return known
+    const made: Lane = { waiting: [], busy: false, timer: undefined }
+    this.#lanes.set(key, made)
+    return made
+  }
+
+  #schedule(key: string, lane: Lane): void {
+    const [first] = lane.waiting
+    if (!first) return void this.#lanes.delete(key)
+    const waitMs = first.nextAtMs - Date.now()
+    if (waitMs <= 0) return void this.#due.push(key)
+    lane.timer = setTimeout(() => {
+      this.#due.push(key)
+      this.pump()
+    }, waitMs)
+  }
+
+  async #run(key: string, lane: Lane): Promise<void> {
+    try {
+      await this.#deliver(lane)
+    } catch (err) {
+      if (!this.#abort.signal.aborted) this.parts.log.warn({ err, webhook: this.webhookId }, 'deliver')
+      await this.#pause()
+    }
+    this.#running--
+    lane.busy = false
+    if (this.#abort.signal.aborted) return
+    this.#schedule(key, lane)
+    this.pump()
+  }
+
+  async #deliver(lane: Lane): Promise<void> {
+    const delivery = lane.waiting[0]!
+    const body = await this.parts.queue.readBody(this.webhookId, delivery.number)
+    const webhook = this.parts.find()
+    if (body === undefined || !webhook) return this.#drop(lane)
+    const { eventId: id, type } = delivery
+    const last = await this.parts.send(webhook, { id, type, body }, this.#abort.signal)
+    if (this.#abort.signal.aborted) return
+    this.#failures = last.error === '' ? 0 : this.#failures + 1
+    await this.#settle(lane, { ...delivery, body, attempts: delivery.attempts + 1, last })
+  }
+
+  async #settle(lane: Lane, tried: QueuedDelivery & { last: Attempt }): Promise<void> {
+    const { createdAtMs, attempts } = tried
+    const plan = { createdAtMs, attempts, nowMs: Date.now(), random: Math.random() }
+    const delivered = tried.last.error === ''
+    const nextAtMs = delivered ? undefined : nextAttemptMs(this.parts.retries, plan)
+    if (nextAtMs === undefined) {
+      const outcome = delivered ? 'delivered' : 'failed'
+      await this.#store(() => this.parts.queue.end(this.webhookId, { ...tried, outcome }))
+      return this.#drop(lane)
+    }
+    const again = { ...tried, nextAtMs }
+    await this.#store(() => this.parts.queue.update(this.webhookId, again))
+    const { body: _, ...kept } = again
+    lane.waiting[0] = kept
+  }
+
+  #drop(lane: Lane): void {
+    const gone = lane.waiting.shift()
+    if (gone) this.#count(gone, -1)
+  }
+
+  #count({ type }: Delivery, by: 1 | -1): void {
+    this.#size += by
+    if (type === droppedType) this.#notices += by
+  }
+
+  /** How one ended is told before the next begins, however long the store is away. */
+  async #store(write: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await write()
+      } catch (err) {
+        this.parts.log.warn({ err, webhook: this.webhookId }, 'keep how a delivery ended')
+        this.#abort.signal.throwIfAborted()
+        await this.#pause()
+      }
+    }
+  }
+
+  async #pause(): Promise<void> {
+    await delay(storeRetryMs, undefined, { signal: this.#abort.signal }).catch(() => undefined)
+  }
+}

@@ -1,0 +1,79 @@
+import { lookup } from 'node:dns'
+import { describeError } from '../../shared/errors.js'
+import { checkedLookup, readOwnAddresses } from '../../shared/outbound-lookup.js'
+import { discardBody, OutboundClient } from '../../shared/outbound-request.js'
+import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
+import type { Attempt } from './delivery.js'
+import { signatureHeaders, type SignedMessage } from './signature.js'
+
+export interface SenderOptions {
+  readonly policy: TargetPolicy
+  /** All of an attempt, from the look-up of the name to the end of what is read. Default 10 s. */
+  readonly timeoutMs?: number
+}
+
+export interface Message extends Omit<SignedMessage, 'atMs'> {
+  readonly url: string
+  readonly secret: string
+  readonly type: string
+}
+
+const longestError = 200
+const maxConnections = 8
+const maxHeaderBytes = 16_384
+/** Of a body: a short one leaves the connection usable, the rest of a long one is not waited for. */
+const mostDiscardedBytes = 16_384
+
+/** Sends messages to receivers, which are strangers: nothing they answer is believed but the status, none of it read. */
+export class WebhookSender {
+  readonly #client: OutboundClient
+
+  constructor(private readonly options: SenderOptions) {
+    const ms = this.#timeoutMs
+    this.#client = new OutboundClient({
+      timeouts: { connectMs: ms, headersMs: ms, bodyMs: ms },
+      lookup: checkedLookup(options.policy, lookup, readOwnAddresses),
+      ...{ maxConnections, maxHeaderBytes },
+    })
+  }
+
+  get #timeoutMs(): number {
+    return this.options.timeoutMs ?? 10_000
+  }
+
+  close(): void {
+    this.#client.close()
+  }
+
+  /** One attempt. Taken is what is answered with 2xx; redirects are not followed. Never throws. */
+  async send(message: Message, signal: AbortSignal): Promise<Attempt> {
+    const [atMs, begunMs] = [Date.now(), performance.now()]
+    const ended = (status: number, error: string): Attempt => ({
+      ...{ atMs, durationMs: Math.round(performance.now() - begunMs), status },
+      error: error.slice(0, longestError),
+    })
+    try {
+      const status = await this.#ask(message, atMs, signal)
+      return ended(status, status >= 200 && status < 300 ? '' : `the receiver answered ${status}`)
+    } catch (error) {
+      return ended(0, describeError(error))
+    }
+  }
+
+  async #ask({ url, secret, type, ...message }: Message, atMs: number, signal: AbortSignal): Promise<number> {
+    const target = parseTargetUrl(url, this.options.policy, readOwnAddresses())
+    const { status, body } = await this.#client.send(target, {
+      method: 'POST',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]),
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'berth-webhooks',
+        'berth-event': type,
+        ...signatureHeaders(secret, { ...message, atMs }),
+      },
+      body: message.body,
+    })
+    await discardBody(body, mostDiscardedBytes)
+    return status
+  }
+}

@@ -1,0 +1,52 @@
+import { eventTypes, kindOf, type EventKind, type EventType } from '../events/event.js'
+import { invalidField } from '../../shared/errors.js'
+
+/** A webhook as the store has it. */
+export interface WebhookRecord {
+  readonly id: string
+  readonly name: string
+  readonly url: string
+  /** Types, `kind.*` or `*`. */
+  readonly events: readonly string[]
+  readonly disabled: boolean
+  /** The secret, encrypted for this webhook alone. */
+  readonly sealed: string
+  readonly createdAtMs: number
+  readonly changedAtMs: number
+}
+
+export interface WebhookFields {
+  readonly name?: string
+  readonly url?: string
+  readonly events?: readonly string[]
+  readonly disabled?: boolean
+}
+
+/** Every few seconds, or many times a task: a stream is the place for them. */
+const streamed: readonly EventType[] = ['usage.host', 'task.progress', 'guest.host']
+export const webhookTypes: readonly EventType[] = eventTypes.filter((type) => !streamed.includes(type))
+export const everyEvent = '*'
+
+/** @throws {BerthError} `invalid_field` */
+export function checkEvents(events: readonly string[]): readonly string[] {
+  const unknown = events.find((word) => typesOf([word]).length === 0)
+  if (unknown === undefined && events.length > 0) return [...new Set(events)]
+  const known = `*, kind.*, or of ${webhookTypes.join(', ')}`
+  throw invalidField('events', `events: must be ${known}`)
+}
+
+/** The types that some words mean. */
+export function typesOf(events: readonly string[]): EventType[] {
+  return webhookTypes.filter((type) =>
+    events.some((word) => word === everyEvent || word === type || word === `${kindOf(type)}.*`),
+  )
+}
+
+/** Whoever makes or changes a webhook must be able to read these. */
+export function kindsOf(events: readonly string[]): EventKind[] {
+  return [...new Set(typesOf(events).map(kindOf))]
+}
+
+export function wants({ events, disabled }: WebhookRecord, type: EventType): boolean {
+  return !disabled && typesOf(events).includes(type)
+}

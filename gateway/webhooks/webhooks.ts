@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import { describeError } from '../../shared/errors.js'
+import type { TargetPolicy } from '../../shared/outbound-targets.js'
+import type { Describe } from '../events/event.js'
+import type { FleetView } from '../fleet/contract.js'
+import { Lease } from '../store/lease.js'
+import type { Store } from '../store/store.js'
+import { Deliverer } from './deliverer.js'
+import { defaultRetries, type LoggedDelivery, type RetryPlan } from './delivery.js'
+import { DeliveryQueue, type QueuedDelivery } from './delivery-queue.js'
+import { bodyOf, deliveryOf } from './plan-deliveries.js'
+import { WebhookSender } from './sender.js'
+import type { WebhookRecord } from './webhook-record.js'
+import { WebhookRecords } from './webhook-records.js'
+
+export interface WebhooksOptions {
+  readonly store: Store
+  /** 32 bytes, the same in every gateway on one store. */
+  readonly secret: Buffer
+  readonly policy: TargetPolicy
+  readonly log: Logger
+  /** Default: as in `defaultRetries`. */
+  readonly retries?: RetryPlan
+  /** Of one attempt; default 10 s. */
+  readonly timeoutMs?: number
+  /** How soon another gateway takes over from one that died. Default 10 s. */
+  readonly leaseMs?: number
+}
+
+/** Waiting first, then those that have ended, newest first. */
+export interface Deliveries {
+  readonly waiting: readonly QueuedDelivery[]
+  readonly ended: readonly LoggedDelivery[]
+}
+
+export const pingType = 'webhook.test'
+
+/**
+ * Tells other programs of changes by HTTP. Every gateway takes orders; one of them, by a lease in the store, queues and
+ * delivers. Make it before `store.start()`.
+ */
+export class Webhooks {
+  readonly records: WebhookRecords
+  readonly #queue: DeliveryQueue
+  readonly #sender: WebhookSender
+  readonly #lease: Lease
+  readonly #leaseMs: number
+  #deliverer: Deliverer | undefined
+  #timer: NodeJS.Timeout | undefined
+  #holding: Promise<void> | undefined
+  #closed = false
+
+  constructor(private readonly options: WebhooksOptions) {
+    const { store, policy, timeoutMs } = options
+    this.#leaseMs = options.leaseMs ?? 10_000
+    this.records = new WebhookRecords(options)
+    this.#queue = new DeliveryQueue(store)
+    this.#sender = new WebhookSender({ policy, ...(timeoutMs && { timeoutMs }) })
+    this.#lease = new Lease(store, 'webhook-lease', this.#leaseMs)
+    this.records.onChange(() => this.#deliverer?.work())
+    store.onInvalidate(this.#queue.inboxKey, () => this.#deliverer?.work())
+  }
+
+  /** Begins to deliver, once no other gateway does. */
+  start(view: FleetView, describe: Describe): void {
+    const hold = (): void =>
+      void (this.#holding ??= this.#hold(view, describe).finally(() => (this.#holding = undefined)))
+    this.records.onChange(hold)
+    this.#timer = setInterval(hold, this.#leaseMs / 4)
+    hold()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#holding
+    await this.#stopDelivering()
+    await this.#lease.release().catch(() => undefined) // then it ends by itself
+    this.#sender.close()
+  }
+
+  /** Removes one; what waits for it and its log go once a gateway delivers. @throws {BerthError} `store_unavailable` */
+  async remove(id: string): Promise<void> {
+    await this.#queue.noteRemoved(id)
+    await this.records.remove(id)
+  }
+
+  /** Queues a message that says nothing. @returns the delivery's id. @throws {BerthError} `not_found` */
+  async test(id: string): Promise<string> {
+    const { name } = this.records.get(id)
+    const about = { type: pingType, hostId: '', guestUuid: '', data: JSON.stringify({ webhook: name }) }
+    const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: Date.now() }
+    await this.#queue.send({ webhookId: id, delivery: deliveryOf(about, bodyOf(about, names), names) })
+    return names.id
+  }
+
+  /** One that has ended, as the log has it. @throws {BerthError} `not_found`, `store_unavailable` */
+  async ended(id: string, deliveryId: string): Promise<LoggedDelivery> {
+    this.records.get(id)
+    return this.#queue.getLogged(id, deliveryId)
+  }
+
+  /** Queues one that has ended once more, as it was. @returns its new id. @throws {BerthError} `not_found` */
+  async redeliver(id: string, deliveryId: string): Promise<string> {
+    const { outcome: _, number: _n, last: _l, ...before } = await this.ended(id, deliveryId)
+    const again = { id: randomUUID(), createdAtMs: Date.now(), nextAtMs: 0, attempts: 0 }
+    await this.#queue.send({ webhookId: id, delivery: { ...before, ...again } })
+    return again.id
+  }
+
+  /** @throws {BerthError} `not_found`, `store_unavailable` */
+  async deliveries(id: string): Promise<Deliveries> {
+    this.records.get(id)
+    const [waiting, ended] = await Promise.all([this.#queue.load(id), this.#queue.readLog(id)])
+    return { waiting: waiting.reverse(), ended }
+  }
+
+  async #hold(view: FleetView, describe: Describe): Promise<void> {
+    const held = await this.#lease.take().catch((error: unknown) => {
+      this.options.log.debug(
+        { reason: describeError(error) },
+        'webhooks: the store does not say who delivers',
+      )
+      return this.#lease.held
+    })
+    if (!held) return this.#stopDelivering()
+    if (this.#closed || this.#deliverer || !this.records.isKnown) return
+    const { log, retries = defaultRetries } = this.options
+    this.#deliverer = new Deliverer({
+      ...{ view, describe, log, retries, queue: this.#queue },
+      records: () => this.records.known,
+      send: (webhook, message, signal) => this.#send(webhook, message, signal),
+    })
+  }
+
+  #send(webhook: WebhookRecord, message: { id: string; type: string; body: string }, signal: AbortSignal) {
+    const secret = this.records.secretOf(webhook)
+    return this.#sender.send({ ...message, url: webhook.url, secret }, signal)
+  }
+
+  async #stopDelivering(): Promise<void> {
+    const deliverer = this.#deliverer
+    this.#deliverer = undefined
+    await deliverer?.stop()
+  }
+}

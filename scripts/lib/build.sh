@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# Building the product. Sourced after common.sh.
+
+# Compiled output is kept as long as its inputs are the same: daemons and tests may be running from it. build_product LOG
+build_product() {
+  local inputs
+  inputs=$(find agent gateway shared proto package.json package-lock.json tsconfig.json tsconfig.build.json buf.gen.yaml \
+    -path proto/gen -prune -o -type f ! -name '*.test.ts' ! -name '*.gen.ts' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+  [ "$(cat dist/.inputs 2>/dev/null)" = "$inputs" ] && return 0
+  say 'Building'
+  rm -rf dist
+  run_logged 'build' "$1" npm run --silent build || exit 1
+  echo "$inputs" >dist/.inputs
+}

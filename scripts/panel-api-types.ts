@@ -1,0 +1,21 @@
+/* The types of the panel's client, from the document that the gateway publishes: gateway/panel/src/api/schema.gen.ts. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import openapiTypes, { astToString } from 'openapi-typescript'
+import { createApi, type ApiOptions } from '../gateway/api/create-api.js'
+
+const file = resolve(import.meta.dirname, '../gateway/panel/src/api/schema.gen.ts')
+
+/** Stands for every part that routes are made from: none is asked anything before a request. */
+function nobody(): unknown {
+  const one: unknown = new Proxy(() => one, {
+    get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),
+  })
+  return one
+}
+
+const parts = new Proxy({}, { get: (_, name) => (name === 'panelDirectory' ? undefined : nobody()) })
+const { document } = createApi(parts as ApiOptions)
+const written = await readFile(file, 'utf8').catch(() => '')
+const types = astToString(await openapiTypes(JSON.stringify(document)))
+if (types !== written) await writeFile(file, types)

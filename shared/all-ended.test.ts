@@ -1,0 +1,25 @@
+import { expect } from 'chai'
+import { allEnded } from './all-ended.js'
+
+describe('works that are waited for', () => {
+  it('give what each gives', async () => {
+    const [number, text] = await allEnded([Promise.resolve(1), Promise.resolve('two')])
+    expect([number + 1, text]).to.deep.equal([2, 'two'])
+  })
+
+  it('fail with the first, but not before the last has ended', async () => {
+    let hasEnded = false
+    const slow = new Promise<void>((end) =>
+      setImmediate(() => {
+        hasEnded = true
+        end()
+      }),
+    )
+    const failure = await allEnded([
+      slow,
+      Promise.reject(new Error('one')),
+      Promise.reject(new Error('two')),
+    ]).catch((error: unknown) => error)
+    expect([(failure as Error).message, hasEnded]).to.deep.equal(['one', true])
+  })
+})

@@ -1,0 +1,41 @@
+import { parseAddress, parseAddressRange, type AddressFamily } from './addresses.js'
+import type { Firewall, FirewallRule } from './firewall-rules.js'
+
+/** A TCP connection that somebody opens to a guest. */
+export interface Arrival {
+  readonly family: AddressFamily
+  /** Of the other side; empty: any that no rule names. */
+  readonly source: string
+  /** Of the guest. */
+  readonly port: number
+}
+
+/**
+ * What a guest's firewall says of a connection.
+ * @returns the rule that drops it, or `default`; undefined: it passes
+ */
+export function findDropping(firewall: Firewall, arrival: Arrival): FirewallRule | 'default' | undefined {
+  if (!firewall.enabled) return undefined
+  const rule = firewall.rules.find((one) => one.direction === 'in' && matches(one, arrival))
+  const action = rule?.action ?? firewall.defaultAction
+  return action === 'DROP' ? (rule ?? 'default') : undefined
+}
+
+function matches(rule: FirewallRule, { family, source, port }: Arrival): boolean {
+  return (
+    (rule.protocol === 'tcp' || rule.protocol === 'all') &&
+    (rule.network === 'all' || rule.network === family) &&
+    (rule.sourceIp === '' || isWithin(source, rule.sourceIp)) &&
+    (rule.port === '' || rule.port.split(',').some((part) => isInSpan(port, part)))
+  )
+}
+
+function isInSpan(port: number, text: string): boolean {
+  const [first = 0, last = first] = text.split('-').map(Number)
+  return first <= port && port <= last
+}
+
+function isWithin(address: string, range: string): boolean {
+  const [one, all] = [parseAddress(address), parseAddressRange(range)]
+  return one?.family === all?.family && !!one && !!all && all.first <= one.first && one.first <= all.last
+}

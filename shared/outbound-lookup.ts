@@ -1,0 +1,33 @@
+import type { lookup as systemLookup, LookupAddress } from 'node:dns'
+import type { LookupFunction } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { checkTarget, type TargetPolicy } from './outbound-targets.js'
+
+/**
+ * Looks names up once, and checks what was found: what was checked is what is connected to.
+ * @param readOwn addresses of this host, read before each connection
+ */
+export function checkedLookup(
+  policy: TargetPolicy,
+  lookup: typeof systemLookup,
+  readOwn: () => readonly string[],
+): LookupFunction {
+  return (hostname, options, done) => {
+    lookup(hostname, { ...options, all: true }, (error, found) => {
+      if (error) return done(error, [], 0)
+      const addresses: LookupAddress[] = Array.isArray(found) ? found : []
+      try {
+        for (const { address } of addresses) checkTarget(address, policy, readOwn())
+      } catch (refusal) {
+        return done(refusal as NodeJS.ErrnoException, [], 0)
+      }
+      if (options.all) return done(null, addresses)
+      done(null, addresses[0]?.address ?? '', addresses[0]?.family ?? 0)
+    })
+  }
+}
+
+/** Addresses of this host's interfaces. */
+export function readOwnAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((list = []) => list.map(({ address }) => address))
+}

@@ -1,0 +1,76 @@
+import { isIP } from 'node:net'
+import { containsCidr } from 'cidr-tools'
+import { BerthError } from './errors.js'
+
+/** What may be asked in the name of users, who write the URLs: their images, their webhooks. */
+export interface TargetPolicy {
+  /** http besides https. */
+  readonly allowHttp: boolean
+  /** Addresses and CIDRs that may be asked although they are private, special or this host's. */
+  readonly allowedTargets: readonly string[]
+  /** The setting of these addresses, for people. */
+  readonly setting: string
+}
+
+/** Of IPv4 all that is not a public host's (IANA's registry of special-purpose addresses). */
+const refusedIpv4 = [
+  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
+  ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15'],
+  ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/3', '168.63.129.16/32'],
+]
+/** What has an IPv4 address inside (6to4, Teredo) leads to that. */
+const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
+const publicIpv6 = '2000::/3'
+
+const longestUrl = 2000
+
+/**
+ * A URL as users write it, checked as far as it can be without looking up its name.
+ * @param own addresses of this host; default: not looked at
+ * @throws {BerthError} `invalid_field` of `url`
+ */
+export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly string[] = []): URL {
+  const url = text.length <= longestUrl ? tryParse(text) : undefined
+  if (!url) throw refused('url: no URL of at most 2000 characters')
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && policy.allowHttp))
+    throw refused(`url: ${policy.allowHttp ? 'http or https' : 'https'} only`)
+  if (url.username !== '' || url.password !== '') throw refused('url: without a user name or password')
+  const literal = url.hostname.replace(/^\[|\]$/g, '')
+  if (isIP(literal) !== 0) checkTarget(literal, policy, own)
+  return url
+}
+
+/**
+ * @param address that a name was found to have, or that stands in the URL
+ * @param own addresses of this host
+ * @throws {BerthError} `invalid_field` of `url`
+ */
+export function checkTarget(address: string, policy: TargetPolicy, own: readonly string[]): void {
+  const allowed = policy.allowedTargets.filter((entry) => sameFamily(entry, address))
+  if (allowed.length > 0 && containsCidr(allowed, address)) return
+  if (own.includes(address) || !isPublic(address))
+    throw refused(
+      `url: ${address} is not a public address: an administrator may allow it in ${policy.setting}`,
+    )
+}
+
+function isPublic(address: string): boolean {
+  if (isIP(address) === 4) return !containsCidr(refusedIpv4, address)
+  return containsCidr(publicIpv6, address) && !containsCidr(refusedIpv6, address)
+}
+
+function sameFamily(entry: string, address: string): boolean {
+  return isIP(entry.split('/')[0] ?? '') === isIP(address)
+}
+
+function tryParse(text: string): URL | undefined {
+  try {
+    return new URL(text)
+  } catch {
+    return undefined
+  }
+}
+
+function refused(message: string): BerthError {
+  return new BerthError('invalid', 'invalid_field', message, { field: 'url' })
+}

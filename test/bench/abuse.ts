@@ -1,0 +1,112 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { GuestNetwork } from '../../agent/network/contract.js'
+import { silenceHalf } from '../support/abuse-cases.js'
+import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network-lab.js'
+import { figure, type Figure } from './figures.js'
+import { processorPercent } from './idle.js'
+
+const workloads = fileURLToPath(new URL('../support/workloads.py', import.meta.url))
+const measureMs = 60_000
+/** Guests that do something, each of them as much as is sampled. */
+const busy = 10
+/** Guests that do all that is sampled, so much that no more is: see plan-watch-table.ts. */
+const wild = 65
+const mostSampled = 3000
+
+/**
+ * What the watch for abuse takes of a processor, with all that it starts: guests that all have counters, some that ask
+ * for pages, and flows in the host's table, one in a hundred without an answer. Then as many guests that harm others
+ * as it takes to reach the bound of what is sampled.
+ */
+export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
+  const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })
+  try {
+    lab.build()
+    silenceHalf(lab)
+    const all = Array.from({ length: guests }, (_, index) => guestOf(lab, index))
+    const network = lab.agent()
+    await network.ensure(all)
+    // Port 25 is open for what is sampled of it.
+    const watch = lab.abuseWatch({ close_smtp: false })
+    await watch.call('start', { guests: all, mailServers: [] })
+    const addresses = all.map(({ ipv4 }) => ipv4)
+    feed(lab, ['nft', '-f'], countersOf(addresses))
+    feed(lab, ['conntrack', '-R'], flowsOf(addresses, flows))
+    const tracked = Number(lab.in(lab.host, 'conntrack', '-C'))
+    if (tracked < flows) throw new Error(`${tracked} of ${flows} flows`)
+    for (const guest of all.slice(0, busy + wild)) lab.plug(guest)
+    const name = `watch for abuse, ${guests} guests, ${flows} flows`
+    beBusy(lab, all.slice(0, busy))
+    const usual = await measure(watch, name)
+    beWild(lab, all.slice(busy, busy + wild))
+    return [...usual, ...(await measure(watch, `${name}, ${wild} of them wild`))]
+  } finally {
+    lab.remove()
+  }
+}
+
+/** The first ones have IPv6, too. */
+function guestOf(lab: NetworkLab, index: number): GuestNetwork {
+  const ipv6Addresses = index < busy + wild ? [`${guestPrefix6}${(index + 16).toString(16)}`] : []
+  return lab.guest(index + 11, [], { ipv6Addresses, sendsMail: true })
+}
+
+function beBusy(lab: NetworkLab, guests: readonly GuestNetwork[]): void {
+  lab.run(lab.client, '/usr/bin/python3', workloads, 'web', '80')
+  const seconds = String((2 * measureMs) / 1000 + 60)
+  for (const guest of guests) {
+    const args = ['crawl', '198.19.6', '200', '198.19.6', '12', seconds]
+    lab.run(lab.namespaceOf(guest), '/usr/bin/python3', workloads, ...args)
+  }
+}
+
+function beWild(lab: NetworkLab, guests: readonly GuestNetwork[]): void {
+  const seconds = String(measureMs / 1000 + 20)
+  for (const [index, guest] of guests.entries()) {
+    const hosts = [`198.19.7.${index + 1}`, `2001:db8:99::${index + 1}`]
+    lab.run(lab.namespaceOf(guest), '/usr/bin/python3', workloads, 'saturate', '11', seconds, ...hosts)
+  }
+}
+
+async function measure(watch: AgentNetwork, name: string): Promise<Figure[]> {
+  const seen = async (): Promise<number> => ((await watch.call('packets')) as { seen: number }).seen
+  const before = await seen()
+  const percent = await processorPercent(watch.child.pid!, measureMs)
+  const perSecond = ((await seen()) - before) / (measureMs / 1000)
+  return [
+    figure(`${name}: processor`, '% of one', { Berth: percent }),
+    figure(`packets that it looked at, in a second, of ${mostSampled} at most`, '', { Berth: perSecond }),
+  ]
+}
+
+/** Has a program in the host's namespace read the text, from a file. */
+function feed(lab: NetworkLab, [program, option]: readonly [string, string], text: string): void {
+  const directory = mkdtempSync('/var/tmp/btestbench-abuse-')
+  try {
+    const file = join(directory, 'input')
+    writeFileSync(file, text)
+    lab.in(lab.host, program, option, file)
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+}
+
+function countersOf(addresses: readonly string[]): string {
+  const elements = addresses.map((address) => `${address} counter packets 5 bytes 300`).join(', ')
+  return ['opened', 'accepted', 'refused', 'unreachable', 'mail']
+    .map((set) => `add element inet berth_watch ${set} { ${elements} }\n`)
+    .join('')
+}
+
+/** As conntrack(8) loads them: connections that are open, and some that nobody answered. */
+function flowsOf(addresses: readonly string[], count: number): string {
+  return Array.from({ length: count }, (_, index) => {
+    const source = addresses[index % addresses.length]
+    const target = `203.0.${(index >> 8) & 255}.${index & 255}`
+    const tuple = `-p tcp --src ${source} --dst ${target} --sport ${1024 + (index % 60_000)} --dport 443`
+    const state = index % 100 === 0 ? '--state SYN_SENT' : '--state ESTABLISHED -u ASSURED,SEEN_REPLY'
+    return `-I -t 3600 ${tuple} ${state}\n`
+  }).join('')
+}

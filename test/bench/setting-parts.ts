@@ -1,0 +1,49 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { BerthApi } from './berth-api.js'
+import { figure, median, timed, type Figure } from './figures.js'
+import { restMs } from './network-plan.js'
+
+interface Mapping {
+  readonly host_port: number
+}
+
+/**
+ * Where the time of a port mapping goes: requests that each do one thing more than the one before, in turns. What a
+ * request adds to the one above it is what that thing costs.
+ * @param path of a running guest, which is left with the mappings it had
+ */
+export async function benchSettingParts(api: BerthApi, path: string, rounds: number): Promise<Figure[]> {
+  const mappings = `${path}/port-mappings`
+  const post = (body: unknown): Promise<Mapping[]> => api.call('POST', mappings, body)
+  const before = await post({ container_port: 80 })
+  const taken = before.at(-1)!.host_port
+  let index = 0
+  const requests: Record<string, () => Promise<unknown>> = {
+    'GET of a guest: HTTP, key, limits': () => api.call('GET', path),
+    'refused by the gateway: + body, validation': () => refused(post({ container_port: 0 })),
+    'refused by the agent: + two audit entries, gRPC': () =>
+      refused(post({ container_port: 80, host_port: taken })),
+    'carried out: + journal, nft, event': async () =>
+      (index = (await post({ container_port: 80 })).length - 1),
+    'carried out: DELETE': () => api.call('DELETE', `${mappings}/${index}`),
+  }
+  const times = new Map(Object.keys(requests).map((name): [string, number[]] => [name, []]))
+  for (let round = -1; round < rounds; round++) {
+    for (const [name, work] of Object.entries(requests)) {
+      const ms = await timed(work)
+      if (round >= 0) times.get(name)!.push(ms)
+      await pause(restMs)
+    }
+  }
+  await api.call('DELETE', `${mappings}/${before.length - 1}`)
+  return [...times].map(([name, all]) => figure(name, 'ms', { Berth: median(all) }))
+}
+
+/** @throws {Error} where the request is carried out */
+async function refused(request: Promise<unknown>): Promise<void> {
+  const done = await request.then(
+    () => true,
+    () => false,
+  )
+  if (done) throw new Error('a request that was to be refused was carried out')
+}

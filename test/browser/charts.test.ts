@@ -1,0 +1,154 @@
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { figuresOf, indexAt, planWrites, tiers } from '../../agent/history/plan-series.js'
+import { SeriesFiles } from '../../agent/history/series-files.js'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError } from '../../shared/errors.js'
+import { waitFor } from '../support/wait.js'
+import { sharedLab, type PanelLab } from './panel-lab.js'
+
+/** Pixels of the first chart that have a colour of the theme. */
+const countPixels = (colour: string): string => `(() => {
+  const style = getComputedStyle(document.documentElement)
+  const [r, g, b] = style.getPropertyValue('${colour}').trim().match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16))
+  const canvas = document.querySelector('.chart canvas')
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+  let count = 0
+  for (let at = 0; at < data.length; at += 4)
+    if (data[at] === r && data[at + 1] === g && data[at + 2] === b && data[at + 3] === 255) count++
+  return count
+})()`
+
+describe('what happened to a guest, in the panel', function () {
+  this.timeout(90_000)
+  let lab: PanelLab
+  let guest: Guest
+  let page: Page
+
+  before(async () => {
+    lab = await sharedLab()
+    await lab.gateway.fleet.work('host-a')
+    guest = await lab.gateway.fleet.addGuest({ name: 'charted' })
+    record()
+    page = await lab.logIn()
+    lab.forgetComplaints()
+  })
+  after(() => page.context().close())
+  afterEach(() => lab.expectNoComplaints())
+
+  /** What its agent measured in the last half hour. */
+  function record(): void {
+    const { config } = lab.gateway.fleet.agentOf('host-a').domain.context
+    const now = indexAt(tiers.day, Date.now())
+    const points = Array.from({ length: 32 }, (_, ago) => ({
+      index: now - ago,
+      figures: figuresOf({ cpuPercent: 20 + (ago % 7), memoryBytes: 2 ** 26, rxBytesPerSec: 1000 * ago }),
+    }))
+    new SeriesFiles(join(config.state_dir, 'history')).write(guest.uuid, planWrites(tiers.day, points))
+  }
+  const ended = (id: string): Promise<unknown> =>
+    waitFor(() => lab.gateway.fleet.view.findOperation(id)?.operation.status === 'done', { what: id })
+  const pixels = (colour: string): Promise<number> => page.evaluate<number>(countPixels(colour))
+  const shown = async (): Promise<void> => {
+    await lab.show(page, `/containers/${guest.id}`)
+    await page.locator('.chart canvas').first().waitFor()
+  }
+
+  it('is drawn on its charts: what was ordered, and what went wrong', async () => {
+    await shown()
+    const before = await pixels('--line-strong')
+    expect(await page.locator('[data-marks]').count(), 'nothing happened yet').to.equal(0)
+    const { body } = await lab.gateway.request('POST', `/containers/${guest.id}/restart`, { body: {} })
+    await ended(body.data.task_id as string)
+    await page.locator('[data-marks]').getByText('Orders').waitFor()
+    await waitFor(async () => (await pixels('--line-strong')) > before + 50, { what: 'a mark of the order' })
+    expect(await page.locator('[data-marks]').innerText()).not.to.include('alerts')
+    expect(await pixels('--bad'), 'nothing is wrong').to.equal(0)
+
+    const agent = lab.gateway.fleet.agentOf('host-a')
+    await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })
+    agent.host.driver.end(guest.uuid, 'crash')
+    await page.locator('[data-marks]').getByText('alerts', { exact: false }).waitFor({ timeout: 20_000 })
+    await waitFor(async () => (await pixels('--bad')) > 50, { what: 'a mark of the restart' })
+    await lab.picture(page, 'charts-wide')
+    await page.setViewportSize({ width: 360, height: 740 })
+    await lab.picture(page, 'charts-phone')
+    await page.setViewportSize({ width: 1280, height: 800 })
+  })
+
+  describe('a snapshot first', () => {
+    const snapshots = async (): Promise<{ id: string; description: string }[]> => {
+      const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
+      return body.data.snapshots as { id: string; description: string }[]
+    }
+    const removeAll = async (): Promise<void> => {
+      for (const { id } of await snapshots())
+        await lab.gateway.request('DELETE', `/containers/${guest.id}/snapshots/${id}`)
+    }
+    async function reinstall(): Promise<void> {
+      await lab.show(page, `/containers/${guest.id}/settings`)
+      await page.getByRole('button', { name: 'Reinstall', exact: true }).click()
+    }
+    const dialog = () => page.getByRole('dialog')
+    const check = () => dialog().getByRole('checkbox')
+
+    beforeEach(removeAll)
+
+    it('is taken before the disk is replaced, and leads back', async () => {
+      await reinstall()
+      expect(await check().isChecked(), 'by default').to.equal(true)
+      await lab.picture(page, 'reinstall-wide')
+      await dialog().locator('#confirm-typed').fill('charted')
+      await dialog().getByRole('button', { name: 'Reinstall' }).click()
+      await page.locator('[data-secret]').waitFor()
+      await page.getByRole('button', { name: 'Done' }).click()
+      const [taken, ...others] = await snapshots()
+      expect(others).to.deep.equal([])
+      expect(taken!.description).to.equal('before the reinstallation')
+
+      await lab.show(page, `/containers/${guest.id}/snapshots`)
+      await page.getByRole('button', { name: 'Restore' }).click()
+      await waitFor(() => check().isChecked(), { what: 'ticked here, too' })
+      await check().uncheck()
+      await dialog().locator('#confirm-typed').fill('charted')
+      await dialog().getByRole('button', { name: 'Restore' }).click()
+      await page.getByText('Restored', { exact: false }).first().waitFor()
+      expect(
+        (await snapshots()).map(({ id }) => id),
+        'none that was not wanted',
+      ).to.deep.equal([taken!.id])
+    })
+
+    it('that fails keeps the disk as it is', async () => {
+      const { faults } = lab.gateway.fleet.agentOf('host-a').host
+      await reinstall()
+      await waitFor(() => check().isChecked(), { what: 'it is offered' })
+      faults.snapshot = () => {
+        throw new BerthError('conflict', 'guest_busy', 'something else is going on')
+      }
+      const reinstalled = (): boolean =>
+        lab.gateway.fleet.operations().some(({ operation }) => operation.action === 'reinstall')
+      const before = reinstalled()
+      await dialog().locator('#confirm-typed').fill('charted')
+      await dialog().getByRole('button', { name: 'Reinstall' }).click()
+      await dialog().getByRole('alert').waitFor()
+      delete faults.snapshot
+      expect(await page.locator('[data-secret]').count()).to.equal(0)
+      await page.keyboard.press('Escape')
+      await dialog().waitFor({ state: 'detached' })
+      if (!before) expect(reinstalled(), 'nothing was ordered').to.equal(false)
+      expect(await snapshots()).to.deep.equal([])
+    })
+
+    it('is not offered where there is no room for one', async () => {
+      const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
+      for (let at = 0; at < body.data.quota; at++)
+        await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })
+      await reinstall()
+      await dialog().getByText('as many snapshots as it may have', { exact: false }).waitFor()
+      expect([await check().isChecked(), await check().isDisabled()]).to.deep.equal([false, true])
+      await page.keyboard.press('Escape')
+    })
+  })
+})

@@ -1,0 +1,233 @@
+import { createHash } from 'node:crypto'
+import { expect } from 'chai'
+import type { BrowserContext, Page } from 'playwright-core'
+import { waitFor } from '../support/wait.js'
+import { HostLab } from './host-lab.js'
+import type { OpenOptions } from './panel-lab.js'
+import { TerminalPage } from './terminal-page.js'
+import { deadlineOf, expectInTime } from '../support/promised-time.js'
+
+/** From the panel in Chromium through a real gateway and a real agent to a shell in a real container. */
+describe('a terminal of a real guest in the panel', function () {
+  this.timeout(360_000)
+  const lab = new HostLab({ name: 'pcn', prefix: '198.18.138' })
+  let context: BrowserContext
+
+  before(async () => {
+    await lab.start()
+    for (const name of ['one', 'two']) await lab.create(name)
+  })
+  after(() => lab.close())
+  afterEach(async () => {
+    for (const one of lab.panel.browser.contexts()) await one.close()
+  })
+
+  /** A shell on the guest's own page, of a new administrator. */
+  async function open(name: string, options: OpenOptions = {}): Promise<TerminalPage> {
+    const page = await lab.panel.logIn(options)
+    context = page.context()
+    await TerminalPage.prepare(context)
+    await page.goto('about:blank')
+    return shell(page, name)
+  }
+
+  async function shell(page: Page, name: string): Promise<TerminalPage> {
+    const { id } = await lab.running(name)
+    await lab.panel.show(page, `/containers/${id}/console`)
+    const view = new TerminalPage(page)
+    await view.state('open', 30_000)
+    await view.shows(/# $|#$/)
+    return view
+  }
+
+  /** Runs a command that shows one line. */
+  async function run(view: TerminalPage, command: string): Promise<string> {
+    const mark = Math.random().toString(36).slice(2)
+    await view.type(`echo "${mark.slice(0, 4)}""${mark.slice(4)} $(${command})"\n`)
+    const text = await view.shows(new RegExp(`^${mark} .*$`, 'm'))
+    return new RegExp(`^${mark} (.*)$`, 'm').exec(text)?.[1] ?? ''
+  }
+
+  it('has the size that is seen, and all scripts', async () => {
+    const view = await open('one')
+    const { cols, rows } = await view.size()
+    expect(await run(view, 'busybox stty size')).to.equal(`${rows} ${cols}`)
+    await view.page.setViewportSize({ width: 900, height: 700 })
+    await waitFor(async () => (await view.size()).cols < cols, { what: 'a smaller terminal' })
+    const told = async (): Promise<boolean> => {
+      const inside = await run(view, 'busybox stty size')
+      const now = await view.size() // it may have been fitted in two steps
+      return inside === `${now.rows} ${now.cols}`
+    }
+    await waitFor(told, { timeoutMs: 60_000, what: 'the guest knows' })
+    expect(await run(view, 'echo 中文 😀')).to.equal('中文 😀')
+  })
+
+  it('shows 50 MB complete, in little memory', async () => {
+    const bytes = 50 * 2 ** 20
+    const line = `${'0123456789abcdef'.repeat(4)}\r\n`
+    const count = Math.ceil(bytes / line.length)
+    const view = await open('one')
+    const hash = createHash('sha256')
+    let left = count * line.length
+    let begun = false
+    // The frames as the browser got them.
+    view.page.on('websocket', (socket) =>
+      socket.on('framereceived', ({ payload }) => {
+        if (typeof payload === 'string') return
+        const from = begun ? 0 : payload.indexOf('BEGIN\r\n')
+        if (from < 0 || left === 0) return
+        const part = payload.subarray(begun ? 0 : from + 7).subarray(0, left)
+        begun = true
+        left -= part.length
+        hash.update(part)
+      }),
+    )
+    await view.page.reload() // its socket is one that is listened to
+    await view.state('open')
+    const session = await context.newCDPSession(view.page)
+    await session.send('Performance.enable')
+    let heap = 0
+    const measure = async (): Promise<void> => {
+      const { metrics } = await session.send('Performance.getMetrics')
+      heap = Math.max(heap, metrics.find(({ name }) => name === 'JSHeapUsedSize')?.value ?? 0)
+    }
+    await view.type(`echo BEG""IN; busybox yes ${line.trim()} | busybox head -n ${count}; echo fin""ished\n`)
+    const started = performance.now()
+    await waitFor(async () => (await measure(), left === 0), {
+      ...{ timeoutMs: 150_000, intervalMs: 500, what: () => `all of it, ${left} left` },
+    })
+    await view.shows(/^finished$/m, 60_000)
+    const seconds = (performance.now() - started) / 1000
+    console.log(`        ${(50 / seconds).toFixed(1)} MiB/s, heap ${Math.round(heap / 2 ** 20)} MiB`)
+    expect(hash.digest('hex')).to.equal(createHash('sha256').update(line.repeat(count)).digest('hex'))
+    expect(heap).to.be.below(150 * 2 ** 20)
+  })
+
+  it('ends a flood by Ctrl-C within a second, and another guest’s console is quick meanwhile', async () => {
+    const flooded = await open('one')
+    const other = await shell(await context.newPage(), 'two')
+    await flooded.page.bringToFront()
+    await flooded.type('busybox yes\n')
+    await flooded.shows(/y\ny\ny\ny/)
+    const times = await other.page.evaluate<number[]>(measureEchoes)
+    times.sort((a, b) => a - b)
+    const [median = NaN, most = NaN] = [times[times.length >> 1], times.at(-1)]
+    console.log(`        echo beside a flood: p50 ${median.toFixed(1)} ms, most ${most.toFixed(1)} ms`)
+    await flooded.page.keyboard.press('Control+c')
+    const started = performance.now()
+    await flooded.shows(/\^C\n.*# *$/)
+    expectInTime(started, 1000, 'Ctrl-C')
+    expect(median, 'median in ms, 100 are promised').to.be.below(deadlineOf(100))
+  })
+
+  describe('goes on in an editor', () => {
+    /** An editor with an unsaved line, in a shell with a known number. */
+    async function edit(): Promise<{ view: TerminalPage; pid: string }> {
+      const view = await open('one')
+      const pid = await run(view, 'echo $PPID; true')
+      const shellPid = await run(view, 'echo $$')
+      await view.type('busybox vi /tmp/draft\n')
+      await view.shows(/~\n~/)
+      await view.type('ian unsaved line')
+      await view.shows(/an unsaved line/)
+      return { view, pid: shellPid || pid }
+    }
+
+    /** The screen is there, and behind the editor the same shell. */
+    async function expectSame(view: TerminalPage, pid: string): Promise<void> {
+      await view.shows(/an unsaved line *\n~ *\n~/)
+      await view.page.keyboard.press('Escape')
+      await view.shows(/^- \/tmp\/draft/m) // an Escape and what follows at once would be one key
+      await view.type(':q!\n')
+      expect(await run(view, 'echo $$')).to.equal(pid)
+    }
+
+    const backWithin = async (view: TerminalPage, promisedMs: number): Promise<void> => {
+      const ready = performance.now()
+      await view.state('open', deadlineOf(promisedMs))
+      console.log(`        open again after ${Math.round(performance.now() - ready)} ms`)
+    }
+
+    it('after the gateway was restarted', async () => {
+      const { view, pid } = await edit()
+      await lab.gateway.kill('SIGTERM')
+      await view.state('lost')
+      await view.page.getByText('Reconnecting…').first().waitFor()
+      lab.gateway.start()
+      await lab.gateway.ready()
+      await lab.online()
+      await backWithin(view, 5000)
+      await expectSame(view, pid)
+    })
+
+    it('after the agent was restarted', async () => {
+      const { view, pid } = await edit()
+      await lab.host.kill('SIGTERM')
+      await view.state('lost')
+      lab.host.start()
+      await lab.online()
+      await backWithin(view, 5000)
+      await expectSame(view, pid)
+    })
+
+    it('after the page was loaded again', async () => {
+      const { view, pid } = await edit()
+      await view.page.reload()
+      await backWithin(view, 10_000)
+      await expectSame(view, pid)
+    })
+  })
+
+  describe('ends within 2 s', () => {
+    async function ends(view: TerminalPage, text: string, act: () => Promise<unknown>): Promise<void> {
+      const resume = await view.page.evaluate<string>('Object.values(sessionStorage)[0] ?? ""')
+      expect(resume).to.match(/^[\w-]{20,}$/)
+      await act()
+      const started = performance.now()
+      await view.state('ended')
+      expectInTime(started, 2000, 'the end')
+      await view.page.getByText(text).waitFor()
+      await view.type('echo never > /tmp/never\n')
+      expect(await view.page.evaluate('Object.values(sessionStorage).length')).to.equal(0)
+    }
+
+    it('when its user logs out in another tab', async () => {
+      const view = await open('one')
+      const other = await context.newPage()
+      await other.goto(`${lab.gateway.url}/`)
+      await other.locator('#main-content h1').waitFor()
+      await ends(view, 'Your right to this console was taken away.', async () => {
+        await other.getByLabel(/^Account:/).click()
+        await other.getByRole('menuitem', { name: 'Log out' }).click()
+        await other.locator('#username').waitFor()
+      })
+      // The log-in may be asked for already: the page's own stream was refused too.
+      await view.page.getByRole('button', { name: 'Connect again' }).dispatchEvent('click')
+      await view.page.getByRole('dialog').locator('#username').waitFor()
+    })
+
+    it('when the guest is deleted', async () => {
+      await lab.create('gone')
+      const view = await open('gone')
+      await ends(view, 'The guest', () => lab.send('DELETE', '/containers/gone/delete'))
+    })
+  })
+})
+
+/** Run in a page with a shell at its prompt: ms from a key to what is shown of it, forty times. */
+const measureEchoes = `new Promise((resolve) => {
+  const terminal = window.shownTerminal
+  const times = []
+  let started = 0
+  const next = () => {
+    if (times.length === 40) return resolve(times)
+    started = performance.now()
+    terminal.input('x')
+  }
+  terminal.onWriteParsed(() => {
+    times.push(performance.now() - started)
+    setTimeout(next, 5)
+  })
+  next()
+})`

@@ -1,0 +1,129 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { SubUserCalls, type MadeSubUser } from '../support/sub-user-calls.js'
+import { findingsOf, latinSentences, tooWide } from './page-checks.js'
+import { sharedLab, type OpenOptions, type PanelLab } from './panel-lab.js'
+
+const guestPages = ['', '/network', '/snapshots', '/console', '/activity', '/settings']
+
+describe('customers in the panel', () => {
+  let lab: PanelLab
+  let own: Guest
+  let other: Guest
+  let made: MadeSubUser
+
+  before(async function () {
+    this.timeout(120_000)
+    lab = await sharedLab()
+    own = await lab.gateway.fleet.addGuest({ name: 'mine' })
+    other = await lab.gateway.fleet.addGuest({ name: 'foreign' })
+    made = await new SubUserCalls(lab.gateway).make({ container_name: 'mine' })
+  })
+  beforeEach(() => lab.forgetComplaints())
+
+  /** By the link that the customer was sent. */
+  async function enter(options: OpenOptions = {}): Promise<Page> {
+    const page = await (await lab.open(options)).newPage()
+    await page.goto(`${lab.gateway.url}/u/${made.access_code}`)
+    await page.locator('#password').waitFor()
+    expect(page.url(), 'no code in the address bar').to.equal(`${lab.gateway.url}/login`)
+    expect(await page.locator('body').innerText(), 'names no guest').not.to.include('mine')
+    await page.locator('#password').fill(made.password)
+    await page.locator('form button[type=submit]').click()
+    await page.locator('#main-content h1').waitFor()
+    return page
+  }
+  const paths = (): string[] => [
+    ...guestPages.map((part) => `/containers/${own.id}${part}`),
+    ...['/containers', '/tasks', '/account'],
+  ]
+
+  it('come in by their link, see their own guest at once, and nothing of others', async function () {
+    this.timeout(120_000)
+    const page = await enter()
+    await page.getByRole('heading', { name: 'mine' }).waitFor()
+    for (const path of paths()) {
+      await lab.show(page, path)
+      const text = await page.locator('body').innerText()
+      expect(text, path).not.to.include('foreign')
+      expect(text, path).not.to.include(made.access_code)
+    }
+    const links = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('nav a[href^="#/"]')].map((one) => one.getAttribute('href')).filter((one) => !/[0-9]/.test(one))`,
+    )
+    expect(links).to.deep.equal(['#/', '#/containers', '#/tasks', '#/activity', '#/account'])
+    const answers = await page.evaluate<string[]>(`Promise.all(['${other.id}', '999999'].map(async (id) => {
+      const response = await fetch('/api/v1/containers/' + id)
+      return response.status + (await response.text()).replace(/"request_id":"[^"]*"/, '')
+    }))`)
+    expect(answers[0], 'a foreign guest is one that is not there').to.equal(answers[1])
+    await lab.show(page, `/containers/${other.id}`)
+    const foreign = await page.locator('#main-content').innerText()
+    await lab.show(page, '/containers/999999')
+    const unknown = await page.locator('#main-content').innerText()
+    const without = (text: string): string => text.replace(/Request \S+/, '')
+    expect(without(foreign)).to.equal(without(unknown))
+    await page.context().close()
+  })
+
+  it('are refused every route that is not theirs', async function () {
+    this.timeout(120_000)
+    const page = await enter()
+    const routes = lab.gateway.api.routes.filter(
+      ({ subUser = 'refused', scope, bound }) =>
+        subUser === 'refused' && !['public', 'session'].includes(scope) && bound !== 'task',
+    )
+    expect(routes.length).to.be.greaterThan(50)
+    const asked = routes.map(({ method, path }) => [
+      method,
+      path.replace('{id}', String(own.id)).replaceAll(/\{\w+\}/g, '1'),
+    ])
+    const statuses = await page.evaluate<number[]>(`(async () => {
+      const csrf = (await (await fetch('/api/v1/session')).json()).data.csrf
+      const found = []
+      for (const [method, path] of ${JSON.stringify(asked)}) {
+        const headers = method === 'GET' ? {} : { 'X-Berth-CSRF': csrf, 'Content-Type': 'application/json' }
+        const body = method === 'GET' ? undefined : '{}'
+        found.push((await fetch('/api/v1' + path, { method, headers, body })).status)
+      }
+      return found
+    })()`)
+    const let_in = asked.filter((_, at) => statuses[at] !== 403).map((route, at) => [...route, statuses[at]])
+    expect(let_in).to.deep.equal([])
+    await page.context().close()
+  })
+
+  for (const screen of ['wide', 'phone'] as const)
+    it(`have pages that fit a ${screen} screen, ask nobody else, and break no policy`, async function () {
+      this.timeout(240_000)
+      const page = await enter({ screen })
+      const found: string[] = []
+      for (const path of ['/', ...paths()]) {
+        await lab.show(page, path)
+        await lab.picture(page, `customer${path.replaceAll('/', '-').replace(/-\d+/, '-guest')}-${screen}`)
+        if (await tooWide(page)) found.push(path)
+      }
+      expect(found).to.deep.equal([])
+      lab.expectNoComplaints()
+      await page.context().close()
+    })
+
+  it('can use them whatever their language, theme and eyes', async function () {
+    this.timeout(240_000)
+    const found: string[] = []
+    for (const [language, theme] of [
+      ['en', 'light'],
+      ['zh', 'dark'],
+    ] as const) {
+      const page = await enter({ language, theme })
+      for (const path of paths()) {
+        await lab.show(page, path)
+        found.push(...(await findingsOf(page)).map((one) => `${path}: ${one}`))
+        if (language === 'zh') found.push(...latinSentences(await page.locator('body').innerText()))
+      }
+      await page.context().close()
+    }
+    expect(found).to.deep.equal([])
+  })
+})

@@ -1,0 +1,142 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { sharedLab, type PanelLab } from './panel-lab.js'
+import { waitFor } from '../support/wait.js'
+
+describe('guests in the panel', () => {
+  let lab: PanelLab
+  let page: Page
+
+  before(async function () {
+    this.timeout(120_000)
+    lab = await sharedLab()
+    await lab.gateway.fleet.work('host-a')
+    page = await lab.logIn()
+  })
+  const names = async (query = ''): Promise<string[]> => {
+    const { body } = await lab.gateway.request('GET', `/containers${query}`)
+    return (body.data as { name: string }[]).map(({ name }) => name)
+  }
+
+  it('are created in named stages, with a password that is shown once; two clicks make one', async function () {
+    this.timeout(120_000)
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('made')
+    expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"')
+    await page.getByRole('button', { name: 'Create', exact: true }).dblclick()
+    await page.locator('[data-secret]').waitFor()
+    const secret = await page.locator('[data-secret]').innerText()
+    expect(secret).to.match(/^\S{8,}$/)
+    await page.getByText('Done', { exact: true }).first().waitFor()
+    await lab.picture(page, 'created-wide')
+    expect((await names()).filter((name) => name === 'made')).to.have.length(1)
+    await page.getByRole('link', { name: 'Show the guest' }).click()
+    await page.getByRole('heading', { name: 'made' }).waitFor()
+    expect(await page.locator('body').innerText()).not.to.include(secret)
+  })
+
+  it('that cannot be created say why, by which request, and the form stays', async function () {
+    this.timeout(120_000)
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('made')
+    await page.locator('#ram').fill('2048')
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByText('The name is taken.').first().waitFor()
+    expect(await page.locator('body').innerText()).to.match(/Request [0-9a-f-]{36}/)
+    expect(await page.locator('#ram').inputValue()).to.equal('2048')
+  })
+
+  it('are deleted by their exact name only', async function () {
+    this.timeout(120_000)
+    const { id } = await lab.gateway.fleet.addGuest({ name: 'gone' })
+    await lab.show(page, `/containers/${id}/settings`)
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    const button = dialog.getByRole('button', { name: 'Delete' })
+    for (const wrong of ['gon', 'gone ', 'Gone']) {
+      await dialog.locator('#confirm-typed').fill(wrong)
+      expect(await button.isDisabled(), wrong).to.equal(true)
+    }
+    expect(await dialog.innerText())
+      .to.match(/ports: 1/)
+      .and.to.match(/snapshots: 0/)
+    await lab.picture(page, 'delete-wide')
+    await dialog.locator('#confirm-typed').fill('gone')
+    await button.click()
+    await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
+  })
+
+  it('are started at once, and those that run already are told apart', async function () {
+    this.timeout(120_000)
+    const { fleet } = lab.gateway
+    for (let at = 0; at < 6; at++)
+      await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
+    await lab.show(page, '/containers?text=bulk-')
+    await page.getByText(/^6 of \d+$/).waitFor()
+    await page.getByLabel('Choose all').check()
+    await page.getByRole('region').getByRole('button', { name: 'Start', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    expect(await dialog.innerText())
+      .to.include('4 will start.')
+      .and.include('No action for 2')
+    await lab.picture(page, 'bulk-wide')
+    await dialog.getByRole('button', { name: 'Start 4' }).click()
+    await waitFor(
+      async () => {
+        const running = await names('?status=running')
+        return running.filter((name) => name.startsWith('bulk-')).length === 6
+      },
+      { what: 'all run' },
+    )
+    await page.getByText('Queued: 4').waitFor()
+  })
+
+  it('are found by name, address and port, in the list and from everywhere', async function () {
+    this.timeout(120_000)
+    const { id } = await lab.gateway.fleet.addGuest({ name: 'needle' })
+    const { body } = await lab.gateway.request('GET', `/containers/${id}`)
+    await lab.show(page, '/')
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox').fill(`203.0.113.7:${body.data.ssh_port}`)
+    await page.getByRole('option', { name: 'needle' }).waitFor()
+    await lab.picture(page, 'palette-wide')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'needle' }).waitFor()
+    await lab.show(page, '/containers')
+    await page.keyboard.press('/')
+    await page.keyboard.type(String(body.data.ip))
+    await page.getByText(/^1 of \d+$/).waitFor()
+    await page.waitForURL((url) => url.href.includes(`text=${String(body.data.ip)}`))
+  })
+
+  it('show a change by others without a reload', async function () {
+    this.timeout(120_000)
+    const { id } = await lab.gateway.fleet.addGuest({ name: 'watched' })
+    await lab.show(page, '/containers?text=watched')
+    await page.getByRole('row').getByText('Running').waitFor()
+    await lab.gateway.request('POST', `/containers/${id}/stop`, { body: {} })
+    await page.getByRole('row').getByText('Stopped').waitFor()
+  })
+
+  it('are had by keyboard alone', async function () {
+    this.timeout(120_000)
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').focus()
+    await page.keyboard.type('typed')
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Show the guest' }).waitFor()
+    await page.getByRole('link', { name: 'Show the guest' }).focus()
+    await page.keyboard.press('Enter')
+    const more = page.getByRole('button', { name: 'Actions for typed' })
+    await more.focus()
+    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).to.equal('solid')
+    await page.keyboard.press('Enter')
+    await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    await page.keyboard.press('End')
+    await page.keyboard.press('Enter')
+    await page.locator('#confirm-typed').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.waitForFunction('document.activeElement !== document.body') // focus is somewhere
+  })
+})

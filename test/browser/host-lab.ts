@@ -1,0 +1,22 @@
+import type { GatewayProcess } from '../support/gateway-process.js'
+import { ServedHost, type ServedHostOptions } from '../support/served-host.js'
+import { PanelLab } from './panel-lab.js'
+
+/** A real gateway that serves the panel, and a real agent on a host of its own. */
+export class HostLab extends ServedHost {
+  panel!: PanelLab<GatewayProcess>
+
+  constructor(options: ServedHostOptions) {
+    super(options)
+  }
+
+  override async start(): Promise<void> {
+    await super.start()
+    this.panel = await PanelLab.at(this.gateway)
+  }
+
+  override async close(): Promise<void> {
+    await this.panel?.browser.close()
+    await super.close()
+  }
+}

@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto'
+import { expect } from 'chai'
+import type { Locator, Page } from 'playwright-core'
+import { BerthError } from '../../shared/errors.js'
+import { ImageServer } from '../support/image-server.js'
+import { PanelLab, type OpenOptions } from './panel-lab.js'
+
+const id = 'alpine-3.22'
+
+/** Real downloads from a server of the test's, which breaks them off. */
+describe('images that cannot be had, in the panel', function () {
+  this.timeout(90_000)
+  let lab: PanelLab
+  let server: ImageServer
+
+  before(async () => {
+    server = await ImageServer.start()
+    server.add('alpine.tar.xz', randomBytes(1_000_000))
+    server.offered.push({ distro: 'alpine', release: '3.22', file: 'alpine.tar.xz' })
+    lab = await PanelLab.start({ agentConfig: { images: server.settings } })
+    await lab.gateway.fleet.work('host-a')
+  })
+  after(async () => {
+    await lab.close()
+    await server.close()
+  })
+  beforeEach(async () => {
+    server.manners = { cutAfter: 0 }
+    if ((await row())['downloaded'] === true)
+      await lab.gateway.request('DELETE', `/images/delete?template_id=${id}`)
+  })
+  afterEach(() => lab.expectNoComplaints())
+
+  const row = async (): Promise<Record<string, unknown>> => {
+    const { body } = await lab.gateway.request('GET', '/images')
+    return (body.data as Record<string, unknown>[]).find((one) => one['id'] === id)!
+  }
+  async function open(options: OpenOptions = {}): Promise<{ page: Page; line: Locator }> {
+    const page = await lab.logIn(options)
+    await lab.show(page, '/images')
+    return { page, line: page.getByRole('row').filter({ has: page.getByText(id, { exact: true }) }) }
+  }
+
+  it('say why, and are tried again', async () => {
+    const { page, line } = await open()
+    await line.getByRole('button', { name: 'Download' }).click()
+    await line.getByText('The download failed.').waitFor()
+    await lab.picture(page, 'image-failed-wide')
+    await lab.show(page, '/tasks')
+    const task = page.getByRole('row').filter({ hasText: id })
+    await task.getByText('Failed', { exact: true }).waitFor()
+    await lab.picture(page, 'task-failed-wide')
+    await task.getByRole('link', { name: id }).click()
+    server.manners = {}
+    await line.getByRole('button', { name: 'Try again' }).click()
+    await line.getByText('Ready').waitFor()
+    expect(await line.innerText()).not.to.include('failed')
+    await page.context().close()
+  })
+
+  it('say so in the reader’s language', async () => {
+    const { page, line } = await open({ language: 'zh', screen: 'phone' })
+    await line.getByRole('button', { name: /下载|重试/ }).click()
+    await line.getByText('下载失败。').waitFor()
+    await lab.picture(page, 'image-failed-phone')
+    await lab.show(page, '/tasks')
+    await page.getByRole('row').filter({ hasText: id }).first().getByText('下载失败。').waitFor()
+    await page.context().close()
+  })
+
+  it('keep a guest from being made: the form stays, and one click tries it again', async () => {
+    const { faults } = lab.gateway.fleet.agentOf('host-a').host
+    const broken = (): void => {
+      throw new BerthError('invalid', 'image_invalid', 'unpack the image: unexpected end of file')
+    }
+    const page = await lab.logIn()
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('from-broken')
+    await page.locator('#ram').fill('192')
+    const create = page.getByRole('button', { name: 'Create', exact: true })
+    const again = page.getByRole('button', { name: 'Try again' })
+    faults.clone = broken
+    await create.click()
+    await page.getByRole('alert').filter({ hasText: 'unexpected end of file' }).waitFor()
+    await lab.picture(page, 'create-failed-wide')
+    expect(await page.locator('[data-secret]').count(), 'no password of what is not there').to.equal(0)
+    expect(await page.locator('body').innerText()).to.match(/Task [0-9a-f-]{36}/)
+    await page.getByRole('button', { name: 'Back to the form' }).click()
+    expect(await page.locator('#name').inputValue()).to.equal('from-broken')
+    expect(await page.locator('#ram').inputValue()).to.equal('192')
+    await create.click()
+    await again.waitFor()
+    delete faults.clone
+    await again.click()
+    await page.getByText('Done', { exact: true }).first().waitFor()
+    expect(await page.locator('[data-secret]').innerText()).to.match(/^\S{8,}$/)
+    await page.context().close()
+  })
+})

@@ -1,0 +1,149 @@
+import { expect } from 'chai'
+import type { Locator, Page } from 'playwright-core'
+import { makeAdmin, password } from '../support/browser.js'
+import { waitFor } from '../support/wait.js'
+import { sharedLab, type PanelLab } from './panel-lab.js'
+import { TerminalPage } from './terminal-page.js'
+
+/** Whether one sees what has the focus: a line around it, or around what it is in. */
+const readFocus = `(() => {
+  const one = document.activeElement
+  const drawn = (element) => {
+    if (!element) return false
+    const { outlineStyle, outlineWidth } = getComputedStyle(element)
+    return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1
+  }
+  const isSomewhere = one !== null && one !== document.body
+  return {
+    isSeen: isSomewhere && (drawn(one) || drawn(one.closest('.surface, .choice'))),
+    what: one ? one.outerHTML.slice(0, 120) : 'nothing',
+  }
+})()`
+
+/** No mouse: all that is done here is done by keys, and one always sees where one is. */
+describe('the panel by keyboard alone', function () {
+  this.timeout(120_000)
+  let lab: PanelLab
+  let page: Page
+
+  before(async () => {
+    lab = await sharedLab()
+    await lab.gateway.fleet.work('host-a')
+    await makeAdmin(lab.gateway, 'typist')
+    page = await (await lab.open()).newPage()
+    await TerminalPage.prepare(page.context())
+    lab.forgetComplaints()
+  })
+  after(() => page.context().close())
+
+  async function expectSeen(): Promise<void> {
+    const { isSeen, what } = await page.evaluate<{ isSeen: boolean; what: string }>(readFocus)
+    expect(isSeen, `seen: ${what}`).to.equal(true)
+  }
+  const press = (key: string): Promise<void> => page.keyboard.press(key)
+
+  /** Presses Tab until it has the focus; each stop on the way is seen. */
+  async function tabTo(target: Locator): Promise<void> {
+    await target.waitFor()
+    for (let steps = 0; steps < 80; steps++) {
+      await press('Tab')
+      await expectSeen()
+      if (await hasFocus(target)) return
+    }
+    expect.fail(`not reached: ${String(target)}`)
+  }
+  const hasFocus = async (target: Locator): Promise<boolean> =>
+    (await target.and(page.locator(':focus')).count()) === 1
+
+  it('is logged in to', async () => {
+    await page.goto(lab.gateway.url)
+    await tabTo(page.locator('#username'))
+    await page.keyboard.type('typist')
+    await press('Tab')
+    await page.keyboard.type(password)
+    await press('Enter')
+    await page.locator('#main-content h1').waitFor()
+    await tabTo(page.getByRole('link', { name: 'Skip to the content' }))
+    await press('Enter')
+    expect(await page.evaluate('document.activeElement.id')).to.equal('main-content')
+  })
+
+  it('creates a guest, looks into it, and leaves its terminal', async () => {
+    for (const key of ['g', 'c']) await press(key)
+    await page.getByRole('heading', { name: 'Guests', level: 1 }).waitFor()
+    await tabTo(page.locator('#main-content').getByRole('link', { name: 'New guest' }).first())
+    await press('Enter')
+    await tabTo(page.locator('#name'))
+    await page.keyboard.type('by-keys')
+    await tabTo(page.getByRole('button', { name: 'Create', exact: true }))
+    await press('Enter')
+    await page.getByText('Done', { exact: true }).first().waitFor()
+    await tabTo(page.getByRole('link', { name: 'Show the guest' }))
+    await press('Enter')
+    await page.getByRole('heading', { name: 'by-keys' }).waitFor()
+    await tabTo(
+      page.getByRole('navigation', { name: 'Parts of the guest' }).getByRole('link', { name: 'Console' }),
+    )
+    await press('Enter')
+    const view = new TerminalPage(page)
+    await view.state('open')
+    await page.locator('.xterm-helper-textarea').waitFor({ state: 'attached' })
+    await waitFor(() => hasFocus(page.locator('.xterm-helper-textarea')), { what: 'one can type' })
+    await expectSeen()
+    await lab.picture(page, 'console-focus-wide')
+    await view.type('ls')
+    await press('Tab')
+    await press('Enter')
+    const { consoles } = lab.gateway.fleet.agentOf('host-a').host
+    await waitFor(() => consoles.terminals.at(-1)!.input === 'ls\t\r', { what: 'Tab is the guest’s' })
+    await press('F6')
+    await expectSeen()
+    expect(await page.evaluate('document.activeElement.matches(".console .bar *")')).to.equal(true)
+  })
+
+  it('comes back to where a dialog was opened, and deletes', async () => {
+    const more = page.getByRole('button', { name: 'Actions for by-keys' })
+    await more.focus()
+    const openDialog = async (): Promise<void> => {
+      await press('Enter')
+      await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+      await press('End')
+      await press('Enter')
+      await page.locator('#confirm-typed').waitFor()
+    }
+    await openDialog()
+    const isInside = '!!document.activeElement.closest("[role=dialog]")'
+    for (let steps = 0; steps < 8; steps++) {
+      await press('Tab')
+      await expectSeen()
+      expect(await page.evaluate(isInside), 'the focus stays in the dialog').to.equal(true)
+    }
+    await press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await waitFor(() => hasFocus(more), { what: 'the focus is back where it was' })
+    await expectSeen()
+    await openDialog()
+    await tabTo(page.locator('#confirm-typed'))
+    await page.keyboard.type('by-keys')
+    await press('Enter')
+    await page.getByRole('heading', { name: 'Guests', level: 1 }).waitFor()
+    await waitFor(async () => (await lab.gateway.request('GET', '/containers/by-keys')).status === 404, {
+      what: 'deleted',
+    })
+    lab.expectNoComplaints()
+  })
+
+  it('tells its keys, and finds by them', async () => {
+    await press('?')
+    const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
+    await help.getByText('Find a page, a guest, an address or a port').waitFor()
+    await lab.picture(page, 'keys-wide')
+    await press('Escape')
+    await help.waitFor({ state: 'detached' })
+    await press('Control+k')
+    await page.getByRole('combobox').waitFor()
+    await page.keyboard.type('images')
+    await press('Enter')
+    await page.getByRole('heading', { name: 'Images', level: 1 }).waitFor()
+  })
+})

@@ -1,0 +1,54 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { sharedLab, type PanelLab } from './panel-lab.js'
+
+/** Of every form control on the page: its id, and what is in it. */
+const readForm = `[...document.querySelectorAll('#main-content :is(input, select, textarea)')].map((one, at) => [
+  one.id || one.name || String(at), one.type === 'radio' || one.type === 'checkbox' ? one.checked : one.value,
+])`
+
+describe('the language of the panel', function () {
+  this.timeout(60_000)
+  let lab: PanelLab
+  before(async () => {
+    lab = await sharedLab()
+  })
+
+  async function choose(page: Page, from: RegExp, to: string): Promise<void> {
+    await page.getByLabel(from).click()
+    await page.getByRole('menuitem', { name: to }).click()
+  }
+
+  it('changes under a half-filled form, which stays as it is, and is kept', async () => {
+    const page = await lab.logIn()
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('half-filled')
+    await page.locator('#ram').fill('1536')
+    await page.locator('input[name=size]').nth(1).focus()
+    await page.getByText('Network, quota, expiry').click()
+    const filled = await page.evaluate(readForm)
+    await choose(page, /^Account:/, '中文')
+    await page.getByRole('button', { name: '创建', exact: true }).waitFor()
+    expect(await page.evaluate('document.documentElement.lang')).to.equal('zh-CN')
+    expect(await page.evaluate(readForm)).to.deep.equal(filled)
+    expect(await page.locator('#name').inputValue()).to.equal('half-filled')
+    await lab.picture(page, 'create-half-filled-zh')
+    await choose(page, /^账户：/, 'English')
+    await page.getByRole('button', { name: 'Create', exact: true }).waitFor()
+    expect(await page.evaluate(readForm)).to.deep.equal(filled)
+    await choose(page, /^Account:/, '中文')
+    await page.reload()
+    await page.getByRole('heading', { name: '新建实例' }).waitFor()
+    await page.context().close()
+  })
+
+  it('changes before anybody has logged in, with what was typed', async () => {
+    const page = await (await lab.open()).newPage()
+    await page.goto(lab.gateway.url)
+    await page.locator('#username').fill('half')
+    await page.getByRole('button', { name: '中文' }).click()
+    await page.getByRole('button', { name: '登录' }).waitFor()
+    expect(await page.locator('#username').inputValue()).to.equal('half')
+    await page.context().close()
+  })
+})

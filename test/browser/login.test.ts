@@ -1,0 +1,91 @@
+import { expect } from 'chai'
+import { makeAdmin, password } from '../support/browser.js'
+import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
+import { waitFor } from '../support/wait.js'
+
+describe('logging in to the panel', () => {
+  let lab: PanelLab
+
+  before(async function () {
+    this.timeout(120_000)
+    lab = await sharedLab()
+    await makeAdmin(lab.gateway, 'ada')
+  })
+
+  it('leaves no credential where a script finds it', async function () {
+    this.timeout(120_000)
+    const page = await lab.logIn()
+    const [cookie = '', ...stored] = await page.evaluate<string[]>(
+      '[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage)]',
+    )
+    expect(cookie).to.equal('')
+    const cookies = await page.context().cookies()
+    expect(cookies.map(({ name }) => name)).to.include('berth')
+    for (const { name, value, httpOnly, sameSite } of cookies) {
+      expect([name, httpOnly, sameSite]).to.deep.equal([name, true, 'Strict'])
+      expect(stored.join('')).not.to.include(value)
+    }
+    await page.context().close()
+  })
+
+  it('refuses a wrong password in words, and counts down when there were too many', async function () {
+    this.timeout(120_000)
+    const page = await (await lab.open()).newPage()
+    await page.goto(lab.gateway.url)
+    const alert = page.getByRole('alert')
+    await fillLogin(page, 'ada', 'a wrong password')
+    await alert.filter({ hasText: 'Name, password or code is wrong' }).waitFor()
+    await lab.picture(page, 'login-wrong-wide')
+    const waits = alert.filter({ hasText: /Try again in \d+ s/ })
+    await waitFor(
+      async () => {
+        if (await waits.isVisible()) return true
+        await fillLogin(page, 'ada', 'a wrong password')
+        await alert.waitFor()
+        return waits.isVisible()
+      },
+      { what: 'the limit', timeoutMs: 40_000 },
+    )
+    const secondsOf = async (): Promise<number> => Number(/in (\d+) s/.exec(await waits.innerText())?.[1])
+    const first = await secondsOf()
+    await waitFor(async () => (await secondsOf()) < first, { what: 'it counts down' })
+    expect(await page.locator('button[type=submit]').isDisabled()).to.equal(true)
+    await page.context().close()
+  })
+
+  it('goes on where the session ended, with what was typed', async function () {
+    this.timeout(120_000)
+    const page = await lab.logIn()
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('kept')
+    await page.context().clearCookies()
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('#password').fill(password)
+    await lab.picture(page, 'login-again-wide')
+    await dialog.getByRole('button', { name: 'Log in' }).click()
+    await page.getByRole('heading', { name: 'Creating kept' }).waitFor()
+    await page.context().close()
+  })
+
+  it('takes a set-up link once, and keeps its token out of the address', async function () {
+    this.timeout(120_000)
+    const { body } = await lab.gateway.request('POST', '/admins', { body: { username: 'grace' } })
+    const link = `${lab.gateway.url}/setup#${body.data.setup_token}`
+    const page = await (await lab.open()).newPage()
+    await page.goto(link)
+    await page.getByText('Choose a password for grace', { exact: false }).waitFor()
+    expect(await page.locator('#username').count(), 'the name is known').to.equal(0)
+    await page.locator('#password').fill(password)
+    await page.locator('#again').fill(password)
+    await lab.picture(page, 'setup-wide')
+    expect(page.url()).to.equal(`${lab.gateway.url}/setup`)
+    await page.getByRole('button', { name: 'Set up' }).click()
+    await page.locator('#main-content h1').waitFor()
+    await page.context().clearCookies()
+    await page.goto('about:blank')
+    await page.goto(link)
+    await page.getByRole('alert').filter({ hasText: 'used already' }).waitFor()
+    await page.context().close()
+  })
+})

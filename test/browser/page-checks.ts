@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { AxeResults } from 'axe-core'
+import type { Page } from 'playwright-core'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Resolves once nothing of the page has changed for a while, nor moves. */
+const stillScript = `new Promise((resolve) => {
+  let timer
+  const look = () => document.getAnimations().some(({ playState }) => playState === 'running') ? wait() : end()
+  const wait = () => { clearTimeout(timer); timer = setTimeout(look, 60) }
+  const end = () => { observer.disconnect(); resolve(true) }
+  const observer = new MutationObserver(wait)
+  observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true })
+  wait()
+})`
+
+/** Resolves when the page is as it stays: what it asked for is there and drawn, and no transition runs. */
+export async function settled(page: Page): Promise<void> {
+  await page.evaluate(stillScript)
+}
+
+/** What is looked for: contrast is of a theme, the rest of a language. */
+export type Looked = 'all' | 'contrast' | 'all but contrast'
+
+const options: Readonly<Record<Looked, object>> = {
+  all: {},
+  contrast: { runOnly: ['color-contrast'] },
+  'all but contrast': { rules: { 'color-contrast': { enabled: false } } },
+}
+
+/** Serious and critical findings that stay. The policy lets no script in by a tag: it is evaluated. */
+export async function findingsOf(page: Page, looked: Looked = 'all'): Promise<string[]> {
+  await settled(page)
+  const first = await findNow(page, looked)
+  if (first.length === 0) return []
+  await settled(page) // a control that changed its colours meanwhile was seen between two of them
+  const again = await findNow(page, looked)
+  return first.filter((one) => again.includes(one))
+}
+
+async function findNow(page: Page, looked: Looked): Promise<string[]> {
+  await page.evaluate(axe)
+  const { violations } = await page.evaluate<AxeResults>(`window.axe.run(${JSON.stringify(options[looked])})`)
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
+}
+
+/** Lines of Latin words in a row, but for what is no text of the panel: commands, reasons of hosts, of refusals in the log. */
+export function latinSentences(text: string): string[] {
+  return text
+    .split('\n')
+    .filter((line) => /[A-Za-z]{2,} [a-z]{2,} [a-z]{2,}/.test(line))
+    .filter((line) => !/curl|ssh|csrf_refused:|runs no kvm guests|does not exist in this version/.test(line))
+}
+
+/** Whether the page scrolls sideways. */
+export async function tooWide(page: Page): Promise<boolean> {
+  return page.evaluate<boolean>('document.documentElement.scrollWidth > document.documentElement.clientWidth')
+}

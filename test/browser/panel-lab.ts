@@ -1,0 +1,158 @@
+import { mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { expect } from 'chai'
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { makeAdmin, password } from '../support/browser.js'
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+import { settled } from './page-checks.js'
+
+const pictures = resolve(import.meta.dirname, 'out')
+const built = resolve(import.meta.dirname, '../../dist/gateway/panel')
+const flags = [
+  ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
+  ...['--disable-component-update', '--disable-sync'],
+  // Names of other sites, and of servers that are reached by a name: all are on loopback.
+  '--host-resolver-rules=MAP *.test 127.0.0.1',
+]
+
+/** Run in each page. What runs there is text, as its types are none of the tests'. */
+const reportViolations = `document.addEventListener('securitypolicyviolation', (event) => {
+  window.reportViolation([event.violatedDirective, event.blockedURI, event.sourceFile, event.lineNumber].join(' '))
+})`
+
+/** Two sizes of screens: a desk, and a small telephone. */
+export const screens = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } } as const
+
+/** What went wrong on pages: other origins that were asked, what the policy forbade, what was written as an error. */
+export interface Complaints {
+  readonly foreign: string[]
+  readonly violations: string[]
+  readonly errors: string[]
+}
+
+export interface OpenOptions {
+  readonly screen?: keyof typeof screens
+  readonly language?: 'en' | 'zh'
+  readonly theme?: 'light' | 'dark'
+  /** Of the administrator who is made to log in. Default: one of its own. */
+  readonly username?: string
+}
+
+/** What serves the panel. */
+type PanelServer = Pick<TestGateway, 'url' | 'request' | 'close'>
+
+/** The panel as its build left it, served by a real gateway, and a real Chromium. */
+export class PanelLab<Server extends PanelServer = TestGateway> {
+  readonly complaints: Complaints = { foreign: [], violations: [], errors: [] }
+  #admins = 0
+
+  private constructor(
+    readonly gateway: Server,
+    readonly browser: Browser,
+  ) {}
+
+  static async start(options: TestGatewayOptions = {}): Promise<PanelLab> {
+    return PanelLab.at(await startTestGateway({ panelDirectory: built, ...options }))
+  }
+
+  /** With a gateway that the caller has started. */
+  static async at<Server extends PanelServer>(gateway: Server): Promise<PanelLab<Server>> {
+    mkdirSync(pictures, { recursive: true })
+    const browser = await chromium.launch({
+      executablePath: join(import.meta.dirname, 'chromium'),
+      args: flags,
+    })
+    return new PanelLab(gateway, browser)
+  }
+
+  async close(): Promise<void> {
+    await this.browser.close()
+    await this.gateway.close()
+  }
+
+  /** A browser of its own, where nobody has logged in. */
+  async open({
+    screen = 'wide',
+    language = 'en',
+    theme = 'light',
+  }: OpenOptions = {}): Promise<BrowserContext> {
+    const context = await this.browser.newContext({
+      ...{ viewport: screens[screen], colorScheme: theme, locale: language === 'zh' ? 'zh-CN' : 'en-US' },
+      reducedMotion: 'reduce',
+    })
+    context.setDefaultTimeout(30_000)
+    await context.exposeBinding('reportViolation', (_source, text: string) =>
+      this.complaints.violations.push(text),
+    )
+    await context.addInitScript({ content: reportViolations })
+    context.on('request', (request) => {
+      const url = request.url()
+      if (!url.replace(/^ws/, 'http').startsWith(this.gateway.url) && !/^(data|blob|about):/.test(url))
+        this.complaints.foreign.push(url)
+    })
+    context.on('console', (message) => {
+      const text = `${message.text()} ${message.location().url}`
+      if (message.type() === 'error' && !isRefusal(text)) this.complaints.errors.push(text)
+    })
+    context.on('weberror', (error) =>
+      this.complaints.errors.push(`${error.error().message} ${error.error().stack} ${error.page()?.url()}`),
+    )
+    return context
+  }
+
+  /** A page of a new administrator, who has logged in by the form. */
+  async logIn(options: OpenOptions = {}): Promise<Page> {
+    const { username = `admin${++this.#admins}` } = options
+    await makeAdmin(this.gateway, username)
+    const page = await (await this.open(options)).newPage()
+    await page.goto(`${this.gateway.url}/`)
+    await fillLogin(page, username)
+    await page.locator('#main-content h1').waitFor()
+    return page
+  }
+
+  /** Shows a page of the panel and waits until it has what it shows. */
+  async show(page: Page, path: string): Promise<void> {
+    await page.goto(`${this.gateway.url}/#${path}`)
+    await page.locator('#main-content :is(h1, .empty)').first().waitFor()
+    await waitFor(async () => (await page.locator('.skeleton').count()) === 0, {
+      what: `${path} has its data`,
+    })
+    await settled(page) // until then it may still be the one before
+  }
+
+  async picture(page: Page, name: string): Promise<void> {
+    await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
+  }
+
+  /** For who shares it with others that do what pages complain of. */
+  forgetComplaints(): void {
+    for (const list of Object.values(this.complaints) as string[][]) list.length = 0
+  }
+
+  /** Nothing may have gone wrong up to now. */
+  expectNoComplaints(): void {
+    expect(this.complaints).to.deep.equal({ foreign: [], violations: [], errors: [] })
+  }
+}
+
+let shared: Promise<PanelLab> | undefined
+
+/** One gateway and one browser for all files that run in this process; they end with it. */
+export function sharedLab(): Promise<PanelLab> {
+  return (shared ??= PanelLab.start({ trustedProxies: ['127.0.0.1'] }))
+}
+after(async () => (await shared)?.close())
+
+/** Fills the form in; whatever language it has. */
+export async function fillLogin(page: Page, username: string, given = password): Promise<void> {
+  await page.locator('#username').fill(username)
+  await page.locator('#password').fill(given)
+  await page.locator('form button[type=submit]').click()
+}
+
+/** Chromium writes down each answer that is a refusal: what the panel asks to learn whether it may is none of its errors. */
+function isRefusal(text: string): boolean {
+  return /status of 4\d\d .*\/api\/v1\//.test(text)
+}

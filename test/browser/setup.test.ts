@@ -1,0 +1,72 @@
+import { execFileSync } from 'node:child_process'
+import { join, resolve } from 'node:path'
+import { expect } from 'chai'
+import { password } from '../support/browser.js'
+import { endLeftGateway, GatewayProcess } from '../support/gateway-process.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { tooWide } from './page-checks.js'
+import { fillLogin, PanelLab } from './panel-lab.js'
+
+const directory = '/var/tmp/btest-psu'
+const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
+
+/** From what `up` prints to the first guest's form, of a gateway that was just made. */
+describe('the first administrator, by the link that is printed', function () {
+  this.timeout(120_000)
+  let lab: PanelLab<GatewayProcess>
+  let wipe: () => void
+  before(async () => {
+    await endLeftGateway(directory)
+    ;({ wipe } = scratchDirectory('btest-psu'))
+    const gateway = await GatewayProcess.create(directory)
+    lab = await PanelLab.at(gateway)
+    gateway.start()
+    await gateway.ready()
+  })
+  after(async () => {
+    await lab?.close()
+    wipe?.()
+  })
+
+  /** As `scripts/up` asks for it. @returns the link; empty when there is an administrator */
+  const printed = (): string => {
+    const files = ['--config', join(directory, 'gateway.yaml'), '--url-file', join(directory, 'setup.url')]
+    return execFileSync(process.execPath, [program, 'admin', 'first-link', ...files], {
+      encoding: 'utf8',
+    }).trim()
+  }
+
+  it('is made soon, shown what comes first, and by nobody else with the same link', async () => {
+    const link = printed()
+    expect(link).to.match(/^http:\/\/127\.0\.0\.1:\d+\/setup#[\w-]{43}$/)
+    const begun = performance.now()
+    const page = await (await lab.open()).newPage()
+    expect((await page.goto(link))?.status()).to.equal(200)
+    await page.locator('#username').fill('ada')
+    expect(page.url(), 'no token in the address').to.equal(`${lab.gateway.url}/setup`)
+    for (const field of ['#password', '#again']) await page.locator(field).fill(password)
+    await lab.picture(page, 'setup-first-wide')
+    await page.getByRole('button', { name: 'Set up' }).click()
+    await page.locator('#main-content h1').waitFor()
+    console.log(`      in ${Math.round(performance.now() - begun)} ms from the link`)
+    await page.getByRole('heading', { name: 'First steps' }).waitFor()
+    await lab.picture(page, 'first-steps-wide')
+    await page.context().close()
+
+    expect(printed(), 'no further link').to.equal('')
+    for (const screen of ['wide', 'phone'] as const) {
+      const other = await (await lab.open({ screen })).newPage()
+      expect((await other.goto(link))?.status(), 'as a page that is not there').to.equal(404)
+      await other.getByRole('heading', { name: 'This link leads nowhere' }).waitFor()
+      expect(await other.locator('#password').count(), 'nothing to fill in').to.equal(0)
+      expect(await tooWide(other)).to.equal(false)
+      await lab.picture(other, `setup-used-${screen}`)
+      await other.getByRole('link', { name: 'Log in' }).click()
+      await fillLogin(other, 'ada')
+      await other.locator('#main-content h1').waitFor()
+      await other.context().close()
+    }
+    lab.complaints.errors.length = 0 // that a page is not there, the browser writes down
+    lab.expectNoComplaints()
+  })
+})

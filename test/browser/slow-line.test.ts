@@ -1,0 +1,50 @@
+import { expect } from 'chai'
+import { makeAdmin } from '../support/browser.js'
+import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
+import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
+
+/** As in a train: 400 kbit/s, and 400 ms until an answer begins. */
+const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
+
+/** What goes through such a line in five seconds. */
+const most = { bytes: 250_000 }
+
+describe('the panel on a slow line', function () {
+  this.timeout(240_000)
+  let lab: PanelLab
+
+  before(async () => {
+    lab = await sharedLab()
+    await lab.gateway.fleet.work('host-a')
+  })
+
+  it('can be logged in to soon, and makes one guest of two clicks', async () => {
+    await makeAdmin(lab.gateway, 'traveller')
+    const page = await (await lab.open()).newPage()
+    page.context().setDefaultTimeout(30_000)
+    const devtools = await page.context().newCDPSession(page)
+    await devtools.send('Network.enable')
+    await devtools.send('Network.emulateNetworkConditions', slow)
+    let bytes = 0
+    devtools.on('Network.loadingFinished', ({ encodedDataLength }) => (bytes += encodedDataLength))
+    const began = performance.now()
+    await page.goto(lab.gateway.url, { waitUntil: 'commit' })
+    await page.locator('form button[type=submit]').waitFor()
+    const ms = Math.round(performance.now() - began)
+    console.log(`      the log-in is there after ${ms} ms, 10 s are promised, and ${bytes} bytes`)
+    expect(bytes).to.be.lessThan(most.bytes)
+    expect(ms).to.be.lessThan(deadlineOf(10_000))
+    await fillLogin(page, 'traveller')
+    await page.locator('#main-content h1').waitFor()
+    await page.goto(`${lab.gateway.url}/#/containers/new`)
+    await page.locator('#name').fill('once')
+    const create = page.getByRole('button', { name: 'Create', exact: true })
+    await waitFor(() => create.isEnabled(), { what: 'the images are there', timeoutMs: 60_000 })
+    await create.dblclick()
+    await page.getByRole('heading', { name: 'Creating once' }).waitFor()
+    const { body } = await lab.gateway.request('GET', '/containers')
+    expect((body.data as { name: string }[]).filter(({ name }) => name === 'once')).to.have.length(1)
+    await page.context().close()
+  })
+})

@@ -1,0 +1,57 @@
+import type { BrowserContext, Page } from 'playwright-core'
+import { waitFor } from '../support/wait.js'
+
+/** Run in each page: what a terminal shows are pixels, so the page hands it over. */
+const takeTerminal = `document.addEventListener('terminal', ({ detail }) => { window.shownTerminal = detail })`
+
+/** All that a terminal has, line by line; what was wrapped is one line. */
+const readText = `(() => {
+  const { active } = window.shownTerminal?.buffer ?? { active: { length: 0 } }
+  const lines = []
+  for (let at = 0; at < active.length; at++) {
+    const line = active.getLine(at)
+    const text = line.translateToString(true)
+    if (line.isWrapped) lines[lines.length - 1] += text
+    else lines.push(text)
+  }
+  return lines.join('\\n').trimEnd()
+})()`
+
+/** A page with a terminal of the panel. */
+export class TerminalPage {
+  constructor(readonly page: Page) {}
+
+  /** Before its pages are opened. */
+  static async prepare(context: BrowserContext): Promise<void> {
+    await context.addInitScript({ content: takeTerminal })
+  }
+
+  text(): Promise<string> {
+    return this.page.evaluate<string>(readText)
+  }
+
+  /** Waits until a text is shown, and returns all that is. */
+  async shows(pattern: RegExp, timeoutMs = 60_000): Promise<string> {
+    let text = ''
+    await waitFor(async () => pattern.test((text = await this.text())), {
+      timeoutMs,
+      intervalMs: 200, // each reading of it takes the page from what it draws
+      what: () => `${String(pattern)} in ${JSON.stringify(text.slice(-1500))}`,
+    })
+    return text
+  }
+
+  /** As from the keyboard, to whoever has the focus. */
+  async type(text: string): Promise<void> {
+    await this.page.keyboard.type(text)
+  }
+
+  /** Waits for `connecting`, `open`, `lost` or `ended`. */
+  async state(state: string, timeoutMs = 60_000): Promise<void> {
+    await this.page.locator(`.console .state.${state}`).waitFor({ timeout: timeoutMs })
+  }
+
+  async size(): Promise<{ cols: number; rows: number }> {
+    return this.page.evaluate('({ cols: window.shownTerminal.cols, rows: window.shownTerminal.rows })')
+  }
+}

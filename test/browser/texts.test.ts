@@ -1,0 +1,65 @@
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
+
+type Texts = Readonly<Record<string, string>>
+
+/** The panel is compiled by a configuration of its own: it is loaded, not imported. */
+async function textsOf(language: 'en' | 'zh'): Promise<Texts> {
+  const file = new URL(`../../gateway/panel/src/i18n/${language}/index.ts`, import.meta.url)
+  return ((await import(file.href)) as Record<string, Texts>)[language] ?? {}
+}
+
+describe('the texts of the panel', () => {
+  let gateway: TestGateway
+  let en: Texts
+  let zh: Texts
+  before(async () => {
+    gateway = await startTestGateway()
+    en = await textsOf('en')
+    zh = await textsOf('zh')
+  })
+  after(() => gateway.close())
+
+  it('are the same in every language, none empty', () => {
+    expect(Object.keys(zh).sort()).to.deep.equal(Object.keys(en).sort())
+    for (const text of [...Object.values(en), ...Object.values(zh)]) expect(text.trim()).not.to.equal('')
+  })
+
+  it('have the same values put in', () => {
+    const places = (text: string): string[] => (text.match(/\{\{\w+\}\}/g) ?? []).sort()
+    for (const [key, text] of Object.entries(en).filter(([name]) => !name.endsWith('_one')))
+      expect(places(zh[key] ?? ''), key).to.deep.equal(places(text))
+  })
+
+  it('have the punctuation of their language', () => {
+    const han = '\u3400-\u9fff'
+    const half = new RegExp(`[${han}] ?[,;:?!(]|[,;:?!)] ?[${han}]`)
+    for (const [key, text] of Object.entries(zh)) expect(text, key).not.to.match(half)
+    for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[，。；：？！（）]/)
+  })
+
+  it('are English, and Chinese', () => {
+    for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[\u3400-\u9fff]/)
+    for (const [key, text] of Object.entries(zh))
+      expect(text, key).not.to.match(/[A-Za-z]{3,} [a-z]{3,} [a-z]{3,}/)
+  })
+
+  it('name whatever the audit log has', () => {
+    const audited = gateway.api.routes.flatMap(({ audit }) => (typeof audit === 'string' ? [audit] : []))
+    const elsewhere = ['console.open', 'console.close', 'account.setup', 'admin.recover', 'session.end']
+    expect(audited.length).to.be.greaterThan(50)
+    for (const action of [...audited, ...elsewhere]) expect(en, action).to.have.property(`change.${action}`)
+  })
+
+  it('say every refusal of the published document', () => {
+    const codes = new Set<string>()
+    const visit = (node: unknown): void => {
+      if (typeof node !== 'object' || node === null) return
+      for (const code of (node as { 'x-codes'?: string[] })['x-codes'] ?? []) codes.add(code)
+      for (const inner of Object.values(node)) visit(inner)
+    }
+    visit(gateway.api.document)
+    expect(codes.size).to.be.greaterThan(20)
+    expect([...codes].filter((code) => !(`error.${code}` in en))).to.deep.equal([])
+  })
+})

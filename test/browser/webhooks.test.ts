@@ -1,0 +1,90 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { fillLogin, PanelLab } from './panel-lab.js'
+import { SubUserCalls } from '../support/sub-user-calls.js'
+import { answers, expectedSignature, takes, WebhookReceiver } from '../support/webhook-receiver.js'
+
+describe('webhooks and activity in the panel', () => {
+  let lab: PanelLab
+  let receiver: WebhookReceiver
+
+  before(async function () {
+    this.timeout(120_000)
+    lab = await PanelLab.start()
+    receiver = await WebhookReceiver.start()
+    await lab.gateway.fleet.addGuest({ name: 'web-1' })
+  })
+  after(async () => {
+    await receiver.down()
+    await lab.close()
+  })
+  afterEach(() => lab.expectNoComplaints())
+
+  const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
+
+  it('are made with a secret that is shown once, tested, told again and removed', async function () {
+    this.timeout(240_000)
+    const page = await lab.logIn()
+    await lab.show(page, '/webhooks')
+    await page.getByRole('button', { name: 'Add a webhook' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('#webhook-name').fill('billing')
+    await dialog.locator('#webhook-url').fill('http://10.0.0.1/hook')
+    await dialog.getByLabel('Hosts').uncheck()
+    await dialog.getByRole('button', { name: 'Add a webhook' }).click()
+    await dialog.getByRole('alert').filter({ hasText: 'not a public address' }).waitFor()
+    await dialog.locator('#webhook-url').fill(receiver.url)
+    await lab.picture(page, 'webhook-add-wide')
+    await dialog.getByRole('button', { name: 'Add a webhook' }).click()
+    await page.locator('[data-secret]').waitFor()
+    const secret = await page.locator('[data-secret]').innerText()
+    await page.getByRole('button', { name: 'Done' }).click()
+    await rowsOf(page, 'billing').getByText('Guests, Tasks, Security alerts').waitFor()
+
+    await page.getByRole('link', { name: 'billing' }).click()
+    receiver.answer = answers(500)
+    await page.getByRole('button', { name: 'Send a test' }).click()
+    await rowsOf(page, 'webhook.test').getByText('Retrying').waitFor()
+    receiver.answer = takes
+    await rowsOf(page, 'webhook.test').getByText('Delivered').waitFor({ timeout: 30_000 })
+    const message = await receiver.type('webhook.test')
+    expect(message.headers['webhook-signature']).to.equal(expectedSignature(secret, message))
+    await lab.picture(page, 'webhook-deliveries-wide')
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await rowsOf(page, 'webhook.test').nth(1).getByText('Delivered').waitFor()
+    expect(await page.locator('body').innerText()).not.to.include(secret)
+
+    await lab.show(page, '/webhooks')
+    await rowsOf(page, 'billing').getByRole('button', { name: 'Remove' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+    await page.getByText('No webhooks yet.').waitFor()
+    await page.context().close()
+  })
+
+  it('customers see what they did, and administrators what customers did', async function () {
+    this.timeout(240_000)
+    const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
+    const customer = await (await lab.open()).newPage()
+    await customer.goto(lab.gateway.url)
+    await fillLogin(customer, 'clara', made.password)
+    await customer.locator('#main-content h1').waitFor()
+    await lab.show(customer, '/containers/web-1')
+    await customer.getByRole('button', { name: 'Stop', exact: true }).click()
+    await customer.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
+    await lab.show(customer, '/')
+    await customer.getByRole('link', { name: 'Activity', exact: true }).first().click()
+    await rowsOf(customer, 'Stop ordered').getByText('web-1').waitFor()
+    await lab.picture(customer, 'activity-wide')
+    await customer.getByRole('button', { name: 'Log-ins' }).click()
+    await rowsOf(customer, 'Password').first().waitFor()
+    await customer.context().close()
+
+    const page = await lab.logIn()
+    await lab.show(page, '/sub-users')
+    await page.getByRole('link', { name: 'clara' }).click()
+    await rowsOf(page, 'Stop ordered').waitFor()
+    await page.getByRole('button', { name: 'Log-ins' }).click()
+    await rowsOf(page, 'Password').first().waitFor()
+    await page.context().close()
+  })
+})

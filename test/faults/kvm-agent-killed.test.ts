@@ -1,0 +1,153 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { findLiveProcess, listDirectory } from '../../agent/host/proc.js'
+import {
+  createGuest,
+  createRequest,
+  operationDone,
+  operationEnded,
+  powerOrder,
+  submit,
+} from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+import { sshInto } from '../support/ssh-into.js'
+import { installTinyImage } from '../support/tiny-image.js'
+import { waitFor } from '../support/wait.js'
+import { WatchedHost } from '../support/watched-host.js'
+
+const [templateId, password] = ['debian-12-kvm', 'a-Password-1']
+const login = { sshAuthMode: 'password', sshPassword: password }
+
+/** Virtual machines are nobody's children: the agent is killed, and finds them again. */
+describe('an agent that is killed beside virtual machines', function () {
+  this.timeout(480_000)
+  let agent: AgentProcess
+  let watched: WatchedHost
+  let guest: Guest
+
+  before(async () => {
+    agent = await AgentProcess.create('kvk')
+    await agent.start()
+    await agent.ready()
+    await agent.kill('SIGTERM')
+    installTinyImage(join(agent.directory, 'pool'), templateId)
+    await open()
+    const request = createRequest(1, 'vm-1', { virtualization: 'kvm', templateId, ...login })
+    const operations = agent.operations()
+    const { operation, guest: made } = await createGuest(operations, request)
+    await operationDone(operations, operation!.id)
+    operations.close()
+    guest = made!
+  })
+  after(async () => {
+    watched?.close()
+    await agent?.destroy()
+  })
+
+  async function open(): Promise<void> {
+    await agent.start()
+    await agent.ready()
+    watched = new WatchedHost(agent.watch())
+  }
+
+  async function again(meanwhile: () => Promise<void> = async () => undefined): Promise<void> {
+    watched.close()
+    await agent.kill('SIGKILL')
+    await meanwhile()
+    await open()
+  }
+
+  /** Of QEMUs, by the group that the agent put them into. */
+  const pids = (): number[] =>
+    listDirectory('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .filter((pid) => isOurs(pid))
+  const isOurs = (pid: number): boolean => {
+    if (!findLiveProcess(pid)?.command.startsWith('qemu-system')) return false
+    return execFileSync('cat', [`/proc/${pid}/cgroup`], { encoding: 'utf8' }).includes('kvm.payload.xkvk-')
+  }
+  const shown = (): Guest | undefined => watched.guests().find(({ uuid }) => uuid === guest.uuid)
+  const power = async (action: 'stop' | 'start' | 'delete'): Promise<void> => {
+    const operations = agent.operations()
+    const { operation } = await submit(operations, powerOrder(action, guest.uuid))
+    await operationDone(operations, operation!.id)
+    operations.close()
+  }
+  const ssh = (command: string): Promise<string> => sshInto({ address: guest.ipv4, password }, command)
+
+  it('finds the same process, and speaks to it', async () => {
+    const before = pids()
+    expect(before).to.have.length(1)
+    for (let round = 0; round < 5; round++) await again()
+    await waitFor(() => shown()?.status === 'running', { what: 'it to be shown as running' })
+    expect(pids()).to.deep.equal(before)
+    expect(await ssh('hostname')).to.equal('vm-1')
+  })
+
+  it('leaves one as it is that does not answer, and finds it once it does', async () => {
+    const before = pids()
+    // What is stopped has its sockets open and says nothing at them.
+    for (const pid of before) process.kill(pid, 'SIGSTOP')
+    await again()
+    expect(pids()).to.deep.equal(before)
+    await agent.kill('SIGKILL')
+    for (const pid of before) process.kill(pid, 'SIGCONT')
+    await open()
+    await waitFor(() => shown()?.status === 'running', { what: 'it to be shown as running' })
+    expect(pids()).to.deep.equal(before)
+    expect(await ssh('hostname')).to.equal('vm-1')
+  })
+
+  it('learns that one shut down meanwhile, and does not start it', async () => {
+    await again(async () => {
+      await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
+      // `poweroff -f` does not take its network down first.
+      const isDown = (): boolean => spawnSync('ping', ['-c1', '-W1', guest.ipv4]).status !== 0
+      await waitFor(isDown, { timeoutMs: 60_000, what: 'it to shut down' })
+    })
+    await waitFor(() => shown()?.status === 'stopped', {
+      timeoutMs: 60_000,
+      what: 'it to be shown as stopped',
+    })
+    expect(shown()?.statusReason).to.equal('shut down from inside')
+    expect(pids()).to.deep.equal([])
+  })
+
+  it('starts one that was killed meanwhile', async () => {
+    await power('start')
+    await again(async () => {
+      for (const pid of pids()) process.kill(pid, 'SIGKILL')
+      await waitFor(() => pids().length === 0)
+    })
+    await waitFor(() => pids().length === 1, { timeoutMs: 60_000, what: 'its process to be back' })
+  })
+
+  it('finishes or undoes what it was doing, whenever it is killed: none is lost, nothing is left', async () => {
+    await waitFor(() => shown()?.status === 'running', { timeoutMs: 60_000, what: 'it to run' })
+    for (const [round, action] of (['stop', 'start', 'stop', 'start', 'stop', 'start'] as const).entries()) {
+      const operations = agent.operations()
+      const { operation } = await submit(operations, powerOrder(action, guest.uuid))
+      operations.close()
+      await new Promise((resolve) => setTimeout(resolve, round * 60)) // at another step each time
+      await again()
+      const after = agent.operations()
+      await operationEnded(after, operation!.id)
+      after.close()
+      const running = action === 'start'
+      await waitFor(() => shown()?.status === (running ? 'running' : 'stopped'), { timeoutMs: 60_000 })
+      expect(pids(), action).to.have.length(running ? 1 : 0)
+    }
+    await power('delete')
+    expect(pids()).to.deep.equal([])
+    for (const folder of ['run/kvm', 'state/kvm'])
+      expect(listDirectory(join(agent.directory, folder)), folder).to.deep.equal([])
+    expect(listDirectory('/sys/class/net').filter((name) => name.startsWith('xkvk'))).to.deep.equal([])
+    for (const path of listDirectory('/sys/fs/cgroup'))
+      expect(listDirectory(`/sys/fs/cgroup/${path}`).filter((name) => name.includes('xkvk-'))).to.deep.equal(
+        [],
+      )
+  })
+})

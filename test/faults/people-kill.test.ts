@@ -1,0 +1,178 @@
+import { expect } from 'chai'
+import type { Browser } from '../support/browser.js'
+import { KilledGateway, kills, type Lane } from '../support/killed-gateway.js'
+import { expectMutationsAsked } from '../support/killed-mutations.js'
+import { waitFor } from '../support/wait.js'
+
+interface Customer {
+  readonly id: string
+  readonly username: string
+  readonly password: string
+}
+
+/**
+ * What accounts-kill.test.ts leaves: administrators are disabled and removed, customers log in, end their sessions and
+ * are removed, and what there is beside is set, while the gateway and its Redis are killed.
+ */
+describe(`gateway and Redis killed ${kills} times while people come and go`, function () {
+  this.timeout(400_000)
+  let lab: KilledGateway
+
+  before(async () => {
+    lab = await KilledGateway.start('btest-people-kill')
+    await lab.makeAdmin('stays') // of the others each is the last one at times
+    lab.agent.addGuest({ name: 'guest-0', id: 1 })
+    await waitFor(async () => (await lab.asAdmin('GET', '/containers/guest-0')).status === 200, {
+      what: 'the guest is there',
+    })
+  })
+  after(() => lab?.close())
+
+  const canEnter = async (path: '/login' | '/sub-user/login', body: object): Promise<boolean> => {
+    const { status, text } = await lab.insist(() => lab.someone().request('POST', path, { body }))
+    expect(status, text).to.be.oneOf([200, 202, 401])
+    return status < 300
+  }
+
+  /** Administrators that are disabled, enabled and removed. */
+  async function* administrators(): AsyncGenerator<void> {
+    for (let n = 0; ; n++) {
+      const username = `dora-${n}`
+      const password = await lab.makeAdmin(username)
+      const enters = () => canEnter('/login', { username, password })
+      const path = `/admins/${await idOf(username)}`
+      for (const disabled of [true, false]) {
+        const before = await enters()
+        const reply = await lab.attempt(() => lab.asAdmin('PATCH', path, { body: { disabled } }))
+        if (reply) expect(reply.status, reply.text).to.equal(200)
+        const now = await enters()
+        if (reply) expect(now, `${username}, disabled: ${disabled}`).to.equal(!disabled)
+        else expect([before, !disabled], `${username}, cut off`).to.include(now)
+      }
+      const removed = await lab.attempt(() => lab.asAdmin('DELETE', path))
+      const again = await lab.insist(() => lab.asAdmin('DELETE', path))
+      if (removed) expect([removed.status, again.status], 'removed once').to.deep.equal([200, 404])
+      expect(await enters(), `${username}, removed`).to.equal(false)
+      yield
+    }
+  }
+
+  async function idOf(username: string): Promise<number> {
+    const { body } = await lab.insist(() => lab.asAdmin('GET', '/admins'))
+    return (body.data as { id: number; username: string }[]).find((row) => row.username === username)!.id
+  }
+
+  /** Until it is acknowledged: the same name again is the same account, but for its password. */
+  async function makeCustomer(username: string): Promise<Customer> {
+    for (;;) {
+      const body = { container_name: 'guest-0', username }
+      const reply = await lab.attempt(() => lab.asAdmin('POST', '/sub-user/create', { body }))
+      const made = reply?.body.data as (Customer & { password?: string }) | undefined
+      if (reply?.status === 200 && made?.password) return made
+      if (reply?.status === 200) return rotated(made!)
+      lab.checkGoesOn()
+    }
+  }
+
+  /** It was made by a request that was cut off. */
+  async function rotated({ id, username }: Customer): Promise<Customer> {
+    const path = `/sub-users/${id}/rotate-password`
+    for (;;) {
+      const reply = await lab.attempt(() => lab.asAdmin('POST', path))
+      if (reply?.status === 200) return { id, username, password: String(reply.body.data.password) }
+      lab.checkGoesOn()
+    }
+  }
+
+  /** Logs in as often as it takes: a session whose cookie was cut off is one more. */
+  async function session({ username, password }: Customer): Promise<Browser> {
+    const browser = lab.someone()
+    const body = { username, password }
+    const { status, text } = await lab.insist(() => browser.request('POST', '/sub-user/login', { body }))
+    expect(status, text).to.equal(200)
+    await lab.readCsrf(browser)
+    return browser
+  }
+
+  const statusOf = async (browser: Browser): Promise<number> =>
+    (await lab.insist(() => browser.request('GET', '/session'))).status
+
+  /** Sessions that are ended one by one, and all others; the one that ends them goes on. */
+  async function* sessions(): AsyncGenerator<void> {
+    const customer = await makeCustomer('with-sessions')
+    for (;;) {
+      const [own, one, other] = [await session(customer), await session(customer), await session(customer)]
+      const path = `/account/sessions/${await ownId(one)}`
+      const ended = await lab.attempt(() => own.request('DELETE', path))
+      const { token } = one
+      const after = await statusOf(one)
+      if (ended) expect([ended.status, after], 'one is ended').to.deep.equal([200, 401])
+      const all = await lab.attempt(() => own.request('DELETE', '/account/sessions'))
+      one.cookies.set('berth', token)
+      const left = [await statusOf(one), await statusOf(other)]
+      if (all) expect([all.status, ...left], 'all others are ended').to.deep.equal([200, 401, 401])
+      const proof = { body: { password: customer.password } }
+      const confirmed = await lab.attempt(() => own.request('POST', '/account/confirm', proof))
+      if (confirmed) expect(confirmed.status, confirmed.text).to.equal(200)
+      expect(await statusOf(own), 'its own goes on').to.equal(200)
+      yield
+    }
+  }
+
+  async function ownId(browser: Browser): Promise<string> {
+    const { body } = await lab.insist(() => browser.request('GET', '/account/sessions'))
+    return (body.data as { id: string; current: boolean }[]).find(({ current }) => current)!.id
+  }
+
+  /** Customers that are removed, with their sessions. */
+  async function* customers(): AsyncGenerator<void> {
+    for (let n = 0; ; n++) {
+      const { id, username, password } = await makeCustomer(`leaves-${n}`)
+      const browser = await session({ id, username, password })
+      const path = `/sub-users/${id}`
+      const removed = await lab.attempt(() => lab.asAdmin('DELETE', path))
+      const again = await lab.insist(() => lab.asAdmin('DELETE', path))
+      if (removed) expect([removed.status, again.status], 'removed once').to.deep.equal([200, 404])
+      expect(await canEnter('/sub-user/login', { username, password }), username).to.equal(false)
+      expect(await statusOf(browser), `the session of ${username}`).to.equal(401)
+      yield
+    }
+  }
+
+  /** Which keep nothing. */
+  async function* checks(): AsyncGenerator<void> {
+    for (;;) {
+      const reply = await lab.attempt(() => lab.asAdmin('POST', '/security/check'))
+      if (reply) expect(reply.status, reply.text).to.equal(200)
+      yield
+    }
+  }
+
+  it('keeps what was acknowledged, and says of the rest that it is not known', async () => {
+    await lab.run([
+      ...([administrators, sessions, customers, checks] satisfies Lane[]),
+      lab.setting({
+        ...{ action: 'login_settings.update', path: '/login-settings' },
+        make: (n) => {
+          const require_2fa = n % 2 ? 'admins' : 'none'
+          return { body: { require_2fa }, text: `require_2fa ${require_2fa}` }
+        },
+        read: (data) => `require_2fa ${String(data['require_2fa'])}`,
+      }),
+      lab.setting({
+        ...{ action: 'language.update', path: '/language', method: 'POST' },
+        make: (n) => ({ body: { language: n % 2 ? 'zh' : 'en' }, text: n % 2 ? 'zh' : 'en' }),
+        read: (data) => String(data['language']),
+      }),
+      lab.setting({
+        ...{ action: 'container.security', path: '/containers/guest-0/security' },
+        make: (n) => {
+          const exempt = n % 2 === 0
+          return { body: { auto_shutdown_exempt: exempt }, text: `auto_shutdown_exempt ${exempt}` }
+        },
+        read: (data) => `auto_shutdown_exempt ${String(data['auto_shutdown_exempt'])}`,
+      }),
+    ])
+    expectMutationsAsked('people-kill', lab)
+  })
+})

@@ -1,0 +1,125 @@
+import { execFileSync } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { pino } from 'pino'
+import type { Repository, Watching } from '../../agent/backups/contract.js'
+import { ResticRepositories } from '../../agent/backups/repositories.js'
+import { TestS3 } from '../support/s3-server.js'
+import { scratchDirectory } from '../support/scratch.js'
+
+const mib = 1024 ** 2
+const boundBytes = 512 * mib
+
+describe('restic, of a target that is hostile', function () {
+  this.timeout(240_000)
+  const scratch = scratchDirectory('btest-bb')
+  const watch: Watching = { signal: new AbortController().signal, report: () => undefined }
+  const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
+  let s3: TestS3
+  let repositories: ResticRepositories
+
+  before(async () => {
+    s3 = await TestS3.start(join(scratch.path, 's3'))
+    const directory = join(scratch.path, 'work')
+    repositories = new ResticRepositories({
+      ...{ directory, patienceMs: 3000, memoryBytes: boundBytes, parallel: 2, log },
+    })
+    mkdirSync(join(scratch.path, 'tree'))
+    writeFileSync(join(scratch.path, 'tree/file'), 'kept')
+  })
+  afterEach(() => (s3.twist = () => false))
+  after(async () => {
+    await s3?.close()
+    scratch.wipe()
+  })
+
+  const at = (): Repository => {
+    const place = { $case: 's3', value: s3.place } as const
+    const password = 'the-password-of-the-vault'
+    return {
+      guest: randomUUID(),
+      target: { id: randomUUID(), name: 'vault', password, verifyPercent: 100, place },
+    }
+  }
+  const codeOf = (work: Promise<unknown>): Promise<string> =>
+    work.then(
+      () => 'done',
+      (error: { code?: string; message: string }) => error.code ?? error.message,
+    )
+
+  it('has no more memory than it is given, whatever is sent', async () => {
+    const repository = at()
+    const sent = {
+      id: randomUUID(),
+      tree: join(scratch.path, 'tree'),
+      note: { createdBy: '', description: '', scheduled: false },
+    }
+    await repositories.send(repository, sent, watch)
+    let peakBytes = 0
+    s3.twist = ({ method, url }, response) => {
+      if (method !== 'GET' || !url?.includes('/config')) return false
+      const chunk = Buffer.alloc(mib)
+      const wholeBytes = 4 * boundBytes
+      response.writeHead(200, {
+        'content-length': wholeBytes,
+        etag: '"a"',
+        'last-modified': new Date().toUTCString(),
+      })
+      let left = wholeBytes / chunk.length
+      const more = (): void => {
+        peakBytes = Math.max(peakBytes, residentBytes(s3.place.endpoint))
+        while (left-- > 0) if (!response.write(chunk)) return void response.once('drain', more)
+        response.end()
+      }
+      more()
+      return true
+    }
+    expect(await codeOf(repositories.list(repository, watch))).to.equal('backup_memory')
+    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its own code is no data
+  })
+
+  it('writes nothing beside the tree that is fetched', async () => {
+    const [target, guest, id] = [join(scratch.path, 'local'), randomUUID(), randomUUID()]
+    const [source, tree, small] = ['source', 'fetched', 'small'].map((name) => join(scratch.path, name))
+    for (const folder of [target, `${source}/volume`, tree!, small!]) mkdirSync(folder, { recursive: true })
+    writeFileSync(`${source}/volume/file`, 'kept')
+    writeFileSync(`${source}/planted`, randomBytes(24 * mib))
+    const password = 'the-password-of-the-vault'
+    const restic = (...args: string[]): unknown =>
+      execFileSync('restic', ['--repo', join(target, guest), '--no-cache', ...args], {
+        ...{ cwd: source!, stdio: 'ignore' },
+        env: { ...process.env, RESTIC_PASSWORD: password },
+      })
+    restic('init')
+    restic('backup', '--tag', id, 'volume', 'planted')
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'btest', small!])
+    try {
+      const options = { patienceMs: 3000, memoryBytes: boundBytes, parallel: 1, log }
+      const place = { $case: 'local', value: { path: target } } as const
+      const repository = {
+        guest,
+        target: { id: randomUUID(), name: 'vault', password, verifyPercent: 0, place },
+      }
+      const fetching = new ResticRepositories({ ...options, directory: join(small!, 'work') })
+      expect(await codeOf(fetching.fetch(repository, { id, tree: tree! }, watch))).to.equal('done')
+      expect(readdirSync(tree!)).to.deep.equal(['file'])
+    } finally {
+      execFileSync('umount', [small!])
+    }
+  })
+})
+
+/** Of the restic that talks to the server at this URL. */
+function residentBytes(endpoint: string): number {
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+    try {
+      if (!readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(endpoint)) continue
+      const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+      return Number(kib ?? 0) * 1024
+    } catch {
+      // ended meanwhile
+    }
+  return 0
+}

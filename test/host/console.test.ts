@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { expect } from 'chai'
+import { ConsoleClient } from '../support/console-client.js'
+import type { GatewayProcess } from '../support/gateway-process.js'
+import { processes } from '../support/inventory.js'
+import { ServedHost } from '../support/served-host.js'
+import { waitFor } from '../support/wait.js'
+import { deadlineOf, expectInTime } from '../support/promised-time.js'
+
+const own = 'berth.console.v1'
+/** BusyBox asks the terminal where its cursor is. */
+// eslint-disable-next-line no-control-regex -- an escape sequence is what it is
+const prompt = /# (\x1b\[6n)?$/
+
+/** From a WebSocket at a real gateway through a real agent and the process that holds terminals to a real guest. */
+describe('a console of a real guest', function () {
+  this.timeout(360_000)
+  const lab = new ServedHost({ name: 'fcn', prefix: '198.18.137' })
+  const { host } = lab
+  let gateway: GatewayProcess
+  const clients: ConsoleClient[] = []
+
+  before(async () => {
+    await lab.start()
+    gateway = lab.gateway
+    for (const name of ['one', 'two']) await lab.create(name)
+  })
+  after(async () => {
+    for (const { socket } of clients) socket.terminate()
+    await lab.close()
+  })
+  afterEach(() => {
+    for (const { socket } of clients.splice(0)) socket.close(1000)
+  })
+
+  async function open(container: string, query: Record<string, string> = {}): Promise<ConsoleClient> {
+    const { ticket } = (await lab.send('POST', '/ssh-ticket', { container_name: container })).data
+    const client = ConsoleClient.open(`${gateway.url}/api/v1/ssh`, {
+      ...{ protocols: [own, `berth-ticket.${ticket}`], query: { container, ...query } },
+    })
+    clients.push(client)
+    return client
+  }
+
+  /** As a client does whose socket was lost: it tries until it gets in. */
+  async function comeBack(container: string, query: Record<string, string>) {
+    return waitFor(
+      async () => {
+        const { status } = await gateway
+          .request('POST', '/ssh-ticket', { body: { container } })
+          .catch(() => ({ status: 0 }))
+        if (status !== 200) return undefined
+        const client = await open(container, query)
+        const opened = await client.ready(30_000).catch(() => undefined)
+        return opened && { client, ...opened }
+      },
+      { timeoutMs: 60_000, intervalMs: 500, what: () => `back\n${host.logTail()}` },
+    )
+  }
+
+  /** With a shell that waits for a command. */
+  async function shell(container: string, query: Record<string, string> = {}) {
+    const client = await open(container, query)
+    const { resume } = await client.ready(30_000)
+    await client.shows(prompt)
+    return { client, resume }
+  }
+
+  /** Runs a command; what it shows, up to the next prompt. */
+  async function run(client: ConsoleClient, command: string, timeoutMs?: number): Promise<string> {
+    client.bytes = Buffer.alloc(0)
+    client.type(`${command}; echo d''one\r`)
+    await client.shows(/\bdone\r\n/, timeoutMs)
+    return client.text
+      .slice(client.text.indexOf('\r\n') + 2)
+      .split('done\r\n', 1)[0]!
+      .trim()
+  }
+
+  const holders = () =>
+    processes().filter(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))
+
+  it('is a shell of root, with a size, UTF-8, a home and nothing of the host', async () => {
+    const { client } = await shell('one', { cols: '100', rows: '33' })
+    expect(await run(client, 'busybox stty size')).to.equal('33 100')
+    client.say({ type: 'resize', cols: 132, rows: 50 })
+    await waitFor(async () => (await run(client, 'busybox stty size')) === '50 132', { what: 'the new size' })
+    expect(await run(client, 'echo 中文 😀')).to.equal('中文 😀')
+    expect(await run(client, 'pwd; echo $HOME $TERM $LANG; busybox id -u; umask')).to.equal(
+      '/root\r\n/root xterm-256color C.UTF-8\r\n0\r\n0022',
+    )
+    const variables = await run(client, 'busybox env')
+    expect(variables).not.to.match(/NODE|LXC|MALLOC|SUDO|SSH/)
+    const others = await shell('two')
+    const files = await run(others.client, 'for f in /proc/$$/fd/*; do busybox readlink $f; done')
+    expect(files.split('\r\n').filter((file) => !/^\/dev\/pts\/\d+$|^\/dev\/tty$/.test(file))).to.deep.equal(
+      [],
+    )
+    expect(statSync(`${lab.directory}/fcn/run/console-1.sock`).mode & 0o777).to.equal(0o600)
+  })
+
+  it('shows 50 MB complete', async () => {
+    const { client } = await shell('one')
+    const bytes = 50 * 2 ** 20
+    const expected = createHash('sha256')
+    const line = `${'0123456789abcdef'.repeat(4)}\r\n`
+    const lines = Math.ceil(bytes / line.length)
+    expected.update(line.repeat(lines))
+    const hash = createHash('sha256')
+    let received = 0
+    let isOn = false
+    client.onBytes = (chunk) => {
+      const from = isOn ? 0 : chunk.indexOf('BEGIN\r\n')
+      if (!isOn && from < 0) return
+      const part = isOn ? chunk : chunk.subarray(from + 7)
+      isOn = true
+      const left = lines * line.length - received
+      hash.update(part.subarray(0, left))
+      received += Math.min(left, part.length)
+    }
+    const started = performance.now()
+    client.type(`echo BEG''IN; busybox yes ${line.trim()} | busybox head -n ${lines}\r`)
+    await waitFor(() => received === lines * line.length, {
+      timeoutMs: 120_000,
+      what: () => `all of it, ${received}`,
+    })
+    console.log(`        ${Math.round(bytes / 2 ** 20 / ((performance.now() - started) / 1000))} MiB/s`)
+    expect(hash.digest('hex')).to.equal(expected.digest('hex'))
+  })
+
+  it('ends a flood by Ctrl-C within a second, and another guest’s console is quick meanwhile', async () => {
+    const { client: flooded } = await shell('one')
+    const { client: other } = await shell('two')
+    flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
+    flooded.type('busybox yes\r')
+    await waitFor(() => flooded.received > 2_000_000, { what: 'a flood' })
+    const times: number[] = []
+    for (let n = 0; n < 40; n++) {
+      const started = performance.now()
+      const before = other.received
+      other.type('x')
+      await waitFor(() => other.received > before, { intervalMs: 1, what: 'an echo' })
+      times.push(performance.now() - started)
+    }
+    times.sort((a, b) => a - b)
+    console.log(
+      `        echo beside a flood: p50 ${times[20]!.toFixed(1)} ms, most ${times.at(-1)!.toFixed(1)} ms`,
+    )
+    const started = performance.now()
+    flooded.type('\x03')
+    await waitFor(() => prompt.test(flooded.text), { intervalMs: 2, what: 'a prompt' })
+    expectInTime(started, 1000, 'Ctrl-C')
+    expect(times[20], 'median in ms, 100 are promised').to.be.below(deadlineOf(100))
+  })
+
+  it('goes on with the same shell after the agent was killed', async () => {
+    const { client, resume } = await shell('one')
+    const pid = await run(client, 'echo $$')
+    const [holder] = holders()
+    await host.kill('SIGKILL')
+    expect((await client.ended(20_000)).code).to.equal(1011)
+    host.start()
+    const { client: again, state } = await comeBack('one', { resume })
+    expect(state).to.equal('resumed')
+    expect(await run(again, 'echo $$')).to.equal(pid)
+    expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
+  })
+
+  it('goes on with the same shell after the gateway was killed, and loses nothing that was on its way', async () => {
+    const { client, resume } = await shell('one')
+    const pid = await run(client, 'echo $$')
+    client.type('for n in $(busybox seq 1 60000); do echo line $n; done; echo fin""ished\r')
+    await client.shows(/line 2000\r\n/)
+    await gateway.kill('SIGKILL')
+    await client.ended()
+    gateway.start()
+    await gateway.ready()
+    const query = { resume, received: String(client.received) }
+    const { client: again, offset } = await comeBack('one', query)
+    expect(offset).to.equal(client.received)
+    await again.shows(/finished\r\n/, 60_000)
+    const all = Buffer.concat([client.bytes, again.bytes]).toString()
+    const numbers = [...all.matchAll(/line (\d+)\r\n/g)].map(([, number]) => Number(number))
+    expect(numbers).to.deep.equal(Array.from({ length: 60_000 }, (_, n) => n + 1))
+    expect(await run(again, 'echo $$')).to.equal(pid)
+  })
+
+  it('takes no more of the host for a guest that reads nothing', async () => {
+    const { client } = await shell('one')
+    client.type('busybox stty raw -echo; echo re""ady; busybox sleep 1000\r')
+    await client.shows(/ready/)
+    const [holder] = holders()
+    const before = memoryOf(holder!.pid)
+    const time = cpuOf(holder!.pid)
+    for (let n = 0; n < 100; n++) client.type(Buffer.alloc(60_000, 120))
+    await waitFor(() => client.socket.bufferedAmount > 0, { what: 'the gateway reads no more' })
+    const started = performance.now()
+    await waitFor(() => performance.now() - started > 2000)
+    expect(memoryOf(holder!.pid) - before, 'KiB').to.be.below(8 * 1024)
+    expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
+  })
+
+  it('ends with its guest', async () => {
+    const { client } = await shell('two')
+    const started = performance.now()
+    await lab.send('POST', '/containers/two/stop', { force: true })
+    const { code, reason } = await client.ended()
+    expect([code, reason]).to.deep.equal([4409, 'not_running'])
+    expectInTime(started, 5000, 'its end')
+    await waitFor(async () => {
+      const { body } = await gateway.request('GET', '/containers/two')
+      return body.data.status === 'stopped'
+    })
+    const { status, body } = await gateway.request('POST', '/ssh-ticket', { body: { container_name: 'two' } })
+    expect([status, body.code]).to.deep.equal([409, 'invalid_state'])
+  })
+})
+
+/** Resident, in KiB. */
+function memoryOf(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
+
+/** User and system time, in hundredths of a second. */
+function cpuOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return Number(fields[11]) + Number(fields[12])
+}

@@ -1,0 +1,110 @@
+import { execFileSync } from 'node:child_process'
+import { createHash, randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { planBootstrap } from '../../agent/images/bootstrap-plan.js'
+import { findCatalogEntry, findRecipe, usualRescue, type Recipe } from '../../agent/images/catalog.js'
+import { planDiskContent } from '../../agent/images/disks/plan-content.js'
+import { plainSpec } from '../support/agent-calls.js'
+import { RealDomain } from '../support/real-domain.js'
+import { sshInto } from '../support/ssh-into.js'
+
+const cache = '/var/cache/berth-test'
+const password = 'a-Password-1'
+const bootMs = 400_000
+
+/**
+ * The disks that are built from Debian's packages, by the product's own builder: the usual one and the rescue system boot
+ * once each. Built once, then kept.
+ */
+describe('the disks of Debian', function () {
+  this.timeout(900_000)
+  const real = new RealDomain('kvd')
+  const recipes = ['debian-12-kvm', usualRescue.kvm].map((id) => findRecipe(findCatalogEntry(id)!)!)
+  let uuid = ''
+
+  before(async () => {
+    await real.open()
+    const missing = recipes.filter((recipe) => !existsSync(kept(recipe)))
+    for (const recipe of recipes) if (!missing.includes(recipe)) putImage(recipe)
+    await real.domain.images.sweep()
+    await Promise.all(missing.map(build))
+  })
+  after(() => real.close())
+
+  const image = ({ id }: Recipe): string => join(real.config.storage.pool, 'images', id)
+
+  function kept(recipe: Recipe): string {
+    const plan = [planBootstrap(recipe, '/', []), planDiskContent(recipe, { rootUuid: '', kernel: '' })]
+    const hash = createHash('sha256').update(JSON.stringify(plan)).digest('hex').slice(0, 16)
+    return join(cache, `${recipe.id}-${hash}.raw`)
+  }
+
+  function putImage(recipe: Recipe): void {
+    execFileSync('btrfs', ['-q', 'subvolume', 'create', image(recipe)])
+    execFileSync('chattr', ['+C', image(recipe)])
+    execFileSync('cp', ['--sparse=always', kept(recipe), join(image(recipe), 'disk.raw')])
+    execFileSync('btrfs', ['property', 'set', image(recipe), 'ro', 'true'])
+  }
+
+  async function build(recipe: Recipe): Promise<void> {
+    await real.done({ $case: 'imageDownload', value: { templateId: recipe.id } })
+    mkdirSync(cache, { recursive: true, mode: 0o700 })
+    const file = kept(recipe)
+    execFileSync('cp', ['--sparse=always', join(image(recipe), 'disk.raw'), `${file}.new`])
+    renameSync(`${file}.new`, file)
+  }
+
+  const inside = (command: string, login = password): Promise<string> =>
+    sshInto({ address: real.record(uuid).ipv4, password: login }, command, bootMs)
+
+  it("boots, has its name, its size, its address and its customer's set-up", async () => {
+    uuid = await real.create('deb-1', {
+      ...{
+        virtualization: 'kvm',
+        templateId: 'debian-12-kvm',
+        sshAuthMode: 'password',
+        sshPassword: password,
+      },
+      limits: { ...plainSpec.limits!, vcpuMilli: 2000, ramMb: 512, diskGb: 3 },
+      userData: '#cloud-config\nruncmd:\n- [touch, /root/made-by-customer]\n',
+    })
+    const said = await inside(
+      'cloud-init status --wait >/dev/null; hostname; cloud-init status; ls /root; df -BG --output=size / | tail -1',
+    )
+    expect(said.split('\n').map((line) => line.trim())).to.deep.equal([
+      ...['deb-1', 'status: done', 'made-by-customer', '3G'],
+    ])
+    const failed = await inside(
+      'systemctl --failed --plain --no-legend; systemctl is-active qemu-guest-agent',
+    )
+    expect(failed).to.equal('active')
+    await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
+  })
+
+  it('shuts down at its power button, and is mended by the rescue system, which has its tools', async () => {
+    const operationId = randomUUID()
+    const order = { $case: 'changeBoot', value: { uuid, mode: 'rescue', image: '', force: false } } as const
+    const { operation, sshPassword } = await real.domain.orders.submit({
+      ...{ operationId, requestedBy: 'test', order },
+    })
+    const { status, error } = await real.domain.engine.wait(operation.id)
+    expect(status, error).to.equal('done')
+    const tools =
+      'btrfs cryptsetup mkfs.vfat ddrescue sgdisk lvm mdadm ntfsfix parted rsync xfs_repair e2fsck'
+    const said = await inside(
+      [
+        `for tool in ${tools}; do command -v $tool >/dev/null || echo "no $tool"; done`,
+        ...['hostname', 'findmnt -no SOURCE /', 'readlink /dev/disk/by-id/virtio-berth-root'],
+        // It was shut down in order: there is nothing to mend.
+        ...['e2fsck -fn /dev/vdb1 >/dev/null 2>&1; echo $?', 'mount /dev/vdb1 /mnt; ls /mnt/root'],
+        ...['echo mended >/mnt/root/mended; umount /mnt; echo on'],
+      ].join('; '),
+      sshPassword,
+    )
+    expect(said.split('\n')).to.deep.equal([
+      ...['deb-1', '/dev/vda1', '../../vdb', '0', 'made-by-customer', 'on'],
+    ])
+  })
+})

@@ -1,0 +1,311 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { ConsoleMode, Driver, Machine } from '../../agent/drivers/contract.js'
+import { setLimits, type LimitsChange } from '../../agent/guests/settings/limits.js'
+import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { findLiveProcess } from '../../agent/host/proc.js'
+import { probeAccelerator } from '../../agent/host/qemu.js'
+import type { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import { plainSpec, powerOrder, reinstallOrder, resetPasswordOrder } from '../support/agent-calls.js'
+import { RealDomain } from '../support/real-domain.js'
+import { sshInto } from '../support/ssh-into.js'
+import { installTinyImage } from '../support/tiny-image.js'
+import { waitFor } from '../support/wait.js'
+
+const templateId = 'debian-12-kvm'
+const password = 'a-Password-1'
+const spec: Partial<GuestSpec> = {
+  ...{ virtualization: 'kvm', templateId, sshAuthMode: 'password', sshPassword: password },
+  limits: { ...plainSpec.limits!, ramMb: 256, vcpuMilli: 1000, diskGb: 1 },
+}
+
+/** A virtual machine of a test image, by the agent's own operations, on real QEMU. */
+describe('a virtual machine', function () {
+  this.timeout(360_000)
+  const real = new RealDomain('kvg')
+  let uuid = ''
+  let driver: Driver
+  const groups = readCgroupLayout().hierarchies
+
+  before(async () => {
+    await real.open()
+    installTinyImage(real.config.storage.pool, templateId)
+    await real.domain.images.sweep()
+    driver = real.domain.context.drivers.kvm!
+    uuid = await real.create('vm-1', spec)
+  })
+  after(() => real.close())
+
+  const machine = (): Machine => real.domain.context.machineOf(real.record(uuid))
+  const inside = (command: string, login = password): Promise<string> =>
+    sshInto({ address: real.record(uuid).ipv4, password: login }, command)
+  const observed = async () => (await driver.observe()).find((one) => one.uuid === uuid)
+  const runFile = (name: string): string =>
+    join(real.config.run_dir, 'kvm', `xkvg-${real.record(uuid).id}`, name)
+  const socketOf = async (mode: ConsoleMode): Promise<string> => {
+    const place = await driver.findConsole(machine(), mode)
+    if (place.kind !== 'socket') throw new Error('not a socket')
+    return place.path
+  }
+  const change = (wanted: LimitsChange): Promise<unknown> => {
+    const { context, capacity } = real.domain
+    return setLimits(context, { uuid, ifRevision: 0 }, { wanted, capacity })
+  }
+  const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
+
+  it('is told apart: the probe shows life by translation, and says why where it does not', async () => {
+    expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
+    const { available, acceleration, accelerationReason } = await driver.describe()
+    expect(available).to.equal(true)
+    expect(acceleration === 'kvm').to.equal(accelerationReason === '')
+  })
+
+  it('answers SSH with its name, address and password', async () => {
+    expect(await inside('hostname; ip -4 -o addr show eth0')).to.match(
+      new RegExp(`^vm-1\\n.*${real.record(uuid).ipv4.replaceAll('.', '\\.')}/20`),
+    )
+  })
+
+  it('answers at its NAT port, and is dropped where it sends as another', async () => {
+    const [address = ''] = execFileSync('hostname', ['-I'], { encoding: 'utf8' }).split(' ')
+    const port = real.record(uuid).portMappings[0]!.hostPort
+    expect(await sshInto({ address, port, password }, 'echo through')).to.equal('through')
+    const { gateway, ipv4 } = machine().nic
+    const foreign = ipv4.replace(/\d+$/, (last) => `${(Number(last) % 200) + 20}`)
+    const ping = (from: string): string =>
+      `ping -c 2 -W 2 -I ${from} ${gateway} >/dev/null && echo yes || echo no`
+    const said = await inside(
+      `ip addr add ${foreign}/32 dev eth0; ${ping(ipv4)}; ${ping(foreign)}; ip addr del ${foreign}/32 dev eth0`,
+    )
+    expect(said).to.equal('yes\nno')
+  })
+
+  it('runs as a user of its own, in groups of its own, without capabilities, sandboxed', async () => {
+    const { pid } = (await observed())!
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    const { userIdBase } = machine().isolation
+    expect(status).to.match(
+      new RegExp(`^Uid:\\t${userIdBase}\\t${userIdBase}\\t${userIdBase}\\t${userIdBase}$`, 'm'),
+    )
+    expect(status)
+      .to.match(/^CapEff:\t0+$/m)
+      .and.match(/^CapBnd:\t0+$/m)
+    expect(status)
+      .to.match(/^NoNewPrivs:\t1$/m)
+      .and.match(/^Seccomp:\t2$/m)
+    expect(status).to.match(/^PPid:\t1$/m)
+    const group = `kvm.payload.xkvg-${real.record(uuid).id}`
+    for (const line of readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n'))
+      expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
+  })
+
+  it("keeps its sockets from others, and QEMU's user out of all that is not its own", async () => {
+    const { userIdBase } = machine().isolation
+    for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
+      expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
+    const asQemu = ['--reuid', `${userIdBase}`, '--regid', `${userIdBase}`, '--clear-groups', '--']
+    for (const path of [
+      diskOf(),
+      runFile('qmp'),
+      runFile('work/vnc'),
+      join(real.config.state_dir, 'kvm', 'xkvg-1'),
+    ])
+      expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
+  })
+
+  it('is sampled as the guest sees itself', async () => {
+    const { pid } = (await observed())!
+    await waitFor(
+      async () => {
+        const { memoryBytes } = await driver.usage(machine(), pid!)
+        return memoryBytes > 2 ** 20 && memoryBytes < 150 * 2 ** 20
+      },
+      { timeoutMs: 60_000, what: 'figures of the balloon' },
+    )
+    const sample = await driver.usage(machine(), pid!)
+    expect(sample.cpuUsec).to.be.greaterThan(100_000)
+    expect([sample.rxBytes > 0, sample.txBytes > 0]).to.deep.equal([true, true])
+    await waitFor(async () => (await driver.usage(machine(), pid!)).diskBytes !== undefined, {
+      ...{ timeoutMs: 30_000, what: 'what its file systems hold' },
+    })
+    // Of its disk of 1 GiB all but some 30 MiB is no file system's.
+    const { diskBytes } = await driver.usage(machine(), pid!)
+    expect(diskBytes).to.be.within(1, 32 * 2 ** 20)
+  })
+
+  it('shows its screen as a PNG, an RFB greeting and a text console', async () => {
+    const image = await driver.screenshot(machine())
+    expect(image.toString('latin1', 1, 4)).to.equal('PNG')
+    expect(readdirSync(runFile('work'))).to.deep.equal(['vnc'])
+    const display = connect(await socketOf('vnc'))
+    const greeting = await new Promise<string>((resolve) =>
+      display.once('data', (chunk: Buffer) => resolve(chunk.toString())),
+    )
+    display.destroy()
+    expect(greeting).to.equal('RFB 003.008\n')
+    expect(await socketOf('shell')).to.equal(await socketOf('serial'))
+    const stream = connect(await socketOf('serial'))
+    let said = ''
+    stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    await waitFor(
+      () => {
+        stream.write('echo $((6*7))\n')
+        return said.includes('42')
+      },
+      { timeoutMs: 60_000, what: 'a shell on the console' },
+    )
+    stream.destroy()
+  })
+
+  it('takes a password at once by its agent', async () => {
+    await real.done(resetPasswordOrder(uuid, { password: 'another1' }).order)
+    expect(real.record(uuid).atNextStart).to.deep.equal([])
+    expect(await inside('echo in', 'another1')).to.equal('in')
+    await real.done(resetPasswordOrder(uuid, { password }).order)
+  })
+
+  it('grows its disk and its rates while it runs, and says what waits for its next start', async () => {
+    await change({ diskGb: 2, ioReadMbps: 10 })
+    expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
+    expect(real.record(uuid).atNextStart).to.deep.equal([])
+    await change({ vcpuMilli: 2000, ramMb: 320 })
+    expect(real.record(uuid).atNextStart).to.deep.equal(['limits'])
+    await change({ vcpuMilli: 500, ramMb: 256 })
+    expect(real.record(uuid).atNextStart).to.deep.equal([])
+    const quota = join(
+      groups.find((path) => existsSync(join(path, 'cpu.cfs_quota_us'))) ?? '',
+      'kvm.payload.xkvg-1',
+    )
+    if (existsSync(join(quota, 'cpu.cfs_quota_us')))
+      expect(readFileSync(join(quota, 'cpu.cfs_quota_us'), 'utf8').trim()).to.equal('50000')
+    await change({ vcpuMilli: 1000 })
+  })
+
+  it('gives memory back while it runs, and gets it again', async () => {
+    const freeMb = async (): Promise<number> =>
+      Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
+    const [before, { pid }] = [await freeMb(), (await observed())!]
+    await change({ ramMb: 192 })
+    expect(real.record(uuid).atNextStart).to.deep.equal([])
+    await waitFor(async () => (await freeMb()) < before - 40, { timeoutMs: 60_000, what: 'its balloon' })
+    // What the balloon holds is not in use.
+    await waitFor(async () => (await driver.usage(machine(), pid!)).memoryBytes < 128 * 2 ** 20, {
+      ...{ timeoutMs: 60_000, what: 'figures of the balloon' },
+    })
+    await change({ ramMb: 256 })
+    await waitFor(async () => (await freeMb()) > before - 20, { timeoutMs: 60_000, what: 'its memory' })
+    expect(real.record(uuid).atNextStart).to.deep.equal([])
+  })
+
+  it('is held to its requests per second, past all caches, and to none', async () => {
+    const read = 'dd if=/dev/vda of=/dev/null bs=4k count=150 iflag=direct 2>/dev/null'
+    const up = 'cut -d" " -f1 /proc/uptime'
+    const seconds = async (): Promise<number> => {
+      const [begun = NaN, ended = NaN] = (await inside(`${up}; ${read}; ${up}`)).split('\n').map(Number)
+      return ended - begun
+    }
+    await change({ ioReadIops: 50 })
+    const held = await seconds() // 3 s, less what it may have at once
+    expect(held, 'seconds of 150 requests').to.be.greaterThan(2)
+    await change({ ioReadIops: 0 })
+    expect(await seconds(), 'seconds without a limit').to.be.lessThan(held)
+  })
+
+  it('gets and loses IPv6 addresses while it runs', async () => {
+    const [first, second] = ['2001:db8::5', '2001:db8::6']
+    const withAddresses = (ipv6Addresses: string[]): Machine => ({
+      ...machine(),
+      nic: { ...machine().nic, ipv6Addresses },
+    })
+    expect(await driver.assignAddresses(withAddresses([first, second]), [])).to.equal('applied')
+    expect(await driver.assignAddresses(withAddresses([first, second]), [])).to.equal('unchanged')
+    expect(await inside('ip -6 -o addr show eth0'))
+      .to.contain(first)
+      .and.contain(second)
+    expect(await driver.assignAddresses(withAddresses([second]), [first])).to.equal('applied')
+    expect(await inside('ip -6 -o addr show eth0'))
+      .to.contain(second)
+      .and.not.contain(first)
+    await driver.assignAddresses(machine(), [second])
+  })
+
+  it('gives back what a snapshot held, and runs', async () => {
+    await inside('echo before >/data/word; sync')
+    const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
+    await inside('echo after >/data/word; sync')
+    await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
+    expect(await inside('cat /data/word')).to.equal('before')
+    await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
+    expect(existsSync(runFile('frozen'))).to.equal(false)
+  })
+
+  it('stops by its power button, keeps what it has, and starts again', async () => {
+    await inside('echo kept >/data/kept; sync')
+    const { pid } = (await observed())!
+    await real.done({ $case: 'stop', value: { uuid, force: false } })
+    expect([real.record(uuid).status, findLiveProcess(pid!), await observed()]).to.deep.equal([
+      'stopped',
+      undefined,
+      undefined,
+    ])
+    expect(existsSync(`/sys/class/net/xkvg${real.record(uuid).id}`)).to.equal(false)
+    await real.done(powerOrder('start', uuid).order)
+    expect(await inside('cat /data/kept')).to.equal('kept')
+  })
+
+  it('sets a password at its next start where it is stopped', async () => {
+    await real.done(powerOrder('stop', uuid).order)
+    await real.done(resetPasswordOrder(uuid, { password: 'later-One2' }).order)
+    await real.done(powerOrder('start', uuid).order)
+    expect(await inside('cat /data/kept', 'later-One2')).to.equal('kept')
+  })
+
+  it('gets a new disk and a new login by a reinstall', async () => {
+    await real.done(
+      reinstallOrder(uuid, { templateId: 'debian-12', sshAuthMode: 'password', sshPassword: password }).order,
+    )
+    expect(await inside('ls /data')).to.not.contain('kept')
+    expect(real.record(uuid).spec.templateId).to.equal(templateId)
+  })
+
+  it('that shuts down by itself is stopped; one whose QEMU is killed comes back', async () => {
+    real.domain.reconciler.listen()
+    await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
+    await waitFor(() => real.record(uuid).status === 'stopped', {
+      timeoutMs: 60_000,
+      what: 'its end to be seen',
+    })
+    expect(real.record(uuid)).to.include({ wanted: 'stopped', statusReason: 'shut down from inside' })
+    await real.done(powerOrder('start', uuid).order)
+    const { pid } = (await observed())!
+    process.kill(pid!, 'SIGKILL')
+    await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), {
+      ...{ timeoutMs: 60_000, what: 'it to come back' },
+    })
+  })
+
+  it('that panics is shown so', async () => {
+    await waitFor(() => real.record(uuid).status === 'running', { timeoutMs: 60_000, what: 'it to run' })
+    await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
+    await waitFor(() => real.record(uuid).statusReason === 'its system panicked', {
+      ...{ timeoutMs: 30_000, what: 'its panic to be seen' },
+    })
+    expect(real.record(uuid)).to.include({ status: 'running', wanted: 'running' })
+  })
+
+  it('leaves nothing behind', async () => {
+    await waitFor(() => real.record(uuid).status === 'running', { timeoutMs: 60_000, what: 'it to run' })
+    const { id } = real.record(uuid)
+    const { pid } = (await observed())!
+    await real.done(powerOrder('delete', uuid).order)
+    expect(findLiveProcess(pid!)).to.equal(undefined)
+    expect(existsSync(`/sys/class/net/xkvg${id}`)).to.equal(false)
+    for (const folder of [real.config.run_dir, real.config.state_dir])
+      expect(readdirSync(join(folder, 'kvm')), folder).to.deep.equal([])
+    for (const path of groups) expect(existsSync(`${path}/kvm.payload.xkvg-${id}`), path).to.equal(false)
+    expect(await real.host.volumes.list()).to.deep.equal([])
+  })
+})

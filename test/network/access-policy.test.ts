@@ -1,0 +1,299 @@
+import { execFileSync } from 'node:child_process'
+import type { OutgoingHttpHeaders } from 'node:http'
+import { resolve } from 'node:path'
+import { expect } from 'chai'
+import type { PolicyCall } from '../support/policy-client.js'
+import {
+  gatewayPorts,
+  PolicyLab,
+  proxyPort,
+  tlsPorts,
+  type Place,
+  type Style,
+} from '../support/policy-lab.js'
+import { waitFor } from '../support/wait.js'
+import { deadlineOf } from '../support/promised-time.js'
+
+/*
+ * The access policy over real sockets: clients of many addresses, nginx as proxies, two gateways. What a client may not
+ * reach, it may not reach in any way.
+ */
+
+const [inside, outside] = ['192.0.2.5', '203.0.113.9']
+const [inside6, outside6] = ['2001:db8:a::1', '2001:db8:b::1']
+const base = {
+  enabled: true,
+  allowed_sources: ['192.0.2.0/24', '2001:db8:a::/48'],
+  trusted_proxies: ['10.0.0.1', '10.0.0.2'],
+}
+const withLocalProxy = { ...base, trusted_proxies: ['127.0.0.1'] }
+/** The promise is 2 s, on a machine that is not busy: `scripts/bench --only access` measures it. */
+const withinMs = 10_000
+
+type Headers = OutgoingHttpHeaders
+
+/** How a request reaches a gateway. */
+interface Way {
+  readonly place: Place
+  readonly from?: string
+  /** Host as in a URL, and the port for each gateway. */
+  readonly to: string
+  readonly ports: readonly number[]
+  readonly headers?: Headers
+}
+
+const direct = { to: '10.0.0.10', ports: gatewayPorts }
+const direct6 = { to: '[2001:db8:f::10]', ports: gatewayPorts }
+const world = (from: string, headers: Headers = {}): Way => {
+  const at = from.includes(':') ? direct6 : direct
+  return { place: 'world', from, ...at, headers }
+}
+/** What the machine of the proxy P sends, as another proxy on it would. */
+const fromP = (headers: Headers): Way => ({ place: 'p', from: '10.0.0.1', ...direct, headers })
+const proxies = { p: '10.0.0.1', q: '10.0.0.2', gw: '10.0.0.10' } as const
+const through = (
+  proxy: keyof typeof proxies,
+  from: string,
+  {
+    headers = {},
+    style = 'append',
+    to = proxies[proxy],
+  }: { headers?: Headers; style?: Style; to?: string } = {},
+): Way => ({ place: 'world', from, to, ports: [proxyPort(style, 0), proxyPort(style, 1)], headers })
+const here = (to: string, headers: Headers = {}): Way => ({ place: 'gw', to, ports: gatewayPorts, headers })
+
+const [xff, xri, cf] = ['x-forwarded-for', 'x-real-ip', 'cf-connecting-ip'] as const
+
+/** Numbered as in the table of the design. */
+const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, policy?: object])[] = [
+  ['1 anybody while it is off', world(outside), true, { ...base, enabled: false }],
+  ['2 one that is allowed', world(inside), true],
+  ['3 another', world(outside), false],
+  ['4 IPv4 at a socket of IPv6', { ...world(`::ffff:${inside}`), to: '[::ffff:10.0.0.10]' }, true],
+  ['5 an allowed one of IPv6', world(inside6), true],
+  ['6 another of IPv6', world(outside6), false],
+  ['7 one that claims to be another', world(outside, { [xff]: inside }), false],
+  ['8 one that claims it otherwise', world(outside, { [xri]: inside, [cf]: inside }), false],
+  ['9 behind a proxy', through('p', inside), true],
+  [
+    '10 another behind a proxy that claims to be one',
+    through('p', outside, { headers: { [xff]: inside } }),
+    false,
+  ],
+  ['11 behind a proxy, having claimed another', through('p', inside, { headers: { [xff]: outside } }), true],
+  ['12 behind two proxies', through('q', inside), true],
+  ['13 two headers, of which the last is another', fromP({ [xff]: [inside, outside] }), false],
+  ['14 behind a proxy that adds a port', through('p', inside, { style: 'port' }), true],
+  [
+    '15 IPv6 behind a proxy that adds a port',
+    through('p', '2001:db8:a::9', { style: 'ipv6Port', to: '[2001:db8:f::1]' }),
+    true,
+  ],
+  ['16 behind a proxy that does not know', fromP({ [xff]: `${inside}, unknown` }), false],
+  ['17 an address with a zero before', fromP({ [xff]: '192.0.02.5' }), false],
+  ['18 a proxy behind a proxy', { ...through('p', '10.0.0.2'), place: 'q' }, false],
+  ['19 behind a proxy that says X-Real-IP', through('p', inside, { style: 'real' }), true],
+  ['20 another that adds X-Real-IP', through('p', outside, { headers: { [xri]: inside } }), false],
+  ['21 another that adds CF-Connecting-IP', through('p', outside, { headers: { [cf]: inside } }), false],
+  ['22 behind a proxy that says CF-Connecting-IP', through('p', inside, { style: 'cloudflare' }), true],
+  ['23 the proxy’s own machine', { ...through('p', '127.0.0.1', { to: '127.0.0.1' }), place: 'p' }, false],
+  ['24 this machine', here('127.0.0.1', { host: 'localhost' }), true],
+  ['25 this machine over IPv6', here('[::1]', { host: 'localhost' }), true],
+  ['26 a proxy on this machine that is not trusted', through('gw', inside), false],
+  ['27 another at one that is', through('gw', outside), false, withLocalProxy],
+  ['28 behind one that is', through('gw', inside), true, withLocalProxy],
+  ['29 this machine under a name of somebody’s', here('127.0.0.1', { host: 'panel.test' }), false],
+  ['30 IPv4 where all of IPv6 is allowed', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
+  [
+    '31 IPv6 where all of IPv4 is allowed',
+    world(outside6),
+    false,
+    { ...base, allowed_sources: ['0.0.0.0/0'] },
+  ],
+]
+
+describe('the access policy, over sockets', function () {
+  this.timeout(240_000)
+  const lab = new PolicyLab()
+  let current = ''
+  before(() => lab.start())
+  after(() => lab.stop())
+
+  /** Of pages, log-ins, the API, WebSockets, documents and metrics (case 34). */
+  function surfaces(url: string, headers: Headers): Record<string, PolicyCall> {
+    const key = { ...headers, 'x-api-key': lab.adminKey }
+    const json = { ...headers, 'content-type': 'application/json' }
+    const socket = {
+      ...{ connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' },
+      ...{ 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==', origin: url },
+    }
+    const login = JSON.stringify({ username: 'nobody', password: 'nothing at all' })
+    return {
+      'a page': { url: `${url}/`, headers },
+      'the documents': { url: `${url}/docs`, headers },
+      'the OpenAPI document': { url: `${url}/api/v1/openapi.json`, headers },
+      'a log-in': { url: `${url}/api/v1/login`, method: 'POST', headers: json, body: login },
+      'a link': { url: `${url}/u/AAAAAAAAAAAAAAAAAAAAAA`, headers },
+      'the API': { url: `${url}/api/v1/containers`, headers: key },
+      'the older API': { url: `${url}/api/containers`, headers: key },
+      'the API without a key': { url: `${url}/api/v1/containers`, headers },
+      metrics: { url: `${url}/metrics`, headers: key },
+      'a WebSocket': { url: `${url}/api/v1/ssh?container=sim-1`, headers: { ...headers, ...socket } },
+      'what is not there': { url: `${url}/nothing`, headers },
+    }
+  }
+  const served = ['a page', 'the documents', 'the API', 'the older API', 'metrics']
+
+  async function expectReach(way: Way, url: string, isAllowed: boolean): Promise<void> {
+    const { place, from, headers = {} } = way
+    for (const [surface, call] of Object.entries(surfaces(url, headers))) {
+      const { status, code, text } = await lab.ask(place, { ...call, from })
+      const seen = `${surface} at ${url}: ${status} ${text.slice(0, 200)}`
+      if (!isAllowed) expect([status, code], seen).to.deep.equal([403, 'ip_not_allowed'])
+      else expect(code, seen).to.not.equal('ip_not_allowed')
+      if (isAllowed && served.includes(surface)) expect(status, seen).to.be.oneOf([200, 302])
+    }
+    const { status } = await lab.ask(place, { url: `${url}/healthz`, from, headers })
+    expect(status, 'health').to.equal(200)
+  }
+
+  /** Changes it at the first gateway; resolves once the second one has it. */
+  async function setPolicy(policy: object): Promise<void> {
+    if (current === JSON.stringify(policy)) return
+    const { status, text } = await lab.admin('PUT', '/access-policy', policy)
+    expect(status, text).to.equal(200)
+    current = JSON.stringify(policy)
+    await waitFor(() => secondHas(policy), {
+      timeoutMs: deadlineOf(withinMs),
+      what: 'the second gateway has it',
+    })
+  }
+
+  async function secondHas(policy: object): Promise<boolean> {
+    const url = `http://127.0.0.1:${gatewayPorts[1]}/api/v1/access-policy`
+    const { text } = await lab.ask('gw', { url, headers: { 'x-api-key': lab.adminKey } })
+    const { data } = JSON.parse(text) as { data: object }
+    return Object.entries(policy).every(
+      ([field, value]) => JSON.stringify((data as Record<string, unknown>)[field]) === JSON.stringify(value),
+    )
+  }
+
+  for (const [what, way, isAllowed, policy = base] of cases)
+    it(`${isAllowed ? 'lets in' : 'refuses'} ${what}`, async () => {
+      await setPolicy(policy)
+      for (const port of way.ports) await expectReach(way, `http://${way.to}:${port}`, isAllowed)
+    })
+
+  it('is the same under TLS', async () => {
+    await setPolicy(base)
+    const { status, text } = await lab.admin('PUT', '/ssl', { mode: 'self_signed', target: '10.0.0.10' })
+    expect(status, text).to.equal(200)
+    for (const port of tlsPorts) {
+      const url = `https://10.0.0.10:${port}`
+      const isUp = () => lab.ask('world', { url: `${url}/healthz` }).then(Boolean, () => false)
+      await waitFor(isUp, { what: 'TLS' })
+      await expectReach(world(inside), url, true)
+      await expectReach(world(outside), url, false)
+      await expectReach(world(outside, { [xff]: inside }), url, false)
+    }
+  })
+
+  const put = (body: object, way: Way = here('127.0.0.1')) => {
+    const url = `http://${way.to}:${way.ports[0]}/api/v1/access-policy`
+    const headers = { ...way.headers, 'x-api-key': lab.adminKey, 'content-type': 'application/json' }
+    return lab.ask(way.place, { method: 'PUT', url, headers, from: way.from, body: JSON.stringify(body) })
+  }
+
+  it('is not changed to one that lets nobody in (32)', async () => {
+    await setPolicy(base)
+    const { status, code } = await put({ allowed_sources: [] })
+    expect([status, code]).to.deep.equal([400, 'invalid_field'])
+  })
+
+  it('is not changed so that who changes it is out (33)', async () => {
+    await setPolicy(base)
+    for (const way of [world(inside), through('p', inside)]) {
+      const { status, code, text } = await put({ allowed_sources: ['203.0.113.0/24'] }, way)
+      expect([status, code], text).to.deep.equal([400, 'invalid_field'])
+      expect(text).to.contain(inside)
+    }
+    const { status } = await put({ trusted_proxies: ['0.0.0.0/0'] }, world(inside))
+    expect(status, 'everybody as a proxy').to.equal(400)
+    expect(await secondHas(base)).to.equal(true)
+  })
+
+  /** A console of the guest. */
+  async function consoleAt({ to, ports, headers = {} }: Way, gateway: number): Promise<PolicyCall> {
+    const { text } = await lab.admin('POST', '/ssh-ticket', { container_name: 'sim-1' })
+    const { ticket } = (JSON.parse(text) as { data: { ticket: string } }).data
+    return {
+      url: `ws://${to}:${ports[gateway]}/api/v1/ssh?container=sim-1`,
+      headers: { ...headers, origin: `http://${to}:${ports[gateway]}` },
+      protocols: ['berth.console.v1', `berth-ticket.${ticket}`],
+    }
+  }
+
+  it('shuts what is open at once, at both gateways, also behind a proxy, and nothing else (35)', async () => {
+    await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
+    const key = { 'x-api-key': lab.adminKey }
+    const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []
+    for (const gateway of [0, 1])
+      for (const from of [inside, outside])
+        for (const way of [world(from), through('p', from)]) {
+          const stays = from === inside
+          const what = `${from} at ${way.to} to gateway ${gateway}`
+          const call = await consoleAt(way, gateway)
+          shut.push([`a console of ${what}`, await lab.open('world', { ...call, from }), stays])
+          if (way.to !== direct.to) continue
+          const url = `http://${way.to}:${way.ports[gateway]}/api/v1/containers`
+          shut.push([`a connection of ${what}`, await lab.open('world', { url, headers: key, from }), stays])
+        }
+    for (const from of [inside, outside])
+      for (const way of [world(from), through('p', from)]) {
+        const url = `http://${way.to}:${way.ports[1]}/api/v1/events`
+        const ended = await lab.open('world', { url, headers: key, from })
+        shut.push([`events of ${from} at ${way.to}`, ended, from === inside])
+      }
+    const begunMs = performance.now()
+    expect((await put(base)).status).to.equal(200)
+    current = JSON.stringify(base)
+    const out = shut.filter(([, , stays]) => !stays)
+    const isShut = async () => (await Promise.all(out.map(([, ended]) => ended()))).every(Boolean)
+    await waitFor(isShut, { timeoutMs: deadlineOf(withinMs), what: 'all are shut' })
+    console.log(`      shut after ${Math.round(performance.now() - begunMs)} ms`)
+    for (const [what, ended, stays] of shut) {
+      if (stays) expect(await ended(), what).to.equal(null)
+      else if (what.startsWith('a console'))
+        expect(await ended(), what).to.deep.equal({ code: 4403, reason: 'revoked' })
+    }
+  })
+
+  it('is in force at the other gateway at once (36)', async () => {
+    const others = { url: `http://10.0.0.10:${gatewayPorts[1]}/docs`, from: outside }
+    const open = { ...base, allowed_sources: [...base.allowed_sources, '203.0.113.0/24'] }
+    for (let round = 0; round < 5; round++) {
+      await setPolicy(open)
+      expect((await lab.ask('world', others)).code).to.equal('')
+      expect((await put(base)).status).to.equal(200)
+      current = JSON.stringify(base)
+      const isOut = async () => (await lab.ask('world', others)).code === 'ip_not_allowed'
+      await waitFor(isOut, {
+        timeoutMs: deadlineOf(withinMs),
+        intervalMs: 5,
+        what: 'refused at the other gateway',
+      })
+    }
+  })
+
+  it('is switched off by a command on the host', async () => {
+    await setPolicy(base)
+    const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
+    execFileSync(process.execPath, [program, 'disable-access-policy', '--config', lab.configFile])
+    current = ''
+    for (const port of gatewayPorts) {
+      const call = { url: `http://10.0.0.10:${port}/docs`, from: outside }
+      const isIn = async () => (await lab.ask('world', call)).code === ''
+      await waitFor(isIn, { timeoutMs: deadlineOf(withinMs), what: 'let in' })
+    }
+  })
+})

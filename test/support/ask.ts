@@ -1,0 +1,27 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import {
+  OutboundClient,
+  readText,
+  type OutboundOptions,
+  type OutboundOrder,
+} from '../../shared/outbound-request.js'
+
+export interface Asked {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+
+/** Longer than any test waits. */
+const timeouts = { connectMs: 300_000, headersMs: 300_000, bodyMs: 300_000 }
+const mostBytes = 2 ** 29
+
+/** A client for servers of tests. */
+export function createClient(options: Partial<OutboundOptions> = {}): OutboundClient {
+  return new OutboundClient({ timeouts, ...options })
+}
+
+export async function ask(client: OutboundClient, url: string, order: OutboundOrder = {}): Promise<Asked> {
+  const { status, headers, body } = await client.send(url, order)
+  return { status, headers, text: await readText(body, mostBytes) }
+}

@@ -1,0 +1,37 @@
+import { GuestMatrixHost } from './guest-matrix.js'
+import type { MatrixCase } from './guest-matrix-cases.js'
+import type { MatrixGuest } from './matrix-guests.js'
+import { describeOperationMatrix } from './operation-matrix.js'
+
+/**
+ * Every step of some operations on guests, against real LXC or QEMU, btrfs and nft: failing, with the agent gone before
+ * and after it, run twice, undone twice. After each case the host is what the journal says, by other means than the
+ * agent's. Files of it run beside one another.
+ * @param tag as for `agentConfig`
+ * @param more tests on the same host
+ */
+export function describeGuestMatrix(
+  title: string,
+  { tag, guest, cases }: { tag: string; guest: MatrixGuest; cases: readonly MatrixCase[] },
+  more?: (host: () => GuestMatrixHost) => void,
+): void {
+  describe(title, () => {
+    let host: GuestMatrixHost
+
+    before(async function () {
+      this.timeout(120_000)
+      host = await GuestMatrixHost.open(tag, guest)
+    })
+    after(async function () {
+      this.timeout(120_000)
+      await host?.close()
+    })
+
+    more?.(() => host)
+    for (const { action, before: state, ...options } of cases)
+      describeOperationMatrix(`${action}, ${state} before`, {
+        ...options,
+        prepare: () => host.prepare(action, state),
+      })
+  })
+}

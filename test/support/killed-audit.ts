@@ -1,0 +1,49 @@
+import { expect } from 'chai'
+
+interface Entry {
+  readonly action: string
+  readonly success: boolean
+  readonly detail: string
+}
+
+/** What the audit log has to say of changes that were cut off, and of those that were not. */
+export class KilledAudit {
+  readonly #observed = new Map<string, Set<string>>()
+  readonly #acknowledged = new Map<string, Set<string>>()
+
+  /** A value that was read, by what the audit log calls its changes. */
+  observed(action: string, value: string): void {
+    note(this.#observed, action, value)
+  }
+
+  acknowledged(action: string, value: string): void {
+    note(this.#acknowledged, action, value)
+  }
+
+  /** @param lines the whole audit log */
+  check(lines: string): void {
+    const entries = lines
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Entry)
+    for (const [action, values] of this.#acknowledged) {
+      const own = entries.filter((entry) => entry.action === action && entry.success)
+      for (const value of values)
+        expect(
+          own.some(({ detail }) => detail.includes(value)),
+          `${action} ${value} is audited`,
+        ).to.equal(true)
+      const seen = [...(this.#observed.get(action) ?? []), ...values]
+      for (const { detail } of own)
+        expect(
+          seen.some((value) => detail.includes(value)),
+          `${action} ${detail} was done`,
+        ).to.equal(true)
+    }
+    for (const { success, detail, action } of entries) if (!success) expect(detail, action).to.not.equal('')
+  }
+}
+
+function note(kept: Map<string, Set<string>>, action: string, value: string): void {
+  kept.set(action, (kept.get(action) ?? new Set()).add(value))
+}

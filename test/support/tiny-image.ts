@@ -1,0 +1,39 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+
+const folder = join(import.meta.dirname, 'tiny-guest')
+const cache = '/var/cache/berth-test'
+
+/** A disk that boots to SSH in some 4 s: built in 2 s where it is not kept from an earlier run. */
+export function tinyDisk(): string {
+  return kept('tiny', 'make.sh', [])
+}
+
+/** The same for a UEFI firmware that checks what it boots. */
+export function tinyUefiDisk(): string {
+  return kept('tiny-uefi', 'make-uefi.sh', [tinyDisk()])
+}
+
+function kept(name: string, program: string, args: readonly string[]): string {
+  const hash = createHash('sha256')
+  for (const name of readdirSync(folder).sort()) hash.update(readFileSync(join(folder, name)))
+  const disk = join(cache, `${name}-${hash.digest('hex').slice(0, 16)}.raw`)
+  if (existsSync(disk)) return disk
+  mkdirSync(cache, { recursive: true, mode: 0o700 })
+  const made = `${disk}.${process.pid}`
+  execFileSync(join(folder, program), [...args, made], { stdio: 'ignore', timeout: 120_000 })
+  renameSync(made, disk)
+  return disk
+}
+
+/** Puts it in the place of a template's image. The image table learns of it at the agent's next start. */
+export function installTinyImage(pool: string, templateId: string): void {
+  const path = join(pool, 'images', templateId)
+  if (existsSync(path)) return
+  execFileSync('btrfs', ['-q', 'subvolume', 'create', path])
+  execFileSync('chattr', ['+C', path])
+  execFileSync('cp', ['--sparse=always', tinyDisk(), join(path, 'disk.raw')])
+  execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
+}

@@ -1,0 +1,451 @@
+"""What guests do in tests of the watch for abuse: bad and honest, each bounded. Standard library only.
+
+Run inside a network namespace: workloads.py NAME ARGUMENTS...
+"""
+import random
+import resource
+import selectors
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+
+def family_of(host):
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def talk(host, port, data=b"", timeout=1.0):
+    """Connects, sends, reads to the end."""
+    with socket.socket(family_of(host), socket.SOCK_STREAM) as sock:
+        sock.settimeout(timeout)
+        try:
+            sock.connect((host, port))
+            if data:
+                sock.sendall(data)
+            while sock.recv(65536):
+                pass
+            return True
+        except OSError:
+            return False
+
+
+def listen(port, answer):
+    """A TCP server of both families; `answer` gets each connection in a thread of its own."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+    sock = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
+    print("ready", flush=True)
+    while True:
+        conn, _ = sock.accept()
+        threading.Thread(target=lambda c=conn: quietly(answer, c), daemon=True).start()
+
+
+def quietly(answer, conn):
+    try:
+        conn.settimeout(5)
+        answer(conn)
+    except OSError:
+        pass
+    finally:
+        conn.close()
+
+
+def web(port):
+    """Answers every request with some bytes."""
+
+    def answer(conn):
+        conn.recv(4096)
+        conn.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 2000)
+
+    listen(int(port), answer)
+
+
+def login(port):
+    """Refuses every password, shortly."""
+
+    def answer(conn):
+        conn.sendall(b"220 login\r\n")
+        while True:
+            line = conn.recv(4096)
+            if not line:
+                return
+            conn.sendall(b"530 wrong\r\n")
+
+    listen(int(port), answer)
+
+
+def smtp(port):
+    """Takes mail, and forgets it."""
+
+    def answer(conn):
+        conn.sendall(b"220 sink ESMTP\r\n")
+        data = False
+        for line in conn.makefile("rb"):
+            if data:
+                if line == b".\r\n":
+                    data = False
+                    conn.sendall(b"250 ok\r\n")
+                continue
+            verb = line[:4].upper()
+            if verb == b"DATA":
+                data = True
+                conn.sendall(b"354 go on\r\n")
+            elif verb == b"QUIT":
+                conn.sendall(b"221 bye\r\n")
+                return
+            else:
+                conn.sendall(b"250 ok\r\n")
+
+    listen(int(port), answer)
+
+
+def pool(port):
+    """A miners' pool that says hello."""
+
+    def answer(conn):
+        conn.recv(4096)
+        conn.sendall(b'{"id":1,"result":[],"error":null}\n')
+        conn.recv(4096)
+
+    listen(int(port), answer)
+
+
+def socks(port, way="0"):
+    """A SOCKS 5 proxy that lets everybody in, or by WAY 2 asks for a password; it leads nowhere."""
+
+    def answer(conn):
+        conn.recv(512)
+        conn.sendall(bytes((5, int(way))))
+        conn.recv(512)
+
+    listen(int(port), answer)
+
+
+def amplifier(port, size, packets):
+    """Answers every datagram with many of `size` bytes."""
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.bind(("::", int(port)))
+    print("ready", flush=True)
+    while True:
+        _, peer = sock.recvfrom(2048)
+        for _ in range(int(packets)):
+            sock.sendto(b"y" * int(size), peer)
+
+
+def forged(source, target, port, payload, rate, seconds):
+    """Requests by UDP in the name of SOURCE, so many a second. PAYLOAD in hexadecimal."""
+    data = bytes.fromhex(payload)
+    family = family_of(source)
+    src, dst = socket.inet_pton(family, source), socket.inet_pton(family, target)
+    head = struct.pack("!HHHH", 40000, int(port), 8 + len(data), 0)
+    if family == socket.AF_INET:
+        packet = struct.pack("!BBHHHBBH", 0x45, 0, 0, 0, 0, 64, 17, 0) + src + dst + head + data
+    else:
+        total = sum_of(src + dst + struct.pack("!II", 8 + len(data), 17) + head + data) or 0xFFFF
+        head = head[:6] + struct.pack("!H", total)
+        packet = struct.pack("!IHBB", 6 << 28, 8 + len(data), 17, 64) + src + dst + head + data
+    sock = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for _ in ticks(rate, seconds):
+        sock.sendto(packet, (target, 0))
+
+
+def sum_of(data):
+    """The Internet checksum (RFC 1071)."""
+    data += b"\0" * (len(data) % 2)
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def keep_in_memcached(name, size):
+    """Puts a value of SIZE bytes into the memcached of this machine, once it answers."""
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", 11211), 2) as sock:
+                sock.sendall(b"set %s 0 0 %d\r\n" % (name.encode(), int(size)) + b"v" * int(size) + b"\r\n")
+                assert sock.recv(64) == b"STORED\r\n"
+                print("stored", flush=True)
+                return
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+
+
+def names(port):
+    """Answers every datagram with one."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO: answers from the address that was asked
+    sock.bind(("0.0.0.0", int(port)))
+    print("ready", flush=True)
+    while True:
+        data, control, _, peer = sock.recvmsg(2048, 256)
+        reply = [(level, kind, value[:4] + value[8:12] + b"\0" * 4) for level, kind, value in control]
+        sock.sendmsg([data + b"z" * 60], reply, 0, peer)
+
+
+def guess(host, port, count):
+    """Short logins, one after another."""
+    for index in range(int(count)):
+        talk_line(host, int(port), b"PASS %d\r\n" % index)
+
+
+def talk_line(host, port, line):
+    with socket.socket(family_of(host), socket.SOCK_STREAM) as sock:
+        sock.settimeout(2)
+        try:
+            sock.connect((host, port))
+            sock.recv(512)
+            sock.sendall(line)
+            sock.recv(512)
+        except OSError:
+            pass
+
+
+def mine(host, port):
+    talk(host, int(port), b'{"id":1,"method":"mining.subscribe","params":["miner/1.0"]}\n', 5)
+
+
+def through(host, port):
+    """A client of a SOCKS proxy."""
+    with socket.socket(family_of(host), socket.SOCK_STREAM) as sock:
+        sock.settimeout(5)
+        sock.connect((host, int(port)))
+        sock.sendall(b"\x05\x01\x00")
+        sock.recv(16)
+
+
+def request(host, port, count, seconds):
+    """Datagrams, evenly over time; what comes back is read."""
+    sock = socket.socket(family_of(host), socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    for _ in range(int(count)):
+        sock.sendto(b"stats\r\n", (host, int(port)))
+        end = time.monotonic() + float(seconds) / int(count)
+        while time.monotonic() < end:
+            try:
+                sock.recv(65536)
+            except OSError:
+                time.sleep(0.001)
+
+
+def attempt(prefix, ports, rate, seconds, timeout="0.3"):
+    """Connects to ports FIRST-LAST of an address, so many a second, and waits for none."""
+    first, last = (int(part) for part in ports.split("-"))
+    end = time.monotonic() + float(seconds)
+    port = first
+    kept = []
+    while time.monotonic() < end and port <= last:
+        sock = socket.socket(family_of(prefix), socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.connect_ex((prefix, port))
+        kept = kept[-50:] + [sock]
+        port += 1
+        time.sleep(1 / float(rate))
+
+
+def crawl(network, hosts, dead, rate, seconds):
+    """Pages of many hosts, a few of them dead. NETWORK and DEAD are prefixes of /24."""
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        if random.random() < 0.05:
+            host = f"{dead}.{random.randint(1, int(hosts))}"
+        else:
+            host = f"{network}.{random.randint(1, int(hosts))}"
+        threading.Thread(target=talk, args=(host, 80, b"GET / HTTP/1.0\r\n\r\n", 3), daemon=True).start()
+        time.sleep(1 / float(rate))
+
+
+def saturate(rate, seconds, *hosts):
+    """All that is sampled, so many times a second at each host: refused, logins, mail, errors, first bytes."""
+    tcp = [4444, 22, 25, 80]
+    kept = []
+    for _ in ticks(rate, seconds):
+        for host in hosts:
+            for port in tcp:
+                sock = socket.socket(family_of(host), socket.SOCK_STREAM)
+                sock.setblocking(False)
+                sock.connect_ex((host, port))
+                kept.append((sock, port))
+            with socket.socket(family_of(host), socket.SOCK_DGRAM) as sock:
+                sock.sendto(b"x", (host, 4445))
+        while len(kept) > 12 * len(hosts):
+            sock, port = kept.pop(0)
+            try:
+                if port == 80:
+                    sock.send(b"{")
+            except OSError:
+                pass
+            sock.close()
+
+
+def ticks(rate, seconds):
+    """So many a second, evenly; what is late is made up for."""
+    start = time.monotonic()
+    for count in range(int(float(rate) * float(seconds))):
+        wait = start + count / float(rate) - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        yield count
+        if time.monotonic() > start + float(seconds):
+            return
+
+
+def fetch(host, port, rate, seconds):
+    """Short connections to one server, as of a pool or of a proxy."""
+    for _ in ticks(rate, seconds):
+        talk(host, int(port), b"GET / HTTP/1.0\r\n\r\n", 3)
+
+
+def web_clients(host, port, clients, rate, seconds):
+    """Requests over connections that are kept, as of a load balancer."""
+    share = float(rate) / int(clients)
+    work = lambda: one_web_client(host, int(port), share, seconds)
+    threads = [threading.Thread(target=work) for _ in range(int(clients))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def one_web_client(host, port, rate, seconds):
+    sock = None
+    for count in ticks(rate, seconds):
+        try:
+            if sock is None or count % 100 == 0:
+                sock = socket.create_connection((host, port), 3)
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            sock.recv(65536)
+        except OSError:
+            sock = None
+
+
+def stream(host, port, mbit, seconds):
+    """Datagrams of a video or a backup, which nobody answers."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.connect((host, int(port)))
+    payload = b"v" * 1400
+    at_once = 20
+    for _ in ticks(float(mbit) * 125000 / 1400 / at_once, seconds):
+        for _ in range(at_once):
+            try:
+                sock.send(payload)
+            except OSError:
+                time.sleep(0.001)
+
+
+def tunnel(port):
+    """Two packets for each one that comes, as of a download through a VPN."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("0.0.0.0", int(port)))
+    print("ready", flush=True)
+    while True:
+        _, peer = sock.recvfrom(2048)
+        for _ in range(2):
+            sock.sendto(b"t" * 1350, peer)
+
+
+def download(host, port, mbit, seconds):
+    """Acknowledges what comes from such a tunnel, so that so much comes."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.connect((host, int(port)))
+    sock.setblocking(False)
+    at_once = 10
+    for _ in ticks(float(mbit) * 125000 / 2700 / at_once, seconds):
+        for _ in range(at_once):
+            try:
+                sock.send(b"a" * 80)
+                while sock.recv(2048):
+                    pass
+            except OSError:
+                pass
+
+
+def sink(port):
+    """Takes datagrams, and forgets them."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("0.0.0.0", int(port)))
+    buffer = bytearray(65536)
+    while True:
+        sock.recv_into(buffer)
+
+
+def resolve(network, hosts, rate, seconds):
+    """Questions to many name servers, which answer."""
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(1)
+            sock.sendto(b"q" * 40, (f"{network}.{random.randint(1, int(hosts))}", 53))
+            try:
+                sock.recv(2048)
+            except OSError:
+                pass
+        time.sleep(1 / float(rate))
+
+
+def peers(network, count, seconds):
+    """Peers of a torrent at ports of their own; all of them are gone."""
+    kept = []
+    for index in range(int(count)):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.connect_ex((f"{network}.{1 + index % 250}", 10000 + (index * 7919) % 50000))
+        kept = kept[-60:] + [sock]
+        time.sleep(float(seconds) / int(count))
+
+
+def node(network, port, rate, seconds):
+    """A peer of a currency that looks for others; most of them are gone."""
+    kept = []
+    for count in ticks(rate, seconds):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.connect_ex((f"{network}.{1 + count % 250}", int(port)))
+        kept = kept[-20:] + [sock]
+
+
+def run_briefly(*command):
+    """One that hangs is ended: the next one is due."""
+    try:
+        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=10)
+    except subprocess.TimeoutExpired:
+        pass
+
+
+def mail(host, rate, seconds):
+    """Mail by swaks, evenly."""
+    addresses = ["--from", "a@example.org", "--to", "b@example.org"]
+    for _ in ticks(rate, seconds):
+        run_briefly("swaks", "--silent", "3", "--server", host, *addresses)
+
+
+def log_in(network, hosts, rate, seconds, *ssh):
+    """Short commands on many machines by SSH. The rest: its program and options."""
+    for count in ticks(rate, seconds):
+        host = f"{network}.{2 + count % int(hosts)}"
+        run_briefly(*ssh, host, "true")
+
+
+def knock(host, port, rate, seconds):
+    """Clients of a SOCKS proxy, one after another."""
+    for _ in ticks(rate, seconds):
+        try:
+            through(host, port)
+        except OSError:
+            pass
+
+
+def monitor(up, down, seconds):
+    """Looks at two machines every second, one of which is down."""
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        for host in (up, down):
+            for port in (22, 80, 443):
+                threading.Thread(target=talk, args=(host, port, b"", 2), daemon=True).start()
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
