@@ -338,7 +338,7 @@ describe('requests to others', function () {
       ['an authority that is not known', { servername: 'good.test', ca: undefined }, /SELF_SIGNED|UNABLE/],
     ] as const)
       it(what, async () => {
-        open({ tls: { ca, ...tls } as NonNullable<OutboundOptions['tls']> })
+        open({ tls: { ca, ...tls } })
         const found = await ask(url)
         if (outcome instanceof RegExp) expect(found).to.match(outcome)
         else expect(found === outcome, found.slice(0, 100)).to.equal(true)

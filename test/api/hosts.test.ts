@@ -65,7 +65,7 @@ describe('/hosts', function () {
       headers: { 'x-api-key': withKey, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    return { status, body: JSON.parse(text) as Body }
+    return { status, body: JSON.parse(text) }
   }
 
   let hostId: string
