@@ -5,11 +5,11 @@ const given = new Set<number>()
 
 /**
  * A loopback port that nobody listens on now, another each time. Of those that the kernel gives to nobody by itself:
- * it is still free when a daemon that was killed comes back to it.
+ * it is still free when a daemon that was killed comes back to it. Above 10080, which browsers refuse.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(10_000, 20_000)
+    const port = randomInt(10_100, 20_000)
     if (given.has(port) || !(await isFree(port))) continue
     given.add(port)
     return port
