@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -225,12 +226,17 @@ describe('a terminal in the panel', function () {
   describe('of a hostile guest', () => {
     const esc = '\x1b'
     const bel = '\x07'
+    /** Undefined where there is no answer for a while. */
+    const clipboard = (page: Page, call: string): Promise<string | undefined> =>
+      Promise.race([page.evaluate<string>(`navigator.clipboard.${call}`), delay(10_000, undefined)])
 
     it('changes nothing of the page by what it shows, and goes on', async () => {
       const { view, terminal, page } = await open()
       const context = page.context()
       await context.grantPermissions(['clipboard-read', 'clipboard-write'])
-      await page.evaluate('navigator.clipboard.writeText("mine")')
+      await waitFor(() => clipboard(page, 'writeText("mine").then(() => "written")'), {
+        what: 'the clipboard written',
+      })
       const title = await page.title()
       const opened: string[] = []
       context.on('page', (other) => opened.push(other.url()))
@@ -259,7 +265,8 @@ describe('a terminal in the panel', function () {
       terminal.show(`${esc}\\${esc}c# alive\r\n`)
       await view.shows(/^# alive$/, 30_000)
       expect(await page.title()).to.equal(title)
-      expect(await page.evaluate('navigator.clipboard.readText()')).to.equal('mine')
+      const kept = await waitFor(() => clipboard(page, 'readText()'), { what: 'the clipboard read' })
+      expect(kept).to.equal('mine')
       expect(opened).to.deep.equal([])
       // Nothing that a guest shows comes back to it as a text of its own choice, but for what terminals always answer.
       // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
@@ -270,6 +277,18 @@ describe('a terminal in the panel', function () {
         what: () => JSON.stringify(terminal.input.slice(-40)),
       })
       expect(await page.locator('body').innerText()).not.to.match(/stolen|onerror/)
+    })
+
+    it('is not done a thousand million times, whatever it asks for', async () => {
+      const { view, terminal } = await open()
+      const finals = Array.from({ length: 63 }, (_, at) => String.fromCharCode(0x40 + at))
+      const between = ['', ' ', '!', '"', '#', '$', "'", '*']
+      for (const prefix of ['', '?', '>', '='])
+        for (const final of finals)
+          for (const one of between)
+            terminal.show(`${esc}[5;9Hx${esc}[${prefix}999999999;999999999${one}${final}`)
+      terminal.show(`${esc}\\${esc}c# alive\r\n`)
+      await view.shows(/^# alive$/, 60_000)
     })
 
     it('has its links asked about, and only those of the web opened', async () => {

@@ -34,6 +34,13 @@ const colors = {
 const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 /**
+ * Control sequences that xterm.js carries out once for each of their count, lines and columns being a thousand at most: a
+ * guest that counts to a thousand million would stop the page.
+ */
+const counted = [...'ILMSTZb'].map((final) => ({ final }))
+const mostCount = 1000
+
+/**
  * A terminal in an element. What the guest shows is data to it: titles, the clipboard (OSC 52) and window commands are
  * not listened to, and links are asked about.
  */
@@ -59,6 +66,7 @@ export class TerminalScreen {
     for (const addon of [this.#fit, this.#search, new Unicode11Addon(), new WebLinksAddon(open)])
       terminal.loadAddon(addon)
     terminal.unicode.activeVersion = '11'
+    for (const id of counted) terminal.parser.registerCsiHandler(id, ([count]) => Number(count) > mostCount)
     terminal.open(parts.element)
     drawByGraphicsCard(terminal)
     terminal.attachCustomKeyEventHandler((event) => this.#isForGuest(event))
