@@ -8,7 +8,7 @@ import { nodeArguments } from './programs.js'
  * @param stateDir for what the host's settings were; without, nobody notes them
  */
 export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {
-  const source = 'test/support/addresses-process.ts'
+  const source = 'test/support/addresses-main.ts'
   const script = nodeArguments(source, JSON.stringify(lab.config), stateDir)
   const child = spawn('ip', ['netns', 'exec', lab.host, process.execPath, ...script], {
     stdio: ['pipe', 'pipe', 'inherit'],

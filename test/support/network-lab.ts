@@ -214,7 +214,7 @@ export class NetworkLab {
 
   /** The agent's network inside the host's namespace. */
   agent(options: LabAgentOptions = {}): AgentNetwork {
-    const source = 'test/support/network-process.ts'
+    const source = 'test/support/network-main.ts'
     const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(options))
     const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -225,7 +225,7 @@ export class NetworkLab {
 
   /** The agent's watch for abuse inside the host's namespace. @param security of agent.yaml */
   abuseWatch(security: object = {}): AgentNetwork {
-    const source = 'test/support/abuse-process.ts'
+    const source = 'test/support/abuse-main.ts'
     const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(security))
     const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -260,7 +260,7 @@ export class NetworkLab {
   }
 }
 
-/** Speaks with network-process.ts; one call at a time. */
+/** Speaks with network-main.ts; one call at a time. */
 export class AgentNetwork {
   readonly #answers: AsyncIterator<string>
 
