@@ -103,7 +103,8 @@ export class OutboundClient {
     const exchange = new Exchange(request, this.options.timeouts, order.signal)
     this.#exchanges.add(exchange)
     request.once('close', () => this.#exchanges.delete(exchange))
-    request.end(order.body)
+    // Bytes: with a string Node encodes the headers as UTF-8, too.
+    request.end(typeof order.body === 'string' ? Buffer.from(order.body) : order.body)
     return exchange.answer
   }
 
