@@ -13,7 +13,7 @@ shared_folders=(api fleet operations store)
 files_per_process=10
 # Each takes from the first of its lists that has a job that may run: `host` has the files that use the host itself, and
 # mostly wait for guests and disks; `beside` those that compute. Of these a few at once fill two processors.
-lanes=('host beside' 'host beside' 'host beside' 'beside host')
+lanes=('host beside' 'host beside' 'host beside' 'host beside' 'beside host')
 # GROUP=FILES, a regular expression: no two files of a group run at once, as they share names or a lock, or shape the host.
 groups=(
   'setup=^test/setup/'
@@ -22,18 +22,20 @@ groups=(
 )
 # Hears of all that others do in its network: has one of its own.
 own_network='^test/host/netlink-watch'
-# Begin first, the longest before others, so that lanes end at about the same time. test/times.txt has a run's times.
+# Begin first, the longest before others, so that lanes end at about the same time; those of a group one after another.
+# test/times.txt has a run's times.
 longest=(
   test/host/images
+  test/setup/up-down
+  test/setup/fresh-machine
+  test/setup/systemd-container
+  test/host/guest-backups
   test/faults/agent-kill
   test/faults/guest-disks
-  test/host/guest-backups
-  test/setup/up-down
+  test/host/guest-network
   test/faults/kvm-disks
   test/faults/guest-
-  test/host/guest-network
   test/faults/kvm-operations
-  test/setup/fresh-machine
   test/browser/console-host
   test/host/kvm-debian
   test/agent/addresses
