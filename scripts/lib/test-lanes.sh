@@ -13,7 +13,7 @@ shared_folders=(api fleet operations store)
 files_per_process=10
 # Each takes from the first of its lists that has a job that may run: `host` has the files that use the host itself, and
 # mostly wait for guests and disks; `beside` those that compute. Of these a few at once fill two processors.
-lanes=('host beside' 'host beside' 'host beside' 'host beside' 'beside host')
+lanes=('host beside' 'host beside' 'host beside' 'beside host')
 # GROUP=FILES, a regular expression: no two files of a group run at once, as they share names or a lock, or shape the host.
 groups=(
   'setup=^test/setup/'
