@@ -86,6 +86,9 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
   })
 }
 
+/** Rounds of ten keys that do not count: programs of Node.js are compiled as they run, as in a gateway that is in use. */
+const warmUpRounds = 200
+
 /** In turns of ten keys, to a `cat`, whose terminal echoes. */
 async function benchEcho(open: Opener, keys: number): Promise<Figure[]> {
   const systems = ['Berth', 'ssh'] as const
@@ -93,7 +96,7 @@ async function benchEcho(open: Opener, keys: number): Promise<Figure[]> {
   const times = { Berth: [] as number[], ssh: [] as number[] }
   for (const line of lines.values())
     await until(line, 'ready', () => line.type('echo rea""dy; busybox cat >/dev/null\r'))
-  for (let round = -2; round < keys / 10; round++)
+  for (let round = -warmUpRounds; round < keys / 10; round++)
     for (const [name, line] of lines) {
       for (let key = 0; key < 10; key++) {
         const ms = await echoMs(line)

@@ -274,6 +274,7 @@ describe('a terminal in the panel', function () {
 
     it('has its links asked about, and only those of the web opened', async () => {
       const { view, terminal, page } = await open()
+      await page.context().route('https://evil.test/**', (route) => route.fulfill({ body: '' }))
       terminal.show(`${esc}]8;;https://evil.test/a${esc}\\my bank${esc}]8;;${esc}\\\r\n`)
       terminal.show(`${esc}]8;;javascript:alert(1)${esc}\\mine${esc}]8;;${esc}\\\r\n`)
       await view.shows(/my bank\nmine/)
