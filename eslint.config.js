@@ -18,6 +18,7 @@ export default tseslint.config(
             '*.js',
             'gateway/panel/*.js',
             'scripts/*.mjs',
+            'scripts/lib/*.mjs',
             'test/bench/*.mjs',
             'test/support/*.mjs',
           ],

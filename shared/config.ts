@@ -9,6 +9,9 @@ import { ConfigError, describeError } from './errors.js'
  */
 const maxConfigBytes = 1024 * 1024
 
+/** Compiles each schema once. */
+const schemas = new Ajv2020({ useDefaults: true, allErrors: true, strict: true, allowUnionTypes: true })
+
 /**
  * Reads a YAML configuration and fills in the schema's defaults.
  * @throws {ConfigError} naming file and key, when the file cannot be read, is no YAML, has an unknown key or a value
@@ -20,9 +23,8 @@ export function readConfig<S extends TSchema>(schema: S, path: string | undefine
 }
 
 export function validateConfig<S extends TSchema>(schema: S, raw: unknown, source: string): Static<S> {
-  const ajv = new Ajv2020({ useDefaults: true, allErrors: true, strict: true, allowUnionTypes: true })
   const value = raw ?? {}
-  const validate = ajv.compile<Static<S>>(schema)
+  const validate = schemas.compile<Static<S>>(schema)
   if (validate(value)) return value
   const problems = (validate.errors ?? []).map((e) => {
     const key = [

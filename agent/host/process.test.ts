@@ -1,5 +1,6 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { expect } from 'chai'
+import { moduleUrl, nodeEval } from '../../test/support/programs.js'
 import { waitFor } from '../../test/support/wait.js'
 import { CommandError, run, runBriefPerl, runPerl } from './process.js'
 
@@ -106,9 +107,9 @@ describe('the launcher', () => {
   })
 
   it('dies with its agent, and takes along what need not survive', async () => {
-    const agent = `import { run } from '${import.meta.dirname}/process.ts'
+    const agent = `import { run } from '${moduleUrl('agent/host/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
-    const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', agent])
+    const child = spawn(process.execPath, nodeEval(agent))
     try {
       await bothBegin('32.18', '32.018')
     } finally {

@@ -63,8 +63,7 @@ const directions = {
 
 /** The OpenAPI document, the page that shows it, and links to them; none needs a key. */
 export function documentPages(document: object): Page[] {
-  const json = JSON.stringify(document)
-  const openapi = fixed(() => json, jsonType)
+  const openapi = fixed(() => JSON.stringify(document), jsonType)
   const overview = fixed(() => JSON.stringify({ success: true, data: directions }), jsonType)
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   const file = (name: string): Buffer => readFileSync(join(assets, name))

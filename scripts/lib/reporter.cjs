@@ -1,4 +1,5 @@
-// Mocha's spec output, plus files in the directory that --reporter-option results=DIRECTORY names:
+// Mocha's spec output, plus files in the directory that --reporter-option results=DIRECTORY names; root=DIRECTORY is where
+// tests are compiled:
 //   at        the test or hook that runs
 //   counts    when all have: passes, failures, pending as JSON
 //   files     `N s FILE`, where several share the process, the slowest first
@@ -11,11 +12,14 @@ const { reporters } = require('mocha')
 const limits = { messageCharacters: 2000, diffLines: 30, diffColumns: 200, stackLines: 5 }
 const endWithinMs = 30_000
 
+let root = process.cwd()
+
 module.exports = class ResultsReporter extends reporters.Spec {
   constructor(runner, options) {
     super(runner, options)
     const directory = options?.reporterOption?.results
     if (!directory) return
+    root = options.reporterOption.root ?? root
     const write = (name, text) => writeFileSync(join(directory, name), text)
     const at = (runnable) => write('at', titleOf(runnable))
     runner.on('test', at).on('hook', at)
@@ -56,7 +60,7 @@ function timesOf(runner) {
 }
 
 const titleOf = (runnable) => runnable.titlePath().join(' › ')
-const fileOf = ({ file }) => (file ? relative(process.cwd(), file) : '')
+const fileOf = ({ file }) => (file ? relative(root, file).replace(/\.js$/, '.ts') : '')
 
 function describeFailure(test) {
   const error = describeError(test.err).map((line) => `    ${line}`)

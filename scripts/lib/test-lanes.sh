@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # How scripts/test runs files: lists of jobs (one mocha process each), and lanes that take from them at the same time.
 # Sourced, not run. `scratch` is the run's directory: jobs/LIST/RANK-NUMBER is a job that waits (its label, then its files,
-# by line), held/GROUP a group of which one runs, ended.* the seconds of a lane, runs/* what was begun: label, pid, code,
-# seconds, output, and what the reporter writes.
+# by line), held/GROUP a group of which one runs, ended.* the seconds of a lane, compiled/ what runs in the place of the
+# sources, runs/* what was begun: label, pid, code, seconds, output, and what the reporter writes.
 
 # A process that takes longer hangs.
 process_limit_seconds=900
@@ -22,18 +22,20 @@ groups=(
 )
 # Hears of all that others do in its network: has one of its own.
 own_network='^test/host/netlink-watch'
-# Begin first, the longest before others, so that lanes end at about the same time. test/times.txt has a run's times.
+# Begin first, the longest before others, so that lanes end at about the same time; those of a group one after another.
+# test/times.txt has a run's times.
 longest=(
   test/host/images
+  test/setup/up-down
+  test/setup/fresh-machine
+  test/setup/systemd-container
+  test/host/guest-backups
   test/faults/agent-kill
   test/faults/guest-disks
-  test/host/guest-backups
-  test/setup/up-down
+  test/host/guest-network
   test/faults/kvm-disks
   test/faults/guest-
-  test/host/guest-network
   test/faults/kvm-operations
-  test/setup/fresh-machine
   test/browser/console-host
   test/host/kvm-debian
   test/agent/addresses
@@ -246,14 +248,15 @@ run_job() {
 
 # One mocha process; fails where it has not ended by itself. run_files live|kept LABEL FILE...
 run_files() {
-  local mode=$1 label=$2 run mocha code=0 started=$SECONDS
+  local mode=$1 label=$2 run mocha compiled code=0 started=$SECONDS
   shift 2
+  compiled=("${@/#/$scratch/compiled/}")
   run=$(mktemp -d "$scratch/runs/$(date +%s%N).XXX")
   echo "$label" >"$run/label"
   [ "$mode" = kept ] || say "$label"
-  # Mocha's own program, not the one that starts another node to give it this --import.
-  mocha=(timeout --kill-after=10 "$process_limit_seconds" node --import tsx node_modules/mocha/lib/cli/cli.js
-    --reporter scripts/lib/reporter.cjs --reporter-option "results=$run" "$@")
+  # Mocha's own program, not the one that starts another node to give it this option.
+  mocha=(timeout --kill-after=10 "$process_limit_seconds" node --enable-source-maps node_modules/mocha/lib/cli/cli.js
+    --reporter scripts/lib/reporter.cjs --reporter-option "results=$run,root=$scratch/compiled" "${compiled[@]/%.ts/.js}")
   if [[ $label =~ $own_network ]]; then mocha=(unshare --net "${mocha[@]}"); fi
   if [ "$mode" = kept ]; then "${mocha[@]}" </dev/null >"$run/output" 2>&1 & else "${mocha[@]}" </dev/null & fi
   echo $! >"$run/pid"

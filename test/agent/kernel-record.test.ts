@@ -6,6 +6,7 @@ import { ensureHostLimits } from '../../agent/drivers/lxc/host-limits.js'
 import { findSysctl, writeSysctl } from '../../agent/host/sysctl.js'
 import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 import { createLogger } from '../../shared/logging.js'
+import { moduleUrl, nodeEval } from '../support/programs.js'
 import { sh } from '../support/sh.js'
 
 /** A limit that nothing on a test host reaches. */
@@ -69,14 +70,14 @@ describe('kernel settings of the host', () => {
     const setting = 'net/ipv4/neigh/lo/proxy_qlen'
     const own = Number(findSysctl(setting))
     const lines = `
-      import { recordKernelSettings } from './agent/daemon/kernel-record.ts'
-      import { ensureSysctl } from './agent/network/bridge/ensure.ts'
-      import { writeSysctl } from './agent/host/sysctl.ts'
+      import { recordKernelSettings } from '${moduleUrl('agent/daemon/kernel-record.ts')}'
+      import { ensureSysctl } from '${moduleUrl('agent/network/bridge/ensure.ts')}'
+      import { writeSysctl } from '${moduleUrl('agent/host/sysctl.ts')}'
       await writeSysctl('${setting}', ${own + 1})
       await recordKernelSettings('${second}', 'btestkr', '${file}')
       await ensureSysctl({ path: '${setting}', value: ${own} })`
     await recordKernelSettings(first, 'btestkr', file)
-    sh('unshare', '-n', process.execPath, '--import', 'tsx', '--input-type=module', '-e', lines)
+    sh('unshare', '-n', process.execPath, ...nodeEval(lines))
     expect(Object.values(readRecord().before), 'noted there').to.include(own + 1)
     await restoreKernelSettings(second, log, file)
     await restoreKernelSettings(first, log, file)

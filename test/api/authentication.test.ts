@@ -3,36 +3,35 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { moduleUrl, nodeOptions } from '../support/programs.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
-
-const root = join(import.meta.dirname, '../..')
 
 /** A second gateway's access control, in a process of its own on the same Redis. */
 async function startOther(
   gateway: TestGateway,
 ): Promise<{ child: ChildProcess; admits: (key: string) => Promise<string> }> {
-  const program = join(gateway.redis.stateDir, 'other.ts')
-  const from = (path: string) => JSON.stringify(new URL(`../../gateway/${path}`, import.meta.url).href)
+  const program = join(gateway.redis.stateDir, 'other.mjs')
+  const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
   await writeFile(
     program,
     `import { createAccess, noLimits } from ${from('access/access.ts')}
      import { Store } from ${from('store/store.ts')}
-     const log = { info() {}, debug() {}, warn() {}, error() {} } as never
+     const log = { info() {}, debug() {}, warn() {}, error() {} }
      const store = new Store({ url: ${JSON.stringify(gateway.redis.url)}, prefix: 'btest:', log })
      const access = createAccess({ store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100, log, limits: noLimits })
      store.on('up', () => process.send?.('up'))
      store.start()
      access.start()
-     process.on('message', (key: string) => {
+     process.on('message', (key) => {
        access.authenticator.authenticate({ headers: { 'x-api-key': key } }, '127.0.0.1').then(
          () => process.send?.('admitted'),
-         (error: { code: string }) => process.send?.(error.code),
+         (error) => process.send?.(error.code),
        )
      })`,
   )
-  const child = fork(program, { execArgv: ['--import', 'tsx'], cwd: root })
+  const child = fork(program, { execArgv: [...nodeOptions] })
   await once(child, 'message')
   const admits = async (key: string) => {
     child.send(key)

@@ -10,6 +10,7 @@ import { IdempotencyStore } from '../../gateway/access/idempotency.js'
 import type { IdempotentRequest } from '../../gateway/access/contract.js'
 import { GatewayInstance } from '../../gateway/store/instance.js'
 import { BerthError } from '../../shared/errors.js'
+import { moduleUrl, nodeOptions } from '../support/programs.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 import { waitFor } from '../support/wait.js'
@@ -240,14 +241,14 @@ describe('idempotency store', () => {
   })
 
   it('runs again with the same operation id when its process was killed', async () => {
-    const program = join(redis.stateDir, 'victim.ts')
-    const from = (path: string) => JSON.stringify(new URL(`../../gateway/${path}`, import.meta.url).href)
+    const program = join(redis.stateDir, 'victim.mjs')
+    const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
     await writeFile(
       program,
       `import { IdempotencyStore } from ${from('access/idempotency.ts')}
        import { GatewayInstance } from ${from('store/instance.ts')}
        import { Store } from ${from('store/store.ts')}
-       const log = { info() {}, debug() {}, warn() {}, error() {} } as never
+       const log = { info() {}, debug() {}, warn() {}, error() {} }
        const store = new Store({ url: ${JSON.stringify(redis.url)}, prefix: 'btest:', log })
        store.on('up', () => void begin())
        store.start()
@@ -255,13 +256,12 @@ describe('idempotency store', () => {
          const instance = new GatewayInstance(store)
          instance.start()
          const idempotency = new IdempotencyStore(store, instance, Buffer.alloc(32, 7))
-         const begun = await idempotency.begin({ caller: { ref: 'key:1' } as never, key: 'k', fingerprint: 'f' })
+         const begun = await idempotency.begin({ caller: { ref: 'key:1' }, key: 'k', fingerprint: 'f' })
          process.stdout.write('claim' in begun ? begun.claim.operationId : 'replay')
        }`,
     )
-    const victim = spawn(process.execPath, ['--import', 'tsx', program], {
+    const victim = spawn(process.execPath, [...nodeOptions, program], {
       stdio: ['ignore', 'pipe', 'inherit'],
-      cwd: join(import.meta.dirname, '../..'),
     })
     const [operationId] = (await once(victim.stdout, 'data')) as [Buffer]
     const { idempotency } = await open()

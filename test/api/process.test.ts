@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { apiCall } from '../support/api-call.js'
 import { freePort } from '../support/ports.js'
+import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
 
 /** The program as it is started, with a private Redis and no host. */
@@ -38,7 +39,7 @@ describe('berth-gateway', function () {
     output: () => string
     ended: Promise<number | null>
   } {
-    const child = spawn(process.execPath, ['--import', 'tsx', 'gateway/main.ts', ...args], {
+    const child = spawn(process.execPath, nodeArguments('gateway/main.ts', ...args), {
       env: { PATH: process.env['PATH'] },
       stdio: ['ignore', 'pipe', 'pipe'],
     })

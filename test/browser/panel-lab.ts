@@ -7,7 +7,7 @@ import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../
 import { waitFor } from '../support/wait.js'
 import { settled } from './page-checks.js'
 
-const pictures = resolve(import.meta.dirname, 'out')
+const pictures = resolve('test/browser/out')
 const built = resolve(import.meta.dirname, '../../dist/gateway/panel')
 const flags = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],

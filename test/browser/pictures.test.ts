@@ -1,5 +1,5 @@
 import { mkdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { PanelLab } from './panel-lab.js'
@@ -129,4 +129,4 @@ describe('pictures of the panel', function () {
     await take('create')
   })
 })
-const out = join(import.meta.dirname, 'out')
+const out = resolve('test/browser/out')

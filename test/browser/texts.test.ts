@@ -1,12 +1,13 @@
 import { expect } from 'chai'
+import { moduleUrl } from '../support/programs.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 type Texts = Readonly<Record<string, string>>
 
 /** The panel is compiled by a configuration of its own: it is loaded, not imported. */
 async function textsOf(language: 'en' | 'zh'): Promise<Texts> {
-  const file = new URL(`../../gateway/panel/src/i18n/${language}/index.ts`, import.meta.url)
-  return ((await import(file.href)) as Record<string, Texts>)[language] ?? {}
+  const file = moduleUrl(`gateway/panel/src/i18n/${language}/index.ts`)
+  return ((await import(file)) as Record<string, Texts>)[language] ?? {}
 }
 
 describe('the texts of the panel', () => {

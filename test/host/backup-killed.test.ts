@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { ResticRepositories } from '../../agent/backups/repositories.js'
 import { programsBelow } from '../support/backup-host.js'
+import { nodeArguments } from '../support/programs.js'
 import { silentLog } from '../support/redis.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { TestSftp } from '../support/sftp-server.js'
@@ -32,7 +33,7 @@ describe('a backup whose agent is killed', function () {
   const send = (): ChildProcess =>
     spawn(
       process.execPath,
-      ['--import', 'tsx', 'test/support/backup-main.ts', runs, tree, id, JSON.stringify(sftp.place)],
+      nodeArguments('test/support/backup-main.ts', runs, tree, id, JSON.stringify(sftp.place)),
       { stdio: ['ignore', 'ignore', 'inherit'] },
     )
   const data = (): number => {

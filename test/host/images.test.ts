@@ -12,6 +12,7 @@ import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { Trash } from '../../agent/storage/trash.js'
 import { cacheTestImage } from '../support/debian-image.js'
 import { HandmadeGuest } from '../support/handmade-guest.js'
+import { moduleUrl, nodeEval } from '../support/programs.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
@@ -128,17 +129,16 @@ describe('images', function () {
     })
 
     it('leaves no process when the agent is killed, and nothing after the next start', async () => {
-      const here = process.cwd()
       const script = `
-        import { openPool } from '${here}/agent/storage/pool.ts'
-        import { Trash } from '${here}/agent/storage/trash.ts'
-        import { buildImage } from '${here}/agent/images/build.ts'
-        import { recipes } from '${here}/agent/images/catalog.ts'
+        import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
+        import { Trash } from '${moduleUrl('agent/storage/trash.ts')}'
+        import { buildImage } from '${moduleUrl('agent/images/build.ts')}'
+        import { recipes } from '${moduleUrl('agent/images/catalog.ts')}'
         const pool = await openPool(${JSON.stringify(config)})
         const parts = { pool, trash: new Trash(pool, console), mirror: '${publicMirror}' }
         const making = { report: (_, stage) => console.log(stage), signal: new AbortController().signal }
         await buildImage(parts, recipes[0], making)`
-      const child = spawn('node', ['--import=tsx', '--input-type=module', '-e', script], {
+      const child = spawn('node', nodeEval(script), {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
       const ended = new Promise((resolve) => child.once('exit', resolve))

@@ -6,6 +6,7 @@ import { expect } from 'chai'
 import { pino } from 'pino'
 import { openPool, readCapacity, type Pool } from '../../agent/storage/pool.js'
 import { removePool } from '../../agent/storage/remove.js'
+import { moduleUrl, nodeEval } from '../support/programs.js'
 import { refusal } from '../support/refusal.js'
 import { loopsBelow, mountsBelow, scratchDirectory, testStorage } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
@@ -99,10 +100,10 @@ describe('storage pool', function () {
     })
 
   it('survives a kill at any moment of its making', async () => {
-    const script = `import { openPool } from '${process.cwd()}/agent/storage/pool.ts'
+    const script = `import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
       console.log('begin'); await openPool(${JSON.stringify(config)})`
     for (const delayMs of [0, 15, 30, 50, 80, 120]) {
-      const child = spawn('node', ['--import=tsx', '--input-type=module', '-e', script], {
+      const child = spawn('node', nodeEval(script), {
         stdio: ['ignore', 'pipe', 'ignore'],
       })
       const ended = new Promise((resolve) => child.once('exit', resolve))

@@ -16,6 +16,7 @@ import { openPool, type Pool } from '../../agent/storage/pool.js'
 import { removePool } from '../../agent/storage/remove.js'
 import { Trash } from '../../agent/storage/trash.js'
 import { Volumes } from '../../agent/storage/volumes.js'
+import { nodeArguments } from '../support/programs.js'
 import { refusal } from '../support/refusal.js'
 import { scratchDirectory, testStorage } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
@@ -234,7 +235,8 @@ describe('snapshots of volumes', function () {
       for (const name of ['word', 'etc/os']) writeFileSync(`${root}/${name}`, text)
       await volumes.snapshot(guest, id)
     }
-    const program = ['--import=tsx', 'test/support/volumes-main.ts', JSON.stringify(config), guest, 'a', 'b']
+    const source = 'test/support/volumes-main.ts'
+    const program = nodeArguments(source, JSON.stringify(config), guest, 'a', 'b')
     for (const delayMs of [1, 5, 11, 18, 26, 35, 47, 60]) {
       const child = spawn('node', program, { stdio: ['ignore', 'pipe', 'inherit'] })
       const ended = new Promise((resolve) => child.once('exit', resolve))

@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { findProcess, readChildren } from '../../agent/host/proc.js'
 import type { GuestNetwork, GuestRates } from '../../agent/network/contract.js'
 import {
@@ -13,12 +12,12 @@ import {
   type Way,
 } from '../support/flow.js'
 import { AgentNetwork, clientAddress, NetworkLab } from '../support/network-lab.js'
+import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /* Rates as TCP reaches them, between guests and a client outside, through the agent's own tables. */
 
-const shaperProcess = fileURLToPath(new URL('../support/shaper-process.ts', import.meta.url))
 const port = 5201
 
 describe('rates', function () {
@@ -254,7 +253,7 @@ describe('rates', function () {
   }
 
   function startShaper(...watch: ('watch' | 'follow')[]): AgentNetwork {
-    const command = [process.execPath, '--import', 'tsx', shaperProcess, 'btr', ...watch]
+    const command = [process.execPath, ...nodeArguments('test/support/shaper-process.ts', 'btr', ...watch)]
     const argv = ['netns', 'exec', lab.host, ...command]
     return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))
   }

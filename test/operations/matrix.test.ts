@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { pino } from 'pino'
 import { OperationEngine } from '../../agent/operations/engine.js'
 import type { OperationRecord, StepEvent } from '../../agent/operations/types.js'
@@ -18,6 +18,7 @@ import {
 } from '../support/file-operations.js'
 import type { ChildOrders } from '../support/operation-child.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operation-matrix.js'
+import { nodeArguments } from '../support/programs.js'
 
 const prefix = 'btest-operations-'
 const subject = { kind: 'guest', id: 'g1', name: 'one', number: 1 }
@@ -167,8 +168,7 @@ interface ChildEnd {
 
 /** @param killAfterMs SIGKILL that long after it recovered */
 function runChild(directory: string, orders: ChildOrders, killAfterMs?: number): Promise<ChildEnd> {
-  const entry = resolve(import.meta.dirname, '../support/operation-child.ts')
-  const args = ['--import', 'tsx', entry, directory, JSON.stringify(orders)]
+  const args = nodeArguments('test/support/operation-child.ts', directory, JSON.stringify(orders))
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
   child.stdout.on('data', (chunk: Buffer) => {

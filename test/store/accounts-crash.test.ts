@@ -1,13 +1,13 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { expect } from 'chai'
 import { createAccounts } from '../../gateway/accounts/accounts.js'
 import { defaultLoginRetention } from '../../gateway/accounts/login-log.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import type { AcknowledgedAccount } from '../support/accounts-worker.js'
+import { nodeOptions, programPath } from '../support/programs.js'
 import { redisDirectory, silentLog } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
@@ -31,8 +31,8 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
   })
 
   const startWorker = (): ChildProcess => {
-    const program = join(import.meta.dirname, '../support/accounts-worker.ts')
-    const child = fork(program, [stateDir], { execArgv: ['--import', 'tsx'] })
+    const program = programPath('test/support/accounts-worker.ts')
+    const child = fork(program, [stateDir], { execArgv: [...nodeOptions] })
     child.on('message', (message: AcknowledgedAccount) => {
       messages++
       last.set(message.id, message)

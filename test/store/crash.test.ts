@@ -10,6 +10,7 @@ import { digestKey } from '../../gateway/access/key-secret.js'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { Store } from '../../gateway/store/store.js'
 import type { Acknowledged } from '../support/access-worker.js'
+import { nodeOptions, programPath } from '../support/programs.js'
 import { redisDirectory, silentLog } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
@@ -37,8 +38,8 @@ describe('kill -9 of gateway and Redis under load', () => {
   })
 
   const startWorker = (): ChildProcess => {
-    const program = join(import.meta.dirname, '../support/access-worker.ts')
-    const child = fork(program, [stateDir], { execArgv: ['--import', 'tsx'] })
+    const program = programPath('test/support/access-worker.ts')
+    const child = fork(program, [stateDir], { execArgv: [...nodeOptions] })
     child.on('message', (message) => acknowledged.push(message as Acknowledged))
     return child
   }

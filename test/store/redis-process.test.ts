@@ -3,6 +3,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { appendFile, chmod, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
+import { moduleUrl, nodeOptions } from '../support/programs.js'
 import { redisDirectory, silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
 import { waitFor } from '../support/wait.js'
 
@@ -70,20 +71,19 @@ describe('private Redis', () => {
   })
 
   it('outlives a killed gateway, and its successor keeps it running', async () => {
-    const program = join(redis.stateDir, 'owner.ts')
+    const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
-    const module = new URL('../../gateway/store/redis-process.ts', import.meta.url).href
+    const module = moduleUrl('gateway/store/redis-process.ts')
     await writeFile(
       program,
       `import { RedisProcess } from ${JSON.stringify(module)}
-       const log = { info() {}, debug() {}, warn() {}, error() {} } as never
+       const log = { info() {}, debug() {}, warn() {}, error() {} }
        const stateDir = ${JSON.stringify(stateDir)}
        const redis = new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir: stateDir + '/run', log })
        void redis.start().then(() => process.stdout.write('up'))`,
     )
-    const owner = spawn(process.execPath, ['--import', 'tsx', program], {
+    const owner = spawn(process.execPath, [...nodeOptions, program], {
       stdio: ['ignore', 'pipe', 'inherit'],
-      cwd: join(import.meta.dirname, '../..'),
     })
     await new Promise((resolve) => owner.stdout.once('data', resolve))
     owner.kill('SIGKILL')

@@ -1,16 +1,15 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import type { GuestNetwork } from '../../agent/network/contract.js'
 import { AgentNetwork, type NetworkLab } from './network-lab.js'
-
-const addressesProcess = fileURLToPath(new URL('addresses-process.ts', import.meta.url))
+import { nodeArguments } from './programs.js'
 
 /**
  * The pools of an agent inside the lab's host; ended with the lab.
  * @param stateDir for what the host's settings were; without, nobody notes them
  */
 export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {
-  const script = ['--import', 'tsx', addressesProcess, JSON.stringify(lab.config), stateDir]
+  const source = 'test/support/addresses-main.ts'
+  const script = nodeArguments(source, JSON.stringify(lab.config), stateDir)
   const child = spawn('ip', ['netns', 'exec', lab.host, process.execPath, ...script], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })

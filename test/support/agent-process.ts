@@ -14,11 +14,12 @@ import { SecurityServiceClient } from '../../proto/gen/berth/agent/v1/security.j
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { identityDnsName } from '../../shared/identity.js'
 import { freePort } from './ports.js'
+import { areCompiled, nodeArguments } from './programs.js'
 import { waitFor } from './wait.js'
 
 const dayMs = 24 * 3600 * 1000
 const agentProgram = resolve(import.meta.dirname, '../../dist/agent/main.js')
-const tsxInThreads = new URL('tsx-in-threads.mjs', import.meta.url).href
+const tsxInThreads = ['--import', new URL('tsx-in-threads.mjs', import.meta.url).href]
 
 /** Names of one test's agent on the host; `tag` is at most 3 letters and unique among the tests. */
 export function agentConfig(
@@ -76,11 +77,11 @@ export class AgentProcess {
 
   readonly hostId = 'test-host'
 
-  /** @param program replaces `dist/agent/main.js`: an entry that wraps it */
+  /** @param source replaces `dist/agent/main.js`: an entry that wraps it */
   static async create(
     tag: string,
     overrides: Record<string, unknown> = {},
-    program?: string,
+    source?: string,
   ): Promise<AgentProcess> {
     const directory = mkdtempSync(join(tmpdir(), `btest-${tag}-`))
     chmodSync(directory, 0o711) // a guest's root looks up its root filesystem
@@ -89,7 +90,7 @@ export class AgentProcess {
     const leaf = await authority.issue({ role: 'agent', hostId: 'test-host' }, dayMs)
     await writeIdentity(join(directory, 'state', 'identity'), { ...leaf, caPem: authority.caPem })
     const config = agentConfig(directory, tag, overrides)
-    const entry = program ? ['--import', 'tsx', '--import', tsxInThreads, program] : [agentProgram]
+    const entry = source ? [...(areCompiled ? [] : tsxInThreads), ...nodeArguments(source)] : [agentProgram]
     return new AgentProcess({ directory, config, authority, gateway, entry })
   }
 

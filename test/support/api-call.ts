@@ -1,5 +1,5 @@
 import type { Body } from './body.js'
-import { createResponseCheck, type ResponseCheck } from './openapi-check.js'
+import { responseCheckOf, type ResponseCheck } from './openapi-check.js'
 
 export interface ApiReply {
   readonly status: number
@@ -31,7 +31,7 @@ export async function checkAnswer(
 async function readCheck(baseUrl: string): Promise<ResponseCheck | undefined> {
   try {
     const response = await fetch(`${baseUrl}/api/v1/openapi.json`, { headers: { connection: 'close' } })
-    return createResponseCheck((await response.json()) as object)
+    return responseCheckOf((await response.json()) as object)
   } catch {
     return undefined // it was killed meanwhile
   }

@@ -1,5 +1,5 @@
 import { renameSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { AgentProcess } from './agent-process.js'
 
 /** `hold` waits until the fault is taken away. */
@@ -10,7 +10,7 @@ export function createFaultyAgent(
   tag: string,
   overrides: Record<string, unknown> = {},
 ): Promise<AgentProcess> {
-  return AgentProcess.create(tag, overrides, resolve(import.meta.dirname, 'faulty-agent-main.ts'))
+  return AgentProcess.create(tag, overrides, 'test/support/faulty-agent-main.ts')
 }
 
 /** In place of those before: `resize xab1`, by method and the guest's interface. */

@@ -8,13 +8,11 @@ import { deviceName } from '../../agent/network/allocation.js'
 import { formatIpv4, macOf, parseSubnet, type Subnet } from '../../agent/network/subnet.js'
 import { validateConfig } from '../../shared/config.js'
 import { removeNamespace } from './kill.js'
+import { nodeArguments } from './programs.js'
 
 const defaults = validateConfig(AgentConfigSchema, {}, 'test')
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
-const networkProcess = fileURLToPath(new URL('network-process.ts', import.meta.url))
-
-const abuseProcess = fileURLToPath(new URL('abuse-process.ts', import.meta.url))
 
 /** Addresses of the public segment between host and client (RFC 5737). */
 export const hostAddress = '198.51.100.1'
@@ -216,7 +214,8 @@ export class NetworkLab {
 
   /** The agent's network inside the host's namespace. */
   agent(options: LabAgentOptions = {}): AgentNetwork {
-    const script = ['--import', 'tsx', networkProcess, JSON.stringify(this.config), JSON.stringify(options)]
+    const source = 'test/support/network-main.ts'
+    const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(options))
     const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
@@ -226,7 +225,8 @@ export class NetworkLab {
 
   /** The agent's watch for abuse inside the host's namespace. @param security of agent.yaml */
   abuseWatch(security: object = {}): AgentNetwork {
-    const script = ['--import', 'tsx', abuseProcess, JSON.stringify(this.config), JSON.stringify(security)]
+    const source = 'test/support/abuse-main.ts'
+    const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(security))
     const child = spawn('ip', ['netns', 'exec', this.host, process.execPath, ...script], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
@@ -260,7 +260,7 @@ export class NetworkLab {
   }
 }
 
-/** Speaks with network-process.ts; one call at a time. */
+/** Speaks with network-main.ts; one call at a time. */
 export class AgentNetwork {
   readonly #answers: AsyncIterator<string>
 

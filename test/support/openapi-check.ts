@@ -33,11 +33,21 @@ const undocumented = [
   ...['date', 'connection', 'keep-alive', 'transfer-encoding'],
 ]
 
+/** By the document's text: the same one is read by each gateway of a process, and compiled by the first. */
+const checks = new Map<string, ResponseCheck>()
+
 /**
  * Checks responses against the published document: an undocumented status, code or header, a missing header, or a
  * body outside its schema fails. Paths outside the document pass.
  */
-export function createResponseCheck(document: object): ResponseCheck {
+export function responseCheckOf(document: object): ResponseCheck {
+  const text = JSON.stringify(document)
+  const check = checks.get(text) ?? createResponseCheck(document)
+  checks.set(text, check)
+  return check
+}
+
+function createResponseCheck(document: object): ResponseCheck {
   const ajv = addFormats.default(new Ajv2020({ strict: false, allErrors: true }))
   ajv.addSchema({ $id: 'oas', ...closeObjects(structuredClone(document)) })
   const paths = (document as { paths: Record<string, Record<string, Operation>> }).paths

@@ -1,19 +1,17 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { createInterface } from 'node:readline'
 import { RedisProcess } from '../../gateway/store/redis-process.js'
 import { endLeftGateway, GatewayProcess } from './gateway-process.js'
 import { removeNamespace } from './kill.js'
 import { AgentNetwork } from './network-lab.js'
 import type { Ended, PolicyAnswer, PolicyCall } from './policy-client.js'
+import { nodeArguments } from './programs.js'
 import { silentLog } from './redis.js'
 import { scratchDirectory } from './scratch.js'
 import { waitFor } from './wait.js'
 
-const clientProgram = fileURLToPath(new URL('policy-client.ts', import.meta.url))
-const agentProgram = fileURLToPath(new URL('lab-agent-main.ts', import.meta.url))
 const name = 'btest-policy'
 
 /** Where clients and proxies are: on the gateways' machine, two machines with proxies, and all the rest. */
@@ -178,7 +176,7 @@ export class PolicyLab {
     const { text } = await this.admin('POST', '/hosts', { name: 'host-a', address })
     const token = (JSON.parse(text) as { data: { join_token: string } }).data.join_token
     const options = ['--identity', join(this.#directory, 'agent'), '--guests', '1', '--listen', address]
-    const args = ['--import', 'tsx', agentProgram, '--join', token, ...options]
+    const args = nodeArguments('test/support/lab-agent-main.ts', '--join', token, ...options)
     const child = this.#spawn('gw', [process.execPath, ...args])
     await new Promise((resolve) => createInterface({ input: child.stdout! }).once('line', resolve))
     for (const port of gatewayPorts)
@@ -231,7 +229,8 @@ export class PolicyLab {
   }
 
   #client(place: Place): AgentNetwork {
-    return new AgentNetwork(this.#spawn(place, [process.execPath, '--import', 'tsx', clientProgram], 'pipe'))
+    const command = [process.execPath, ...nodeArguments('test/support/policy-client.ts')]
+    return new AgentNetwork(this.#spawn(place, command, 'pipe'))
   }
 
   #spawn(place: Place, command: readonly string[], stdin: 'pipe' | 'ignore' = 'ignore'): ChildProcess {

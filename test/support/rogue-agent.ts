@@ -1,7 +1,6 @@
 import { Server, type UntypedHandleCall } from '@grpc/grpc-js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
 import { bind, type Bound } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
@@ -12,6 +11,7 @@ import {
   type WatchResponse,
   type WatchServiceServer,
 } from '../../proto/gen/berth/agent/v1/watch.js'
+import { nodeArguments } from './programs.js'
 import { silentLog } from './redis.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
@@ -104,8 +104,7 @@ export interface AgentProcess {
 
 /** An agent as a process of its own. @param args see lab-agent-main.ts */
 export async function startAgentProcess(args: readonly string[]): Promise<AgentProcess> {
-  const program = resolve(import.meta.dirname, 'lab-agent-main.ts')
-  const child = spawn(process.execPath, ['--import=tsx', program, ...args], {
+  const child = spawn(process.execPath, nodeArguments('test/support/lab-agent-main.ts', ...args), {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [line] = (await Promise.race([

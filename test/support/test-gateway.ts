@@ -24,7 +24,7 @@ import { readText, type OutboundAnswer } from '../../shared/outbound-request.js'
 import { readOrCreateKey } from '../../shared/sealing.js'
 import { createTimeFormat } from '../../shared/time.js'
 import { createClient } from './ask.js'
-import { createResponseCheck } from './openapi-check.js'
+import { responseCheckOf } from './openapi-check.js'
 import type { Body } from './body.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
 import { LabFleet } from './lab-fleet.js'
@@ -180,7 +180,7 @@ type Client = ReturnType<typeof createApiClient>
 
 function createApiClient(server: HttpServer, api: Api, adminKey: string) {
   const client = createClient({ maxConnections: 16 })
-  const checkResponse = createResponseCheck(api.document)
+  const checkResponse = responseCheckOf(api.document)
   return {
     close: () => client.close(),
     async request(
