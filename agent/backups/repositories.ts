@@ -3,6 +3,7 @@ import { rm, stat } from 'node:fs/promises'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { treeName } from '../host/beside-tree.js'
+import { Places } from '../operations/places.js'
 import type {
   BackupNote,
   BackupRepositories,
@@ -11,7 +12,6 @@ import type {
   StoredBackup,
   Watching,
 } from './contract.js'
-import { Places } from './places.js'
 import { isAbsent } from './plan-failure.js'
 import { parseMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'

@@ -3,14 +3,14 @@ import { BerthError, conflict } from '../../../shared/errors.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { Accepted, OperationKind } from '../../operations/orders.js'
-import type { Step } from '../../operations/types.js'
 import { checkRoom } from '../../storage/room.js'
 import { checkCapacity, type HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import { parseCreate, type CreateRequest } from '../parse-create.js'
 import { hashableLogin, loginFor } from '../parse-login.js'
 import { reserveGuest } from '../reserve.js'
-import { configureStep, diskStep, startStep } from '../steps.js'
+import { configureStep, diskStep, ensureImage, startStep, withGuest, type GuestStep } from '../steps.js'
+import { DisksFirst } from './disks-first.js'
 import { guestSubject } from './guest-order.js'
 import { broken, settled } from './outcomes.js'
 
@@ -33,7 +33,7 @@ export function createKind(
       const login = loginFor(context.images.osOf(templateId), parsed.login)
       return acceptCreate({ context, capacity }, { ...parsed, templateId, login }, operationId)
     },
-    steps: [diskStep(context), configureStep(context, { undo: true }), ifStarted(startStep(context))],
+    steps: createSteps(context),
     settle: ({ subject: { id }, input }, outcome) => {
       if (outcome.status === 'done') settled(context, id, input.start ? 'running' : 'stopped')
       else if (outcome.status === 'failed' && !outcome.undone) broken(context, id, outcome.message)
@@ -82,17 +82,27 @@ function checkDriver({ drivers }: GuestContext, kind: DriverKind): void {
   })
 }
 
-/**
- * Of many guests that are created at once the disks come first: a guest that boots takes processors and disk from those
- * that are still being made (docs/decisions/0350).
- */
-function ifStarted(step: Step<unknown>): Step<CreateInput> {
-  return {
-    ...step,
-    run: async (context) => {
-      if (!context.input.start) return
-      await context.yieldWhile(Promise.resolve()) // the queue's end: behind every order that has come by now
-      await step.run(context)
+function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
+  const disksFirst = new DisksFirst()
+  const [disk, configure, start] = [
+    diskStep(context),
+    configureStep(context, { undo: true }),
+    startStep(context),
+  ]
+  return [
+    {
+      ...disk,
+      run: withGuest(context, async ({ spec }, step) => {
+        await ensureImage(context, spec.templateId, step) // may take minutes: no other guest waits for it
+        await disksFirst.prepare(() => disk.run(step))
+      }),
     },
-  }
+    { ...configure, run: (step) => disksFirst.prepare(() => configure.run(step)) },
+    {
+      ...start,
+      run: async (step) => {
+        if (step.input.start) await disksFirst.start(step, () => start.run(step))
+      },
+    },
+  ]
 }
