@@ -111,7 +111,7 @@ describe('the units, run by systemd', function () {
   it('scripts/up: both units are active and start at boot, the host is online', () => {
     const output = run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent.service')
-    for (const unit of ['berth-agent', 'berth-gateway', 'lxcfs']) {
+    for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests', 'lxcfs']) {
       expect(show(unit, 'ActiveState')).to.equal('active')
       expect(show(unit, 'UnitFileState')).to.equal('enabled')
       expect(show(unit, 'NRestarts')).to.equal('0')
@@ -213,6 +213,10 @@ describe('the units, run by systemd', function () {
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
   })
 
+  for (const verb of ['restart', 'stop', 'start'])
+    it(`${verb} of the unit that shuts guests down with the machine: it leaves them alone, as the machine runs on`, () =>
+      expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
+
   it('daemon-reload and daemon-reexec of systemd: the guest keeps its limits', async () => {
     const before = guestLimits()
     expect(before).to.include('268435456')
@@ -258,9 +262,19 @@ describe('the units, run by systemd', function () {
     })
   })
 
-  it('a reboot: everything is back, the guest too', async () => {
+  it('a reboot: the guest shuts down first; everything is back, the guest too', async () => {
+    // What its init does last. It reads that file when it starts.
+    const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
+    run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
+    const { task_id: id } = api<{ task_id: string }>('/containers/first/restart', {
+      method: 'POST',
+      body: {},
+    })
+    await followTask(id)
+    run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()
     await host().reboot()
+    expect(run('sh', '-c', 'cat /var/lib/berth/pool/guests/*/root/ended')).to.equal('clean\n')
     await waitForHost('online')
     await waitFor(() => guestStatus() === 'running', { timeoutMs: 60_000, what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
@@ -275,6 +289,7 @@ describe('the units, run by systemd', function () {
       expect(show(unit, 'UnitFileState')).to.equal('disabled')
     }
     expect(guestInits()).to.deep.equal(before)
+    expect(show('berth-guests', 'ActiveState'), 'for the guest').to.equal('active')
     expect(failedUnits()).to.equal('')
   })
 
