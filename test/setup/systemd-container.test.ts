@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { machineApi } from '../support/machine-api.js'
 import { SystemdMachine, checkout } from '../support/systemd-machine.js'
 import { waitFor } from '../support/wait.js'
 
@@ -18,34 +19,7 @@ const show = (unit: string, property: string): string =>
 const mainPid = (unit: string): string => show(unit, 'MainPID')
 const failedUnits = (): string => run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()
 
-/** The API as curl there sees it. */
-function api<T>(path: string, init: { method?: string; body?: unknown } = {}): T {
-  const body = init.body === undefined ? [] : ['--data', JSON.stringify(init.body)]
-  const script = `exec curl -sS --max-time 20 -H "X-API-Key: $(cat /etc/berth/admin.key)" "$@"`
-  const args = ['-H', 'Content-Type: application/json', '-X', init.method ?? 'GET', ...body]
-  const text = run('sh', '-c', script, 'curl', ...args, `http://127.0.0.1:8080/api/v1${path}`)
-  const answer = JSON.parse(text) as { success: boolean; data: T }
-  expect(answer.success, text).to.equal(true)
-  return answer.data
-}
-
-/** Like `api`, while the gateway may be on its way. */
-function tryApi<T>(path: string): T | undefined {
-  try {
-    return api<T>(path)
-  } catch {
-    return undefined
-  }
-}
-
-async function followTask(id: string): Promise<void> {
-  const find = (): { status: string; error: string } | undefined => {
-    const task = api<{ status: string; error: string }>(`/tasks/${id}`)
-    return ['done', 'failed', 'canceled'].includes(task.status) ? task : undefined
-  }
-  const task = await waitFor(find, { timeoutMs: 60_000, intervalMs: 100, what: `task ${id}` })
-  expect(task.status, task.error).to.equal('done')
-}
+const { ask: api, tryAsk: tryApi, follow: followTask } = machineApi(run)
 
 const hostStatus = (): string | undefined => tryApi<{ status: string }[]>('/hosts')?.[0]?.status
 const guestStatus = (): string | undefined => tryApi<{ status: string }>('/containers/first')?.status
