@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash, randomBytes } from 'node:crypto'
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSubvolume } from '../../agent/host/btrfs.js'
-import { planInitramfs } from '../../agent/images/disks/plan-content.js'
 import { unpackTestImage } from './debian-image.js'
 import {
   checkout,
@@ -13,10 +13,18 @@ import {
   packagesMark,
 } from './systemd-machine.js'
 import { sh } from './sh.js'
-import { copySystemdRoot } from './systemd-root.js'
+import { buildRoot, productPackages } from './systemd-root.js'
 
 /** What makes the tree of a container that of a machine. */
-const packages = ['linux-image-cloud-amd64', 'initramfs-tools', 'zstd', 'udev', 'openssh-server', 'kmod']
+const packages = [
+  'linux-image-cloud-amd64',
+  'initramfs-tools',
+  'udev',
+  'kmod',
+  'libpam-systemd',
+  'openssh-server',
+]
+const cache = '/var/cache/berth-test'
 
 /** In QEMU's user network, which has no way out here. */
 const network = `[Match]
@@ -49,11 +57,11 @@ export interface V2Root {
  * @param scratch an empty directory for what is made on the way
  */
 export async function fillV2Root(root: string, scratch: string, publicKey: string): Promise<V2Root> {
-  copySystemdRoot(root)
-  installPackages(root)
+  copyRoot(root)
   configure(root, publicKey)
   copyProduct(root)
   await makePool(root, join(scratch, 'pool'), installImage)
+  copyArchives(root)
   const boot = join(root, 'boot')
   const find = (prefix: string): string =>
     join(boot, readdirSync(boot).find((name) => name.startsWith(prefix)) ?? fail(`no ${prefix}* in ${boot}`))
@@ -64,19 +72,15 @@ function fail(why: string): never {
   throw new Error(why)
 }
 
-function installPackages(root: string): void {
-  for (const { directory, name, lines } of planInitramfs()) {
-    mkdirSync(join(root, directory), { recursive: true })
-    writeFileSync(join(root, directory, name), `${lines.join('\n')}\n`)
-  }
-  copyFileSync('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
-  const install = `apt-get -q update && exec apt-get -q -y --no-install-recommends install ${packages.join(' ')}`
-  const script = `mount -t proc proc "$1/proc" && exec chroot "$1" env DEBIAN_FRONTEND=noninteractive sh -c '${install}'`
-  // In a namespace whose first process dies with unshare(1): ended early, nothing of it runs on.
-  const words = ['--mount', '--pid', '--fork', '--kill-child', '--', 'sh', '-c', script, 'sh', root]
-  execFileSync('unshare', words, { stdio: ['ignore', 'pipe', 'pipe'], timeout: 15 * 60_000 })
-  sh('chroot', root, 'apt-get', 'clean')
-  rmSync(join(root, 'etc/resolv.conf'))
+/** From a cache, or else from Debian's mirror, in some minutes. */
+function copyRoot(root: string): void {
+  const hash = createHash('sha256')
+    .update([...packages, ...productPackages()].join(' '))
+    .digest('hex')
+  const kept = join(cache, `v2-root-${hash.slice(0, 16)}`)
+  if (!existsSync(kept)) buildRoot(kept, packages)
+  execFileSync('cp', ['-a', kept, root])
+  writeFileSync(join(root, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
 
 function configure(root: string, publicKey: string): void {
@@ -106,8 +110,11 @@ function copyProduct(root: string): void {
   execFileSync('chmod', ['755', join(root, 'usr/bin/node')])
   mkdirSync(join(root, 'usr/lib/node_modules'), { recursive: true })
   cpSync(npmDirectory(), join(root, 'usr/lib/node_modules/npm'), { recursive: true })
-  const cache = '/var/cache/berth-test'
-  const archives = existsSync(cache) ? readdirSync(cache).filter((name) => /\.tar\.zst$/.test(name)) : []
+}
+
+/** What its own tests would otherwise build from a mirror. */
+function copyArchives(root: string): void {
+  const archives = readdirSync(cache).filter((name) => name.endsWith('.tar.zst'))
   mkdirSync(join(root, cache), { recursive: true, mode: 0o700 })
   for (const name of archives) copyFileSync(join(cache, name), join(root, cache, name))
 }
