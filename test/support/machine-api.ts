@@ -6,11 +6,11 @@ export type RunInMachine = (...command: string[]) => string
 
 export interface MachineApi {
   /** The API of a machine's own gateway, as curl there sees it. */
-  ask<T>(path: string, init?: { method?: string; body?: unknown }): T
+  readonly ask: <T>(path: string, init?: { method?: string; body?: unknown }) => T
   /** Like `ask`, while the gateway may be on its way. */
-  tryAsk<T>(path: string): T | undefined
+  readonly tryAsk: <T>(path: string) => T | undefined
   /** Resolves once the task is done. */
-  follow(taskId: string, timeoutMs?: number): Promise<void>
+  readonly follow: (taskId: string, timeoutMs?: number) => Promise<void>
 }
 
 export function machineApi(run: RunInMachine): MachineApi {
