@@ -41,6 +41,15 @@ command('purge', 'remove all guests, rules, storage and state of this configurat
       await purge(parsed, createLogger({ name: 'berth-agent', level: parsed.log_level }))
     }),
 )
+command('stop-guests', 'shut all guests down, to be started again by the agent, which must not run meanwhile')
+  .option('--with-machine', 'only where systemd is shutting the machine down')
+  .action(({ config, withMachine }: Options & { withMachine?: true }) =>
+    main(config, async (parsed) => {
+      const { stopGuests, stopGuestsWithMachine } = await import('./daemon/stop-guests.js')
+      const log = createLogger({ name: 'berth-agent', level: parsed.log_level })
+      await (withMachine ? stopGuestsWithMachine : stopGuests)(parsed, log)
+    }),
+  )
 
 interface Options {
   config: string

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { allEnded } from '../../shared/all-ended.js'
 import type { AgentConfig } from '../config.js'
 import type { Driver, DriverDescription } from './contract.js'
 import { findQemuHindrance } from '../host/qemu.js'
@@ -86,6 +87,11 @@ export class Drivers {
   close(): void {
     this.#lxc.close()
     this.#kvm?.close()
+  }
+
+  /** Shuts every guest down, known or not; nothing is removed. @throws the first failure, once all others have ended */
+  async stopAll(): Promise<void> {
+    await allEnded([this.#lxc.stopAll(), this.#kvm?.stopAll() ?? Promise.resolve()])
   }
 
   /** Kills every guest and removes all that drivers have made; volumes stay. */

@@ -281,10 +281,20 @@ install_unit() {
   local file
   file=$(unit_file "$1")
   sed -e "s#/usr/bin/node #$node_program #; s#/opt/berth/#$lib_dir/#; s#/etc/berth/#$etc_dir/#" \
-    -e "s#=berth/$1\$#=berth$suffix/$1#" "systemd/berth-$1.service" >"$file.new"
+    -e "s#=berth/$1\$#=berth$suffix/$1#; s#=berth-agent.service\$#=$(unit_of agent)#" \
+    -e "s#^RequiresMountsFor=.*#RequiresMountsFor=$(agent_state_dir) $(pool_dir)#" "systemd/berth-$1.service" >"$file.new"
   [ "$1" != gateway ] || allow_own_directories "$file.new"
   if cmp -s "$file.new" "$file"; then rm "$file.new"; else
     mv "$file.new" "$file"
     systemctl daemon-reload
   fi
 }
+
+# Active from now on, whether the daemons are or not: guests outlive them, and are to be shut down with the machine.
+install_guests_unit() {
+  install_unit guests
+  systemctl -q enable --now "$(unit_of guests)"
+}
+
+# Its guests go on, or are gone already.
+stop_guests_unit() { systemctl -q disable --now "$(unit_of guests)" 2>/dev/null || true; }

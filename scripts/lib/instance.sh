@@ -176,7 +176,7 @@ check_own_subnets() {
 instance_is_known() {
   local path
   for path in "$etc_dir" "$var_dir" "$run_base" "$log_dir" "$lib_dir" "$lib_dir.new" "$lib_dir.old" \
-    "$(unit_file agent)" "$(unit_file gateway)"; do
+    "$(unit_file agent)" "$(unit_file gateway)" "$(unit_file guests)"; do
     [ ! -e "$path" ] || return 0
   done
   return 1

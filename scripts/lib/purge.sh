@@ -224,7 +224,7 @@ remove_keys() (
 
 # Files, last: what was removed before is found through them.
 purge_files() {
-  local directory
+  local directory unit
   remove_made_in "$(agent_state_dir)" history identity journal.db journal.db-shm journal.db-wal lock.db \
     lock.db-journal lxc lxc-support secret.key
   remove_made_in "$(agent_run_dir)" lxc-stopped
@@ -233,7 +233,7 @@ purge_files() {
   for directory in "$var_dir" "$run_base" "$log_dir" "$lib_dir" "$lib_dir.old" "$lib_dir.new" "$etc_dir"; do
     rm -rf --one-file-system "$directory"
   done
-  rm -f "$(unit_file agent)" "$(unit_file gateway)" "$(unit_file agent).new" "$(unit_file gateway).new"
+  for unit in agent gateway guests; do rm -f "$(unit_file "$unit")" "$(unit_file "$unit").new"; done
 }
 
 # A directory of the operator's choice loses what Berth makes in it, and goes if nothing else is there. Never across

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { machineApi } from '../support/machine-api.js'
 import { SystemdMachine, checkout } from '../support/systemd-machine.js'
 import { waitFor } from '../support/wait.js'
 
@@ -18,34 +19,7 @@ const show = (unit: string, property: string): string =>
 const mainPid = (unit: string): string => show(unit, 'MainPID')
 const failedUnits = (): string => run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()
 
-/** The API as curl there sees it. */
-function api<T>(path: string, init: { method?: string; body?: unknown } = {}): T {
-  const body = init.body === undefined ? [] : ['--data', JSON.stringify(init.body)]
-  const script = `exec curl -sS --max-time 20 -H "X-API-Key: $(cat /etc/berth/admin.key)" "$@"`
-  const args = ['-H', 'Content-Type: application/json', '-X', init.method ?? 'GET', ...body]
-  const text = run('sh', '-c', script, 'curl', ...args, `http://127.0.0.1:8080/api/v1${path}`)
-  const answer = JSON.parse(text) as { success: boolean; data: T }
-  expect(answer.success, text).to.equal(true)
-  return answer.data
-}
-
-/** Like `api`, while the gateway may be on its way. */
-function tryApi<T>(path: string): T | undefined {
-  try {
-    return api<T>(path)
-  } catch {
-    return undefined
-  }
-}
-
-async function followTask(id: string): Promise<void> {
-  const find = (): { status: string; error: string } | undefined => {
-    const task = api<{ status: string; error: string }>(`/tasks/${id}`)
-    return ['done', 'failed', 'canceled'].includes(task.status) ? task : undefined
-  }
-  const task = await waitFor(find, { timeoutMs: 60_000, intervalMs: 100, what: `task ${id}` })
-  expect(task.status, task.error).to.equal('done')
-}
+const { ask: api, tryAsk: tryApi, follow: followTask } = machineApi(run)
 
 const hostStatus = (): string | undefined => tryApi<{ status: string }[]>('/hosts')?.[0]?.status
 const guestStatus = (): string | undefined => tryApi<{ status: string }>('/containers/first')?.status
@@ -111,7 +85,7 @@ describe('the units, run by systemd', function () {
   it('scripts/up: both units are active and start at boot, the host is online', () => {
     const output = run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent.service')
-    for (const unit of ['berth-agent', 'berth-gateway', 'lxcfs']) {
+    for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests', 'lxcfs']) {
       expect(show(unit, 'ActiveState')).to.equal('active')
       expect(show(unit, 'UnitFileState')).to.equal('enabled')
       expect(show(unit, 'NRestarts')).to.equal('0')
@@ -213,6 +187,10 @@ describe('the units, run by systemd', function () {
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
   })
 
+  for (const verb of ['restart', 'stop', 'start'])
+    it(`${verb} of the unit that shuts guests down with the machine: it leaves them alone, as the machine runs on`, () =>
+      expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
+
   it('daemon-reload and daemon-reexec of systemd: the guest keeps its limits', async () => {
     const before = guestLimits()
     expect(before).to.include('268435456')
@@ -258,9 +236,19 @@ describe('the units, run by systemd', function () {
     })
   })
 
-  it('a reboot: everything is back, the guest too', async () => {
+  it('a reboot: the guest shuts down first; everything is back, the guest too', async () => {
+    // What its init does last. It reads that file when it starts.
+    const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
+    run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
+    const { task_id: id } = api<{ task_id: string }>('/containers/first/restart', {
+      method: 'POST',
+      body: {},
+    })
+    await followTask(id)
+    run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()
     await host().reboot()
+    expect(run('sh', '-c', 'cat /var/lib/berth/pool/guests/*/root/ended')).to.equal('clean\n')
     await waitForHost('online')
     await waitFor(() => guestStatus() === 'running', { timeoutMs: 60_000, what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
@@ -275,6 +263,7 @@ describe('the units, run by systemd', function () {
       expect(show(unit, 'UnitFileState')).to.equal('disabled')
     }
     expect(guestInits()).to.deep.equal(before)
+    expect(show('berth-guests', 'ActiveState'), 'for the guest').to.equal('active')
     expect(failedUnits()).to.equal('')
   })
 

@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 
-const units = ['berth-agent', 'berth-gateway'] as const
+const daemons = ['berth-agent', 'berth-gateway'] as const
+const units = [...daemons, 'berth-guests'] as const
 
 /** Every `Key=value` of a unit, in order; a key may occur more than once. */
 function parseUnit(text: string): Map<string, string[]> {
@@ -29,8 +30,6 @@ describe('systemd units', () => {
   after(() => rmSync(dir, { recursive: true, force: true }))
 
   for (const unit of units) {
-    const settings = parseUnit(readFileSync(`systemd/${unit}.service`, 'utf8'))
-
     it(`${unit}: systemd-analyze verify finds nothing`, () => {
       const result = spawnSync('systemd-analyze', ['verify', join(dir, `${unit}.service`)], {
         encoding: 'utf8',
@@ -38,14 +37,29 @@ describe('systemd units', () => {
       expect(result.stdout + result.stderr).to.equal('')
       expect(result.status).to.equal(0)
     })
+  }
 
+  for (const unit of daemons)
     it(`${unit}: comes back after a crash and at boot`, () => {
+      const settings = parseUnit(readFileSync(`systemd/${unit}.service`, 'utf8'))
       expect(settings.get('Restart')).to.deep.equal(['always'])
       expect(settings.get('StartLimitIntervalSec')).to.deep.equal(['0'])
       expect(settings.get('RestartPreventExitStatus')).to.deep.equal(['2'])
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
-  }
+
+  it('the guests: stopped after the agent, and before what they need; once the machine ends', () => {
+    const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
+    expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
+    const before = settings.get('After')?.join(' ').split(' ')
+    expect(before).to.include.members(['network.target', 'lxcfs.service', 'local-fs.target', 'swap.target'])
+    expect(settings.get('RequiresMountsFor')).to.deep.equal(['/var/lib/berth/agent /var/lib/berth/pool'])
+    expect(settings.get('ExecStop')?.join()).to.include(' stop-guests --with-machine ')
+    expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
+    // The longest that agent.yaml may give guests is 10 min; killing them takes up to 90 s.
+    expect(settings.get('TimeoutStopSec')).to.deep.equal(['15min'])
+    for (const pulls of ['Requires', 'BindsTo', 'PartOf']) expect(settings.has(pulls), pulls).to.equal(false)
+  })
 
   it('the agent: stopping it stops no guest', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))

@@ -31,7 +31,7 @@ const maskedUnits = [
 ]
 
 /** As scripts/up leaves them when it installs the packages itself. */
-const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.service']
+export const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.service']
 
 const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
@@ -116,7 +116,7 @@ async function fill(directory: string, name: string): Promise<void> {
   copyCheckout(root)
   markPackages(root, directory)
   prepareUnits(root)
-  await makePool(root, join(directory, 'pool'))
+  await makePool(root, join(directory, 'pool'), (pool) => installBusyboxImage(pool, 'debian-12'))
   mkdirSync(join(directory, 'lxc', name), { recursive: true })
   writeFileSync(join(directory, 'devices'), deviceHook, { mode: 0o755 })
   writeFileSync(join(directory, 'lxc', name, 'config'), planConfig(directory, name).join('\n'))
@@ -126,7 +126,6 @@ function planConfig(directory: string, name: string): string[] {
   const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
     `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`
   const overlay = `lowerdir=${realpathSync('node_modules')},upperdir=${directory}/packages,workdir=${directory}/work`
-  const npm = dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
   return [
     `lxc.uts.name = ${name}`,
     `lxc.rootfs.path = dir:${directory}/root`,
@@ -140,11 +139,15 @@ function planConfig(directory: string, name: string): string[] {
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
     bind(process.execPath, 'usr/bin/node', 'file'),
-    bind(npm, 'usr/lib/node_modules/npm', 'dir'),
+    bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
     // Written to above it: the mark that these are the packages wanted.
     `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
     '',
   ]
+}
+
+export function npmDirectory(): string {
+  return dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
 }
 
 /** Loop devices that the pool may get, and what lxcfs needs; numbers: the kernel's devices.txt. */
@@ -157,19 +160,23 @@ i=0
 while [ $i -lt 256 ]; do mknod -m 660 loop$i b 7 $i; i=$((i + 1)); done
 `
 
-function copyCheckout(root: string): void {
+/** Without its packages. */
+export function copyCheckout(root: string): void {
   const target = join(root, checkout)
   for (const part of checkoutParts.filter((path) => existsSync(path)))
     cpSync(part, join(target, part), { recursive: true })
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/bin/npm'))
 }
 
-/** As ensure_npm_packages does once they are installed: the machine could not fetch any. */
+/** What ensure_npm_packages leaves once they are installed: the machine could not fetch any. */
+export function packagesMark(root: string): string {
+  const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
+  return execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
+}
+
 function markPackages(root: string, directory: string): void {
   for (const part of ['packages', 'work']) mkdirSync(join(directory, part))
-  const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
-  const mark = execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
-  writeFileSync(join(directory, 'packages/.berth-installed'), mark)
+  writeFileSync(join(directory, 'packages/.berth-installed'), packagesMark(root))
 }
 
 function prepareUnits(root: string): void {
@@ -183,8 +190,12 @@ function prepareUnits(root: string): void {
   writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
 }
 
-/** A pool that has its first image already, a small one: there is no mirror to build from. */
-async function makePool(root: string, mountPoint: string): Promise<void> {
+/** A pool that has its first image already: there is no mirror to build from. */
+export async function makePool(
+  root: string,
+  mountPoint: string,
+  installImage: (pool: string) => Promise<void>,
+): Promise<void> {
   const file = join(root, 'var/lib/berth/pool.img')
   mkdirSync(dirname(file), { mode: 0o755 })
   mkdirSync(mountPoint)
@@ -193,7 +204,7 @@ async function makePool(root: string, mountPoint: string): Promise<void> {
   execFileSync('mount', ['-o', 'loop', file, mountPoint])
   try {
     mkdirSync(join(mountPoint, 'images'), { mode: 0o700 })
-    await installBusyboxImage(mountPoint, 'debian-12')
+    await installImage(mountPoint)
   } finally {
     execFileSync('umount', [mountPoint])
   }

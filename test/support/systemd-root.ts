@@ -41,10 +41,11 @@ function keptRoot(): string {
   return join(cache, `systemd-root-${hash}`)
 }
 
-function buildRoot(kept: string): void {
+/** @param more packages beside those of scripts/up */
+export function buildRoot(kept: string, more: readonly string[] = []): void {
   mkdirSync(cache, { recursive: true, mode: 0o700 })
   const fresh = `${kept}.${randomBytes(4).toString('hex')}`
-  const packages = ['systemd-sysv', 'dbus', ...productPackages()]
+  const packages = ['systemd-sysv', 'dbus', ...more, ...productPackages()]
   const recipe = ['--mode=root', '--variant=minbase', `--include=${packages.join(',')}`, 'bookworm', fresh]
   // In a namespace whose first process dies with unshare(1): ended early, nothing of it runs on.
   const wrapper = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--', 'mmdebstrap']

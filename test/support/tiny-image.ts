@@ -4,6 +4,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'no
 import { join } from 'node:path'
 
 const folder = join(import.meta.dirname, 'tiny-guest')
+/** Of the file system on it, by make.sh: behind the boot partition. */
+export const tinyDataOffset = 65 * 2 ** 20
 const cache = '/var/cache/berth-test'
 
 /** A disk that boots to SSH in some 4 s: built in 2 s where it is not kept from an earlier run. */

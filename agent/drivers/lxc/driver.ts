@@ -45,6 +45,7 @@ import { RuntimeReader } from './runtime.js'
 import { startGuest } from './start.js'
 import { removeAll } from './remove-all.js'
 import { killGuest, stopGuest, type StopContext, type StopTarget } from './stop.js'
+import { stopAll } from './stop-all.js'
 import { StoppedEvents } from './stopped-events.js'
 import { confinementFor, ensureSupportFiles, starterProgram } from './support-files.js'
 import { GroupMoves } from '../../host/group-moves.js'
@@ -332,6 +333,13 @@ export class LxcDriver implements Driver {
   /** Stops watching; guests are untouched. */
   close(): void {
     this.#events.close()
+  }
+
+  /** Shuts down every guest with this prefix, known to the journal or not, and kills what takes too long. */
+  stopAll(): Promise<void> {
+    const { namePrefix, stopTimeoutMs } = this.options
+    const clearMark = (name: string): void => this.#events.clearMark(name)
+    return stopAll({ ...this.#context, configs: this.#configs, namePrefix, clearMark }, stopTimeoutMs)
   }
 
   /**

@@ -42,7 +42,8 @@ export async function stopGuest(
 
 /**
  * Returns a function that tells whether the guest has ended, and signals its first process when that is due. The kernel
- * drops signals that process 1 of a pid namespace does not handle, so an init that has not set itself up yet gets none.
+ * drops signals that process 1 of a pid namespace does not handle: so an init that has not set itself up yet is asked
+ * until it has.
  * A guest that has rebooted is asked again.
  */
 function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended' {
@@ -55,11 +56,11 @@ function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended
     // A process that is still lxc-start blocks all signals.
     if (!init || now.state !== 'running') return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
-    const signal = due ? findHaltSignal(init.pid) : undefined
-    if (signal !== undefined) {
-      signalExactly(init.pid, init.startTime, signal)
-      asked = { startTime: init.startTime, atMs: performance.now() }
-    }
+    if (!due) return 'asked'
+    const signal = findHaltSignal(init.pid)
+    // No file tells what an init takes that waits by sigwait(2), as BusyBox's does: it shows when it has ended.
+    signalExactly(init.pid, init.startTime, signal ?? sigPwr)
+    if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'
   }
 }

@@ -269,6 +269,11 @@ export class QemuDriver implements Driver {
     this.#machines.close()
   }
 
+  /** Shuts down every guest of this instance, known or not, and kills what takes too long. */
+  stopAll(): Promise<void> {
+    return this.#power.stopAll(this.options.stopTimeoutMs)
+  }
+
   /** Kills every guest of this instance, known or not, and removes all that the driver has made; volumes stay. */
   removeAll(): Promise<void> {
     return this.#power.removeAll()

@@ -1,8 +1,10 @@
 import { rm } from 'node:fs/promises'
+import { allEnded } from '../../../shared/all-ended.js'
 import { conflict } from '../../../shared/errors.js'
 import type { Machine } from '../contract.js'
 import type { ConfigStore } from './config-store.js'
 import type { GuestNames } from './guest-names.js'
+import { observeMachines } from './observe.js'
 import { startMachine, type StartContext, type StartOrder } from './start.js'
 import { clearMachine, stopMachine } from './stop.js'
 
@@ -47,6 +49,16 @@ export class Power {
     if (!suspects.every((suspect) => this.#isStopped(suspect))) return false
     if (name !== undefined) await this.#remove(name)
     return true
+  }
+
+  /** Shuts down every guest of this instance, known or not, all at once. @throws the first failure, once all have ended */
+  async stopAll(timeoutMs: number): Promise<void> {
+    const { machines, namePrefix, runtime } = this.context
+    const { signal } = new AbortController()
+    observeMachines(this.context) // whose monitors are known from then on
+    const stop = (name: string): Promise<void> =>
+      machines.whileBusy(name, () => stopMachine(this.context, name, { timeoutMs, signal }))
+    await allEnded(runtime.listNames(namePrefix).map(stop))
   }
 
   /** Kills every guest of this instance, known or not, and removes all that the driver has made; volumes stay. */

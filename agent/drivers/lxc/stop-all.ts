@@ -1,0 +1,27 @@
+import { allEnded } from '../../../shared/all-ended.js'
+import type { ConfigStore } from './config-store.js'
+import { thawGuest } from './freeze.js'
+import { stopGuest, type StopContext } from './stop.js'
+
+export interface StopAllContext extends StopContext {
+  readonly configs: ConfigStore
+  readonly namePrefix: string
+  /** Removes the mark of the guest's end: it is not the guest's own. */
+  readonly clearMark: (name: string) => void
+}
+
+/**
+ * Shuts down every guest of this instance, known or not, all at once. One that takes longer than `timeoutMs` is killed.
+ * @throws the first failure, once all others have ended
+ */
+export async function stopAll(context: StopAllContext, timeoutMs: number): Promise<void> {
+  const { configs, namePrefix, runtime } = context
+  const { signal } = new AbortController()
+  const stop = async (name: string): Promise<void> => {
+    thawGuest(runtime.cgroups, name) // a frozen guest would not end even when killed
+    const device = configs.findDevice(name) ?? name.replace('-', '')
+    await stopGuest(context, { name, device }, { timeoutMs, signal })
+    context.clearMark(name)
+  }
+  await allEnded(runtime.listNames(namePrefix).map(stop))
+}

@@ -1,0 +1,141 @@
+import { spawnSync } from 'node:child_process'
+import { closeSync, openSync, readdirSync, readFileSync, readSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { readCgroupLayout } from '../../agent/host/cgroup.js'
+import { listDirectory } from '../../agent/host/proc.js'
+import { createGuest, createRequest, operationDone, powerOrder, submit } from '../support/agent-calls.js'
+import { AgentProcess } from '../support/agent-process.js'
+import { installBusyboxImage } from '../support/busybox-image.js'
+import { sshInto } from '../support/ssh-into.js'
+import { installTinyImage, tinyDataOffset } from '../support/tiny-image.js'
+import { waitFor } from '../support/wait.js'
+import { WatchedHost } from '../support/watched-host.js'
+
+const [tag, templateId, password] = ['hsd', 'debian-12-kvm', 'a-Password-1']
+const login = { sshAuthMode: 'password', sshPassword: password }
+/** Of BusyBox: what it does last shows that nobody killed it. */
+const inittab = '::respawn:/bin/sleep 100000\n::shutdown:/bin/sh -c "echo clean >/root/ended"\n'
+
+/** What the unit berth-guests does when a machine shuts down, as far as it can be without one. */
+describe('guests of a host that shuts down', function () {
+  this.timeout(480_000)
+  let agent: AgentProcess
+  const made = new Map<string, Guest>()
+  const guest = (name: string): Guest => made.get(name)!
+
+  before(async () => {
+    agent = await AgentProcess.create(tag, { lxc: { stop_timeout_seconds: 20 } })
+    await start()
+    await agent.kill('SIGTERM')
+    const pool = join(agent.directory, 'pool')
+    await installBusyboxImage(pool, 'debian-12')
+    installTinyImage(pool, templateId)
+    await start()
+    await create(1, 'clean', {})
+    await create(2, 'deaf', {})
+    await create(3, 'unwanted', {})
+    await create(4, 'vm', { virtualization: 'kvm', templateId, ...login })
+    await power('stop', 'unwanted')
+  })
+  after(() => agent?.destroy())
+
+  async function start(): Promise<void> {
+    await agent.start()
+    await agent.ready()
+  }
+
+  async function create(id: number, name: string, spec: Parameters<typeof createRequest>[2]): Promise<void> {
+    const operations = agent.operations()
+    const { operation, guest: created } = await createGuest(operations, createRequest(id, name, spec))
+    await operationDone(operations, operation!.id)
+    operations.close()
+    made.set(name, created!)
+  }
+
+  async function power(action: 'stop' | 'start', name: string): Promise<void> {
+    const operations = agent.operations()
+    const { operation } = await submit(operations, powerOrder(action, guest(name).uuid))
+    await operationDone(operations, operation!.id)
+    operations.close()
+  }
+
+  /** Starts the guest anew with changed files. */
+  async function rewrite(name: string, write: (root: string) => void): Promise<void> {
+    await power('stop', name)
+    write(rootOf(name))
+    await power('start', name)
+  }
+
+  const rootOf = (name: string): string => join(agent.directory, 'pool/guests', guest(name).uuid)
+  /** Their groups, which only root of the host makes. */
+  const running = (): string[] => {
+    const groups = readCgroupLayout().hierarchies.flatMap(listDirectory)
+    const names = groups.flatMap((group) => /^(?:lxc|kvm)\.payload\.(xhsd-.*)$/.exec(group)?.[1] ?? [])
+    return [...new Set(names)].sort()
+  }
+  const namesOf = (...names: string[]): string[] => names.map((name) => `x${tag}-${guest(name).id}`).sort()
+  /** Whether its file system has a journal to be replayed, as one that is cut off has. */
+  const needsRecovery = (name: string): boolean => {
+    const superblock = Buffer.alloc(1024)
+    const disk = openSync(join(rootOf(name), 'disk.raw'), 'r')
+    readSync(disk, superblock, 0, 1024, tinyDataOffset + 1024)
+    closeSync(disk)
+    expect(superblock.readUInt16LE(0x38)).to.equal(0xef53) // ext4's
+    return (superblock.readUInt32LE(0x60) & 0x4) !== 0 // EXT4_FEATURE_INCOMPAT_RECOVER
+  }
+  const stopGuests = (...options: string[]) =>
+    spawnSync(
+      process.execPath,
+      ['dist/agent/main.js', 'stop-guests', ...options, '--config', agent.configPath],
+      { encoding: 'utf8', timeout: 240_000 },
+    )
+
+  async function expectStatuses(wanted: Record<string, string>): Promise<void> {
+    const watched = new WatchedHost(agent.watch())
+    const statuses = (): Record<string, string> =>
+      Object.fromEntries(watched.guests().map(({ name, status }) => [name, status]))
+    const isSo = (): boolean => Object.entries(wanted).every(([name, status]) => statuses()[name] === status)
+    await waitFor(isSo, { timeoutMs: 120_000, what: () => JSON.stringify(statuses()) }).finally(() =>
+      watched.close(),
+    )
+  }
+
+  it('are left alone while their agent runs, which would take their ends for their own wish', () => {
+    const { status, stderr } = stopGuests()
+    expect(status).to.equal(1)
+    expect(stderr).to.include('another berth-agent holds')
+    expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
+  })
+
+  it('are left alone unless the machine ends: the unit may be stopped for another reason', async () => {
+    await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
+    await rewrite('deaf', (root) => {
+      rmSync(join(root, 'sbin/init'))
+      writeFileSync(join(root, 'sbin/init'), '#!/bin/sh\ntrap "" PWR TERM\nwhile :; do sleep 1; done\n', {
+        mode: 0o755,
+      })
+    })
+    await sshInto({ address: guest('vm').ipv4, password }, 'true')
+    await agent.kill('SIGTERM')
+    const { status, stderr } = stopGuests('--with-machine')
+    expect(status, stderr).to.equal(0)
+    expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
+  })
+
+  it('end by themselves, and are killed where they do not; none is left', () => {
+    const { status, stdout, stderr } = stopGuests()
+    expect(status, stdout + stderr).to.equal(0)
+    expect(running()).to.deep.equal([])
+    expect(readFileSync(join(rootOf('clean'), 'root/ended'), 'utf8')).to.equal('clean\n')
+    expect(needsRecovery('vm')).to.equal(false)
+  })
+
+  it('run again after the boot, but those that were not to', async () => {
+    expect(readdirSync(join(agent.directory, 'run/lxc-stopped'))).to.deep.equal([])
+    await start()
+    await expectStatuses({ clean: 'running', deaf: 'running', unwanted: 'stopped', vm: 'running' })
+    expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
+  })
+})

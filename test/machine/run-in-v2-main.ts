@@ -1,0 +1,13 @@
+import { checkout } from '../support/systemd-machine.js'
+import { V2Machine } from '../support/v2-machine.js'
+
+/* Runs files of test/ on a host of cgroup v2 alone: `run-in-v2-main.ts FILE...` */
+
+const machine = await V2Machine.create('btest-v2-run')
+try {
+  await machine.start()
+  const mocha = 'cd "$0" && exec node_modules/.bin/mocha --timeout 1800000 "$@"'
+  process.exitCode = machine.show('sh', '-c', mocha, checkout, ...process.argv.slice(2))
+} finally {
+  await machine.destroy()
+}
