@@ -271,6 +271,7 @@ export class QemuDriver implements Driver {
 
   /** Shuts down every guest of this instance, known or not, and kills what takes too long. */
   stopAll(): Promise<void> {
+    observeMachines(this.#context)
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 

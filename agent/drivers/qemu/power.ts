@@ -4,7 +4,6 @@ import { conflict } from '../../../shared/errors.js'
 import type { Machine } from '../contract.js'
 import type { ConfigStore } from './config-store.js'
 import type { GuestNames } from './guest-names.js'
-import { observeMachines } from './observe.js'
 import { startMachine, type StartContext, type StartOrder } from './start.js'
 import { clearMachine, stopMachine } from './stop.js'
 
@@ -51,11 +50,10 @@ export class Power {
     return true
   }
 
-  /** Shuts down every guest of this instance, known or not, all at once. @throws the first failure, once all have ended */
+  /** Shuts down every guest of this instance, all at once; those that are observed, by their monitors. @throws the first failure, once all have ended */
   async stopAll(timeoutMs: number): Promise<void> {
     const { machines, namePrefix, runtime } = this.context
     const { signal } = new AbortController()
-    observeMachines(this.context) // whose monitors are known from then on
     const stop = (name: string): Promise<void> =>
       machines.whileBusy(name, () => stopMachine(this.context, name, { timeoutMs, signal }))
     await allEnded(runtime.listNames(namePrefix).map(stop))
