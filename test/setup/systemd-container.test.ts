@@ -237,6 +237,7 @@ describe('the units, run by systemd', function () {
   })
 
   it('a reboot: the guest shuts down first; everything is back, the guest too', async () => {
+    await waitForHost('online')
     // What its init does last. It reads that file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
