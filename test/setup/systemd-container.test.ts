@@ -249,8 +249,8 @@ describe('the units, run by systemd', function () {
     run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()
     await host().reboot()
+    await waitForHost('online') // the agent mounts the pool
     expect(run('sh', '-c', 'cat /var/lib/berth/pool/guests/*/root/ended')).to.equal('clean\n')
-    await waitForHost('online')
     await waitFor(() => guestStatus() === 'running', { timeoutMs: 60_000, what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)
     expect(failedUnits()).to.equal('')
