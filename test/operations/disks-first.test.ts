@@ -147,7 +147,7 @@ describe('disks before boots', () => {
     expect(creations.count('boot')).to.equal(begun.length)
   })
 
-  it('starts at most 64 at once, whatever their number', async () => {
+  it('starts at most 16 at once, whatever their number', async () => {
     let [now, most] = [0, 0]
     const all = new Gate()
     const boot = async (): Promise<void> => {
@@ -157,12 +157,12 @@ describe('disks before boots', () => {
     }
     const creations = new Creations({ boot })
     const engine = lab.start([creations.definition], { parallel: 4 })
-    const guests = named(70)
+    const guests = named(22)
     for (const guest of guests) engine.submit(order(guest, 'create', guest))
-    await all.entered(64)
+    await all.entered(16)
     all.open()
     await Promise.all(guests.map((guest) => engine.wait(guest)))
-    expect([most, creations.count('boot')]).to.deep.equal([64, 70])
+    expect([most, creations.count('boot')]).to.deep.equal([16, 22])
   })
 
   it('neither one that fails nor one that is canceled is waited for', async () => {

@@ -5,7 +5,7 @@ import type { StepContext } from '../../operations/types.js'
 /** A start looks so many times for guests that are being made: those ordered ever since do not hold it up for ever. */
 const mostLooks = 20
 /** Guests that start at once. */
-const mostStarts = 64
+const mostStarts = 16
 
 /**
  * Of guests that are created at once all disks are made before the first boots: one that boots takes processors and
