@@ -14,24 +14,33 @@ import { volumeLimitOf } from './volume-bound.js'
 
 export type GuestStep<Input = unknown> = Step<Input>
 
-/** Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot. */
-export function diskStep(context: GuestContext): GuestStep {
+/**
+ * Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot.
+ * @param around runs what makes the disk, once there is an image
+ */
+export function diskStep(
+  context: GuestContext,
+  around: (makeDisk: () => Promise<void>) => Promise<void>,
+): GuestStep {
   return {
     name: 'disk',
     weight: 3,
     run: withGuest(context, async (record, step) => {
       await ensureImage(context, record.spec.templateId, step)
-      const driver = driverOf(context, record)
-      const machine = context.machineOf(record)
-      const { templateId } = record.spec
-      const [login] = await allEnded([
-        driver.prepareLogin(context.openLogin(record)),
-        context.volumes.clone(record.uuid, templateId, volumeLimitOf(context, record)),
-      ])
-      await driver.initialize(machine, login, machine.volume)
+      await around(() => makeDisk(context, record))
     }),
     undo: ifPresent(context, (record) => removeFromHost(context, record)),
   }
+}
+
+async function makeDisk(context: GuestContext, record: GuestRecord): Promise<void> {
+  const driver = driverOf(context, record)
+  const machine = context.machineOf(record)
+  const [login] = await allEnded([
+    driver.prepareLogin(context.openLogin(record)),
+    context.volumes.clone(record.uuid, record.spec.templateId, volumeLimitOf(context, record)),
+  ])
+  await driver.initialize(machine, login, machine.volume)
 }
 
 /** Builds the image unless the host has it. */

@@ -56,7 +56,12 @@ function overWebSocket(client: ConsoleClient): Line {
 }
 
 function overSsh(keyFile: string, address: string, port: number): Line {
-  const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR']
+  const options = [
+    'StrictHostKeyChecking=no',
+    'UserKnownHostsFile=/dev/null',
+    'LogLevel=ERROR',
+    'ConnectionAttempts=20',
+  ]
   const args = ['-tt', '-i', keyFile, '-p', `${port}`, ...options.flatMap((one) => ['-o', one])]
   const ssh = spawn('ssh', [...args, `root@${address}`], { stdio: ['pipe', 'pipe', 'inherit'] })
   const line: Line = {

@@ -32,6 +32,7 @@ import {
   type LxcHostFacts,
 } from './host-facts.js'
 import { findDiskNumbers } from '../common/group-facts.js'
+import { GuestNames } from '../common/guest-names.js'
 import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
 import { removeLeftovers } from './leftovers.js'
@@ -81,6 +82,7 @@ export class LxcDriver implements Driver {
   readonly kind = 'lxc'
   readonly #runtime: RuntimeReader
   readonly #configs: ConfigStore
+  readonly #names: GuestNames
   readonly #events: StoppedEvents
   readonly #usage: UsageReader
   readonly #disks = new Map<string, string | undefined>()
@@ -96,6 +98,7 @@ export class LxcDriver implements Driver {
   ) {
     this.#runtime = new RuntimeReader(facts.cgroups, paths)
     this.#configs = new ConfigStore(paths, options.namePrefix)
+    this.#names = new GuestNames({ paths, configs: this.#configs, runtime: this.#runtime })
     this.#configs.sweep((name) => this.#runtime.read(name).state === 'stopped')
     this.#usage = new UsageReader(facts.cgroups, 'lxc.payload.')
     this.#moves = new GroupMoves(facts.cgroups)
@@ -165,13 +168,13 @@ export class LxcDriver implements Driver {
 
   async configure(machine: Machine): Promise<void> {
     this.#moves.prepare()
-    const name = this.#freeName(machine)
+    const name = this.#names.freeNameOf(machine)
     await this.#configs.write(name, machine.uuid, planConfig(machine, this.#configFacts(machine)))
   }
 
   async start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void> {
     this.#moves.prepare()
-    const name = this.#freeName(machine)
+    const name = this.#names.freeNameOf(machine)
     await this.#events.whileBusy(name, async () => {
       const clearMark = (of: string): void => this.#events.clearMark(of)
       const running = await startGuest(
@@ -189,7 +192,7 @@ export class LxcDriver implements Driver {
   }
 
   async initialize(machine: Machine, login: Login, volume: string): Promise<void> {
-    const name = this.#freeName(machine)
+    const name = this.#names.freeNameOf(machine)
     if (volume === machine.volume && this.#runtime.read(name).state !== 'stopped')
       throw conflict('guest_running', 'the guest runs: its files are its own')
     await initializeGuest(volume, machine, login)
@@ -238,17 +241,10 @@ export class LxcDriver implements Driver {
 
   async removeTraces(uuid: string): Promise<boolean> {
     const name = this.#configs.findName(uuid)
-    const suspects = name === undefined ? this.#unknownNames() : [name]
+    const suspects = name === undefined ? this.#names.listUnknown(this.options.namePrefix) : [name]
     if (suspects.some((suspect) => this.#runtime.read(suspect).state !== 'stopped')) return false
     if (name !== undefined) await this.#configs.remove(name)
     return true
-  }
-
-  /** Names that have processes but no configuration that tells their guest. */
-  #unknownNames(): string[] {
-    return this.#runtime
-      .listNames(this.options.namePrefix)
-      .filter((name) => this.#configs.findUuid(name) === undefined)
   }
 
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
@@ -256,7 +252,7 @@ export class LxcDriver implements Driver {
   }
 
   async usage(machine: Machine, pid: number): Promise<UsageSample> {
-    return this.#usage.read(this.#name(machine), machine.nic.device, pid, this.#diskOf(machine))
+    return this.#usage.read(this.#names.nameOf(machine), machine.nic.device, pid, this.#diskOf(machine))
   }
 
   /** Of the pool, which stays where it is as long as the agent runs: all mounts are read for it. */
@@ -267,7 +263,7 @@ export class LxcDriver implements Driver {
   }
 
   async resize(machine: Machine): Promise<ResizeResult> {
-    const name = this.#name(machine)
+    const name = this.#names.nameOf(machine)
     const facts = this.#configFacts(machine)
     const lines = planConfig(machine, facts) // checks every value before anything is written
     const { init } = this.#runtime.read(name)
@@ -285,7 +281,7 @@ export class LxcDriver implements Driver {
   }
 
   async assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult> {
-    const name = this.#name(machine)
+    const name = this.#names.nameOf(machine)
     const { init } = this.#runtime.read(name)
     if (!init) return 'unchanged'
     const lines = planConfig(machine, this.#configFacts(machine))
@@ -295,12 +291,12 @@ export class LxcDriver implements Driver {
   }
 
   async connect(machine: Machine): Promise<boolean> {
-    const { init, state } = this.#runtime.read(this.#name(machine))
+    const { init, state } = this.#runtime.read(this.#names.nameOf(machine))
     return init !== undefined && state === 'running' && connectGuest(init, machine.nic)
   }
 
   async setPassword(machine: Machine, password: string): Promise<PasswordResult> {
-    const { state } = this.#runtime.read(this.#freeName(machine))
+    const { state } = this.#runtime.read(this.#names.freeNameOf(machine))
     if (state === 'starting' || state === 'stopping')
       throw conflict('guest_busy', `the guest is ${state}: try again`)
     const running = state === 'running' ? this.#container(machine) : undefined
@@ -310,16 +306,16 @@ export class LxcDriver implements Driver {
   }
 
   freeze(machine: Machine, timeoutMs: number): Promise<boolean> {
-    return freezeGuest(this.facts.cgroups, this.#name(machine), timeoutMs)
+    return freezeGuest(this.facts.cgroups, this.#names.nameOf(machine), timeoutMs)
   }
 
   async thaw(machine: Machine): Promise<void> {
-    thawGuest(this.facts.cgroups, this.#name(machine))
+    thawGuest(this.facts.cgroups, this.#names.nameOf(machine))
   }
 
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
     if (mode === 'vnc') throw conflict('unsupported', 'a container has no screen')
-    if (this.#runtime.read(this.#name(machine)).state !== 'running')
+    if (this.#runtime.read(this.#names.nameOf(machine)).state !== 'running')
       throw conflict('guest_not_running', 'the guest does not run')
     const container = this.#container(machine)
     const filter = planSocketFilter(this.options.allow ?? [])
@@ -353,8 +349,8 @@ export class LxcDriver implements Driver {
 
   /** Does nothing when the name belongs to another guest: then this one is not on the host. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
-    if (this.#isForeign(machine)) return
-    const name = this.#name(machine)
+    if (this.#names.isForeign(machine)) return
+    const name = this.#names.nameOf(machine)
     return this.#events.whileBusy(name, async () => {
       thawGuest(this.facts.cgroups, name) // a frozen guest would not end even when killed
       await act({ name, device: machine.nic.device })
@@ -377,38 +373,14 @@ export class LxcDriver implements Driver {
     return { paths: this.paths, runtime: this.#runtime }
   }
 
-  /** @throws {BerthError} `guest_foreign` when the configuration of that name is another guest's */
-  #name(machine: Machine): string {
-    const name = this.paths.nameOf(machine.id)
-    const owner = this.#configs.findUuid(name)
-    if (owner === undefined || owner === machine.uuid) return name
-    throw conflict('guest_foreign', `${name} is another guest's on this host: ${owner}`)
-  }
-
-  /** @throws {BerthError} `guest_foreign` also when something of that name runs without a configuration */
-  #freeName(machine: Machine): string {
-    const name = this.#name(machine)
-    if (!this.#isForeign(machine)) return name
-    throw conflict('guest_foreign', `${name} has processes on this host, and no configuration`)
-  }
-
-  /**
-   * Whether the name belongs to another guest: ids are given again after a journal was lost, while old guests remain.
-   */
-  #isForeign({ id, uuid }: Machine): boolean {
-    const name = this.paths.nameOf(id)
-    const owner = this.#configs.findUuid(name)
-    return owner === undefined ? this.#runtime.read(name).state !== 'stopped' : owner !== uuid
-  }
-
   #container(machine: Machine): { lxcPath: string; name: string } {
-    return { lxcPath: this.paths.lxcPath, name: this.#name(machine) }
+    return { lxcPath: this.paths.lxcPath, name: this.#names.nameOf(machine) }
   }
 
   #configFacts(machine: Machine): ConfigFacts {
     const poolDevice = findDiskNumbers(machine.volume)
     return {
-      name: this.#name(machine),
+      name: this.#names.nameOf(machine),
       cgroupVersion: this.facts.cgroups.version,
       swapAccounting: this.facts.swapAccounting,
       socketAccounting: this.facts.socketAccounting,

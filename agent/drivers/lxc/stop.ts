@@ -42,9 +42,8 @@ export async function stopGuest(
 
 /**
  * Returns a function that tells whether the guest has ended, and signals its first process when that is due. The kernel
- * drops signals that process 1 of a pid namespace does not handle: so an init that has not set itself up yet is asked
- * until it has.
- * A guest that has rebooted is asked again.
+ * drops signals that process 1 of a pid namespace does not handle: an init that has not set itself up yet is asked until
+ * it has. A guest that has rebooted is asked again.
  */
 function askToHalt(runtime: RuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }

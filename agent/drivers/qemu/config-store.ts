@@ -43,8 +43,12 @@ export class ConfigStore {
     return found
   }
 
+  findUuid(name: string): string | undefined {
+    return this.find(name)?.uuid
+  }
+
   findName(uuid: string): string | undefined {
-    return this.listNames().find((name) => this.find(name)?.uuid === uuid)
+    return this.listNames().find((name) => this.findUuid(name) === uuid)
   }
 
   listNames(): string[] {
@@ -52,7 +56,7 @@ export class ConfigStore {
   }
 
   listUuids(): string[] {
-    return this.listNames().flatMap((name) => this.find(name)?.uuid ?? [])
+    return this.listNames().flatMap((name) => this.findUuid(name) ?? [])
   }
 }
 

@@ -31,7 +31,7 @@ import { ensureFirmware } from './firmware.js'
 import { fitDisk, growDisk, makeInstance, trimDisk, writeInstance } from './disk.js'
 import { tellingHierarchy } from './groups.js'
 import { Freezing } from './freezing.js'
-import { GuestNames } from './guest-names.js'
+import { GuestNames } from '../common/guest-names.js'
 import { listensInside } from './inside.js'
 import { MachineUsage } from './machine-usage.js'
 import { Machines } from './machines.js'
@@ -84,11 +84,11 @@ export class QemuDriver implements Driver {
     this.#moves = new GroupMoves(this.#facts.cgroups)
     this.#runtime = new RuntimeReader(tellingHierarchy(this.#facts.cgroups))
     this.#configs = new ConfigStore(this.#paths, options.namePrefix)
-    this.#names = new GuestNames(this.#paths, this.#configs, this.#runtime)
+    this.#names = new GuestNames({ paths: this.#paths, configs: this.#configs, runtime: this.#runtime })
     this.#machines = new Machines({
       paths: this.#paths,
       runtime: this.#runtime,
-      uuidOf: (name) => this.#configs.find(name)?.uuid,
+      uuidOf: (name) => this.#configs.findUuid(name),
       listNames: () => this.#configs.listNames(),
       clear: (name) => clearMachine(this.#context, name),
       onEvent: (name, uuid, event) => this.#hear(name, uuid, event),

@@ -7,7 +7,7 @@ type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePref
 /** Guests that have a process; each is watched from now on. */
 export function observeMachines({ configs, machines, namePrefix, runtime }: Context): Observed[] {
   return runtime.listNames(namePrefix).flatMap((name): Observed[] => {
-    const uuid = configs.find(name)?.uuid
+    const uuid = configs.findUuid(name)
     const { state, process } = runtime.read(name)
     if (uuid === undefined || !process || state === 'stopped') return []
     if (state === 'starting') return [{ uuid, state }]
@@ -29,6 +29,6 @@ export function readMachineProcessors({
   if (hierarchy === undefined) return new Map()
   const places = runtime
     .listNames(namePrefix)
-    .map((name) => ({ uuid: configs.find(name)?.uuid, path: `${hierarchy}/${paths.groupOf(name)}` }))
+    .map((name) => ({ uuid: configs.findUuid(name), path: `${hierarchy}/${paths.groupOf(name)}` }))
   return readProcessors(places)
 }

@@ -3,7 +3,7 @@ import { allEnded } from '../../../shared/all-ended.js'
 import { conflict } from '../../../shared/errors.js'
 import type { Machine } from '../contract.js'
 import type { ConfigStore } from './config-store.js'
-import type { GuestNames } from './guest-names.js'
+import type { GuestNames } from '../common/guest-names.js'
 import { startMachine, type StartContext, type StartOrder } from './start.js'
 import { clearMachine, stopMachine } from './stop.js'
 
@@ -50,7 +50,11 @@ export class Power {
     return true
   }
 
-  /** Shuts down every guest of this instance, all at once; those that are observed, by their monitors. @throws the first failure, once all have ended */
+  /**
+   * Shuts down every guest of this instance, all at once. One that is not observed has no monitor to ask by, and is killed
+   * when its time is over.
+   * @throws the first failure, once all have ended
+   */
   async stopAll(timeoutMs: number): Promise<void> {
     const { machines, namePrefix, runtime } = this.context
     const { signal } = new AbortController()

@@ -9,7 +9,7 @@ import type { GuestContext } from '../context.js'
 import { parseCreate, type CreateRequest } from '../parse-create.js'
 import { hashableLogin, loginFor } from '../parse-login.js'
 import { reserveGuest } from '../reserve.js'
-import { configureStep, diskStep, ensureImage, startStep, withGuest, type GuestStep } from '../steps.js'
+import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
 import { guestSubject } from './guest-order.js'
 import { broken, settled } from './outcomes.js'
@@ -84,19 +84,10 @@ function checkDriver({ drivers }: GuestContext, kind: DriverKind): void {
 
 function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disksFirst = new DisksFirst()
-  const [disk, configure, start] = [
-    diskStep(context),
-    configureStep(context, { undo: true }),
-    startStep(context),
-  ]
+  const configure = configureStep(context, { undo: true })
+  const start = startStep(context)
   return [
-    {
-      ...disk,
-      run: withGuest(context, async ({ spec }, step) => {
-        await ensureImage(context, spec.templateId, step) // may take minutes: no other guest waits for it
-        await disksFirst.prepare(() => disk.run(step))
-      }),
-    },
+    diskStep(context, (makeDisk) => disksFirst.prepare(makeDisk)),
     { ...configure, run: (step) => disksFirst.prepare(() => configure.run(step)) },
     {
       ...start,
