@@ -41,6 +41,9 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
       )
     }
     return figures
+  } catch (error) {
+    console.error(error) // what follows may fail for it, too
+    throw error
   } finally {
     await inLanes(names, (name) => api.call('DELETE', `/containers/${name}/delete`))
     for (const name of names) await api.untilGone(name)
@@ -49,10 +52,11 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
 
 async function createUntil(api: BerthApi, names: string[], count: number): Promise<void> {
   const more = Array.from({ length: count - names.length }, (_, n) => `journal-${names.length + n}`)
-  names.push(...more)
   await inLanes(more, async (name) => {
     const body = { name, template_id: 'debian-12', vcpu: 1, ram_mb: 256, disk_gb: 2, start: false }
-    await api.untilDone((await api.call<{ task_id: string }>('POST', '/containers', body)).task_id)
+    const { task_id: task } = await api.call<{ task_id: string }>('POST', '/containers', body)
+    names.push(name)
+    await api.untilDone(task)
   })
 }
 
