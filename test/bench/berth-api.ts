@@ -66,8 +66,9 @@ export class BerthApi {
     })
   }
 
-  async untilGone(name: string): Promise<void> {
+  async untilGone(name: string, timeoutMs = 30_000): Promise<void> {
     await waitFor(async () => !(await this.exists(`/containers/${name}`)), {
+      timeoutMs,
       intervalMs: 2,
       what: `${name} gone`,
     })
