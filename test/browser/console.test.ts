@@ -291,6 +291,20 @@ describe('a terminal in the panel', function () {
       await view.shows(/^# alive$/, 60_000)
     })
 
+    it('leaves the page its time, however much it asks for at once', async () => {
+      const { view, terminal, page } = await open()
+      await page.evaluate(
+        'let last = performance.now(); window.away = 0; ' +
+          'setInterval(() => { const now = performance.now(); away = Math.max(away, now - last); last = now }, 10)',
+      )
+      terminal.show(`${esc}[1000S`.repeat(4000))
+      terminal.show(`${esc}c# alive\r\n`)
+      await view.shows(/^# alive$/, 120_000)
+      const away = await page.evaluate<number>('window.away')
+      console.log(`      the page was away for ${away.toFixed(0)} ms`)
+      expect(away, 'a quarter of a second is usual').to.be.below(2000)
+    })
+
     it('has its links asked about, and only those of the web opened', async () => {
       const { view, terminal, page } = await open()
       await page.context().route('https://evil.test/**', (route) => route.fulfill({ body: '' }))

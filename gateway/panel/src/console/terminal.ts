@@ -39,6 +39,8 @@ const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', mono
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
+/** The terminal lets the page go on between pieces of what it is given: a few sequences of the largest counts at a time. */
+const pieceBytes = 512
 
 /**
  * A terminal in an element. What the guest shows is data to it: titles, the clipboard (OSC 52) and window commands are
@@ -92,7 +94,10 @@ export class TerminalScreen {
   /** @param isReplay was shown before: the terminal gives no answer to what it asks */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void {
     if (isReplay) this.#replays++
-    this.#terminal.write(bytes, () => {
+    const lastAt = Math.max(0, bytes.length - pieceBytes)
+    for (let at = 0; at < lastAt; at += pieceBytes)
+      this.#terminal.write(bytes.subarray(at, Math.min(at + pieceBytes, lastAt)))
+    this.#terminal.write(bytes.subarray(lastAt), () => {
       if (isReplay) this.#replays--
       shown()
     })
