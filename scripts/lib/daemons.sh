@@ -282,6 +282,7 @@ install_unit() {
   file=$(unit_file "$1")
   sed -e "s#/usr/bin/node #$node_program #; s#/opt/berth/#$lib_dir/#; s#/etc/berth/#$etc_dir/#" \
     -e "s#=berth/$1\$#=berth$suffix/$1#; s#=berth-agent.service\$#=$(unit_of agent)#" \
+    -e "s#=berth-guests.service\$#=$(unit_of guests)#" \
     -e "s#^RequiresMountsFor=.*#RequiresMountsFor=$(agent_state_dir) $(pool_dir)#" "systemd/berth-$1.service" >"$file.new"
   [ "$1" != gateway ] || allow_own_directories "$file.new"
   if cmp -s "$file.new" "$file"; then rm "$file.new"; else

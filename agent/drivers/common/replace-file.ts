@@ -1,10 +1,11 @@
-import { open, rename } from 'node:fs/promises'
+import { open, readFile, rename, stat } from 'node:fs/promises'
 
 /**
- * Replaces a file atomically. It is not synced, which would cost more than the rest of a start: these files are
+ * Replaces a file atomically; one that has the content and mode already stays, also on a full disk. It is not synced, which would cost more than the rest of a start: these files are
  * rewritten at each start of a guest or of the agent, so a power cut may damage them.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
+  if (await isSo(path, content, mode)) return
   const temporary = `${path}.new`
   const file = await open(temporary, 'w', mode)
   try {
@@ -14,4 +15,13 @@ export async function replaceFile(path: string, content: string, mode: number): 
     await file.close()
   }
   await rename(temporary, path)
+}
+
+async function isSo(path: string, content: string, mode: number): Promise<boolean> {
+  try {
+    const [present, { mode: bits }] = await Promise.all([readFile(path, 'utf8'), stat(path)])
+    return present === content && (bits & 0o7777) === mode
+  } catch {
+    return false // then it is made
+  }
 }

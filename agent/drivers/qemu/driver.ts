@@ -270,8 +270,12 @@ export class QemuDriver implements Driver {
   }
 
   /** Shuts down every guest of this instance, known or not, and kills what takes too long. */
-  stopAll(): Promise<void> {
+  async stopAll(): Promise<void> {
     observeMachines(this.#context)
+    // One whose file systems are frozen, for a snapshot that nobody ends any more, could not shut down.
+    await Promise.allSettled(
+      this.#runtime.listNames(this.options.namePrefix).map((name) => this.#freezing.thaw(name)),
+    )
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
