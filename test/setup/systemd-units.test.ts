@@ -54,6 +54,9 @@ describe('systemd units', () => {
     const before = settings.get('After')?.join(' ').split(' ')
     expect(before).to.include.members(['network.target', 'lxcfs.service', 'local-fs.target', 'swap.target'])
     expect(settings.get('RequiresMountsFor')).to.deep.equal(['/var/lib/berth/agent /var/lib/berth/pool'])
+    expect(before, 'held up by nothing that waits for a link').not.to.include('network-online.target')
+    const agent = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
+    expect(agent.get('Wants'), 'back with each start of the agent').to.include('berth-guests.service')
     expect(settings.get('ExecStop')?.join()).to.include(' stop-guests --with-machine ')
     expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     // The longest that agent.yaml may give guests is 10 min; killing them takes up to 90 s.

@@ -1,8 +1,9 @@
 import { open, readFile, rename, stat } from 'node:fs/promises'
 
 /**
- * Replaces a file atomically; one that has the content and mode already stays, also on a full disk. It is not synced, which would cost more than the rest of a start: these files are
- * rewritten at each start of a guest or of the agent, so a power cut may damage them.
+ * Replaces a file atomically, unless it has the content and mode already: nothing is written then, on a full disk either.
+ * It is not synced, which would cost more than the rest of a start: these files are looked at at each start of a guest or
+ * of the agent, so one that a power cut damaged is replaced.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   if (await isSo(path, content, mode)) return

@@ -94,10 +94,10 @@ export class TerminalScreen {
   /** @param isReplay was shown before: the terminal gives no answer to what it asks */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void {
     if (isReplay) this.#replays++
-    const lastAt = Math.max(0, bytes.length - pieceBytes)
-    for (let at = 0; at < lastAt; at += pieceBytes)
-      this.#terminal.write(bytes.subarray(at, Math.min(at + pieceBytes, lastAt)))
-    this.#terminal.write(bytes.subarray(lastAt), () => {
+    let at = 0
+    for (; bytes.length - at > pieceBytes; at += pieceBytes)
+      this.#terminal.write(bytes.subarray(at, at + pieceBytes))
+    this.#terminal.write(bytes.subarray(at), () => {
       if (isReplay) this.#replays--
       shown()
     })

@@ -1,0 +1,32 @@
+import { expect } from 'chai'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { replaceFile } from './replace-file.js'
+
+describe('a file that is replaced', () => {
+  let directory = ''
+  let path = ''
+  beforeEach(async () => {
+    directory = mkdtempSync('/tmp/btest-replace-')
+    path = join(directory, 'file')
+    await replaceFile(path, 'one', 0o600)
+  })
+  afterEach(() => rmSync(directory, { recursive: true }))
+
+  it('is not written where it is as it should be', async () => {
+    const { ino } = statSync(path)
+    await replaceFile(path, 'one', 0o600)
+    expect(statSync(path).ino).to.equal(ino)
+  })
+
+  for (const [what, spoil] of [
+    ['content', () => writeFileSync(path, '')],
+    ['mode', () => chmodSync(path, 0o644)],
+  ] as const)
+    it(`is mended where its ${what} is another`, async () => {
+      spoil()
+      await replaceFile(path, 'one', 0o600)
+      expect(readFileSync(path, 'utf8')).to.equal('one')
+      expect(statSync(path).mode & 0o7777).to.equal(0o600)
+    })
+})
