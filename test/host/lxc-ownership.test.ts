@@ -1,4 +1,12 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { expect } from 'chai'
 import { openLxcHost } from '../support/lxc-host.js'
 import { useLxcHost } from '../support/lxc-lab.js'
@@ -92,8 +100,10 @@ describe('what the lxc driver takes for its own', function () {
       const path = `${lab.host.path}/state/lxc/${prefix}-${machine.id}`
       expect(statSync(`${path}/config`).mode & 0o777).to.equal(0o600)
       const { ino } = statSync(`${path}/config`)
+      appendFileSync(`${path}/config`, 'lxc.rootfs.path = dir:/\n')
       await lab.host.driver.configure(machine)
       expect(statSync(`${path}/config`).ino).to.not.equal(ino)
+      expect(readFileSync(`${path}/config`, 'utf8')).to.not.include('dir:/\n')
       expect(readdirSync(path)).to.deep.equal(['config'])
     })
   })

@@ -1,5 +1,17 @@
 import { expect } from 'chai'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  linkSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
@@ -28,5 +40,19 @@ describe('a file that is replaced', () => {
       await replaceFile(path, 'one', 0o600)
       expect(readFileSync(path, 'utf8')).to.equal('one')
       expect(statSync(path).mode & 0o7777).to.equal(0o600)
+    })
+
+  for (const [what, make] of [
+    ['a link', () => symlinkSync(`${path}.other`, path)],
+    ['a second name', () => linkSync(`${path}.other`, path)],
+    ['a pipe', () => execFileSync('mkfifo', [path])],
+  ] as const)
+    it(`is one of its own where ${what} was`, async () => {
+      renameSync(path, `${path}.other`)
+      make()
+      await replaceFile(path, 'one', 0o600)
+      const { nlink } = lstatSync(path)
+      expect([lstatSync(path).isFile(), nlink]).to.deep.equal([true, 1])
+      expect(readFileSync(`${path}.other`, 'utf8')).to.equal('one')
     })
 })

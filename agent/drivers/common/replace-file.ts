@@ -1,4 +1,6 @@
-import { open, readFile, rename, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { open, rename } from 'node:fs/promises'
+import { openPlain } from './plain-file.js'
 
 /**
  * Replaces a file atomically, unless it has the content and mode already: nothing is written then, on a full disk either.
@@ -18,11 +20,14 @@ export async function replaceFile(path: string, content: string, mode: number): 
   await rename(temporary, path)
 }
 
+/** Only a plain file is read: in a volume from a backup a pipe may wait there, or a link to a file of the host. */
 async function isSo(path: string, content: string, mode: number): Promise<boolean> {
+  const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)
   try {
-    const [present, { mode: bits }] = await Promise.all([readFile(path, 'utf8'), stat(path)])
-    return present === content && (bits & 0o7777) === mode
-  } catch {
-    return false // then it is made
+    const found = await file?.stat()
+    if (!file || !found || found.size !== Buffer.byteLength(content)) return false
+    return (found.mode & 0o7777) === mode && (await file.readFile('utf8')) === content
+  } finally {
+    await file?.close()
   }
 }

@@ -1,5 +1,5 @@
 import type { FirmwareWish } from '../../host/firmware.js'
-import { readPlainText } from './plain-file.js'
+import { readPlainText } from '../common/plain-file.js'
 import { systemOf } from './paths.js'
 
 /** What the system on a disk needs of its machine. It lies beside the disk: it goes with snapshots and backups. */

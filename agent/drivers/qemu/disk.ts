@@ -9,7 +9,7 @@ import { replaceFile } from '../common/replace-file.js'
 import type { DiskSystem } from './disk-system.js'
 import { sealPassword } from './instance-password.js'
 import { diskOf, instanceOf } from './paths.js'
-import { openPlain, readPlainText } from './plain-file.js'
+import { openPlain, readPlainText } from '../common/plain-file.js'
 import type { Instance } from './plan-seed.js'
 
 const gib = 1024 ** 3
