@@ -1,4 +1,5 @@
 import { Metadata, status, type ServiceError } from '@grpc/grpc-js'
+import type { ConsoleRefusal } from '../proto/gen/berth/agent/v1/console.js'
 import { BerthError, toBerthError, type ErrorKind } from './errors.js'
 
 /*
@@ -50,8 +51,34 @@ export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
 
 /** The same as an Error, for callbacks and `stream.destroy`. */
 export function toServiceError(error: unknown, step?: string): ServiceError {
+  return serviceError(toStatus(error, step))
+}
+
+/** The same as a message of its own, for streams that are not gRPC's. */
+export function toRefusal(error: unknown, step?: string): ConsoleRefusal {
   const { code, details, metadata } = toStatus(error, step)
-  return Object.assign(new Error(details), { code, details, metadata })
+  const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) =>
+    String(metadata.get(key)[0] ?? ''),
+  )
+  return { status: code, code: word, field, message: details }
+}
+
+/** What {@link fromServiceError} reads. */
+export function refusalError(refusal: ConsoleRefusal): ServiceError {
+  const metadata = new Metadata()
+  metadata.set('berth-code', refusal.code)
+  if (refusal.field !== '') metadata.set('berth-field', refusal.field)
+  return serviceError({ code: refusal.status, details: refusal.message, metadata })
+}
+
+/** No peer has answered, or it does no longer. */
+export function brokenError(cause: Error | undefined): ServiceError {
+  const details = cause?.message ?? 'the connection was closed'
+  return serviceError({ code: status.UNAVAILABLE, details, metadata: new Metadata() })
+}
+
+function serviceError(of: GrpcStatus): ServiceError {
+  return Object.assign(new Error(of.details), of)
 }
 
 /**

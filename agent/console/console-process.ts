@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { BerthError } from '../../shared/errors.js'
 import { startDaemonProgram } from '../host/daemon.js'
 import type { EndRequest } from './contract.js'
-import { frameOf } from './frames.js'
+import { frameOf } from '../../shared/framing.js'
 
 /** Part of the socket's name: another version of the protocol is another process, beside one that still has users. */
 const protocolVersion = 1

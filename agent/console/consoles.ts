@@ -15,7 +15,7 @@ import {
   type Size,
 } from './contract.js'
 import type { HoldRequest } from './contract.js'
-import { FrameReader, frameOf } from './frames.js'
+import { FrameReader, frameOf } from '../../shared/framing.js'
 import { Holder } from './holder.js'
 import { openSocket } from './socket-terminal.js'
 

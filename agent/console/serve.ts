@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
 import { toBerthError } from '../../shared/errors.js'
 import type { ConsoleResponse, EndRequest, HoldRequest, OpenConsole } from './contract.js'
-import { FrameReader, frameOf } from './frames.js'
+import { FrameReader, frameOf } from '../../shared/framing.js'
 import type { Holder } from './holder.js'
 
 export interface ServeListener {

@@ -1,90 +1,125 @@
-import type { ServerDuplexStream } from '@grpc/grpc-js'
+import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
-import type { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
-import type { ConsoleServiceServer } from '../../proto/gen/berth/agent/v1/console_service.js'
+import {
+  OpenConsoleRequest,
+  OpenConsoleResponse,
+  type ConsoleStart,
+} from '../../proto/gen/berth/agent/v1/console.js'
 import { BerthError, invalidField, toBerthError } from '../../shared/errors.js'
-import { toServiceError } from '../../shared/grpc-errors.js'
+import { FramedSocket } from '../../shared/framed-socket.js'
+import { toRefusal } from '../../shared/grpc-errors.js'
 import { parseSize, type Consoles } from '../console/consoles.js'
-import type { ConsoleRequest, ConsoleUser, OpenConsole } from '../console/contract.js'
-
-type Call = ServerDuplexStream<OpenConsoleRequest, OpenConsoleResponse>
+import type { ConsoleRequest, ConsoleResponse, OpenConsole } from '../console/contract.js'
 
 export interface ConsoleServiceParts {
   readonly consoles: Consoles
   readonly log: Logger
 }
 
+/** Serves connections with one console each. */
+export interface ConsoleService {
+  /** @param check throws once the peer is the gateway no longer */
+  serve(socket: Socket, check: () => void): void
+  /** Ends all connections; terminals stay for a while. */
+  close(): void
+}
+
 /** Largest input in one message. */
 const maxInputBytes = 64 * 1024
 
-/** @returns the service, and a function that ends all its streams; terminals stay for a while */
-export function createConsoleService({ consoles, log }: ConsoleServiceParts): {
-  service: ConsoleServiceServer
-  close: () => void
-} {
-  const calls = new Set<Call>()
-  const service: ConsoleServiceServer = {
-    openConsole: (call) => {
-      calls.add(call)
-      call.once('close', () => calls.delete(call))
-      call.on('error', () => undefined) // the gateway is gone, which `cancelled` tells
-      serveStream(call, consoles, log)
-    },
-  }
+export function createConsoleService(parts: ConsoleServiceParts): ConsoleService {
+  const open = new Set<ServedConsole>()
   const leaving = new BerthError('unavailable', 'host_offline', 'the agent is being stopped')
-  return { service, close: () => calls.forEach((call) => end(call, leaving)) }
+  return {
+    serve: (socket, check) => {
+      const served: ServedConsole = new ServedConsole(socket, {
+        ...parts,
+        check,
+        onEnd: () => open.delete(served),
+      })
+      open.add(served)
+    },
+    close: () => open.forEach((served) => served.fail(leaving)),
+  }
 }
 
-/** Answers the error's status, which `destroy` would not. */
-function end(call: Call, error: BerthError): void {
-  call.emit('error', toServiceError(error))
-}
+/** One connection: its first message opens a console, the others go there. */
+class ServedConsole {
+  readonly #framed: FramedSocket
+  #open: OpenConsole | undefined
+  /** Messages before it was open. */
+  #early: ConsoleRequest[] | undefined
+  #isGone = false
 
-/** One stream: its first message opens a console, the others go there. */
-function serveStream(call: Call, consoles: Consoles, log: Logger): void {
-  let open: OpenConsole | undefined
-  let gone = false
-  const fail = (error: unknown): void => {
+  constructor(
+    socket: Socket,
+    private readonly parts: ConsoleServiceParts & { check(): void; onEnd(): void },
+  ) {
+    this.#framed = new FramedSocket(socket, {
+      onFrame: (frame) => this.#unlessRefused(() => this.#take(OpenConsoleRequest.decode(frame))),
+      onEnd: () => this.#leave(),
+    })
+  }
+
+  /** Answers why it ends. */
+  fail(error: unknown): void {
     const known = toBerthError(error, 'console')
-    if (known.kind === 'internal') log.error({ err: error }, 'console')
-    leave()
-    end(call, known)
+    if (known.kind === 'internal') this.parts.log.error({ err: error }, 'console')
+    this.#send({ $case: 'refusal', value: toRefusal(known) })
+    this.#leave()
+    this.#framed.end()
   }
-  const leave = (): void => {
-    gone = true
-    open?.leave()
+
+  #leave(): void {
+    if (this.#isGone) return
+    this.#isGone = true
+    this.#open?.leave()
+    this.parts.onEnd()
   }
-  const begin = async ({ message }: OpenConsoleRequest): Promise<void> => {
-    if (message?.$case !== 'start') throw invalidField('start', 'start: must come first')
-    open = await consoles.open(message.value, userOf(call))
-    if (gone) return open.leave() // while it was being opened
-    call.on('data', take)
-    call.resume()
+
+  #send(message: ConsoleResponse): void {
+    this.#framed.send(OpenConsoleResponse.encode({ message }).finish())
   }
-  const take = ({ message }: OpenConsoleRequest): void => {
+
+  #show(message: ConsoleResponse): void {
+    this.#unlessRefused(() => this.#send(message))
+  }
+
+  #unlessRefused(proceed: () => void): void {
+    if (this.#isGone) return
     try {
-      if (message) open?.receive(check(message))
+      this.parts.check()
+      proceed()
     } catch (error) {
-      fail(error)
+      this.fail(error)
     }
   }
-  call.on('cancelled', leave)
-  call.on('end', leave)
-  call.once('data', (first) => {
-    call.pause()
-    begin(first as OpenConsoleRequest).catch(fail)
-  })
-}
 
-function userOf(call: Call): ConsoleUser {
-  return {
-    send: (message) => void call.write({ message }),
-    end: () => call.end(),
+  #take({ message }: OpenConsoleRequest): void {
+    if (!message) return
+    if (this.#open) return this.#open.receive(checkMessage(message))
+    if (this.#early) return void this.#early.push(message)
+    if (message.$case !== 'start') throw invalidField('start', 'start: must come first')
+    this.#early = []
+    this.#framed.pause()
+    this.#begin(message.value, this.#early).catch((error: unknown) => this.fail(error))
+  }
+
+  /** @param early messages that came with the first one */
+  async #begin(start: ConsoleStart, early: readonly ConsoleRequest[]): Promise<void> {
+    const open = await this.parts.consoles.open(start, {
+      send: (response) => this.#show(response),
+      end: () => this.#framed.end(),
+    })
+    if (this.#isGone) return open.leave() // while it was being opened
+    this.#open = open
+    for (const message of early) open.receive(checkMessage(message))
+    this.#framed.resume()
   }
 }
 
 /** @throws {BerthError} `invalid_field` */
-function check(message: ConsoleRequest): ConsoleRequest {
+function checkMessage(message: ConsoleRequest): ConsoleRequest {
   if (message.$case === 'start') throw invalidField('start', 'start: comes once')
   if (message.$case === 'data' && message.value.length > maxInputBytes)
     throw invalidField('data', `data: at most ${maxInputBytes} bytes`)

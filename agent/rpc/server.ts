@@ -1,11 +1,8 @@
 import { Server } from '@grpc/grpc-js'
-import { createServer, type AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { createServer, type TLSSocket } from 'node:tls'
 import { BackupServiceService, type BackupServiceServer } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
-import {
-  ConsoleServiceService,
-  type ConsoleServiceServer,
-} from '../../proto/gen/berth/agent/v1/console_service.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService, type ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
@@ -24,8 +21,10 @@ import {
   type SecurityServiceServer,
 } from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
+import { consoleProtocol } from '../../shared/framed-socket.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
+import type { ConsoleService } from './console-service.js'
 import type { AgentTls } from './tls.js'
 
 export interface AgentServices {
@@ -38,7 +37,7 @@ export interface AgentServices {
   hosts: HostServiceServer
   security: SecurityServiceServer
   watch: { service: WatchServiceServer; close: () => void }
-  consoles: { service: ConsoleServiceServer; close: () => void }
+  consoles: ConsoleService
 }
 
 const limits = {
@@ -72,9 +71,8 @@ export async function serve(
   server.addService(HostServiceService, services.hosts)
   server.addService(SecurityServiceService, services.security)
   server.addService(WatchServiceService, services.watch.service)
-  server.addService(ConsoleServiceService, services.consoles.service)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))
-  const bound = await bind(server, listen, tls)
+  const bound = await bind(server, listen, tls, services.consoles)
   return () => {
     services.watch.close()
     services.consoles.close()
@@ -90,27 +88,51 @@ export interface Bound {
 }
 
 /**
- * Serves on a listener of its own, since gRPC shows a connection only after its TLS handshake. Connections end when the
- * host joined another gateway, which then makes new ones.
+ * Serves on a listener of its own: gRPC shows a connection only after its TLS handshake, and consoles are not gRPC's.
+ * Connections end when the host joined another gateway, which then makes new ones.
  * @param listen host:port; port 0 picks one
  */
-export async function bind(server: Server, listen: string, tls: AgentTls): Promise<Bound> {
+export async function bind(
+  server: Server,
+  listen: string,
+  tls: AgentTls,
+  consoles?: ConsoleService,
+): Promise<Bound> {
   const injector = server.createConnectionInjector(tls.credentials)
-  const listener = createServer((socket) => {
-    tls.guard.watch(socket)
-    injector.injectConnection(socket)
+  const protocols = [...(consoles ? [consoleProtocol] : []), 'h2']
+  const listener = createServer({ ...tls.options(), ALPNProtocols: protocols }, (socket) => {
+    if (socket.alpnProtocol === consoleProtocol) serveConsole(socket, tls, consoles)
+    else injector.injectConnection(socket)
   })
+  listener.on('connection', (socket: Socket) => tls.guard.watch(socket))
   const address = listen.endsWith(':0') ? { host: listen.slice(0, -2), port: 0 } : splitHostPort(listen)
   await new Promise<void>((done, fail) => {
     listener.once('error', fail)
     listener.listen(address, () => done())
   })
-  tls.onMoved(() => injector.drain(graceMs))
+  tls.onReplaced(() => listener.setSecureContext(tls.options()))
+  tls.onMoved(() => {
+    injector.drain(graceMs)
+    consoles?.close()
+  })
   const close = (): void => {
     listener.close()
     tls.guard.close()
   }
   return { port: (listener.address() as AddressInfo).port, close }
+}
+
+/** The peer is checked as at each of gRPC's calls. */
+function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService | undefined): void {
+  const certificate = socket.getPeerCertificate()
+  const check = (): void => tls.checkPeer(certificate)
+  try {
+    check()
+  } catch {
+    return void socket.destroy()
+  }
+  tls.guard.trust(socket)
+  consoles?.serve(socket, check)
 }
 
 function end(server: Server): Promise<void> {

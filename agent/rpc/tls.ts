@@ -1,7 +1,7 @@
 import { ServerCredentials, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js'
 import { X509Certificate } from 'node:crypto'
 import { watchFile } from 'node:fs'
-import type { SecureContextOptions } from 'node:tls'
+import type { PeerCertificate, SecureContextOptions, TlsOptions } from 'node:tls'
 import { BerthError } from '../../shared/errors.js'
 import { toStatus } from '../../shared/grpc-errors.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
@@ -16,24 +16,16 @@ const rejoinNoticedMs = 2000
 const strangers = { unproven: 128, unprovenPerSource: 32, proveWithinMs: 5000 }
 
 /**
- * TLS of the agent's gRPC server: TLS 1.3, client certificates checked against the private CA, and the gateway's role
- * checked on every call. Being part of the credentials, the check cannot be forgotten by a handler.
+ * The gateway's role is checked on every call. Being part of the credentials, the check cannot be forgotten by a handler.
+ * TLS itself is the listener's, see `bind`.
  */
-class AgentServerCredentials extends ServerCredentials {
-  readonly #interceptors: ServerInterceptor[]
-
-  constructor(context: SecureContextOptions, interceptors: ServerInterceptor[]) {
-    super({ requestCert: true, rejectUnauthorized: true, ...tlsRules }, { ...context, ...tlsRules })
-    this.#interceptors = interceptors
-  }
-
-  /** Uses `context` for new connections. */
-  replace(context: SecureContextOptions): void {
-    this.updateSecureContextOptions({ ...context, ...tlsRules })
+class GatewayOnlyCredentials extends ServerCredentials {
+  constructor(private readonly interceptors: ServerInterceptor[]) {
+    super(null)
   }
 
   override _getInterceptors(): ServerInterceptor[] {
-    return this.#interceptors
+    return this.interceptors
   }
 
   override _equals(other: ServerCredentials): boolean {
@@ -46,6 +38,12 @@ const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as con
 
 export interface AgentTls {
   readonly credentials: ServerCredentials
+  /** TLS 1.3 for new connections, with client certificates checked against the private CA. */
+  options(): TlsOptions
+  /** Called when `options` says something else. */
+  onReplaced(listener: () => void): void
+  /** @throws {BerthError} `bad_certificate` unless it is the gateway's, also once it is no longer */
+  checkPeer(certificate: PeerCertificate | undefined): void
   /** Watches connections on which no call has come from the gateway yet. */
   readonly guard: ConnectionGuard
   /** The identity in use. */
@@ -65,19 +63,22 @@ export function createServerCredentials(identityDir: string): AgentTls {
   let check = gatewayCheck(identityDir, identity)
   const movedListeners: ((identity: AgentIdentity) => void)[] = []
   const guard = new ConnectionGuard(strangers)
-  const interceptor = gatewayOnly((peer) => check(peer), guard)
-  const credentials = new AgentServerCredentials(contextOf(identity), [interceptor])
+  const replacedListeners: (() => void)[] = []
+  const checkPeer: AgentTls['checkPeer'] = (peer) => void check(peer)
+  const credentials = new GatewayOnlyCredentials([gatewayOnly(checkPeer, guard)])
   const reload = (): AgentIdentity => {
     const before = identity
     identity = getIdentity(identityDir)
     check = gatewayCheck(identityDir, identity)
-    credentials.replace(contextOf(identity))
+    for (const listener of replacedListeners) listener()
     if (hasMoved(before, identity)) for (const listener of movedListeners) listener(identity)
     return identity
   }
   onIdentityReplaced(identityDir, reload)
   return {
-    ...{ credentials, guard, identity: () => identity, reload },
+    ...{ credentials, guard, checkPeer, identity: () => identity, reload },
+    options: () => ({ requestCert: true, rejectUnauthorized: true, ...tlsRules, ...contextOf(identity) }),
+    onReplaced: (listener) => replacedListeners.push(listener),
     onMoved: (listener) => movedListeners.push(listener),
   }
 }
@@ -106,7 +107,7 @@ type PeerCheck = ReturnType<typeof createPeerCheck>
  * Server interceptor, used by the credentials: a peer that is not the gateway gets UNAUTHENTICATED, also during a
  * stream once it is the gateway no longer.
  */
-function gatewayOnly(check: PeerCheck, guard: ConnectionGuard): ServerInterceptor {
+function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {
     const { sslPeerCertificate } = call.getAuthContext()
     const unlessRefused = (proceed: () => void): void => {

@@ -3,10 +3,9 @@ import type {
   ConsoleOpened,
   ConsoleStart,
   OpenConsoleRequest,
-  OpenConsoleResponse,
 } from '../../proto/gen/berth/agent/v1/console.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
-import type { ConsoleStream } from '../fleet/contract.js'
+import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/contract.js'
 import { endingOfError, endingOfExit, endings, type Ending } from './endings.js'
 import type { ClientFrame } from './frames.js'
 import { InputRate } from './input-rate.js'
@@ -27,7 +26,7 @@ const resizeCostBytes = 1024
 
 export interface ConsoleSocketParts {
   readonly socket: WebSocket
-  readonly stream: ConsoleStream
+  openStream(listener: ConsoleListener): ConsoleStream
   readonly start: ConsoleStart
   readonly voice: ConsoleVoice
   readFrame(data: Buffer, isBinary: boolean): ClientFrame
@@ -58,20 +57,22 @@ export class ConsoleSocket {
   #pingedAtMs = performance.now()
   #isAlive = true
   readonly #rate = new InputRate(performance.now())
+  readonly #stream: ConsoleStream
   readonly #timer: NodeJS.Timeout
   #resumeTimer: NodeJS.Timeout | undefined
 
   constructor(private readonly parts: ConsoleSocketParts) {
-    const { socket, stream, start, voice } = parts
+    const { socket, start, voice } = parts
     this.#timer = setTimeout(() => this.end(endings.failed), openTimeoutMs)
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     socket.on('pong', () => (this.#isAlive = true))
     socket.on('error', () => undefined) // `close` follows
     socket.on('close', (code) => this.#left(code))
     socket.pause() // until the guest's side is there
-    stream.on('data', (response: OpenConsoleResponse) => this.#show(response.message))
-    stream.on('error', (error: unknown) => this.#failed(error))
-    stream.on('end', () => this.end(endings.failed))
+    this.#stream = parts.openStream({
+      onMessage: (message) => this.#show(message),
+      onEnd: (error) => this.#failed(error),
+    })
     voice.connecting(socket)
     this.#ask({ $case: 'start', value: start })
   }
@@ -87,11 +88,11 @@ export class ConsoleSocket {
     this.#state = 'ended'
     clearTimeout(this.#timer)
     clearTimeout(this.#resumeTimer)
-    const { socket, stream, voice } = this.parts
-    if (!keep) stream.write({ message: { $case: 'close', value: {} } })
-    stream.end()
+    const { socket, voice } = this.parts
+    if (!keep) this.#ask({ $case: 'close', value: {} })
+    this.#stream.end()
     // Ends the stream also where the agent does not answer.
-    setTimeout(() => stream.cancel(), 1000).unref()
+    setTimeout(() => this.#stream.cancel(), 1000).unref()
     voice.closing(socket, ending)
     if (socket.isPaused) socket.resume() // the client's answer to the close frame
     socket.close(ending.code, ending.reason)
@@ -117,11 +118,11 @@ export class ConsoleSocket {
   }
 
   #ask(message: NonNullable<OpenConsoleRequest['message']>): void {
-    this.parts.stream.write({ message })
+    this.#stream.send(message)
   }
 
-  #show(message: OpenConsoleResponse['message']): void {
-    if (this.#state === 'ended' || !message) return
+  #show(message: ConsoleOutput): void {
+    if (this.#state === 'ended') return
     if (message.$case === 'opened') return this.#opened(message.value)
     if (message.$case === 'data') return this.#send(message.value)
     if (message.$case === 'taken') return this.#took(message.value)
@@ -140,12 +141,13 @@ export class ConsoleSocket {
   }
 
   #send(bytes: Buffer): void {
-    const { socket, stream } = this.parts
+    const { socket } = this.parts
+    const stream = this.#stream
     this.#sent += bytes.length
     this.passed.out += bytes.length
     socket.send(bytes, { binary: true }, () => {
       this.#written += bytes.length
-      if (stream.isPaused() && socket.bufferedAmount < drainedBytes) stream.resume()
+      if (stream.isPaused && socket.bufferedAmount < drainedBytes) stream.resume()
       this.#report()
     })
     if (socket.bufferedAmount > fullBytes) stream.pause()

@@ -5,7 +5,7 @@ import { WebSocketServer, type WebSocket } from 'ws'
 import { BerthError, toBerthError } from '../../shared/errors.js'
 import { sourceOf } from '../../shared/source-address.js'
 import type { Access } from '../access/access.js'
-import type { Fleet, GuestView } from '../fleet/contract.js'
+import type { AgentClient, Fleet, GuestView } from '../fleet/contract.js'
 import { errorReply } from '../http/errors.js'
 import { credentialsOf, openExchange, type Exchange } from '../http/exchange.js'
 import { collapseSlashes } from '../http/leniency.js'
@@ -140,7 +140,7 @@ export class ConsoleUpgrades {
         const open = this.#connect(socket, offer, {
           holder,
           guest,
-          stream: agent.openConsole(),
+          openStream: (listener) => agent.openConsole(listener),
           audited: finish,
           ...place,
         })
@@ -155,7 +155,7 @@ export class ConsoleUpgrades {
   }
 
   #connect(socket: WebSocket, offer: ConsoleOffer, parts: ConsoleParts): ConsoleSocket {
-    const { holder, guest, stream } = parts
+    const { holder, guest, openStream } = parts
     const isScreen = offer.kind === 'vnc'
     const started = performance.now()
     let finished = (success: boolean, detail: string): void => {
@@ -163,7 +163,7 @@ export class ConsoleUpgrades {
       void parts.audited(success, detail)
     }
     const open: ConsoleSocket = new ConsoleSocket({
-      ...{ socket, stream },
+      ...{ socket, openStream },
       voice: offer.isOwn ? ownVoice : isScreen ? screenVoice : terminalVoice,
       readFrame: offer.isOwn ? readOwnFrame : isScreen ? readScreenFrame : readTerminalFrame,
       start: {
@@ -282,7 +282,7 @@ function badHandshake(): BerthError {
 interface ConsoleParts {
   readonly holder: ConsoleHolder
   readonly guest: GuestView
-  readonly stream: ReturnType<ReturnType<Fleet['agent']>['openConsole']>
+  readonly openStream: AgentClient['openConsole']
   readonly audited: (success: boolean, detail: string) => Promise<void>
   readonly leave: () => void
 }

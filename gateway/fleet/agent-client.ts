@@ -9,7 +9,7 @@ import { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.
 import { BerthError } from '../../shared/errors.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
-import type { AgentClient, Calls, ConsoleStream } from './contract.js'
+import type { AgentClient, Calls, ConsoleListener, ConsoleStream } from './contract.js'
 
 type UnaryMethod<Request, Response> = (
   request: Request,
@@ -78,8 +78,8 @@ export class GrpcAgentClient implements AgentClient {
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 
-  openConsole(): ConsoleStream {
-    return this.connection.consoles.openConsole()
+  openConsole(listener: ConsoleListener): ConsoleStream {
+    return this.connection.openConsole(listener)
   }
 
   /** Makes every call of a service; the step in errors is the call's name in words. */

@@ -1,7 +1,6 @@
 import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
 import { createSecureContext, type PeerCertificate } from 'node:tls'
 import { BackupServiceClient } from '../../proto/gen/berth/agent/v1/backup.js'
-import { ConsoleServiceClient } from '../../proto/gen/berth/agent/v1/console_service.js'
 import { CertificateServiceClient } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../proto/gen/berth/agent/v1/image.js'
@@ -11,7 +10,10 @@ import { SecurityServiceClient } from '../../proto/gen/berth/agent/v1/security.j
 import { OperationServiceClient } from '../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../shared/identity.js'
+import { splitHostPort } from '../../shared/join-token.js'
 import type { KeyedCertificate } from '../pki/authority.js'
+import { openConsole } from './console-stream.js'
+import type { ConsoleListener, ConsoleStream } from './contract.js'
 
 /** Well above a guest with a thousand port mappings; keeps an agent from filling the gateway's memory. */
 const maxMessageBytes = 1024 * 1024
@@ -39,13 +41,13 @@ export interface AgentConnection {
   readonly guests: InstanceType<typeof GuestServiceClient>
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
-  readonly consoles: InstanceType<typeof ConsoleServiceClient>
   readonly images: InstanceType<typeof ImageServiceClient>
   readonly hosts: InstanceType<typeof HostServiceClient>
   readonly security: InstanceType<typeof SecurityServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
+  openConsole(listener: ConsoleListener): ConsoleStream
   /** The agent's certificate, once connected. */
   peer(): CertificateIdentity | undefined
   close(): void
@@ -88,18 +90,14 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     'grpc.max_receive_message_length': maxRoutingBytes,
     'grpc.client_idle_timeout_ms': separateIdleMs,
   })
-  // Their output is in nobody else's way.
-  const consoles = new ConsoleServiceClient(`dns:${target.address}`, channelCredentials, {
-    ...options,
-    'grpc.client_idle_timeout_ms': separateIdleMs,
-  })
+  const tls = { ...splitHostPort(target.address), servername: identityDnsName(identity), secureContext }
   return {
     target,
     backups: new BackupServiceClient('', channelCredentials, shared),
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
-    consoles,
+    openConsole: (listener) => openConsole({ ...tls, checkServerIdentity }, listener),
     images: new ImageServiceClient('', channelCredentials, shared),
     hosts: new HostServiceClient('', channelCredentials, shared),
     security: new SecurityServiceClient('', channelCredentials, shared),
@@ -111,7 +109,6 @@ export function connectAgent(target: AgentTarget): AgentConnection {
       closed = true
       base.close()
       routing.close()
-      consoles.close()
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
-import type { ClientDuplexStream } from '@grpc/grpc-js'
+import type { ServiceError } from '@grpc/grpc-js'
 import type { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
@@ -76,7 +76,27 @@ export type OperationCalls = Calls<typeof OperationServiceService>
 export type ImageCalls = Calls<typeof ImageServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
-export type ConsoleStream = ClientDuplexStream<OpenConsoleRequest, OpenConsoleResponse>
+/** What goes to an agent on a console's connection; `start` first. */
+export interface ConsoleStream {
+  /** Whether what the agent sends waits. */
+  readonly isPaused: boolean
+  send(message: NonNullable<OpenConsoleRequest['message']>): void
+  /** Ends it after what was sent. */
+  end(): void
+  /** Ends it at once. */
+  cancel(): void
+  pause(): void
+  resume(): void
+}
+
+/** What an agent sends of a console. */
+export type ConsoleOutput = Exclude<NonNullable<OpenConsoleResponse['message']>, { $case: 'refusal' }>
+
+export interface ConsoleListener {
+  onMessage(message: ConsoleOutput): void
+  /** Called once. @param error see `fromServiceError` */
+  onEnd(error: ServiceError): void
+}
 
 /** Calls to one agent. Each throws BerthError: the agent's own, `host_offline` or `agent_timeout`. */
 export interface AgentClient {
@@ -88,8 +108,7 @@ export interface AgentClient {
   readonly images: ImageCalls
   readonly hosts: Calls<typeof HostServiceService>
   readonly security: Calls<typeof SecurityServiceService>
-  /** A stream to one console; `start` is its first message. */
-  openConsole(): ConsoleStream
+  openConsole(listener: ConsoleListener): ConsoleStream
   /** `getOperation` waits for a short time only. */
   readonly operations: OperationCalls
 }

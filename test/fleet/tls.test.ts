@@ -16,11 +16,14 @@ import { connect as connectTls, createSecureContext } from 'node:tls'
 import { identityPaths } from '../../agent/enrollment/identity.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { connectAgent } from '../../gateway/fleet/agent-connection.js'
+import { openConsole } from '../../gateway/fleet/console-stream.js'
+import { ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
 import { HostServiceClient } from '../../proto/gen/berth/agent/v1/host.js'
 import { GuestServiceService, GetGuestUsageResponse } from '../../proto/gen/berth/agent/v1/guest.js'
 import { WatchServiceClient } from '../../proto/gen/berth/agent/v1/watch.js'
 import { describeError } from '../../shared/errors.js'
 import { identityDnsName, identityUri } from '../../shared/identity.js'
+import { splitHostPort } from '../../shared/join-token.js'
 import { clientAuth, forge, serverAuth, type Forgery, type Pair } from '../support/forge.js'
 import { createTestPki, hourMs, type TestPki } from '../support/pki.js'
 import { LabAgent } from '../support/lab-agent.js'
@@ -117,6 +120,35 @@ describe('certificates of peers', function () {
       }
     }
 
+    /** Whether a console's connection is answered, and until when: `ended` is false while it is open. */
+    function openConsoleAs(pair: Pair | undefined, isSilent = false): { answers: string[]; ended: boolean } {
+      const own = pair ? { key: pair.privateKeyPem, cert: pair.certificatePem } : {}
+      const seen = { answers: [] as string[], ended: false }
+      const stream = openConsole(
+        {
+          ...splitHostPort(agent.address),
+          ...{ ca: ca.certificatePem, ...own, ...lax, checkServerIdentity: () => undefined },
+          servername: identityDnsName({ role: 'agent', hostId }),
+        },
+        {
+          onMessage: ({ $case }) => seen.answers.push($case),
+          onEnd: ({ code }) => {
+            seen.answers.push(status[code])
+            seen.ended = true
+          },
+        },
+      )
+      if (!isSilent)
+        stream.send({ $case: 'start', value: ConsoleStart.create({ guestUuid: 'none', mode: 'shell' }) })
+      return seen
+    }
+
+    async function consoleAs(pair: Pair | undefined): Promise<string> {
+      const seen = openConsoleAs(pair)
+      await waitFor(() => seen.ended, { what: 'an answer' })
+      return seen.answers.join()
+    }
+
     /** A stream of the agent that was called, and how it ends. */
     function openWatch(pair: Pair): { heard: () => number; ended: Promise<number> } {
       const client = new WatchServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
@@ -138,16 +170,20 @@ describe('certificates of peers', function () {
       )
     })
 
+    it("the gateway's is accepted for a console", async () => {
+      expect(await consoleAs(await pki.gatewayLeaf())).to.equal('NOT_FOUND')
+    })
+
     it('none is refused', async () => {
       expect(await describeAs(undefined)).to.equal(status.UNAVAILABLE)
+      expect(await consoleAs(undefined)).to.equal('UNAVAILABLE')
     })
 
     for (const [name, forgery] of badCertificates({ ...gatewayNames, usages: [clientAuth] }, agentNames))
       it(`one ${name} is refused`, async () => {
-        expect(await describeAs(await make(forgery))).to.be.oneOf([
-          status.UNAVAILABLE,
-          status.UNAUTHENTICATED,
-        ])
+        const pair = await make(forgery)
+        expect(await describeAs(pair)).to.be.oneOf([status.UNAVAILABLE, status.UNAUTHENTICATED])
+        expect(await consoleAs(pair)).to.equal('UNAVAILABLE')
       })
 
     it('one of another authority is refused, also when it brings that authority along', async () => {
@@ -174,6 +210,7 @@ describe('certificates of peers', function () {
         await waitFor(() => watch.heard() > 0)
         writeFileSync(identityPaths(identityDir).revoked, `${bad.serial.toLowerCase()}\n`)
         await waitFor(async () => (await describeAs(bad)) === status.UNAUTHENTICATED)
+        expect(await consoleAs(bad)).to.equal('UNAVAILABLE')
         expect(await describeAs(good)).to.equal('answered')
         expect(await watch.ended).to.equal(status.UNAUTHENTICATED)
       } finally {
@@ -191,6 +228,7 @@ describe('certificates of peers', function () {
       agent = moving
       try {
         const watch = openWatch(await pki.gatewayLeaf())
+        const silent = openConsoleAs(await pki.gatewayLeaf(), true)
         const client = new HostServiceClient(
           moving.address,
           clientCredentials(ca.certificatePem, await pki.gatewayLeaf()),
@@ -206,6 +244,7 @@ describe('certificates of peers', function () {
         const heard = watch.heard()
         expect(await watch.ended).to.be.oneOf([status.UNAUTHENTICATED, status.UNAVAILABLE])
         expect(watch.heard()).to.equal(heard)
+        await waitFor(() => silent.ended, { what: 'the end of a console' })
         expect(await call()).to.equal(status.UNAVAILABLE)
         client.close()
       } finally {

@@ -58,7 +58,7 @@ export function planCommand(machine: Machine, facts: CommandFacts): string[] {
     ...planDisks(machine, facts, media),
     ...planNic(machine),
     ...planScreen(system),
-    ...['-device', 'virtio-rng-pci'],
+    ...['-device', 'virtio-rng-pci,ioeventfd=off'],
     ...planBalloon(),
     ...['-device', 'pvpanic-pci'],
     ...(system.tpm ? planTpm() : []),
@@ -115,13 +115,19 @@ function planTpm(): string[] {
   ]
 }
 
+/**
+ * Without these QEMU looks at 64 queues whenever one of its files is ready, by which reads of the disk took a fifth longer.
+ * The first port is a console's.
+ */
+const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
+
 /** A monitor serves one client at a time: the second is for what cannot wait for the first. */
 function planMonitors(): string[] {
   return [
     ...['-chardev', 'socket,id=qmp,fd=%{qmp},server=on,wait=off', '-mon', 'chardev=qmp,mode=control'],
     ...['-chardev', 'socket,id=qmp2,fd=%{qmp2},server=on,wait=off', '-mon', 'chardev=qmp2,mode=control'],
     ...['-chardev', 'socket,id=serial,fd=%{serial},server=on,wait=off', '-serial', 'chardev:serial'],
-    ...['-device', 'virtio-serial-pci', '-chardev', 'socket,id=agent,fd=%{agent},server=on,wait=off'],
+    ...['-chardev', 'socket,id=agent,fd=%{agent},server=on,wait=off', '-device', serialPorts],
     ...['-device', 'virtserialport,chardev=agent,name=org.qemu.guest_agent.0'],
   ]
 }

@@ -1,6 +1,5 @@
 /*
- * Messages on the socket between the agent and the process that holds consoles: 32 bits of length, big-endian, then the
- * bytes.
+ * Messages on a stream: 32 bits of length, big-endian, then the bytes.
  */
 
 /** Above the largest message: 64 KiB of input, with what goes around it. */

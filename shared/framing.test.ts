@@ -1,11 +1,11 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { FrameReader, frameOf } from './frames.js'
+import { FrameReader, frameOf } from './framing.js'
 
 const read = (reader: FrameReader, chunk: Buffer): string[] =>
   [...reader.push(chunk)].map((frame) => frame.toString('hex'))
 
-describe('frames of the console socket', () => {
+describe('frames', () => {
   it('are what was sent, however the bytes are cut', () => {
     const frames = fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 })
     fc.assert(

@@ -1,0 +1,74 @@
+import { expect } from 'chai'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { waitFor } from '../test/support/wait.js'
+import { FramedSocket } from './framed-socket.js'
+import { frameOf } from './framing.js'
+
+/** Both ends of a connection: one that frames, and one that does as it likes. */
+describe('a connection of frames', () => {
+  let framed: FramedSocket
+  let other: Socket
+  let heard: string[]
+  let ended: { error: Error | undefined } | undefined
+  let refuse = false
+  beforeEach(async () => {
+    ;[heard, ended, refuse] = [[], undefined, false]
+    const server = createServer((socket) => {
+      const onFrame = (bytes: Buffer): void => {
+        if (refuse) throw new Error('not understood')
+        heard.push(bytes.toString())
+      }
+      framed = new FramedSocket(socket, { onFrame, onEnd: (error) => (ended = { error }) }, 50)
+    })
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    other = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    other.on('error', () => undefined)
+    await new Promise((done) => server.once('connection', done))
+    server.close()
+  })
+  afterEach(() => other.destroy())
+
+  it('passes messages on, in order, and no sign of life', async () => {
+    for (const text of ['one', '', 'two', '']) other.write(frameOf(Buffer.from(text)))
+    await waitFor(() => heard.length === 2)
+    expect(heard).to.deep.equal(['one', 'two'])
+  })
+
+  it('sends what it was given before it ends', async () => {
+    let got = ''
+    other.on('data', (chunk: Buffer) => (got += chunk.toString()))
+    framed.send(Buffer.from('last'))
+    framed.end()
+    await waitFor(() => ended !== undefined && got !== '')
+    expect([got, ended?.error]).to.deep.equal(['\0\0\0\u0004last', undefined])
+  })
+
+  for (const [what, bytes] of [
+    ['a frame that is too long', Buffer.from('ffffffff', 'hex')],
+    ['one that is not understood', frameOf(Buffer.from('x'))],
+  ] as const)
+    it(`ends at ${what}`, async () => {
+      refuse = true
+      other.write(bytes)
+      await waitFor(() => ended !== undefined)
+      expect(ended?.error).to.be.an('error')
+      expect(heard).to.deep.equal([])
+    })
+
+  it('is given up where the other side is silent, and tells it of itself', async () => {
+    let signs = 0
+    other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
+    await waitFor(() => ended !== undefined)
+    expect(ended?.error?.message).to.equal('the other side is silent')
+    expect(signs).to.equal(3)
+  })
+
+  it('is not given up where it does not read itself', async () => {
+    const startedMs = performance.now()
+    framed.pause()
+    await waitFor(() => performance.now() - startedMs > 300)
+    expect(ended).to.equal(undefined)
+    framed.resume()
+    await waitFor(() => ended !== undefined)
+  })
+})

@@ -1,0 +1,85 @@
+import type { Socket } from 'node:net'
+import { FrameReader, frameOf } from './framing.js'
+
+/** ALPN name of consoles on an agent's port: one console to a connection. See proto/berth/agent/v1/console.proto */
+export const consoleProtocol = 'berth-console/1'
+
+/** A side says that it is there so often, and is given up when it was silent for three times as long. */
+const defaultSignEveryMs = 10_000
+const silentSigns = 3
+
+export interface FramedSocketListener {
+  /** May throw RangeError or an error of decoding, which `onEnd` then has. */
+  onFrame(bytes: Buffer): void
+  /** Called once. @param error undefined where the other side has ended it */
+  onEnd(error: Error | undefined): void
+}
+
+/** Messages on a connection, each in a frame. An empty frame is a sign of life. */
+export class FramedSocket {
+  readonly #reader = new FrameReader()
+  readonly #timer: NodeJS.Timeout
+  #signsMissed = 0
+  #error: Error | undefined
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly listener: FramedSocketListener,
+    signEveryMs = defaultSignEveryMs,
+  ) {
+    socket.setNoDelay(true)
+    socket.on('data', (chunk: Buffer) => this.#read(chunk))
+    socket.on('error', (error) => (this.#error ??= error))
+    socket.on('close', () => this.#closed())
+    this.#timer = setInterval(() => this.#sign(), signEveryMs).unref()
+  }
+
+  get isPaused(): boolean {
+    return this.socket.isPaused()
+  }
+
+  send(bytes: Uint8Array): void {
+    if (this.socket.writable) this.socket.write(frameOf(bytes))
+  }
+
+  /** Ends it after what was sent. */
+  end(): void {
+    this.socket.end()
+  }
+
+  /** Ends it at once. */
+  destroy(error?: Error): void {
+    this.#error ??= error
+    this.socket.destroy()
+  }
+
+  pause(): void {
+    this.socket.pause()
+  }
+
+  resume(): void {
+    this.#signsMissed = 0
+    this.socket.resume()
+  }
+
+  #read(chunk: Buffer): void {
+    this.#signsMissed = 0
+    try {
+      for (const frame of this.#reader.push(chunk)) if (frame.length > 0) this.listener.onFrame(frame)
+    } catch (error) {
+      this.destroy(error as Error)
+    }
+  }
+
+  /** A side that does not read hears nothing, and what it has not read may hold up its peer's signs. */
+  #sign(): void {
+    if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
+      return this.destroy(new Error('the other side is silent'))
+    if (this.socket.writableLength === 0) this.send(Buffer.alloc(0))
+  }
+
+  #closed(): void {
+    clearInterval(this.#timer)
+    this.listener.onEnd(this.#error)
+  }
+}
