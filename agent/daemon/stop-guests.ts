@@ -14,7 +14,7 @@ import { lockState } from '../state/lock.js'
 export async function stopGuests(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   try {
-    const drivers = await Drivers.open(config, log)
+    const drivers = await Drivers.openToStop(config, log)
     try {
       await drivers.stopAll()
     } finally {

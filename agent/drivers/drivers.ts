@@ -5,7 +5,8 @@ import type { AgentConfig } from '../config.js'
 import type { Driver, DriverDescription } from './contract.js'
 import { findQemuHindrance } from '../host/qemu.js'
 import { createLxcDriver, type LxcDriver, type PoolPlace } from './lxc/driver.js'
-import { createQemuDriver, type QemuDriver } from './qemu/driver.js'
+import type { Acceleration } from './qemu/acceleration.js'
+import { createQemuDriver, type QemuDriver, type QemuDriverOptions } from './qemu/driver.js'
 export { ensureHostLimits } from './lxc/host-limits.js'
 export { planSysctls } from './lxc/plan-sysctls.js'
 
@@ -44,15 +45,22 @@ export class Drivers {
 
   /** Prepares the drivers and begins to watch for guests that end. */
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
-    const lxc = await createLxcDriver({
-      stateDir: config.state_dir,
-      runDir: config.run_dir,
-      namePrefix: config.network.interface_prefix,
-      allow: config.lxc.allow,
-      stopTimeoutMs: config.lxc.stop_timeout_seconds * 1000,
-      log,
+    const kvm = isUsable(config) ? await openKvm(config, log) : undefined
+    return new Drivers(config, { lxc: await openLxc(config, log), kvm })
+  }
+
+  /**
+   * For `stopAll` alone: virtual machines run on where they are no longer enabled. What keeps them from being reached is
+   * logged, and keeps no container.
+   */
+  static async openToStop(config: AgentConfig, log: Logger): Promise<Drivers> {
+    const findAcceleration = (): Promise<Acceleration> =>
+      Promise.resolve({ kind: 'tcg', reason: 'nothing is started' })
+    const kvm = await openKvm(config, log, { findAcceleration }).catch((err: unknown) => {
+      log.error({ err }, 'virtual machines cannot be shut down')
+      return undefined
     })
-    return new Drivers(config, { lxc, kvm: await openKvm(config, log) })
+    return new Drivers(config, { lxc: await openLxc(config, log), kvm })
   }
 
   /** The configured drivers, whether they are available or not. */
@@ -101,9 +109,27 @@ export class Drivers {
   }
 }
 
+function openLxc(config: AgentConfig, log: Logger): Promise<LxcDriver> {
+  return createLxcDriver({
+    stateDir: config.state_dir,
+    runDir: config.run_dir,
+    namePrefix: config.network.interface_prefix,
+    allow: config.lxc.allow,
+    stopTimeoutMs: config.lxc.stop_timeout_seconds * 1000,
+    log,
+  })
+}
+
 /** Virtual machines need programs that a host of containers alone has no use for. */
-async function openKvm({ kvm, ...config }: AgentConfig, log: Logger): Promise<QemuDriver | undefined> {
-  if (!kvm.enabled || findQemuHindrance() !== undefined) return undefined
+function isUsable({ kvm }: AgentConfig): boolean {
+  return kvm.enabled && findQemuHindrance() === undefined
+}
+
+function openKvm(
+  { kvm, ...config }: AgentConfig,
+  log: Logger,
+  options: Pick<QemuDriverOptions, 'findAcceleration'> = {},
+): Promise<QemuDriver> {
   return createQemuDriver({
     stateDir: config.state_dir,
     runDir: config.run_dir,
@@ -111,6 +137,7 @@ async function openKvm({ kvm, ...config }: AgentConfig, log: Logger): Promise<Qe
     stopTimeoutMs: kvm.stop_timeout_seconds * 1000,
     keyFile: join(config.state_dir, 'secret.key'),
     ...(kvm.virtio_iso === '' ? {} : { driversCd: kvm.virtio_iso }),
+    ...options,
     log,
   })
 }

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { closeSync, openSync, readdirSync, readFileSync, readSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
+import { parse, stringify } from 'yaml'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
 import { listDirectory } from '../../agent/host/proc.js'
@@ -124,8 +125,11 @@ describe('guests of a host that shuts down', function () {
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('end by themselves, and are killed where they do not; none is left', () => {
+  it('end by themselves, and are killed where they do not; none is left, nor machines where they are not enabled', () => {
+    const config = parse(readFileSync(agent.configPath, 'utf8')) as Record<string, object>
+    writeFileSync(agent.configPath, stringify({ ...config, kvm: { ...config['kvm'], enabled: false } }))
     const { status, stdout, stderr } = stopGuests()
+    writeFileSync(agent.configPath, stringify(config))
     expect(status, stdout + stderr).to.equal(0)
     expect(running()).to.deep.equal([])
     expect(readFileSync(join(rootOf('clean'), 'root/ended'), 'utf8')).to.equal('clean\n')

@@ -22,6 +22,7 @@ import {
   type StopCause,
   type UsageSample,
 } from '../contract.js'
+import type { Acceleration } from './acceleration.js'
 import { AccelerationWatch } from './acceleration-watch.js'
 import { assignAddresses, noteReboot } from './assign.js'
 import { ConfigStore } from './config-store.js'
@@ -57,6 +58,8 @@ export interface QemuDriverOptions {
   readonly keyFile: string
   /** A CD with drivers for Windows; absent: none. */
   readonly driversCd?: string
+  /** Default: by a guest of a few instructions. */
+  readonly findAcceleration?: () => Promise<Acceleration>
   readonly log: Logger
 }
 
@@ -314,5 +317,6 @@ export class QemuDriver implements Driver {
 export async function createQemuDriver(options: QemuDriverOptions): Promise<QemuDriver> {
   const { configs, runs } = qemuPaths(options)
   for (const path of [configs, runs]) await mkdir(path, { recursive: true, mode: 0o700 })
-  return new QemuDriver(options, await AccelerationWatch.open(options))
+  const { findAcceleration: find, log } = options
+  return new QemuDriver(options, await AccelerationWatch.open({ log, ...(find ? { find } : {}) }))
 }
