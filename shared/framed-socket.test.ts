@@ -60,7 +60,22 @@ describe('a connection of frames', () => {
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
     expect(ended?.error?.message).to.equal('the other side is silent')
-    expect(signs).to.equal(3)
+    expect(signs).to.equal(2)
+  })
+
+  it('ends in time where the other side has ended and its last bytes were not read', async () => {
+    framed.pause()
+    other.write(frameOf(Buffer.from('late')))
+    other.end()
+    framed.end()
+    await waitFor(() => ended !== undefined)
+  })
+
+  it('ends in time where the other side goes on', async () => {
+    other.pause() // it does not hear of the end
+    const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
+    framed.end(100)
+    await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
   it('is not given up where it does not read itself', async () => {

@@ -4,9 +4,11 @@ import { FrameReader, frameOf } from './framing.js'
 /** ALPN name of consoles on an agent's port: one console to a connection. See proto/berth/agent/v1/console.proto */
 export const consoleProtocol = 'berth-console/1'
 
-/** A side says that it is there so often, and is given up when it was silent for three times as long. */
-const defaultSignEveryMs = 10_000
-const silentSigns = 3
+/** A side says that it is there so often, and is given up once it missed that twice. */
+const defaultSignEveryMs = 5000
+const silentSigns = 2
+/** What was sent before an end may take so long to arrive. */
+const lastSendMs = 10_000
 
 export interface FramedSocketListener {
   /** May throw RangeError or an error of decoding, which `onEnd` then has. */
@@ -20,6 +22,7 @@ export class FramedSocket {
   readonly #reader = new FrameReader()
   readonly #timer: NodeJS.Timeout
   #signsMissed = 0
+  #ending: NodeJS.Timeout | undefined
   #error: Error | undefined
 
   constructor(
@@ -42,9 +45,11 @@ export class FramedSocket {
     if (this.socket.writable) this.socket.write(frameOf(bytes))
   }
 
-  /** Ends it after what was sent. */
-  end(): void {
+  /** Ends it after what was sent, or at the latest after a while; nothing that comes is heard any more. */
+  end(withinMs = lastSendMs): void {
+    this.#ending ??= setTimeout(() => this.socket.destroy(), withinMs).unref()
     this.socket.end()
+    this.socket.resume() // one that is paused would not hear of its peer's end
   }
 
   /** Ends it at once. */
@@ -54,7 +59,7 @@ export class FramedSocket {
   }
 
   pause(): void {
-    this.socket.pause()
+    if (!this.#ending) this.socket.pause()
   }
 
   resume(): void {
@@ -64,6 +69,7 @@ export class FramedSocket {
 
   #read(chunk: Buffer): void {
     this.#signsMissed = 0
+    if (this.#ending) return
     try {
       for (const frame of this.#reader.push(chunk)) if (frame.length > 0) this.listener.onFrame(frame)
     } catch (error) {
@@ -80,6 +86,7 @@ export class FramedSocket {
 
   #closed(): void {
     clearInterval(this.#timer)
+    clearTimeout(this.#ending)
     this.listener.onEnd(this.#error)
   }
 }

@@ -30,7 +30,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
     await attempt(failures, 'consoles', () => endConsoleProcess(config.run_dir))
-    if (await attempt(failures, 'guests', () => removeGuests(config, log))) {
+    if (await attempt(failures, 'guests', () => Drivers.removeAll(config, log))) {
       await attempt(failures, 'network', () => removeNetwork(config))
       await attempt(failures, 'pool', () => removePool(config.storage, log))
       await attempt(failures, 'swap', () => removeSwap(config))
@@ -78,15 +78,6 @@ async function removeNetwork(config: AgentConfig): Promise<void> {
     await rules.remove()
   } finally {
     await rules.close()
-  }
-}
-
-async function removeGuests(config: AgentConfig, log: Logger): Promise<void> {
-  const drivers = await Drivers.open(config, log)
-  try {
-    await drivers.removeAll()
-  } finally {
-    drivers.close()
   }
 }
 

@@ -14,12 +14,7 @@ import { lockState } from '../state/lock.js'
 export async function stopGuests(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   try {
-    const drivers = await Drivers.openToStop(config, log)
-    try {
-      await drivers.stopAll()
-    } finally {
-      drivers.close()
-    }
+    await Drivers.stopAll(config, log)
   } finally {
     unlock()
   }

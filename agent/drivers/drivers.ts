@@ -50,17 +50,16 @@ export class Drivers {
   }
 
   /**
-   * For `stopAll` alone: virtual machines run on where they are no longer enabled. What keeps them from being reached is
-   * logged, and keeps no container.
+   * Shuts every guest down, known or not, also where its driver is no longer enabled; nothing is removed.
+   * @throws the first failure, once all others have ended
    */
-  static async openToStop(config: AgentConfig, log: Logger): Promise<Drivers> {
-    const findAcceleration = (): Promise<Acceleration> =>
-      Promise.resolve({ kind: 'tcg', reason: 'nothing is started' })
-    const kvm = await openKvm(config, log, { findAcceleration }).catch((err: unknown) => {
-      log.error({ err }, 'virtual machines cannot be shut down')
-      return undefined
-    })
-    return new Drivers(config, { lxc: await openLxc(config, log), kvm })
+  static async stopAll(config: AgentConfig, log: Logger): Promise<void> {
+    await withEach(config, log, (driver) => driver.stopAll())
+  }
+
+  /** Kills every guest, in the same way, and removes all that drivers have made; volumes stay. */
+  static async removeAll(config: AgentConfig, log: Logger): Promise<void> {
+    await withEach(config, log, (driver) => driver.removeAll())
   }
 
   /** The configured drivers, whether they are available or not. */
@@ -96,17 +95,23 @@ export class Drivers {
     this.#lxc.close()
     this.#kvm?.close()
   }
+}
 
-  /** Shuts every guest down, known or not; nothing is removed. @throws the first failure, once all others have ended */
-  async stopAll(): Promise<void> {
-    await allEnded([this.#lxc.stopAll(), this.#kvm?.stopAll() ?? Promise.resolve()])
-  }
-
-  /** Kills every guest and removes all that drivers have made; volumes stay. */
-  async removeAll(): Promise<void> {
-    await this.#lxc.removeAll()
-    await this.#kvm?.removeAll()
-  }
+/** Each by itself: what keeps one from being opened keeps nothing from the other. Nothing is asked of what starts guests. */
+async function withEach(
+  config: AgentConfig,
+  log: Logger,
+  work: (driver: LxcDriver | QemuDriver) => Promise<void>,
+): Promise<void> {
+  const findAcceleration = (): Promise<Acceleration> =>
+    Promise.resolve({ kind: 'tcg', reason: 'nothing is started' })
+  const opening = [openLxc(config, log), openKvm(config, log, { findAcceleration })]
+  await allEnded(
+    opening.map(async (opened) => {
+      const driver = await opened
+      await work(driver).finally(() => driver.close())
+    }),
+  )
 }
 
 function openLxc(config: AgentConfig, log: Logger): Promise<LxcDriver> {

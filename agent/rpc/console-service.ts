@@ -20,8 +20,8 @@ export interface ConsoleServiceParts {
 export interface ConsoleService {
   /** @param check throws once the peer is the gateway no longer */
   serve(socket: Socket, check: () => void): void
-  /** Ends all connections; terminals stay for a while. */
-  close(): void
+  /** Ends all connections, which takes `withinMs` at most; terminals stay for a while. */
+  close(withinMs: number): void
 }
 
 /** Largest input in one message. */
@@ -39,7 +39,7 @@ export function createConsoleService(parts: ConsoleServiceParts): ConsoleService
       })
       open.add(served)
     },
-    close: () => open.forEach((served) => served.fail(leaving)),
+    close: (withinMs) => open.forEach((served) => served.fail(leaving, withinMs)),
   }
 }
 
@@ -61,13 +61,13 @@ class ServedConsole {
     })
   }
 
-  /** Answers why it ends. */
-  fail(error: unknown): void {
+  /** Answers why it ends. @param withinMs how long the gateway may take to hear it */
+  fail(error: unknown, withinMs?: number): void {
     const known = toBerthError(error, 'console')
     if (known.kind === 'internal') this.parts.log.error({ err: error }, 'console')
     this.#send({ $case: 'refusal', value: toRefusal(known) })
     this.#leave()
-    this.#framed.end()
+    this.#framed.end(withinMs)
   }
 
   #leave(): void {

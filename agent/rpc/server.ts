@@ -75,7 +75,7 @@ export async function serve(
   const bound = await bind(server, listen, tls, services.consoles)
   return () => {
     services.watch.close()
-    services.consoles.close()
+    services.consoles.close(graceMs)
     bound.close()
     return end(server)
   }
@@ -113,7 +113,7 @@ export async function bind(
   tls.onReplaced(() => listener.setSecureContext(tls.options()))
   tls.onMoved(() => {
     injector.drain(graceMs)
-    consoles?.close()
+    consoles?.close(graceMs)
   })
   const close = (): void => {
     listener.close()
@@ -122,17 +122,14 @@ export async function bind(
   return { port: (listener.address() as AddressInfo).port, close }
 }
 
-/** The peer is checked as at each of gRPC's calls. */
+/** The peer is checked as at each of gRPC's calls, and told of it. */
 function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService | undefined): void {
   const certificate = socket.getPeerCertificate()
   const check = (): void => tls.checkPeer(certificate)
-  try {
+  consoles?.serve(socket, () => {
     check()
-  } catch {
-    return void socket.destroy()
-  }
-  tls.guard.trust(socket)
-  consoles?.serve(socket, check)
+    tls.guard.trust(socket)
+  })
 }
 
 function end(server: Server): Promise<void> {

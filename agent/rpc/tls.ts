@@ -12,8 +12,8 @@ import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../
 const revokedFreshMs = 1000
 /** A `join` beside a running agent is noticed within this time. */
 const rejoinNoticedMs = 2000
-/** Bounds on connections without a proven identity; a gateway only needs a few. */
-const strangers = { unproven: 128, unprovenPerSource: 32, proveWithinMs: 5000 }
+/** Bounds on connections without a proven identity. Of a gateway, whole hosts' consoles come back at once after a restart. */
+const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 
 /**
  * The gateway's role is checked on every call. Being part of the credentials, the check cannot be forgotten by a handler.

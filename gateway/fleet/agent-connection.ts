@@ -97,7 +97,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
-    openConsole: (listener) => openConsole({ ...tls, checkServerIdentity }, listener),
+    openConsole: (listener) => openConsole({ options: { ...tls, checkServerIdentity }, check }, listener),
     images: new ImageServiceClient('', channelCredentials, shared),
     hosts: new HostServiceClient('', channelCredentials, shared),
     security: new SecurityServiceClient('', channelCredentials, shared),

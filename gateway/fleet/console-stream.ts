@@ -1,21 +1,35 @@
-import type { ServiceError } from '@grpc/grpc-js'
-import { connect, type ConnectionOptions } from 'node:tls'
+import { status, type ServiceError } from '@grpc/grpc-js'
+import { connect, type ConnectionOptions, type PeerCertificate } from 'node:tls'
 import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
 import { consoleProtocol, FramedSocket } from '../../shared/framed-socket.js'
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from './contract.js'
 
-/** Opens a connection to an agent for one console. @param options of TLS, with the agent's address */
-export function openConsole(options: ConnectionOptions, listener: ConsoleListener): ConsoleStream {
+/** OpenSSL's words for the alert of an agent that does not know the protocol; the code is EPROTO where something was sent. */
+const otherVersion = /alert no application protocol/
+
+/** How to reach an agent. */
+export interface ConsoleTarget {
+  /** Of TLS, with the agent's address. */
+  readonly options: ConnectionOptions
+  /** @throws once the peer's certificate is no longer that of this agent */
+  readonly check: (certificate: PeerCertificate | undefined) => void
+}
+
+/** Opens a connection to an agent for one console. The peer is checked at each message. */
+export function openConsole({ options, check }: ConsoleTarget, listener: ConsoleListener): ConsoleStream {
   const socket = connect({ ...options, ALPNProtocols: [consoleProtocol] })
+  let peer: PeerCertificate | undefined
+  socket.once('secureConnect', () => (peer = socket.getPeerCertificate()))
   let refused: ServiceError | undefined
   const framed: FramedSocket = new FramedSocket(socket, {
     onFrame: (frame) => {
+      check(peer)
       const { message } = OpenConsoleResponse.decode(frame)
       if (message?.$case === 'refusal') refused = refusalError(message.value)
       else if (message) listener.onMessage(message)
     },
-    onEnd: (error) => listener.onEnd(refused ?? brokenError(error)),
+    onEnd: (error) => listener.onEnd(refused ?? endOf(error)),
   })
   return {
     get isPaused() {
@@ -27,4 +41,10 @@ export function openConsole(options: ConnectionOptions, listener: ConsoleListene
     pause: () => framed.pause(),
     resume: () => framed.resume(),
   }
+}
+
+function endOf(error: Error | undefined): ServiceError {
+  if (!otherVersion.test(error?.message ?? '')) return brokenError(error)
+  const message = 'the agent is of another version, without consoles of this one'
+  return refusalError({ status: status.UNIMPLEMENTED, code: '', field: '', message })
 }

@@ -1,8 +1,14 @@
+import type { ServiceError } from '@grpc/grpc-js'
 import { expect } from 'chai'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { GrpcAgentClient } from '../../gateway/fleet/agent-client.js'
 import { connectAgent, type AgentConnection } from '../../gateway/fleet/agent-connection.js'
+import type { ConsoleOutput } from '../../gateway/fleet/contract.js'
 import { WatchSession } from '../../gateway/fleet/watch-session.js'
+import { ConsoleOpened, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+import { notFound } from '../../shared/errors.js'
+import { frameOf } from '../../shared/framing.js'
+import { fromServiceError, toRefusal } from '../../shared/grpc-errors.js'
 import { createTestPki, type TestPki } from '../support/pki.js'
 import { freePort } from '../support/ports.js'
 import { createOrder, createRequest } from '../support/agent-calls.js'
@@ -109,17 +115,96 @@ describe('connections to agents', () => {
     })
   })
 
+  describe('a console', () => {
+    let ended: ServiceError | undefined
+    let heard: string[]
+    const listener = {
+      onMessage: ({ $case }: ConsoleOutput) => void heard.push($case),
+      onEnd: (error: ServiceError) => (ended = error),
+    }
+    const opened = frameOf(
+      OpenConsoleResponse.encode({ message: { $case: 'opened', value: ConsoleOpened.create() } }).finish(),
+    )
+    const refused = frameOf(
+      OpenConsoleResponse.encode({
+        message: { $case: 'refusal', value: toRefusal(notFound('container')) },
+      }).finish(),
+    )
+    let isRevoked = false
+    beforeEach(() => {
+      ;[ended, heard, isRevoked] = [undefined, [], false]
+    })
+
+    /** An agent that has but consoles, and treats them as it likes. */
+    async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
+      const { identityDir } = await pki.enrol(hostId)
+      const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})
+      const connection = await open(Number(rogue.address.split(':')[1]), () => isRevoked)
+      const stream = connection.openConsole(listener)
+      stream.send({ $case: 'close', value: {} })
+      return () => {
+        stream.cancel()
+        connection.close()
+        rogue.stop()
+      }
+    }
+
+    for (const [what, bytes, code, messages] of [
+      ['that it refuses', [refused], 'not_found', []],
+      [
+        'with a frame that is too long',
+        [opened, Buffer.from('ffffffff', 'hex')],
+        'agent_timeout',
+        ['opened'],
+      ],
+      ['with what is no message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
+      ['of which it says no more', [], 'agent_timeout', []],
+    ] as const)
+      it(`${what} has an error`, async () => {
+        const close = await openAt((socket) => {
+          for (const chunk of bytes) socket.write(chunk)
+          socket.end()
+        })
+        await waitFor(() => ended !== undefined).finally(close)
+        expect(fromServiceError(ended, { step: 'open', left: true }).code).to.equal(code)
+        expect(heard).to.deep.equal(messages)
+      })
+
+    it('at an agent of another version has one that does not say that the host is away', async () => {
+      const close = await openAt(undefined)
+      await waitFor(() => ended !== undefined).finally(close)
+      expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
+    })
+
+    it('of an agent whose certificate is revoked meanwhile ends at its next message', async () => {
+      let agentSide: Socket | undefined
+      const close = await openAt((socket) => {
+        agentSide = socket
+        socket.write(opened)
+      })
+      try {
+        await waitFor(() => heard.length > 0)
+        isRevoked = true
+        agentSide?.write(opened)
+        await waitFor(() => ended !== undefined)
+        expect([heard, ended?.details]).to.deep.equal([['opened'], 'peer certificate is revoked'])
+      } finally {
+        close()
+      }
+    })
+  })
+
   /** It never answers. */
   function onCreate(): Promise<void> {
     asked++
     return new Promise(() => undefined)
   }
 
-  async function open(port: number): Promise<AgentConnection> {
+  async function open(port: number, isRevoked = () => false): Promise<AgentConnection> {
     return connectAgent({
       ...{ hostId, address: `127.0.0.1:${port}`, caPem: pki.authority.caPem, silenceMs: 3000 },
       leaf: await pki.gatewayLeaf(),
-      isRevoked: () => false,
+      isRevoked,
     })
   }
 })

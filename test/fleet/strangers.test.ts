@@ -104,7 +104,7 @@ describe('idle connections of strangers', function () {
         const left = await flood(address, [...manySources, '127.0.0.1'], 20)
         expect(await ask(after)).to.equal('answered')
         expect(await ask(before)).to.equal('answered')
-        await waitFor(() => left() <= 128, { what: 'the oldest have ended' })
+        await waitFor(() => left() <= 384, { what: 'the oldest have ended' })
         await waitFor(() => left() === 0, { timeoutMs: 60_000, what: 'all have ended in time' })
         expect(await ask(before)).to.equal('answered')
       } finally {

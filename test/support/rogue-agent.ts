@@ -1,6 +1,7 @@
 import { Server, type UntypedHandleCall } from '@grpc/grpc-js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { bind, type Bound } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
 import { unary } from '../../agent/rpc/unary.js'
@@ -26,6 +27,8 @@ export interface RogueOptions {
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** host:port; default: a free port of 127.0.0.1. */
   readonly listen?: string
+  /** Given a console's connection. Absent: an agent of an earlier version, which has none. */
+  readonly onConsole?: (socket: Socket) => void
 }
 
 /** An agent with a good certificate that says and does what it is told to. It has no host, and no journal. */
@@ -54,7 +57,9 @@ export class RogueAgent {
           operation: await onGetOperation(id),
         })),
       })
-    const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls)
+    const { onConsole } = options
+    const consoles = onConsole && { serve: onConsole, close: () => undefined }
+    const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls, consoles)
     return new RogueAgent(server, bound)
   }
 

@@ -27,6 +27,8 @@ async function isSo(path: string, content: string, mode: number): Promise<boolea
     const found = await file?.stat()
     if (!file || !found || found.size !== Buffer.byteLength(content)) return false
     return (found.mode & 0o7777) === mode && (await file.readFile('utf8')) === content
+  } catch {
+    return false // what cannot be read is made anew
   } finally {
     await file?.close()
   }
