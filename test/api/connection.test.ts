@@ -239,15 +239,16 @@ describe('why a container cannot be reached', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Told of each diagnosis that an agent is asked for. */
+/** Told of each diagnosis that has reached its agent: what was asked after it, on the same connection, is answered. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,
     guests: {
       ...client.guests,
       diagnoseConnection: (request) => {
-        count()
-        return client.guests.diagnoseConnection(request)
+        const answer = client.guests.diagnoseConnection(request)
+        client.guests.getGuestUsage({ uuid: request.uuid }).then(count, count)
+        return answer
       },
     },
   })
