@@ -1,18 +1,45 @@
 import { randomInt } from 'node:crypto'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isThere } from '../../agent/host/proc.js'
 
+/** A file for each port that a process was given, with its pid: a daemon that is away comes back to its port. */
+const claims = join(tmpdir(), 'btest-ports')
 const given = new Set<number>()
+process.on('exit', () => given.forEach((port) => rmSync(join(claims, `${port}`), { force: true })))
 
 /**
- * A loopback port that nobody listens on now, another each time. Of those that the kernel gives to nobody by itself:
- * it is still free when a daemon that was killed comes back to it. Above 10080, which browsers refuse.
+ * A loopback port that nobody listens on now, another each time, in all processes of tests. Of those that the kernel gives
+ * to nobody by itself. Above 10080, which browsers refuse.
  */
 export async function freePort(): Promise<number> {
+  mkdirSync(claims, { recursive: true })
   for (;;) {
     const port = randomInt(10_100, 20_000)
-    if (given.has(port) || !(await isFree(port))) continue
+    if (!claim(port)) continue
     given.add(port)
-    return port
+    if (await isFree(port)) return port
+  }
+}
+
+function claim(port: number): boolean {
+  const path = join(claims, `${port}`)
+  try {
+    writeFileSync(path, `${process.pid}`, { flag: 'wx' })
+    return true
+  } catch {
+    if (!isHeld(path)) rmSync(path, { force: true }) // of a process that was killed
+    return false
+  }
+}
+
+function isHeld(path: string): boolean {
+  try {
+    return isThere(Number(readFileSync(path, 'utf8')))
+  } catch {
+    return false // given back meanwhile
   }
 }
 
