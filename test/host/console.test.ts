@@ -163,7 +163,7 @@ describe('a console of a real guest', function () {
     host.start()
     const { client: again, state } = await comeBack('one', { resume })
     expect(state).to.equal('resumed')
-    await again.shows(prompt) // of what is shown again
+    await again.shows(/\[J$/) // what was there before, and the prompt drawn anew
     expect(await run(again, 'echo $$')).to.equal(pid)
     expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
   })
