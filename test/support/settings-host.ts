@@ -71,15 +71,25 @@ export class SettingsHost {
 
   private constructor(readonly agent: AgentProcess) {}
 
-  /** Starts the agent. @param kinds of guests that are to be created */
+  /** Starts the agent; one that does not start leaves nothing. @param kinds of guests that are to be created */
   static async open(agent: AgentProcess, kinds: readonly GuestKind[] = [lxc]): Promise<SettingsHost> {
     const host = new SettingsHost(agent)
+    try {
+      await host.#begin(kinds)
+      return host
+    } catch (error) {
+      await agent.destroy()
+      throw error
+    }
+  }
+
+  async #begin(kinds: readonly GuestKind[]): Promise<void> {
+    const { agent } = this
     await agent.start()
     await agent.ready()
     await agent.kill('SIGTERM')
     for (const kind of kinds) await kind.installImage(join(agent.directory, 'pool'))
-    await host.start()
-    return host
+    await this.start()
   }
 
   async start(): Promise<void> {
