@@ -45,9 +45,10 @@ export class FramedSocket {
     if (this.socket.writable) this.socket.write(frameOf(bytes))
   }
 
-  /** Ends it after what was sent, or at the latest after a while; nothing that comes is heard any more. */
+  /** Ends it after what was sent, or at the latest after a while; nothing that comes is heard any more. The last call counts. */
   end(withinMs = lastSendMs): void {
-    this.#ending ??= setTimeout(() => this.socket.destroy(), withinMs).unref()
+    clearTimeout(this.#ending)
+    this.#ending = setTimeout(() => this.socket.destroy(), withinMs).unref()
     this.socket.end()
     this.socket.resume() // one that is paused would not hear of its peer's end
   }

@@ -55,8 +55,8 @@ export function toServiceError(error: unknown, step?: string): ServiceError {
 }
 
 /** The same as a message of its own, for streams that are not gRPC's. */
-export function toRefusal(error: unknown, step?: string): ConsoleRefusal {
-  const { code, details, metadata } = toStatus(error, step)
+export function toRefusal(error: BerthError): ConsoleRefusal {
+  const { code, details, metadata } = toStatus(error)
   const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) =>
     String(metadata.get(key)[0] ?? ''),
   )

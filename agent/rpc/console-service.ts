@@ -57,7 +57,10 @@ class ServedConsole {
   ) {
     this.#framed = new FramedSocket(socket, {
       onFrame: (frame) => this.#unlessRefused(() => this.#take(OpenConsoleRequest.decode(frame))),
-      onEnd: () => this.#leave(),
+      onEnd: () => {
+        this.#leave()
+        this.parts.onEnd()
+      },
     })
   }
 
@@ -74,7 +77,6 @@ class ServedConsole {
     if (this.#isGone) return
     this.#isGone = true
     this.#open?.leave()
-    this.parts.onEnd()
   }
 
   #send(message: ConsoleResponse): void {
