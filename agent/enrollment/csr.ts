@@ -1,4 +1,8 @@
+import 'reflect-metadata'
+import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
+
+/* Its packages are needed once in weeks: who imports this loads it then, so as not to keep 5 MB in memory. */
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 
@@ -10,9 +14,6 @@ export function createPrivateKeyPem(): string {
 
 /** A PKCS #10 request in PEM that proves possession of the key; the gateway decides the names. */
 export async function createCsrPem(privateKeyPem: string): Promise<string> {
-  // Loaded once in weeks, so as not to keep 5 MB in memory.
-  await import('reflect-metadata')
-  const { Pkcs10CertificateRequestGenerator } = await import('@peculiar/x509')
   const key = createPrivateKey(privateKeyPem)
   const request = await Pkcs10CertificateRequestGenerator.create(
     {

@@ -4,7 +4,8 @@
 # Compiled output is kept as long as its inputs are the same: daemons and tests may be running from it. build_product LOG
 build_product() {
   local inputs
-  inputs=$(find agent gateway shared proto package.json package-lock.json tsconfig.json tsconfig.build.json buf.gen.yaml \
+  inputs=$(find agent gateway shared proto package.json package-lock.json tsconfig.json buf.gen.yaml \
+    scripts/lib/bundle.mjs scripts/lib/build-programs.mjs \
     -path proto/gen -prune -o -type f ! -name '*.test.ts' ! -name '*.gen.ts' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   [ "$(cat dist/.inputs 2>/dev/null)" = "$inputs" ] && return 0
   say 'Building'

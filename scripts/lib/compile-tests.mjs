@@ -1,9 +1,10 @@
 // Compiles product and tests into a directory, where all of the repository that they ask for is at its usual place:
 // JavaScript with source maps for TypeScript, links for the rest. Types are not checked.
 //   node scripts/lib/compile-tests.mjs DIRECTORY
-import { build } from 'esbuild'
-import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { bundle } from './bundle.mjs'
 
 const folders = ['agent', 'gateway', 'shared', 'proto', 'scripts', 'test']
 const linked = ['dist', 'node_modules', 'package.json']
@@ -27,12 +28,14 @@ function link(path, directory) {
   symlinkSync(resolve(path), at)
 }
 
-async function compile(files, directory, options) {
-  await build({
-    ...{ entryPoints: files, outdir: directory, outbase: '.', format: 'esm', platform: 'node' },
-    ...{ target: 'node20', sourcemap: true, sourcesContent: false, logLevel: 'warning' },
-    ...options,
-  })
+// Every source keeps a file of its own, which tests may import or start by its name; packages that the product runs on are
+// put together.
+async function compile(entryPoints, directory, options) {
+  const placeOf = (file) => JSON.stringify(pathToFileURL(join(resolve(directory), file)).href)
+  await bundle(
+    { entryPoints, outdir: directory, outbase: '.', chunkNames: 'chunks/[hash]', ...options },
+    placeOf,
+  )
 }
 
 const directory = process.argv[2]
@@ -41,12 +44,13 @@ const files = folders.flatMap(filesBelow)
 const sources = files.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'))
 const ofPanel = sources.filter((file) => isOfPanel(file) && isLoadedOfPanel(file))
 const others = files.filter((file) => !file.endsWith('.ts') && !isOfPanel(file))
+const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
 for (const path of [...linked, ...others]) link(path, directory)
 await Promise.all([
   compile(
     sources.filter((file) => !isOfPanel(file)),
     directory,
-    {},
+    { external: Object.keys(devDependencies) },
   ),
-  compile(ofPanel, directory, { bundle: true, splitting: true, packages: 'external' }),
+  compile(ofPanel, directory, { packages: 'external' }),
 ])

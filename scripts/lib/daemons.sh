@@ -8,7 +8,7 @@
 # Digest of what a daemon runs: its code, packages, node and configuration. daemon_digest agent|gateway
 daemon_digest() {
   {
-    (cd "$lib_dir" && find "dist/$1" dist/shared dist/proto package.json -type f ! -name '*.map' -print0 |
+    (cd "$lib_dir" && find "dist/$1" package.json -type f ! -name '*.map' -print0 |
       sort -z | xargs -0 sha256sum)
     cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # the last is optional
     ! runs_systemd || cat "$(unit_file "$1")"

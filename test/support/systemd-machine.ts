@@ -13,14 +13,7 @@ export const checkout = '/srv/berth'
 /** What scripts/up reads of a checkout; node_modules is mounted. */
 const checkoutParts = [
   ...['agent', 'gateway', 'shared', 'proto', 'scripts', 'systemd', 'dist', 'README.md'],
-  ...[
-    'package.json',
-    'package-lock.json',
-    'tsconfig.json',
-    'tsconfig.build.json',
-    'buf.yaml',
-    'buf.gen.yaml',
-  ],
+  ...['package.json', 'package-lock.json', 'tsconfig.json', 'buf.yaml', 'buf.gen.yaml'],
 ]
 
 /** Units that would reach through to the kernel shared with the host, wait for a terminal, or do nightly work. */
