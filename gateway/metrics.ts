@@ -14,6 +14,9 @@ export interface Metrics extends HttpMetrics {
   readonly contentType: string
 }
 
+/** Each look wakes the process; what is reported as its delay is the time from one look to the next. */
+const lagLookMs = 100
+
 /** Metrics of the gateway and, as last reported, of every agent. */
 export function createMetrics(
   view: FleetView,
@@ -21,7 +24,11 @@ export function createMetrics(
   tls: Pick<Tls, 'certificateEndsAtMs'>,
 ): Metrics {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry, prefix: 'berth_gateway_' })
+  collectDefaultMetrics({
+    register: registry,
+    prefix: 'berth_gateway_',
+    eventLoopMonitoringPrecision: lagLookMs,
+  })
   addFleetGauges(registry, view)
   addStoreGauge(registry, store)
   addCertificateGauge(registry, tls)

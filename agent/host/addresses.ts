@@ -111,12 +111,13 @@ export function parseDefaultRoutes(text: string): DefaultRoute[] {
 
 /** Parses /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
 export function parseDefaultRoutes6(text: string): DefaultRoute[] {
-  const routes = text.split('\n').map((line) => line.trim().split(/\s+/))
-  return routes
-    .filter(([destination = '', length, , , , , , , flags = '', device]) => {
+  const toAll = `${'0'.repeat(32)} 00 ` // every guest has rows of its own
+  const rows = text.split('\n').filter((line) => line.startsWith(toAll))
+  return rows
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , , , , , , , flags = '', device]) => {
       const bits = parseInt(flags, 16)
-      const usable = (bits & routeUp) !== 0 && (bits & routeReject) === 0
-      return /^0{32}$/.test(destination) && length === '00' && usable && device !== 'lo'
+      return (bits & routeUp) !== 0 && (bits & routeReject) === 0 && device !== 'lo'
     })
     .sort((a, b) => parseInt(a[5] ?? '', 16) - parseInt(b[5] ?? '', 16))
     .map(([, , , , gateway = '', , , , , device = '']) => ({

@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync, readdirSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, readlinkSync, readdirSync, statSync } from 'node:fs'
 
 /*
  * Reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, and the thread
@@ -21,13 +21,30 @@ function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Content of a small kernel file; `undefined` when it or its process is gone. */
+/** All reads use it in turn. `readFileSync` makes one for each, and asks for a size that these files do not tell. */
+const scratch = Buffer.allocUnsafeSlow(64 * 1024)
+
+/** Content of a kernel file; `undefined` when it or its process is gone. */
 export function readKernelFile(path: string): string | undefined {
   try {
-    return readFileSync(path, 'latin1')
+    return readAll(path)
   } catch (error) {
     if (isGone(error)) return undefined
     throw error
+  }
+}
+
+function readAll(path: string): string {
+  const file = openSync(path, 'r')
+  try {
+    let text = ''
+    for (let length = -1; length !== 0;) {
+      length = readSync(file, scratch)
+      text += scratch.toString('latin1', 0, length)
+    }
+    return text
+  } finally {
+    closeSync(file)
   }
 }
 

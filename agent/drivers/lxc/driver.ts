@@ -27,6 +27,7 @@ import {
   describeCgroups,
   describeThrottling,
   findHindrance,
+  hasLxcfs,
   listLxcfsEntries,
   readHostFacts,
   type LxcHostFacts,
@@ -151,7 +152,7 @@ export class LxcDriver implements Driver {
 
   /** Whether guests see their own memory, processors and load. */
   hasLxcfs(): boolean {
-    return listLxcfsEntries(this.#lxcfsDir).length > 0
+    return hasLxcfs(this.#lxcfsDir)
   }
 
   volumeLimitBytes({ limits }: Machine): number {

@@ -74,12 +74,18 @@ export function describeThrottling(numbers: string | undefined): string[] {
   return ['the pool is on no single disk: io_read_mbps and io_write_mbps of its guests do not hold']
 }
 
+const lxcfsFiles = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
+const lxcfsEntries = [...lxcfsFiles.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
+
 /** What lxcfs offers now; nothing when it does not run. */
 export function listLxcfsEntries(lxcfsDir: string): string[] {
-  const files = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
-  const entries = [...files.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
   // existsSync() is false for ENOTCONN, which the mount of a dead lxcfs answers.
-  return entries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
+  return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
+}
+
+/** Whether lxcfs runs. */
+export function hasLxcfs(lxcfsDir: string): boolean {
+  return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
 /** systemd's usual hard limit; without CAP_SYS_RESOURCE no more than the agent's own. */

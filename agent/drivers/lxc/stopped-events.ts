@@ -23,7 +23,7 @@ export interface StoppedEventsOptions {
 
 const lookIntervalMs = 1000
 /** Every how many looks it is checked that a pid still belongs to the same process. */
-const thoroughLooks = 5
+const thoroughLooks = 15
 const monitorEndTimeoutMs = 10_000
 
 /**
