@@ -37,14 +37,14 @@ describe('a connection of frames', () => {
   it('sends what it was given before it ends', async () => {
     let got = ''
     other.on('data', (chunk: Buffer) => (got += chunk.toString()))
-    framed.send(Buffer.from('last'))
+    framed.send(frameOf(Buffer.from('last')))
     framed.end()
     await waitFor(() => ended !== undefined && got !== '')
     expect([got, ended?.error]).to.deep.equal(['\0\0\0\u0004last', undefined])
   })
 
   for (const [what, bytes] of [
-    ['a frame that is too long', Buffer.from('ffffffff', 'hex')],
+    ['a frame that is too long', Buffer.from('00ffffff', 'hex')],
     ['one that is not understood', frameOf(Buffer.from('x'))],
   ] as const)
     it(`ends at ${what}`, async () => {

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
-import { FrameReader, frameOf } from './framing.js'
+import { FrameReader, frameOf, type OnFrame } from './framing.js'
 
 /** ALPN name of consoles on an agent's port: one console to a connection. See proto/berth/agent/v1/console.proto */
-export const consoleProtocol = 'berth-console/1'
+export const consoleProtocol = 'berth-console/2'
 
 /** A side says that it is there so often, and is given up once it missed that twice. */
 const defaultSignEveryMs = 5000
@@ -10,14 +10,16 @@ const silentSigns = 2
 /** What was sent before an end may take so long to arrive. */
 const lastSendMs = 10_000
 
+const sign = frameOf(Buffer.alloc(0))
+
 export interface FramedSocketListener {
-  /** May throw RangeError or an error of decoding, which `onEnd` then has. */
-  onFrame(bytes: Buffer): void
+  /** May throw RangeError or an error of decoding, which `onEnd` then has. Never with a sign of life. */
+  readonly onFrame: OnFrame
   /** Called once. @param error undefined where the other side has ended it */
   onEnd(error: Error | undefined): void
 }
 
-/** Messages on a connection, each in a frame. An empty frame is a sign of life. */
+/** Frames on a connection. An empty one is a sign of life. */
 export class FramedSocket {
   readonly #reader = new FrameReader()
   readonly #timer: NodeJS.Timeout
@@ -41,8 +43,8 @@ export class FramedSocket {
     return this.socket.isPaused()
   }
 
-  send(bytes: Uint8Array): void {
-    if (this.socket.writable) this.socket.write(frameOf(bytes))
+  send(frame: Buffer): void {
+    if (this.socket.writable) this.socket.write(frame)
   }
 
   /** Ends it after what was sent, or at the latest after a while; nothing that comes is heard any more. The last call counts. */
@@ -72,7 +74,7 @@ export class FramedSocket {
     this.#signsMissed = 0
     if (this.#ending) return
     try {
-      for (const frame of this.#reader.push(chunk)) if (frame.length > 0) this.listener.onFrame(frame)
+      this.#reader.push(chunk, this.#onFrame)
     } catch (error) {
       this.destroy(error as Error)
     }
@@ -82,12 +84,30 @@ export class FramedSocket {
   #sign(): void {
     if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
       return this.destroy(new Error('the other side is silent'))
-    if (this.socket.writableLength === 0) this.send(Buffer.alloc(0))
+    if (this.socket.writableLength === 0) this.send(sign)
+  }
+
+  readonly #onFrame: OnFrame = (content, isBytes) => {
+    if (content.length > 0) this.listener.onFrame(content, isBytes)
   }
 
   #closed(): void {
     clearInterval(this.#timer)
     clearTimeout(this.#ending)
     this.listener.onEnd(this.#error)
+  }
+}
+
+/** How long a peer that may no longer be here goes on at most. */
+const peerCheckMs = 100
+
+/** A check of the peer that is asked for at every message and made at most ten times a second; again at once where it threw. */
+export function sparingly(check: () => void): () => void {
+  let passedAtMs = -Infinity
+  return () => {
+    const nowMs = performance.now()
+    if (nowMs - passedAtMs < peerCheckMs) return
+    check()
+    passedAtMs = nowMs
   }
 }

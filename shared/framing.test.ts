@@ -2,15 +2,22 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { FrameReader, frameOf } from './framing.js'
 
-const read = (reader: FrameReader, chunk: Buffer): string[] =>
-  [...reader.push(chunk)].map((frame) => frame.toString('hex'))
+function read(reader: FrameReader, chunk: Buffer): string[] {
+  const got: string[] = []
+  reader.push(chunk, (content, isBytes) => got.push(textOf(content, isBytes)))
+  return got
+}
+
+function textOf(content: Uint8Array, isBytes: boolean): string {
+  return `${isBytes ? 'bytes' : 'message'} ${Buffer.from(content).toString('hex')}`
+}
 
 describe('frames', () => {
   it('are what was sent, however the bytes are cut', () => {
-    const frames = fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 })
+    const frames = fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.boolean()), { maxLength: 8 })
     fc.assert(
       fc.property(frames, fc.infiniteStream(fc.integer({ min: 1, max: 50 })), (sent, cuts) => {
-        const all = Buffer.concat(sent.map(frameOf))
+        const all = Buffer.concat(sent.map(([content, isBytes]) => frameOf(content, isBytes)))
         const reader = new FrameReader()
         const got: string[] = []
         for (let at = 0; at < all.length;) {
@@ -18,14 +25,17 @@ describe('frames', () => {
           got.push(...read(reader, all.subarray(at, at + length)))
           at += length
         }
-        expect(got).to.deep.equal(sent.map((frame) => Buffer.from(frame).toString('hex')))
+        expect(got).to.deep.equal(sent.map(([content, isBytes]) => textOf(content, isBytes)))
       }),
     )
   })
 
-  it('end with one that is too long, before its bytes are there', () => {
-    const length = Buffer.alloc(4)
-    length.writeUInt32BE(97 * 1024)
-    expect(() => read(new FrameReader(), length)).to.throw(RangeError)
-  })
+  const bad = [
+    ['too long, before its bytes are there', [0, 1, 0x84, 0]],
+    ['of an unknown kind', [2, 0, 0, 1]],
+  ] as const
+  for (const [what, head] of bad)
+    it(`end with one that is ${what}`, () => {
+      expect(() => read(new FrameReader(), Buffer.from(head))).to.throw(RangeError)
+    })
 })

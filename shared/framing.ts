@@ -1,51 +1,60 @@
 /*
- * Messages on a stream: 32 bits of length, big-endian, then the bytes.
+ * Frames on a stream: a head of four bytes, then the content. The head is what the content is, 1 for plain bytes and 0 for
+ * a message, and its length in 24 bits, big-endian.
  */
 
-/** Above the largest message: 64 KiB of input, with what goes around it. */
+const headBytes = 4
+/** Above the largest content: 64 KiB of input, with what goes around it. */
 const maxFrameBytes = 96 * 1024
 
-export function frameOf(bytes: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(4 + bytes.length)
-  frame.writeUInt32BE(bytes.length, 0)
-  frame.set(bytes, 4)
+export function frameOf(content: Uint8Array, isBytes = false): Buffer {
+  const frame = Buffer.allocUnsafe(headBytes + content.length)
+  frame.writeUInt32BE(content.length, 0)
+  frame[0] = isBytes ? 1 : 0
+  frame.set(content, headBytes)
   return frame
 }
 
-/** Cuts what arrives into messages. */
+export type OnFrame = (content: Buffer, isBytes: boolean) => void
+
+/** Cuts what arrives into frames. */
 export class FrameReader {
   #parts: Buffer[] = []
   #bytes = 0
+  /** How many bytes the next look needs. */
+  #wanted = headBytes
 
-  /** @throws {RangeError} for a message that is too long */
-  push(chunk: Buffer): Buffer[] {
+  /** @throws {RangeError} for a frame that is too long, or of an unknown kind */
+  push(chunk: Buffer, onFrame: OnFrame): void {
     this.#parts.push(chunk)
     this.#bytes += chunk.length
-    const frames: Buffer[] = []
-    for (let frame = this.#take(); frame !== undefined; frame = this.#take()) frames.push(frame)
-    return frames
+    while (this.#bytes >= this.#wanted) {
+      const all = this.#join()
+      const end = headBytes + lengthOf(all)
+      if (all.length < end) this.#wanted = end
+      else {
+        this.#keep(all.subarray(end))
+        onFrame(all.subarray(headBytes, end), all[0] === 1)
+      }
+    }
   }
 
-  #take(): Buffer | undefined {
-    const length = this.#length()
-    if (length === undefined || this.#bytes < 4 + length) return undefined
-    const all = this.#joined()
-    this.#parts = [all.subarray(4 + length)]
-    this.#bytes -= 4 + length
-    return all.subarray(4, 4 + length)
-  }
-
-  #length(): number | undefined {
-    if (this.#bytes < 4) return undefined
-    const first = this.#parts[0]!
-    const length = (first.length >= 4 ? first : this.#joined()).readUInt32BE(0)
-    if (length > maxFrameBytes) throw new RangeError(`a message of ${length} bytes`)
-    return length
-  }
-
-  #joined(): Buffer {
+  #join(): Buffer {
     const all = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts)
     this.#parts = [all]
     return all
   }
+
+  #keep(rest: Buffer): void {
+    this.#parts = rest.length > 0 ? [rest] : []
+    this.#bytes = rest.length
+    this.#wanted = headBytes
+  }
+}
+
+function lengthOf(frame: Buffer): number {
+  const length = frame.readUIntBE(1, 3)
+  if (frame[0]! > 1) throw new RangeError(`a frame of kind ${frame[0]}`)
+  if (length > maxFrameBytes) throw new RangeError(`a frame of ${length} bytes`)
+  return length
 }

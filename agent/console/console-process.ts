@@ -9,7 +9,7 @@ import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
 /** Part of the socket's name: another version of the protocol is another process, beside one that still has users. */
-const protocolVersion = 1
+const protocolVersion = 2
 const startTimeoutMs = 10_000
 const retryMs = 20
 const errorFile = 'console.log'

@@ -1,19 +1,13 @@
 import type { Socket } from 'node:net'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
-import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+import { readResponse, requestFrame, type ConsoleResponse } from '../../shared/console-frames.js'
 import type { ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
 import type { ConsoleMode } from '../drivers/contract.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
 import { checkAllowed } from '../guests/policy.js'
 import type { GuestRecord } from '../guests/record.js'
 import type { ConsoleConnections } from './console-process.js'
-import {
-  consoleLimits,
-  type ConsoleResponse,
-  type ConsoleUser,
-  type OpenConsole,
-  type Size,
-} from './contract.js'
+import { consoleLimits, type ConsoleUser, type OpenConsole, type Size } from './contract.js'
 import type { HoldRequest } from './contract.js'
 import { FrameReader, frameOf } from '../../shared/framing.js'
 import { Holder } from './holder.js'
@@ -106,12 +100,12 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
     let ended = false
     const open: OpenConsole = {
       receive: (message) => {
-        if (socket.writable) socket.write(frameOf(OpenConsoleRequest.encode({ message }).finish()))
+        if (socket.writable) socket.write(requestFrame(message))
       },
       leave: () => socket.destroy(),
     }
-    const take = (frame: Buffer): void => {
-      const { message } = OpenConsoleResponse.decode(frame)
+    const take = (content: Buffer, isBytes: boolean): void => {
+      const message = readResponse(content, isBytes)
       if (message?.$case === 'exit' && message.value.reason === 'refused')
         return reject(refusalOf(message.value.detail))
       if (message?.$case === 'opened') {
@@ -121,7 +115,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       ended ||= message?.$case === 'exit'
       if (message) user.send(message)
     }
-    socket.on('data', (chunk: Buffer) => reader.push(chunk).forEach(take))
+    socket.on('data', (chunk: Buffer) => reader.push(chunk, take))
     socket.on('error', () => undefined) // `close` follows
     socket.on('close', () => {
       reject(new BerthError('internal', 'agent_error', 'the process that holds consoles ended'))

@@ -1,8 +1,5 @@
 import type { ConsolePlace } from '../drivers/contract.js'
-import type { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
-
-export type ConsoleRequest = NonNullable<OpenConsoleRequest['message']>
-export type ConsoleResponse = NonNullable<OpenConsoleResponse['message']>
+import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 
 /** In characters. */
 export interface Size {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { waitFor } from '../../test/support/wait.js'
 import type { Terminal, TerminalListener } from '../host/pty.js'
-import type { ConsoleResponse } from './contract.js'
+import type { ConsoleResponse } from '../../shared/console-frames.js'
 import { HeldConsole } from './held-console.js'
 
 /** A console whose terminal is the test, which cannot be paused: a serial port. */

@@ -1,5 +1,6 @@
 import type { Terminal, TerminalListener } from '../host/pty.js'
-import type { ConsoleRequest, ConsoleUser, OpenConsole, Size } from './contract.js'
+import type { ConsoleRequest } from '../../shared/console-frames.js'
+import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
 /** Output that may be under way to the client; as much is kept, so that nothing is lost where a client resumes. */

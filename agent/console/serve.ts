@@ -1,8 +1,8 @@
 import { createServer, type Server, type Socket } from 'node:net'
-import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+import { readRequest, responseFrame, type ConsoleResponse } from '../../shared/console-frames.js'
 import { toBerthError } from '../../shared/errors.js'
-import type { ConsoleResponse, EndRequest, HoldRequest, OpenConsole } from './contract.js'
-import { FrameReader, frameOf } from '../../shared/framing.js'
+import type { EndRequest, HoldRequest, OpenConsole } from './contract.js'
+import { FrameReader } from '../../shared/framing.js'
 import type { Holder } from './holder.js'
 
 export interface ServeListener {
@@ -22,9 +22,9 @@ export function serveConsoles(holder: Holder, listener: ServeListener): Server {
 function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener): void {
   const reader = new FrameReader()
   let open: OpenConsole | undefined
-  const take = (frame: Buffer): void => {
-    if (!open) return begin(JSON.parse(frame.toString()) as HoldRequest | EndRequest)
-    const { message } = OpenConsoleRequest.decode(frame)
+  const take = (content: Buffer, isBytes: boolean): void => {
+    if (!open) return begin(JSON.parse(content.toString()) as HoldRequest | EndRequest)
+    const message = readRequest(content, isBytes)
     if (message) open.receive(message)
   }
   const begin = (request: HoldRequest | EndRequest): void => {
@@ -33,7 +33,7 @@ function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener):
   }
   socket.on('data', (chunk: Buffer) => {
     try {
-      reader.push(chunk).forEach(take)
+      reader.push(chunk, take)
     } catch (error) {
       refuse(socket, error)
     }
@@ -43,7 +43,7 @@ function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener):
 }
 
 function send(socket: Socket, message: ConsoleResponse): void {
-  if (socket.writable) socket.write(frameOf(OpenConsoleResponse.encode({ message }).finish()))
+  if (socket.writable) socket.write(responseFrame(message))
 }
 
 /** The code is that of the error; what else is known goes to the agent's log. */

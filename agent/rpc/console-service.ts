@@ -1,15 +1,17 @@
 import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
+import type { ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
 import {
-  OpenConsoleRequest,
-  OpenConsoleResponse,
-  type ConsoleStart,
-} from '../../proto/gen/berth/agent/v1/console.js'
+  readRequest,
+  responseFrame,
+  type ConsoleRequest,
+  type ConsoleResponse,
+} from '../../shared/console-frames.js'
 import { BerthError, invalidField, toBerthError } from '../../shared/errors.js'
 import { FramedSocket } from '../../shared/framed-socket.js'
 import { toRefusal } from '../../shared/grpc-errors.js'
 import { parseSize, type Consoles } from '../console/consoles.js'
-import type { ConsoleRequest, ConsoleResponse, OpenConsole } from '../console/contract.js'
+import type { OpenConsole } from '../console/contract.js'
 
 export interface ConsoleServiceParts {
   readonly consoles: Consoles
@@ -56,7 +58,7 @@ class ServedConsole {
     private readonly parts: ConsoleServiceParts & { check(): void; onEnd(): void },
   ) {
     this.#framed = new FramedSocket(socket, {
-      onFrame: (frame) => this.#unlessRefused(() => this.#take(OpenConsoleRequest.decode(frame))),
+      onFrame: (content, isBytes) => this.#unlessRefused(() => this.#take(readRequest(content, isBytes))),
       onEnd: () => {
         this.#leave()
         this.parts.onEnd()
@@ -80,7 +82,7 @@ class ServedConsole {
   }
 
   #send(message: ConsoleResponse): void {
-    this.#framed.send(OpenConsoleResponse.encode({ message }).finish())
+    this.#framed.send(responseFrame(message))
   }
 
   #show(message: ConsoleResponse): void {
@@ -97,7 +99,7 @@ class ServedConsole {
     }
   }
 
-  #take({ message }: OpenConsoleRequest): void {
+  #take(message: ConsoleRequest | undefined): void {
     if (!message) return
     if (this.#open) return this.#open.receive(checkMessage(message))
     if (this.#early) return void this.#early.push(message)

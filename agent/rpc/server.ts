@@ -21,7 +21,7 @@ import {
   type SecurityServiceServer,
 } from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
-import { consoleProtocol } from '../../shared/framed-socket.js'
+import { consoleProtocol, sparingly } from '../../shared/framed-socket.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
 import type { ConsoleService } from './console-service.js'
@@ -122,14 +122,14 @@ export async function bind(
   return { port: (listener.address() as AddressInfo).port, close }
 }
 
-/** The peer is checked as at each of gRPC's calls, and told of it. */
+/** The peer is checked as at each of gRPC's calls, but not for every key that is typed. */
 function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService | undefined): void {
   const certificate = socket.getPeerCertificate()
-  const check = (): void => tls.checkPeer(certificate)
-  consoles?.serve(socket, () => {
-    check()
+  const check = (): void => {
+    tls.checkPeer(certificate)
     tls.guard.trust(socket)
-  })
+  }
+  consoles?.serve(socket, sparingly(check))
 }
 
 function end(server: Server): Promise<void> {

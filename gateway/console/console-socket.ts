@@ -1,9 +1,6 @@
 import type { RawData, WebSocket } from 'ws'
-import type {
-  ConsoleOpened,
-  ConsoleStart,
-  OpenConsoleRequest,
-} from '../../proto/gen/berth/agent/v1/console.js'
+import type { ConsoleOpened, ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
+import type { ConsoleRequest } from '../../shared/console-frames.js'
 import { fromServiceError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/contract.js'
 import { endingOfError, endingOfExit, endings, type Ending } from './endings.js'
@@ -117,7 +114,7 @@ export class ConsoleSocket {
     if (this.#state === 'open') this.parts.voice.warn(this.parts.socket, ending, seconds)
   }
 
-  #ask(message: NonNullable<OpenConsoleRequest['message']>): void {
+  #ask(message: ConsoleRequest): void {
     this.#stream.send(message)
   }
 

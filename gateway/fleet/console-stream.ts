@@ -1,7 +1,7 @@
 import { status, type ServiceError } from '@grpc/grpc-js'
 import { connect, type ConnectionOptions, type PeerCertificate } from 'node:tls'
-import { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
-import { consoleProtocol, FramedSocket } from '../../shared/framed-socket.js'
+import { readResponse, requestFrame } from '../../shared/console-frames.js'
+import { consoleProtocol, FramedSocket, sparingly } from '../../shared/framed-socket.js'
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from './contract.js'
 
@@ -16,16 +16,17 @@ export interface ConsoleTarget {
   readonly check: (certificate: PeerCertificate | undefined) => void
 }
 
-/** Opens a connection to an agent for one console. The peer is checked at each message. */
+/** Opens a connection to an agent for one console. The peer is checked at messages, but not at every one. */
 export function openConsole({ options, check }: ConsoleTarget, listener: ConsoleListener): ConsoleStream {
   const socket = connect({ ...options, ALPNProtocols: [consoleProtocol] })
   let peer: PeerCertificate | undefined
   socket.once('secureConnect', () => (peer = socket.getPeerCertificate()))
+  const checkPeer = sparingly(() => check(peer))
   let refused: ServiceError | undefined
   const framed: FramedSocket = new FramedSocket(socket, {
-    onFrame: (frame) => {
-      check(peer)
-      const { message } = OpenConsoleResponse.decode(frame)
+    onFrame: (content, isBytes) => {
+      checkPeer()
+      const message = readResponse(content, isBytes)
       if (message?.$case === 'refusal') refused = refusalError(message.value)
       else if (message) listener.onMessage(message)
     },
@@ -35,7 +36,7 @@ export function openConsole({ options, check }: ConsoleTarget, listener: Console
     get isPaused() {
       return framed.isPaused
     },
-    send: (message) => framed.send(OpenConsoleRequest.encode({ message }).finish()),
+    send: (message) => framed.send(requestFrame(message)),
     end: () => framed.end(),
     cancel: () => framed.destroy(),
     pause: () => framed.pause(),

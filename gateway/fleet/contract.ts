@@ -1,7 +1,7 @@
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
-import type { OpenConsoleRequest, OpenConsoleResponse } from '../../proto/gen/berth/agent/v1/console.js'
+import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
@@ -80,7 +80,7 @@ export type RoutingCalls = Calls<typeof RoutingServiceService>
 export interface ConsoleStream {
   /** Whether what the agent sends waits. */
   readonly isPaused: boolean
-  send(message: NonNullable<OpenConsoleRequest['message']>): void
+  send(message: ConsoleRequest): void
   /** Ends it after what was sent. */
   end(): void
   /** Ends it at once. */
@@ -90,7 +90,7 @@ export interface ConsoleStream {
 }
 
 /** What an agent sends of a console. */
-export type ConsoleOutput = Exclude<NonNullable<OpenConsoleResponse['message']>, { $case: 'refusal' }>
+export type ConsoleOutput = Exclude<ConsoleResponse, { $case: 'refusal' }>
 
 export interface ConsoleListener {
   onMessage(message: ConsoleOutput): void
