@@ -59,7 +59,8 @@ describe('logging in to the panel', () => {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
     await page.context().clearCookies()
-    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    // The page may notice by itself, and its dialog is above the button then.
+    await page.getByRole('button', { name: 'Create', exact: true }).dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)
     await lab.picture(page, 'login-again-wide')
