@@ -8,10 +8,11 @@ import { HeldConsole } from './held-console.js'
 function makeConsole(keepMs = 60_000) {
   let listener: TerminalListener | undefined
   let typed = 0
+  let isPaused = false
   const terminal: Terminal = {
     write: (bytes) => void (typed += bytes.length),
     resize: () => undefined,
-    pause: () => undefined,
+    pause: () => (isPaused = true),
     resume: () => undefined,
     close: () => undefined,
   }
@@ -28,6 +29,7 @@ function makeConsole(keepMs = 60_000) {
     show: (text: string) => listener!.onData(Buffer.from(text)),
     take: (bytes: number) => listener!.onTaken(bytes),
     typed: () => typed,
+    isPaused: () => isPaused,
   }
 }
 
@@ -93,6 +95,20 @@ describe('a console that is held', () => {
     expect(user.text).to.have.length(kib + 1)
     show('z'.repeat(kib))
     expect(user.text).to.have.length(kib + 1)
+    held.close()
+  })
+
+  it('loses nothing of a terminal that can be paused, whose last chunk is beyond the window', () => {
+    const { held, show, isPaused } = makeConsole()
+    const user = new User(held)
+    const chunks = ['a'.repeat(16), 'b'.repeat(30 * kib), ...Array<string>(8).fill('c'.repeat(64 * kib))]
+    const shown = chunks.filter((chunk) => {
+      if (isPaused()) return false
+      show(chunk)
+      return true
+    })
+    for (let times = 0; times < 4; times++) user.acknowledge()
+    expect(user.text === shown.join(''), `${user.text.length} bytes`).to.equal(true)
     held.close()
   })
 

@@ -7,6 +7,8 @@ import { OutputRing } from './output-ring.js'
 const windowBytes = 512 * 1024
 /** Output that a client gets again which has nothing any more. */
 const replayBytes = 256 * 1024
+/** A terminal is paused once the window is full: the last chunk that it gave is beyond. */
+const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
 /** Output that comes faster than this is sent together, unless it is so little as what is typed. */
 const gatherMs = 2
@@ -35,7 +37,7 @@ export interface HeldConsoleOptions {
  */
 export class HeldConsole {
   readonly #terminal: Terminal
-  readonly #output = new OutputRing(windowBytes)
+  readonly #output = new OutputRing(windowBytes + chunkBytes)
   #user: ConsoleUser | undefined
   /** Offsets of the output: sent to the user, and received by it. */
   #sent = 0
