@@ -115,7 +115,13 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       ended ||= message?.$case === 'exit'
       if (message) user.send(message)
     }
-    socket.on('data', (chunk: Buffer) => reader.push(chunk, take))
+    socket.on('data', (chunk: Buffer) => {
+      try {
+        reader.push(chunk, take)
+      } catch {
+        socket.destroy() // a process of another version; `close` follows
+      }
+    })
     socket.on('error', () => undefined) // `close` follows
     socket.on('close', () => {
       reject(new BerthError('internal', 'agent_error', 'the process that holds consoles ended'))
