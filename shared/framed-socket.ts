@@ -88,7 +88,7 @@ export class FramedSocket {
   }
 
   readonly #onFrame: OnFrame = (content, isBytes) => {
-    if (content.length > 0) this.listener.onFrame(content, isBytes)
+    if (content.length > 0 && !this.#ending) this.listener.onFrame(content, isBytes)
   }
 
   #closed(): void {

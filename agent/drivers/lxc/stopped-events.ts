@@ -22,7 +22,7 @@ export interface StoppedEventsOptions {
 }
 
 const lookIntervalMs = 1000
-/** Every how many looks it is checked that a pid still belongs to the same process. */
+/** Every how many looks it is checked that a pid still belongs to the same process: one that was given anew is noticed then. */
 const thoroughLooks = 15
 const monitorEndTimeoutMs = 10_000
 
