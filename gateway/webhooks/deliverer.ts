@@ -150,7 +150,9 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    const missed = [...cursors].flatMap(([hostId, since]) => missedNews(this.parts.view, hostId, since))
+    const missed = [...cursors].flatMap(([hostId, since]) =>
+      this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
+    )
     const fresh = [...missed, ...news]
     const made = new Map<string, QueuedDelivery[]>()
     for (const one of fresh) this.#plan(one, made, cursors)
@@ -171,9 +173,14 @@ export class Deliverer {
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)
     const known = this.#cursors.get(hostId)
-    if (known !== undefined) return Math.min(known, newest)
+    if (known !== undefined) return this.#isSeen(hostId) ? Math.min(known, newest) : known
     const first = news.find((one) => one.hostId === hostId && one.revision > 0)
     return first ? Math.min(newest, first.revision - 1) : newest
+  }
+
+  /** Before, the view has its containers as an earlier gateway kept them, and of its tasks none. */
+  #isSeen(hostId: string): boolean {
+    return (this.parts.view.findHost(hostId)?.lastSeenMs ?? 0) > 0
   }
 
   #plan(

@@ -1,0 +1,79 @@
+import { expect } from 'chai'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import { createDescribe } from '../../gateway/api/events/describe.js'
+import { Snapshot } from '../../gateway/fleet/snapshot.js'
+import { FleetState } from '../../gateway/fleet/view.js'
+import { Deliverer } from '../../gateway/webhooks/deliverer.js'
+import { defaultRetries } from '../../gateway/webhooks/delivery.js'
+import { DeliveryQueue } from '../../gateway/webhooks/delivery-queue.js'
+import { createTimeFormat } from '../../shared/time.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/redis.js'
+import { waitFor } from '../support/wait.js'
+
+const uuid = '00000000-0000-4000-8000-000000000001'
+const hook = {
+  ...{ id: 'hook', name: 'hook', url: 'https://example.com/', events: ['*'], disabled: false, sealed: '' },
+  ...{ createdAtMs: 1, changedAtMs: 1 },
+}
+const host = {
+  ...{ id: 'a', version: 1, name: 'a', address: 'a:1', draining: false, createdAtMs: 0, serials: ['1'] },
+  certificateNotAfterMs: 1,
+}
+
+describe('what webhooks missed while no gateway delivered', () => {
+  let redis: TestRedis
+  let queue: DeliveryQueue
+  let view: FleetState
+  let deliverer: Deliverer | undefined
+
+  beforeEach(async () => {
+    redis = await startTestRedis()
+    queue = new DeliveryQueue(await redis.openStore())
+    view = new FleetState()
+    view.setHost(host)
+  })
+  afterEach(async () => {
+    await deliverer?.stop()
+    await redis.stop()
+  })
+
+  const deliver = (): void => {
+    const send = () => new Promise<never>(() => undefined)
+    const describe = createDescribe(createTimeFormat('UTC'))
+    const parts = { view, describe, queue, retries: defaultRetries, log: silentLog, send }
+    deliverer = new Deliverer({ ...parts, records: () => [hook] })
+  }
+  const told = async (): Promise<string[]> => (await queue.load(hook.id)).map(({ type }) => type)
+  /** Until all that is known now has been looked through. */
+  const lookedThrough = async (): Promise<void> => {
+    for (const type of ['first', 'second']) {
+      const about = { id: type, eventId: type, type, key: host.id, guestUuid: '', body: '{}' }
+      await queue.send({
+        webhookId: hook.id,
+        delivery: { ...about, createdAtMs: 1, attempts: 0, nextAtMs: 1 },
+      })
+      deliverer!.work()
+      await waitFor(async () => (await told()).includes(type), { what: 'it is queued' })
+    }
+  }
+  const guest = (revision: number): Guest => Guest.fromPartial({ uuid, id: 1, name: 'web', revision })
+  const task = (revision: number): Operation =>
+    Operation.fromPartial({ id: 'o1', subject: { kind: 'guest', id: uuid }, status: 'done', revision })
+
+  it('is told once the host is back, although newer containers were known before', async () => {
+    await queue.add(new Map(), new Map([[host.id, 5]]))
+    const state = view.findState(host.id)!
+    view.recall(state, guest(9))
+    deliver()
+    await lookedThrough()
+    const snapshot = new Snapshot()
+    snapshot.add({ $case: 'operation', value: task(7) })
+    snapshot.add({ $case: 'guest', value: guest(9) })
+    view.replace(state, snapshot)
+    state.lastSeenMs = Date.now()
+    view.setOnline(state, true)
+    await waitFor(async () => (await told()).includes('host.online'), { what: 'the host is back' })
+    expect(await told()).to.include.members(['task.done', 'guest.updated'])
+  })
+})
