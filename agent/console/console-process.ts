@@ -5,11 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { BerthError } from '../../shared/errors.js'
 import { startDaemonProgram } from '../host/daemon.js'
+import { listDirectory } from '../host/proc.js'
 import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
 /** Part of the socket's name: another version of the protocol is another process, beside one that still has users. */
-const protocolVersion = 2
+const protocolVersion = 3
 const startTimeoutMs = 10_000
 const retryMs = 20
 const errorFile = 'console.log'
@@ -20,10 +21,6 @@ export interface ConsoleConnections {
   connect(): Promise<Socket>
 }
 
-function consoleSocketOf(runDir: string): string {
-  return join(runDir, `console-${protocolVersion}.sock`)
-}
-
 /** The process, which outlives the agent, and ends by itself when nobody needs it. */
 export class ConsoleProcess implements ConsoleConnections {
   readonly #socket: string
@@ -31,7 +28,7 @@ export class ConsoleProcess implements ConsoleConnections {
 
   /** @param runDir directory of root alone */
   constructor(private readonly runDir: string) {
-    this.#socket = consoleSocketOf(runDir)
+    this.#socket = join(runDir, `console-${protocolVersion}.sock`)
   }
 
   async connect(): Promise<Socket> {
@@ -70,14 +67,25 @@ function tryConnect(path: string): Promise<Socket | undefined> {
   })
 }
 
-/** What the process leaves. */
-export async function removeConsoleFiles(runDir: string): Promise<void> {
-  for (const path of [join(runDir, errorFile), consoleSocketOf(runDir)]) await rm(path, { force: true })
+/** Of processes of every version: those of an earlier one go on with their consoles until the last has ended. */
+function listConsoleSockets(runDir: string): string[] {
+  return listDirectory(runDir)
+    .filter((file) => /^console-\d+\.sock$/.test(file))
+    .map((file) => join(runDir, file))
 }
 
-/** Ends the process, if it is there, with all its consoles. */
-export async function endConsoleProcess(runDir: string): Promise<void> {
-  const socket = await tryConnect(consoleSocketOf(runDir))
+/** What the processes leave. */
+export async function removeConsoleFiles(runDir: string): Promise<void> {
+  for (const path of [join(runDir, errorFile), ...listConsoleSockets(runDir)]) await rm(path, { force: true })
+}
+
+/** Ends the processes that are there, with all their consoles. */
+export async function endConsoleProcesses(runDir: string): Promise<void> {
+  await Promise.all(listConsoleSockets(runDir).map(endProcess))
+}
+
+async function endProcess(path: string): Promise<void> {
+  const socket = await tryConnect(path)
   if (!socket) return
   const gone = new Promise((resolve) => socket.once('close', resolve))
   socket.on('error', () => undefined)

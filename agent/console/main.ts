@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { chmodSync, rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { openPty } from '../host/pty.js'
+import { openGuestPty, openPty } from '../host/pty.js'
 import { Holder } from './holder.js'
 import { serveConsoles } from './serve.js'
 import { SocketTerminals } from './socket-terminal.js'
@@ -19,7 +19,14 @@ process.title = `berth-console ${socket}`
 process.umask(0o177)
 const sockets = new SocketTerminals()
 const holder = new Holder((place, size, listener) => {
-  return place.kind === 'socket' ? sockets.open(place.path, listener) : openPty(place, size, listener)
+  switch (place.kind) {
+    case 'socket':
+      return sockets.open(place.path, listener)
+    case 'program':
+      return openPty(place, size, listener)
+    case 'guest-terminal':
+      return openGuestPty(place, size, listener)
+  }
 }, endWhenIdle)
 const server = serveConsoles(holder, { onConnection: endWhenIdle, onEnd: end })
 let idle: NodeJS.Timeout | undefined

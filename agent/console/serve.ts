@@ -22,6 +22,7 @@ export function serveConsoles(holder: Holder, listener: ServeListener): Server {
 function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener): void {
   const reader = new FrameReader()
   let open: OpenConsole | undefined
+  let isRefused = false
   const take = (content: Buffer, isBytes: boolean): void => {
     if (!open) return begin(JSON.parse(content.toString()) as HoldRequest | EndRequest)
     const message = readRequest(content, isBytes)
@@ -32,9 +33,11 @@ function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener):
     open = holder.open(request, { send: (response) => send(socket, response), end: () => socket.end() })
   }
   socket.on('data', (chunk: Buffer) => {
+    if (isRefused) return
     try {
       reader.push(chunk, take)
     } catch (error) {
+      isRefused = true
       refuse(socket, error)
     }
   })

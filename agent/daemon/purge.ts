@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
-import { endConsoleProcess, removeConsoleFiles } from '../console/console-process.js'
+import { endConsoleProcesses, removeConsoleFiles } from '../console/console-process.js'
 import { Drivers } from '../drivers/drivers.js'
 import { Ip } from '../host/ip.js'
 import { removeHostAddresses } from '../network/addresses/address-book.js'
@@ -29,7 +29,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
-    await attempt(failures, 'consoles', () => endConsoleProcess(config.run_dir))
+    await attempt(failures, 'consoles', () => endConsoleProcesses(config.run_dir))
     if (await attempt(failures, 'guests', () => Drivers.removeAll(config, log))) {
       await attempt(failures, 'network', () => removeNetwork(config))
       await attempt(failures, 'pool', () => removePool(config.storage, log))

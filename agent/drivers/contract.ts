@@ -1,4 +1,5 @@
 import type { BerthError } from '../../shared/errors.js'
+import type { GuestTerminal, TerminalCommand } from '../host/pty.js'
 
 /**
  * What a driver is told of a guest: numbers and names, decided and validated. A driver makes no choices and keeps no
@@ -158,17 +159,13 @@ export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
 export type ConsoleMode = 'shell' | 'serial' | 'vnc'
 
 /**
- * Where a console is, for a process that outlives the agent: a program to be run on a terminal, which closes what it
- * inherits beyond the terminal; or a Unix socket. One of `vnc` speaks RFB without a password and takes any number of
- * connections; one of the other modes is connected to once, for all its users.
+ * Where a console is, for a process that outlives the agent: a program, to be run on a terminal of the host or of the guest,
+ * which closes what it inherits beyond; or a Unix socket. One of `vnc` speaks RFB without a password and takes any number
+ * of connections; one of the other modes is connected to once, for all its users.
  */
 export type ConsolePlace =
-  | {
-      readonly kind: 'program'
-      readonly program: string
-      readonly args: readonly string[]
-      readonly env: Readonly<Record<string, string>>
-    }
+  | ({ readonly kind: 'program' } & TerminalCommand)
+  | ({ readonly kind: 'guest-terminal' } & GuestTerminal)
   | { readonly kind: 'socket'; readonly path: string }
 
 export type StopCause = 'guest' | 'crash'

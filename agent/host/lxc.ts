@@ -1,7 +1,8 @@
-import { rmdirSync, rmSync } from 'node:fs'
+import { rmdirSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { confinement } from './seccomp.js'
 import { readPerlProgram } from './perl-program.js'
 import { listDirectory, readKernelFile } from './proc.js'
+import type { GuestTerminal, TerminalCommand } from './pty.js'
 import { hostEnvironment, runPerl, type RunOptions, type RunResult } from './process.js'
 
 /** A container's name and the parent of its directory. */
@@ -90,40 +91,65 @@ export function lxcAttach(
 }
 
 /**
- * The login shell of root in a container, for a terminal. The text is the same for all guests, and runs in the guest:
- * what a guest has in /etc/passwd is looked up by nobody else.
+ * The login shell of root in a container, on the terminal that is file 3; the first argument makes it lead a session. The
+ * text is the same for all guests, and runs in the guest: what a guest has in /etc/passwd is looked up by nobody else.
  */
-const shellScript = `cd "$HOME" 2>/dev/null || cd /
+const shellScript = `exec <&3 >&3 2>&3 3>&-
+cd "$HOME" 2>/dev/null || cd /
 while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd
 case $shell in *nologin | *false) shell= ;; esac
 [ -x "$shell" ] || shell=/bin/sh
-exec "$shell" -l`
+exec $1 "$shell" -l`
 
 const shellVariables = ['TERM=xterm-256color', 'HOME=/root', 'USER=root', 'LOGNAME=root', 'LANG=C.UTF-8']
 
+const onGuestTerminal = readPerlProgram('guest-terminal')
+
+export interface ShellOptions {
+  readonly filter: Buffer
+  /** Of lxc. */
+  readonly monitorPid: number
+  /** Uid on the host. */
+  readonly root: number
+}
+
 /**
- * Command line of a shell in the container, in its namespaces, groups and confinement, on the terminal it is run on.
- * lxc-attach gives the shell a terminal of the container's own and passes on what is typed and shown.
+ * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container's own.
+ * @throws {Error} when lxc no longer has the container's terminals
  */
-export function lxcShell(container: LxcContainer, filter: Buffer): TerminalCommand {
+export function lxcShell(container: LxcContainer, { filter, monitorPid, root }: ShellOptions): GuestTerminal {
   const variables = shellVariables.flatMap((variable) => ['--set-var', variable])
-  const command = ['--clear-env', ...variables, '--', '/bin/sh', '-c', shellScript]
-  return onTerminal(`${confinement(filter)}\nconfine(); exec '/usr/bin/lxc-attach', @ARGV`, [
-    ...target(container),
-    ...command,
-  ])
+  const attach = ['/usr/bin/lxc-attach', ...target(container), '--clear-env', ...variables]
+  const perl = `${onGuestTerminal}\n${confinement(filter)}\nconfine(); attach_on_terminal(@ARGV); die "$!\\n"`
+  return {
+    ptmx: findPtmx(monitorPid),
+    program: '/usr/bin/perl',
+    args: ['-e', perl, '--', `${root}`, ...attach, '--', '/bin/sh', '-c', shellScript],
+    env: { ...hostEnvironment },
+  }
+}
+
+const devptsType = 0x1cd1
+
+/** lxc's monitor has the container's /dev/pts open as it was mounted, whatever the container has there now. */
+function findPtmx(monitorPid: number): string {
+  const files = listDirectory(`/proc/${monitorPid}/fd`).map((file) => `/proc/${monitorPid}/fd/${file}`)
+  const own = files.find(isTerminals)
+  if (own === undefined) throw new Error('lxc has no terminals of the container')
+  return `${own}/ptmx`
+}
+
+function isTerminals(path: string): boolean {
+  try {
+    return statfsSync(path).type === devptsType && statSync(path).isDirectory()
+  } catch {
+    return false // closed meanwhile
+  }
 }
 
 /** Command line of the container's /dev/console, on the terminal it is run on; nothing ends it from the keyboard. */
 export function lxcConsole(container: LxcContainer): TerminalCommand {
   return onTerminal(`exec '/usr/bin/lxc-console', @ARGV`, [...target(container), '-t', '0', '-e', '-1'])
-}
-
-/** A program with its arguments and whole environment. */
-export interface TerminalCommand {
-  readonly program: string
-  readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string>>
 }
 
 const alone = readPerlProgram('own-terminal')

@@ -1,7 +1,8 @@
-import { writeSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { closeSync, constants, openSync, writeSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { ReadStream } from 'node:tty'
 import * as nodePty from 'node-pty'
-import type { TerminalCommand } from './lxc.js'
 
 export interface TerminalListener {
   readonly onData: (chunk: Buffer) => void
@@ -23,6 +24,25 @@ export interface Terminal {
   close(): void
 }
 
+/** A program with its arguments and whole environment. */
+export interface TerminalCommand {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** A program that gets the master of a new terminal as file 3, and what runs on it. */
+export interface GuestTerminal extends TerminalCommand {
+  /** Opened, it is a new terminal of the guest's. */
+  readonly ptmx: string
+}
+
+export interface TerminalSize {
+  readonly columns: number
+  readonly rows: number
+}
+
+const joinedBytes = 4096
 /** How long input waits that the terminal has no room for. */
 const fullRetryMs = 10
 
@@ -50,7 +70,7 @@ const sameUser = -1
  */
 export function openPty(
   { program, args, env }: TerminalCommand,
-  size: { columns: number; rows: number },
+  size: TerminalSize,
   listener: TerminalListener,
 ): Terminal {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
@@ -61,6 +81,53 @@ export function openPty(
   )
   const pty: Pty = new Pty(started, listener)
   return pty
+}
+
+/** What a program may say of its errors, which is shown. */
+const mostErrorBytes = 4096
+
+/**
+ * Runs a program with a new terminal of a guest, which nobody passes on: a key takes one process less on its way.
+ * @throws {Error} when there are no more ptys or processes; `ENOSPC` where the guest has used up its own
+ */
+export function openGuestPty(
+  { ptmx, program, args, env }: GuestTerminal,
+  { columns, rows }: TerminalSize,
+  listener: TerminalListener,
+): Terminal {
+  const fd = openSync(ptmx, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
+  const child = spawn(program, args, {
+    env,
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe', fd],
+  })
+  child.on('error', () => undefined) // it has no pid
+  if (child.pid === undefined) {
+    closeSync(fd)
+    throw new Error(`${program} was not started`)
+  }
+  native.resize(fd, columns, rows)
+  const onExit = (code: number): void => {
+    child.stderr!.destroy()
+    listener.onExit(code)
+  }
+  const pty = new Pty({ fd, pid: child.pid }, { ...listener, onExit })
+  showErrors(child.stderr!, listener)
+  child.on('exit', (code) => pty.ended(code ?? -1))
+  return pty
+}
+
+/** A guest that has got hold of the file for errors can say little there. */
+function showErrors(errors: Readable, { onData }: TerminalListener): void {
+  let left = mostErrorBytes
+  errors.on('data', (chunk: Buffer) => {
+    const text = chunk.subarray(0, left).toString('latin1')
+    onData(Buffer.from(text.replaceAll('\n', '\r\n'), 'latin1'))
+    left -= chunk.length
+    if (left <= 0) errors.destroy()
+  })
+  errors.on('error', () => undefined) // `exit` tells what matters
 }
 
 /** How long after its program's end a terminal stays open for output of what it left behind. */
@@ -110,7 +177,7 @@ class Pty implements Terminal {
   close(): void {
     this.#output.destroy()
     setTimeout(() => {
-      if (this.#code === undefined) kill(this.started.pid, 'SIGKILL')
+      if (this.#code === undefined) killGroup(this.started.pid)
     }, hangupMs).unref()
   }
 
@@ -132,10 +199,10 @@ class Pty implements Terminal {
   }
 }
 
-/** Does nothing for a process that is gone: it is no longer our child then, and has been waited for. */
-function kill(pid: number, signal: NodeJS.Signals): void {
+/** Also what the program started and that did not go its own way. Does nothing for one that is gone. */
+function killGroup(pid: number): void {
   try {
-    process.kill(pid, signal)
+    process.kill(-pid, 'SIGKILL')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
@@ -154,10 +221,14 @@ class PtyInput {
     private readonly onTaken: (bytes: number) => void,
   ) {}
 
+  /** Little pieces that wait become one, which takes less memory than they. */
   write(bytes: Buffer): void {
     if (this.#closed || bytes.length === 0) return
+    const last = this.#waiting.at(-1)
+    if (last && last.length + bytes.length <= joinedBytes)
+      return void (this.#waiting[this.#waiting.length - 1] = Buffer.concat([last, bytes]))
     this.#waiting.push(bytes)
-    if (this.#waiting.length === 1) this.#flush()
+    if (!last) this.#flush()
   }
 
   close(): void {

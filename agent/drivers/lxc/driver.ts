@@ -316,11 +316,13 @@ export class LxcDriver implements Driver {
 
   async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
     if (mode === 'vnc') throw conflict('unsupported', 'a container has no screen')
-    if (this.#runtime.read(this.#names.nameOf(machine)).state !== 'running')
-      throw conflict('guest_not_running', 'the guest does not run')
+    const { state, monitor } = this.#runtime.read(this.#names.nameOf(machine))
+    if (state !== 'running' || !monitor) throw conflict('guest_not_running', 'the guest does not run')
     const container = this.#container(machine)
+    if (mode === 'serial') return { kind: 'program', ...lxcConsole(container) }
     const filter = planSocketFilter(this.options.allow ?? [])
-    return { kind: 'program', ...(mode === 'shell' ? lxcShell(container, filter) : lxcConsole(container)) }
+    const shell = { filter, monitorPid: monitor.pid, root: machine.isolation.userIdBase }
+    return { kind: 'guest-terminal', ...lxcShell(container, shell) }
   }
 
   screenshot(): Promise<Buffer> {
