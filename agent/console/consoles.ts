@@ -10,7 +10,7 @@ import type { ConsoleConnections } from './console-process.js'
 import { consoleLimits, type ConsoleUser, type HoldRequest, type OpenConsole, type Size } from './contract.js'
 import { FrameReader, frameOf } from '../../shared/framing.js'
 import { Holder } from './holder.js'
-import { openSocket } from './socket-terminal.js'
+import { hangUp, openSocket } from './socket-terminal.js'
 
 export interface ConsolesParts {
   readonly context: GuestContext
@@ -101,7 +101,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       receive: (message) => {
         if (socket.writable) socket.write(requestFrame(message))
       },
-      leave: () => socket.destroy(),
+      leave: () => hangUp(socket),
     }
     const take = (content: Buffer, isBytes: boolean): void => {
       const message = readResponse(content, isBytes)

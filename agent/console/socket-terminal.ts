@@ -1,6 +1,9 @@
 import { connect, type Socket } from 'node:net'
 import type { Terminal, TerminalListener } from '../host/pty.js'
 
+/** How long the other side may take to read what was typed before its connection closed. */
+const lastReadMs = 1000
+
 interface Shared {
   readonly socket: Socket
   readonly listeners: Set<TerminalListener>
@@ -17,7 +20,7 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
     resize: () => undefined,
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
-    close: () => void socket.destroy(),
+    close: () => hangUp(socket),
   }
 }
 
@@ -38,7 +41,7 @@ export class SocketTerminals {
       resume: () => undefined,
       close: () => {
         shared.listeners.delete(listener)
-        if (shared.listeners.size === 0) shared.socket.destroy()
+        if (shared.listeners.size === 0) this.#leave(path, shared)
       },
     }
   }
@@ -49,9 +52,27 @@ export class SocketTerminals {
     shared.socket.on('data', (chunk: Buffer) => shared.listeners.forEach(({ onData }) => onData(chunk)))
     shared.socket.on('error', () => undefined) // the guest is gone, which `close` tells
     shared.socket.on('close', () => {
-      if (this.#open.get(path) === shared) this.#open.delete(path)
+      this.#forget(path, shared)
       for (const { onExit } of [...shared.listeners]) onExit(-1)
     })
     return shared
   }
+
+  #leave(path: string, shared: Shared): void {
+    this.#forget(path, shared) // whoever comes next has a connection of its own
+    hangUp(shared.socket)
+  }
+
+  #forget(path: string, shared: Shared): void {
+    if (this.#open.get(path) === shared) this.#open.delete(path)
+  }
+}
+
+/**
+ * Ends a connection once the other side has read what was written, or has had its time. QEMU drops what it has not read
+ * of a connection that is closed, and reads all of one that was ended.
+ */
+export function hangUp(socket: Socket): void {
+  socket.removeAllListeners('data').resume().end()
+  setTimeout(() => socket.destroy(), lastReadMs).unref()
 }

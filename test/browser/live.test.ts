@@ -11,6 +11,7 @@ const count = 1000
 
 describe(`the panel while others change things, beside ${count} guests`, () => {
   let lab: PanelLab
+  let line: CutLine | undefined
   let id: number
 
   before(async function () {
@@ -22,7 +23,10 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     id = (await fleet.addGuest({ name: 'watched' })).id
     await waitFor(() => [...fleet.view.guests()].length > count, { what: 'the guests are known' })
   })
-  after(() => lab.close())
+  after(async () => {
+    await lab.close()
+    await line?.close()
+  })
 
   const order = async (action: 'start' | 'stop'): Promise<void> => {
     const { status } = await lab.gateway.request('POST', `/containers/${id}/${action}`, { body: {} })
@@ -91,24 +95,24 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
 
   it('says that the gateway is away, keeps what was typed and where one was, and is fresh soon after', async function () {
     this.timeout(240_000)
-    const line = await CutLine.start(lab.gateway.url)
+    const cuttable = (line = await CutLine.start(lab.gateway.url))
     await makeAdmin(lab.gateway, 'away')
     const list = await (await lab.open()).newPage()
-    await list.goto(`${line.url}/#/containers`)
+    await list.goto(`${cuttable.url}/#/containers`)
     await fillLogin(list, 'away')
     await list.locator('.guest-row').first().waitFor()
     await list.evaluate('document.querySelector(".list-box").scrollTop = 20_000')
     const form = await list.context().newPage()
-    await form.goto(`${line.url}/#/containers/new`)
+    await form.goto(`${cuttable.url}/#/containers/new`)
     await form.locator('#name').fill('half-typed')
     const settings = await list.context().newPage()
-    await settings.goto(`${line.url}/#/settings`)
+    await settings.goto(`${cuttable.url}/#/settings`)
     await settings.locator('#origins').fill('https://half.example')
     await settled()
 
-    line.cut()
+    cuttable.cut()
     const banners = [list, form, settings].map((page) =>
-      page.getByRole('alert').filter({ hasText: 'not answer' }),
+      page.locator('.banner[role=alert]').filter({ hasText: 'not answer' }),
     )
     await Promise.all(banners.map((banner) => banner.waitFor()))
     const create = form.getByRole('button', { name: 'Create', exact: true })
@@ -118,7 +122,7 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     await waitFor(() => !lab.gateway.fleet.view.findGuest('1100'), { what: 'deleted' })
 
     const begun = performance.now()
-    line.mend()
+    cuttable.mend()
     await Promise.all(banners.map((banner) => banner.waitFor({ state: 'detached' })))
     await list.getByText('1,000 of 1,000').waitFor()
     console.log(`      fresh after ${Math.round(performance.now() - begun)} ms`)
@@ -129,6 +133,5 @@ describe(`the panel while others change things, beside ${count} guests`, () => {
     await waitFor(() => create.isEnabled(), { what: 'the button is back' })
     expect(await list.evaluate('document.querySelector(".list-box").scrollTop')).to.equal(20_000)
     await list.context().close()
-    await line.close()
   })
 })

@@ -1,0 +1,74 @@
+import { expect } from 'chai'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { openSocket } from '../../agent/console/socket-terminal.js'
+import type { Terminal } from '../../agent/host/pty.js'
+import { waitFor } from '../support/wait.js'
+
+const keys = { ctrl: 0xffe3, alt: 0xffe9, delete: 0xffff } as const
+
+/** A key that goes down. RFC 6143, 7.5.4. */
+function press(key: number): Buffer {
+  const event = Buffer.from([4, 1, 0, 0, 0, 0, 0, 0])
+  event.writeUInt32BE(key, 4)
+  return event
+}
+
+/** QEMU with a screen and a keyboard, and no program that runs: it says what keys it gets. */
+describe('the socket of a screen', function () {
+  this.timeout(60_000)
+  const folder = mkdtempSync('/tmp/btest-screen-')
+  const path = join(folder, 'vnc.sock')
+  let qemu: ChildProcess
+  let said = ''
+
+  before(async () => {
+    const args = ['-S', '-nodefaults', '-vga', 'std', '-display', 'none', '-vnc', `unix:${path}`]
+    qemu = spawn('qemu-system-x86_64', [...args, '-trace', 'vnc_key_event_map'], { stdio: 'pipe' })
+    qemu.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    await waitFor(() => existsSync(path), { what: () => `a socket: ${said}` })
+  })
+  after(() => {
+    qemu.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  async function openScreen(onExit: () => void): Promise<Terminal> {
+    let got = 0
+    const terminal = openSocket(path, {
+      onData: (chunk) => (got += chunk.length),
+      onExit,
+      onTaken: () => undefined,
+    })
+    const has = (bytes: number): Promise<unknown> => waitFor(() => got >= bytes, { what: 'RFB' })
+    await has(12)
+    terminal.write(Buffer.from('RFB 003.008\n'))
+    await has(14)
+    terminal.write(Buffer.from([1])) // no authentication
+    await has(18)
+    terminal.write(Buffer.from([1])) // shared
+    await has(18 + 24)
+    return terminal
+  }
+
+  it('brings the keys of somebody who leaves at once to a machine that is busy', async () => {
+    let hasEnded = false
+    const terminal = await openScreen(() => (hasEnded = true))
+    qemu.kill('SIGSTOP')
+    for (const key of Object.values(keys)) terminal.write(press(key))
+    terminal.close()
+    qemu.kill('SIGCONT')
+    await waitFor(() => hasEnded, { what: 'its end' })
+    for (const key of Object.keys(keys)) expect(said).to.include(`[${key}]`)
+  })
+
+  it('does not wait for a machine that hangs', async () => {
+    let hasEnded = false
+    const terminal = await openScreen(() => (hasEnded = true))
+    qemu.kill('SIGSTOP')
+    terminal.close()
+    await waitFor(() => hasEnded, { what: 'its end' })
+    qemu.kill('SIGCONT')
+  })
+})
