@@ -92,7 +92,7 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
 }
 
 /** Rounds of ten keys that do not count: programs of Node.js are compiled as they run, as in a gateway that is in use. */
-const warmUpRounds = 200
+const warmUpRounds = 600
 
 /** In turns of ten keys, to a `cat`, whose terminal echoes. */
 async function benchEcho(open: Opener, keys: number): Promise<Figure[]> {

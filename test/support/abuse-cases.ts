@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { GuestNetwork, NatMapping } from '../../agent/network/contract.js'
 import { guestPrefix6, hostAddress, type NetworkLab } from './network-lab.js'
+import { prepareSshd } from './sftp-server.js'
 
 /* What guests do in tests of the watch for abuse, and the servers of the client's side, which has 65,536 addresses. */
 
@@ -120,6 +121,7 @@ export function makeServers(lab: NetworkLab, directory: string): void {
     },
   }
   const given = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`])
+  prepareSshd()
   lab.run(lab.client, '/usr/sbin/sshd', '-D', '-f', '/dev/null', '-p', '22', ...given)
 }
 

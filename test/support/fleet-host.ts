@@ -99,10 +99,12 @@ export class FleetHost {
     this.#run('join', token)
   }
 
+  /** With the memory that its unit of systemd gives it. */
   start(): void {
     const log = openSync(join(this.directory, 'agent.log'), 'a')
     const [entry, ...args] = this.#command('serve')
-    this.#agent = spawn(entry ?? '', args, { stdio: ['ignore', log, log] })
+    const env = { ...process.env, NODE_OPTIONS: '--max-semi-space-size=1', MALLOC_ARENA_MAX: '1' }
+    this.#agent = spawn(entry ?? '', args, { stdio: ['ignore', log, log], env })
     closeSync(log)
   }
 

@@ -17,7 +17,7 @@ export class TestSftp {
 
   static async start(directory: string): Promise<TestSftp> {
     mkdirSync(join(directory, 'kept'), { recursive: true })
-    mkdirSync('/run/sshd', { recursive: true, mode: 0o755 }) // sshd(8): privilege separation
+    prepareSshd()
     for (const name of ['host', 'user'])
       execFileSync('ssh-keygen', [
         '-q',
@@ -102,4 +102,9 @@ function answers(port: number): Promise<boolean> {
     const socket = connect(port, '127.0.0.1')
     socket.once('data', () => (socket.destroy(), done(true))).once('error', () => done(false))
   })
+}
+
+/** Makes the directory that sshd demands (sshd(8): privilege separation), which goes when the machine's own sshd ends. */
+export function prepareSshd(): void {
+  mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
 }

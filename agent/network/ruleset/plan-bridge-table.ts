@@ -1,5 +1,5 @@
 import { macOf } from '../subnet.js'
-import { chain, hasMark, hook, inTable, rule, set, setMark, type Item } from './plan-items.js'
+import { chain, hasMark, hook, inTable, packetSet, rule, set, setMark, type Item } from './plan-items.js'
 
 export interface BridgeTablePlan {
   readonly table: string
@@ -19,7 +19,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
     set('guests', 'type ifname . ether_addr . ipv4_addr;'),
     set('guests6', 'type ifname . ether_addr . ipv6_addr;'),
     set('solicitors', 'typeof iifname . @th,208,48;'),
-    set('forged', 'type ifname; size 65535; flags dynamic,timeout; timeout 1h; counter;'),
+    packetSet('forged', ['ifname'], { timeout: '1h', counter: true }),
     guestDevices(interfacePrefix),
     hook('prerouting', 'filter', -300),
     hook('input', 'filter', -300),

@@ -1,7 +1,7 @@
 import { gateway6 } from '../addresses/plan-host.js'
 import { guestDevices } from './plan-bridge-table.js'
 import { planClosed, type ClosedPlan } from './plan-closed.js'
-import { chain, hook, inTable, map, rule, set, setMark, type Item } from './plan-items.js'
+import { chain, hook, inTable, map, packetSet, rule, set, setMark, type Item } from './plan-items.js'
 
 export interface FilterTablePlan extends ClosedPlan {
   readonly table: string
@@ -90,23 +90,20 @@ function planSets(): Item[] {
     ...addressFamilies.flatMap(({ type, suffix }) => [
       ...['in', 'out'].map((way) => map(`firewall_${way}${suffix}`, `type ${type} : verdict;`)),
       map(`owners${suffix}`, `type ${type} : classid;`),
-      set(`pings${suffix}`, 'type ether_addr; size 65535; flags dynamic,timeout; timeout 10s;'),
-      set(`senders${suffix}`, `type ${type} . ${type}; size 65535; flags dynamic,timeout; timeout 10s;`),
+      packetSet(`pings${suffix}`, ['ether_addr'], { timeout: '10s' }),
+      packetSet(`senders${suffix}`, [type, type], { timeout: '10s' }),
     ]),
     set('received', 'type classid; counter;'),
     set('sent', 'type ether_addr; counter;'),
     set('mailers', 'type ether_addr;'),
-    set('limited', 'type ether_addr; size 65535; flags dynamic,timeout; timeout 1h; counter;'),
+    packetSet('limited', ['ether_addr'], { timeout: '1h', counter: true }),
     ...planConnectionSets('outbound', 'ether_addr'),
     ...planConnectionSets('inbound', 'classid'),
   ]
 }
 
-function planConnectionSets(name: Connections, type: string): Item[] {
-  return [
-    set(name, `type ${type}; size 65535; flags dynamic;`),
-    set(`${name}_full`, `type ${type}; size 65535; flags dynamic,timeout; timeout 1s;`),
-  ]
+function planConnectionSets(name: Connections, type: 'ether_addr' | 'classid'): Item[] {
+  return [packetSet(name, [type]), packetSet(`${name}_full`, [type], { timeout: '1s' })]
 }
 
 /*

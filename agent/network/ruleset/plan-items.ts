@@ -1,13 +1,41 @@
 /** Parts of a table, in the order in which nft needs them. */
 export type Item =
   | { readonly set: string; readonly body: string }
+  | PacketSet
   | { readonly map: string; readonly body: string }
   | { readonly chain: string; readonly hook?: string }
   | { readonly rule: string; readonly chain: string }
 
+interface PacketSet {
+  readonly packetSet: string
+  readonly body: string
+  readonly key: string
+}
+
 type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
+/** A key of each type that packets fill sets with. */
+const zeroKeys = {
+  ...{ ether_addr: '00:00:00:00:00:00', ifname: '"none"', classid: '0:0' },
+  ...{ ipv4_addr: '0.0.0.0', ipv6_addr: '::', inet_service: '0' },
+} as const
+
+type KeyType = keyof typeof zeroKeys
+
+/**
+ * A set that packets fill, with 65535 elements at most. @param timeout of nft, as `10s`; without: elements stay
+ */
+export function packetSet(
+  name: string,
+  key: readonly KeyType[],
+  { timeout, counter = false }: { timeout?: string; counter?: boolean } = {},
+): Item {
+  const flags = timeout ? `flags dynamic,timeout; timeout ${timeout};` : 'flags dynamic;'
+  const body = `type ${key.join(' . ')}; size 65535; ${flags}${counter ? ' counter;' : ''}`
+  return { packetSet: name, body, key: key.map((type) => zeroKeys[type]).join(' . ') }
+}
+
 export const map = (name: string, body: string): Item => ({ map: name, body })
 export const chain = (name: string): Item => ({ chain: name })
 export const rule = (chainName: string, text: string): Item => ({ rule: text, chain: chainName })
@@ -37,11 +65,21 @@ export function hook(point: Hook, type: 'filter' | 'nat', priority: number, name
 /** Commands that make the table, for one transaction. */
 export function inTable(family: string, table: string, items: readonly Item[]): string[] {
   const at = `${family} ${table}`
-  const command = (item: Item): string => {
+  const commands = (item: Item): string | string[] => {
     if ('rule' in item) return `add rule ${at} ${item.chain} ${item.rule}`
     if ('chain' in item) return `add chain ${at} ${item.chain}${item.hook ? ` { ${item.hook} }` : ''}`
     if ('set' in item) return `add set ${at} ${item.set} { ${item.body} }`
+    if ('packetSet' in item) return packetSetCommands(at, item)
     return `add map ${at} ${item.map} { ${item.body} }`
   }
-  return [`add table ${at}`, ...items.map(command)]
+  return [`add table ${at}`, ...items.flatMap(commands)]
+}
+
+/**
+ * The kernel makes room for all of a set's size at once and looks through it each second (2 MB and 0.13 ms), until an
+ * element has been removed: so one is, right away.
+ */
+function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
+  const element = `element ${at} ${name} { ${key} }`
+  return [`add set ${at} ${name} { ${body} }`, `add ${element}`, `delete ${element}`]
 }

@@ -1,4 +1,4 @@
-import { chain, hook, inTable, rule, set, type Item } from './plan-items.js'
+import { chain, hook, inTable, packetSet, rule, set, type Item } from './plan-items.js'
 
 export interface WatchTablePlan {
   /** Name of the tables that hold guests' rules. */
@@ -65,16 +65,14 @@ export function planWatchRemoval(table: string): string[] {
   return [`add table inet ${watchTable(table)}`, `delete table inet ${watchTable(table)}`]
 }
 
-const counted = 'size 65535; flags dynamic,timeout; timeout 1h; counter;'
+const counted = { timeout: '1h', counter: true } as const
 
 function planSets({ amplifiers, loginPorts }: WatchTablePlan): Item[] {
   return [
     ...families.flatMap(({ type, suffix }) => [
-      ...watchCounters.map((name) => set(`${name}${suffix}`, `type ${type}; ${counted}`)),
-      ...amplifierCounters.map((name) => set(`${name}${suffix}`, `type ${type} . inet_service; ${counted}`)),
-      ...sampled.map(({ bucket }) =>
-        set(`${bucket}_sample${suffix}`, `type ${type}; size 65535; flags dynamic,timeout; timeout 10s;`),
-      ),
+      ...watchCounters.map((name) => packetSet(`${name}${suffix}`, [type], counted)),
+      ...amplifierCounters.map((name) => packetSet(`${name}${suffix}`, [type, 'inet_service'], counted)),
+      ...sampled.map(({ bucket }) => packetSet(`${bucket}_sample${suffix}`, [type], { timeout: '10s' })),
     ]),
     set('amplifiers', portSet(amplifiers)),
     set('login_ports', portSet(loginPorts)),
