@@ -11,13 +11,12 @@ import { installBusyboxImage } from '../support/busybox-image.js'
 import { Customer } from '../support/customer.js'
 import {
   finishDeletions,
-  readExpected,
   readInits,
   readInventory,
   readMachineProcesses,
-  readOpenOperations,
   type Instance,
 } from '../support/inventory.js'
+import { readExpected, readOpenOperations } from '../support/journal-inventory.js'
 import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
 import { readExpectedSettings, readSettings } from '../support/settings-inventory.js'
 import { waitFor } from '../support/wait.js'

@@ -15,12 +15,12 @@ import { installBusyboxImage } from '../support/busybox-image.js'
 import { createFaultyAgent, setFaults } from '../support/faulty-agent.js'
 import {
   finishDeletions,
-  readExpected,
   readInits,
   readInventory,
   readMachineProcesses,
   type Instance,
 } from '../support/inventory.js'
+import { readExpected } from '../support/journal-inventory.js'
 import { installIdleImage, matrixMachine } from '../support/matrix-guests.js'
 import { waitFor } from '../support/wait.js'
 

@@ -5,13 +5,8 @@ import { join } from 'node:path'
 import { Firewall } from '../../proto/gen/berth/agent/v1/network.js'
 import { call } from '../support/agent-calls.js'
 import { createFaultyAgent, setFaults, type Fault } from '../support/faulty-agent.js'
-import {
-  readExpected,
-  readGuestLimits,
-  readInits,
-  readInventory,
-  type Instance,
-} from '../support/inventory.js'
+import { readGuestLimits, readInits, readInventory, type Instance } from '../support/inventory.js'
+import { readExpected } from '../support/journal-inventory.js'
 import { codeOf, SettingsHost } from '../support/settings-host.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'

@@ -26,7 +26,8 @@ import {
   type PowerAction,
 } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
-import { finishDeletions, readExpected, readInventory, type Instance, type Inventory } from './inventory.js'
+import { finishDeletions, readInventory, type Instance, type Inventory } from './inventory.js'
+import { readExpected } from './journal-inventory.js'
 import type { MatrixGuest } from './matrix-guests.js'
 import type { MatrixSubject } from './operation-matrix.js'
 import { scratchDirectory } from './scratch.js'

@@ -1,12 +1,11 @@
-import Database from 'better-sqlite3'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { waitFor } from './wait.js'
 
 /*
- * What is on the host, and what the journal says should be, both read without a line of the agent's code:
- * by ip, nft, btrfs, /proc and SQL. The two are compared as sorted lines, so that a difference names itself.
+ * What is on the host, read without a line of the agent's code: by ip, nft, btrfs and /proc. It is compared with what
+ * journal-inventory.ts says should be, as sorted lines, so that a difference names itself.
  */
 
 export interface Instance {
@@ -76,103 +75,6 @@ export async function finishDeletions({ pool }: Instance): Promise<void> {
   // `subvolume sync` looks once a second.
   const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
   await waitFor(() => left() === '', { timeoutMs: 60_000, what: () => `deletions: ${left()}` })
-}
-
-/** What the journal wants the host to look like when no operation is under way. */
-export function readExpected(instance: Instance): Inventory {
-  const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
-  try {
-    return expectedOf(db, instance)
-  } finally {
-    db.close()
-  }
-}
-
-interface GuestRow {
-  uuid: string
-  id: number
-  spec: string
-  status: string
-  idmap_slot: number
-  ipv4: string
-  mac: string
-}
-
-function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inventory {
-  const guests = db.prepare<[], GuestRow>('SELECT * FROM guests').all()
-  const running = guests.filter((g) => g.status === 'running')
-  const nameOf = ({ id }: GuestRow): string => `${interfacePrefix}-${id}`
-  const machines = guests.filter((g) => isMachine(g))
-  const isRunning = (g: GuestRow): boolean => g.status === 'running'
-  const containers = guests.filter((g) => !isMachine(g))
-  // A range that leads to its own numbers is in a map of its own: settings-inventory.ts.
-  const ports = db
-    .prepare<[], { line: string }>(
-      `WITH RECURSIVE singles (guest_uuid, protocol, host_port, host_port_end, container_port) AS (
-         SELECT guest_uuid, protocol, host_port, host_port_end, container_port FROM port_mappings
-         WHERE host_port = host_port_end OR host_port <> container_port
-         UNION ALL
-         SELECT guest_uuid, protocol, host_port + 1, host_port_end, container_port + 1 FROM singles
-         WHERE host_port < host_port_end)
-       SELECT CASE protocol WHEN 'tcp' THEN 6 ELSE 17 END || ' . ' || host_port || ' : ' || ipv4 || ' . ' || container_port AS line
-       FROM singles JOIN guests ON uuid = guest_uuid`,
-    )
-    .all()
-  return {
-    subvolumes: guests.flatMap((g) => [g.uuid, ...rescuesOf(g)]).sort(),
-    quotaFaults: [],
-    idmaps: containers.map((g) => `${g.id} ${userIdOf(g)}`).sort(),
-    antiSpoofing: guests.map((g) => `"${interfacePrefix}${g.id}" . ${g.mac} . ${g.ipv4}`).sort(),
-    ports: ports.map(({ line }) => line).sort(),
-    interfaces: running.flatMap((g) => interfacesOf(g, interfacePrefix)).sort(),
-    monitors: containers.filter(isRunning).map(nameOf).sort(),
-    machines: machines
-      .filter(isRunning)
-      .map((g) => `${nameOf(g)} ${userIdOf(g)}`)
-      .sort(),
-    machineFiles: [
-      ...machines.map((g) => `${nameOf(g)}: ${configFiles}`),
-      ...machines.filter(isRunning).map((g) => `${nameOf(g)}: ${runFiles}`),
-    ].sort(),
-    cgroups: running.map(nameOf).sort(),
-    locks: [],
-    mounts: [],
-  }
-}
-
-const isMachine = ({ spec }: GuestRow): boolean =>
-  (JSON.parse(spec) as { virtualization?: string }).virtualization === 'kvm'
-const userIdOf = (g: GuestRow): number => 1_000_000 + g.idmap_slot * 65_536
-const configFiles = 'machine.json seed.iso'
-const runFiles = 'agent launched.json qmp qmp2 serial work'
-/** Locks and what QEMU said last stay until a guest is deleted. */
-const keptFiles = ['lock', 'log']
-/** A system beside its volume, while it mends it. */
-function rescuesOf({ uuid, spec }: GuestRow): string[] {
-  const { boot } = JSON.parse(spec) as { boot?: { mode: string } }
-  return boot?.mode === 'rescue' ? [`${uuid}.rescue`] : []
-}
-
-/** Its own, and the intermediate one where what it sends is bounded. */
-function interfacesOf({ id, spec }: GuestRow, prefix: string): string[] {
-  const { limits } = JSON.parse(spec) as { limits: { networkUpMbps: number } }
-  return [`${prefix}${id}`, ...(limits.networkUpMbps > 0 ? [`${prefix}${id}u`] : [])]
-}
-
-/** Operations of the journal that have not ended: what they do, where they are and what failed last. */
-export function readOpenOperations({ stateDir }: Instance): string[] {
-  const db = new Database(join(stateDir, 'journal.db'), { readonly: true })
-  try {
-    return db
-      .prepare<[], string>(
-        `SELECT action || ' of ' || subject_name || ', ' || status || ' ' || stage || ' ' || error FROM operations
-         WHERE status IN ('pending', 'running')`,
-      )
-      .pluck()
-      .all()
-  } finally {
-    db.close()
-  }
 }
 
 function readQuotaFaults({ pool }: Instance): string[] {
@@ -302,6 +204,8 @@ function findMachines({ interfacePrefix }: Instance): (HostProcess & { name: str
   })
 }
 
+/** Locks and what QEMU said last stay until a guest is deleted. */
+const keptFiles = ['lock', 'log']
 function readMachineFiles({ stateDir, runDir = join(stateDir, '../run') }: Instance): string[] {
   const roots = [join(stateDir, 'kvm'), join(runDir, 'kvm')].filter((root) => existsSync(root))
   return roots
