@@ -53,6 +53,7 @@ export default tseslint.config(
       '**/*.test.ts',
       'agent/host/process.ts',
       'agent/host/launcher.ts',
+      'agent/host/guest-terminal.ts',
       'agent/host/pty.ts',
       'gateway/store/redis-process.ts',
     ],

@@ -67,12 +67,4 @@ describe('the consoles of a host', () => {
     expect(refusalOf('g', 'u4')).to.include('on this host')
     expect(holder.size).to.equal(6)
   })
-
-  it('are refused to a guest that has used up its own terminals', () => {
-    const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
-    holder = new Holder(() => {
-      throw full
-    })
-    expect(refusalOf('a', 'u1')).to.equal('all terminals of this container are in use: close one first')
-  })
 })

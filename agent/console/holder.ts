@@ -51,8 +51,6 @@ export class Holder {
       this.onChange()
       return held
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'ENOSPC')
-        throw tooMany('all terminals of this container are in use')
       throw new BerthError('internal', 'agent_error', 'open a terminal', { cause })
     }
   }

@@ -1,5 +1,6 @@
 import type { BerthError } from '../../shared/errors.js'
-import type { GuestTerminal, TerminalCommand } from '../host/pty.js'
+import type { GuestTerminal } from '../host/guest-terminal.js'
+import type { TerminalCommand } from '../host/pty.js'
 
 /**
  * What a driver is told of a guest: numbers and names, decided and validated. A driver makes no choices and keeps no

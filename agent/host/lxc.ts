@@ -1,8 +1,9 @@
-import { rmdirSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { rmdirSync, rmSync } from 'node:fs'
 import { confinement } from './seccomp.js'
 import { readPerlProgram } from './perl-program.js'
+import type { GuestTerminal, TerminalDirectory } from './guest-terminal.js'
 import { listDirectory, readKernelFile } from './proc.js'
-import type { GuestTerminal, TerminalCommand } from './pty.js'
+import type { TerminalCommand } from './pty.js'
 import { hostEnvironment, runPerl, type RunOptions, type RunResult } from './process.js'
 
 /** A container's name and the parent of its directory. */
@@ -91,11 +92,10 @@ export function lxcAttach(
 }
 
 /**
- * The login shell of root in a container, on the terminal that is file 3; the first argument makes it lead a session. The
- * text is the same for all guests, and runs in the guest: what a guest has in /etc/passwd is looked up by nobody else.
+ * The login shell of root in a container; the first argument makes it lead a session. The text is the same for all guests,
+ * and runs in the guest: what a guest has in /etc/passwd is looked up by nobody else.
  */
-const shellScript = `exec <&3 >&3 2>&3 3>&-
-cd "$HOME" 2>/dev/null || cd /
+const shellScript = `cd "$HOME" 2>/dev/null || cd /
 while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd
 case $shell in *nologin | *false) shell= ;; esac
 [ -x "$shell" ] || shell=/bin/sh
@@ -107,43 +107,27 @@ const onGuestTerminal = readPerlProgram('guest-terminal')
 
 export interface ShellOptions {
   readonly filter: Buffer
-  /** Of lxc. */
-  readonly monitorPid: number
+  readonly terminals: TerminalDirectory
   /** Uid on the host. */
   readonly root: number
 }
 
 /**
- * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container's own.
- * @throws {Error} when lxc no longer has the container's terminals
+ * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container's own. Where there is
+ * none left, lxc-attach passes on what is typed and shown.
  */
-export function lxcShell(container: LxcContainer, { filter, monitorPid, root }: ShellOptions): GuestTerminal {
+export function lxcShell(container: LxcContainer, { filter, terminals, root }: ShellOptions): GuestTerminal {
   const variables = shellVariables.flatMap((variable) => ['--set-var', variable])
-  const attach = ['/usr/bin/lxc-attach', ...target(container), '--clear-env', ...variables]
-  const perl = `${onGuestTerminal}\n${confinement(filter)}\nconfine(); attach_on_terminal(@ARGV); die "$!\\n"`
+  const options = [...target(container), '--clear-env', ...variables, '--', '/bin/sh', '-c']
+  const confined = `${confinement(filter)}\nconfine()`
+  const perl = `${onGuestTerminal}\n${confined}; attach_on_terminal(@ARGV); die "$!\n"`
+  const script = `exec <&3 >&3 2>&3 3>&-\n${shellScript}`
   return {
-    ptmx: findPtmx(monitorPid),
+    terminals,
     program: '/usr/bin/perl',
-    args: ['-e', perl, '--', `${root}`, ...attach, '--', '/bin/sh', '-c', shellScript],
+    args: ['-e', perl, '--', `${root}`, '/usr/bin/lxc-attach', ...options, script],
     env: { ...hostEnvironment },
-  }
-}
-
-const devptsType = 0x1cd1
-
-/** lxc's monitor has the container's /dev/pts open as it was mounted, whatever the container has there now. */
-function findPtmx(monitorPid: number): string {
-  const files = listDirectory(`/proc/${monitorPid}/fd`).map((file) => `/proc/${monitorPid}/fd/${file}`)
-  const own = files.find(isTerminals)
-  if (own === undefined) throw new Error('lxc has no terminals of the container')
-  return `${own}/ptmx`
-}
-
-function isTerminals(path: string): boolean {
-  try {
-    return statfsSync(path).type === devptsType && statSync(path).isDirectory()
-  } catch {
-    return false // closed meanwhile
+    otherwise: onTerminal(`${confined}; exec '/usr/bin/lxc-attach', @ARGV`, [...options, shellScript]),
   }
 }
 

@@ -1,6 +1,4 @@
-import { spawn } from 'node:child_process'
-import { closeSync, constants, openSync, writeSync } from 'node:fs'
-import type { Readable } from 'node:stream'
+import { writeSync } from 'node:fs'
 import { ReadStream } from 'node:tty'
 import * as nodePty from 'node-pty'
 
@@ -29,12 +27,6 @@ export interface TerminalCommand {
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-}
-
-/** A program that gets the master of a new terminal as file 3, and what runs on it. */
-export interface GuestTerminal extends TerminalCommand {
-  /** Opened, it is a new terminal of the guest's. */
-  readonly ptmx: string
 }
 
 export interface TerminalSize {
@@ -83,51 +75,9 @@ export function openPty(
   return pty
 }
 
-/** What a program may say of its errors, which is shown. */
-const mostErrorBytes = 4096
-
-/**
- * Runs a program with a new terminal of a guest, which nobody passes on: a key takes one process less on its way.
- * @throws {Error} when there are no more ptys or processes; `ENOSPC` where the guest has used up its own
- */
-export function openGuestPty(
-  { ptmx, program, args, env }: GuestTerminal,
-  { columns, rows }: TerminalSize,
-  listener: TerminalListener,
-): Terminal {
-  const fd = openSync(ptmx, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
-  const child = spawn(program, args, {
-    env,
-    cwd: '/',
-    detached: true,
-    stdio: ['ignore', 'ignore', 'pipe', fd],
-  })
-  child.on('error', () => undefined) // it has no pid
-  if (child.pid === undefined) {
-    closeSync(fd)
-    throw new Error(`${program} was not started`)
-  }
+/** @param fd master of a terminal. @throws {Error} when it is no terminal */
+export function setPtySize(fd: number, { columns, rows }: TerminalSize): void {
   native.resize(fd, columns, rows)
-  const onExit = (code: number): void => {
-    child.stderr!.destroy()
-    listener.onExit(code)
-  }
-  const pty = new Pty({ fd, pid: child.pid }, { ...listener, onExit })
-  showErrors(child.stderr!, listener)
-  child.on('exit', (code) => pty.ended(code ?? -1))
-  return pty
-}
-
-/** A guest that has got hold of the file for errors can say little there. */
-function showErrors(errors: Readable, { onData }: TerminalListener): void {
-  let left = mostErrorBytes
-  errors.on('data', (chunk: Buffer) => {
-    const text = chunk.subarray(0, left).toString('latin1')
-    onData(Buffer.from(text.replaceAll('\n', '\r\n'), 'latin1'))
-    left -= chunk.length
-    if (left <= 0) errors.destroy()
-  })
-  errors.on('error', () => undefined) // `exit` tells what matters
 }
 
 /** How long after its program's end a terminal stays open for output of what it left behind. */
@@ -136,13 +86,15 @@ const lastOutputMs = 200
 /** How long a program may take to end after its terminal was closed. */
 const hangupMs = 1000
 
-class Pty implements Terminal {
+/** A terminal with a program on it. */
+export class Pty implements Terminal {
   readonly #output: ReadStream
   readonly #input: PtyInput
   #code: number | undefined
   #heard = false
   #ending: NodeJS.Timeout | undefined
 
+  /** @param started the program, which leads a process group, and the terminal's master, which is closed from here on */
   constructor(
     private readonly started: { readonly fd: number; readonly pid: number },
     private readonly listener: TerminalListener,
@@ -162,7 +114,12 @@ class Pty implements Terminal {
   }
 
   resize(columns: number, rows: number): void {
-    if (!this.#output.destroyed) native.resize(this.started.fd, columns, rows)
+    if (this.#output.destroyed) return
+    try {
+      setPtySize(this.started.fd, { columns, rows })
+    } catch {
+      // EIO: it has ended, which `onExit` tells.
+    }
   }
 
   pause(): void {

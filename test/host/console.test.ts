@@ -25,7 +25,8 @@ describe('a console of a real guest', function () {
   before(async () => {
     await lab.start()
     gateway = lab.gateway
-    for (const name of ['one', 'two']) await lab.create(name)
+    // There are ten tickets a minute for each, and who comes back asks for several.
+    for (const name of ['one', 'two', 'three', 'four']) await lab.create(name)
   })
   after(async () => {
     for (const { socket } of clients) socket.terminate()
@@ -158,13 +159,13 @@ describe('a console of a real guest', function () {
   })
 
   it('goes on with the same shell after the agent was killed', async () => {
-    const { client, resume } = await shell('one')
+    const { client, resume } = await shell('three')
     const pid = await run(client, 'echo $$')
     const [holder] = holders()
     await host.kill('SIGKILL')
     expect((await client.ended(20_000)).code).to.equal(1011)
     host.start()
-    const { client: again, state } = await comeBack('one', { resume })
+    const { client: again, state } = await comeBack('three', { resume })
     expect(state).to.equal('resumed')
     await again.shows(/\[J$/) // what was there before, and the prompt drawn anew
     expect(await run(again, 'echo $$')).to.equal(pid)
@@ -172,7 +173,7 @@ describe('a console of a real guest', function () {
   })
 
   it('goes on with the same shell after the gateway was killed, and loses nothing that was on its way', async () => {
-    const { client, resume } = await shell('one')
+    const { client, resume } = await shell('four')
     const pid = await run(client, 'echo $$')
     client.type('for n in $(busybox seq 1 60000); do echo line $n; done; echo fin""ished\r')
     await client.shows(/line 2000\r\n/)
@@ -181,7 +182,7 @@ describe('a console of a real guest', function () {
     gateway.start()
     await gateway.ready()
     const query = { resume, received: String(client.received) }
-    const { client: again, offset } = await comeBack('one', query)
+    const { client: again, offset } = await comeBack('four', query)
     expect(offset).to.equal(client.received)
     await again.shows(/finished\r\n/, 60_000)
     const all = Buffer.concat([client.bytes, again.bytes]).toString()
@@ -203,6 +204,20 @@ describe('a console of a real guest', function () {
     await waitFor(() => performance.now() - started > 2000)
     expect(memoryOf(holder!.pid) - before, 'KiB').to.be.below(8 * 1024)
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
+  })
+
+  it('leaves nothing on the host where the process that holds it is killed', async () => {
+    const { client: first } = await shell('two')
+    await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
+    const { client } = await shell('two') // leads a session: a hang-up does not reach what is on the host
+    client.type(`trap '' HUP; echo re""ady; exec busybox sleep 600\r`)
+    await client.shows(/ready/)
+    const attached = () => processes().filter(({ command }) => /^\/usr\/bin\/lxc-attach .*fcn/.test(command))
+    expect(attached()).not.to.deep.equal([])
+    const [holder] = holders()
+    process.kill(holder!.pid, 'SIGKILL')
+    expect((await client.ended()).code).to.equal(1011)
+    await waitFor(() => attached().length === 0, { what: 'no lxc-attach' })
   })
 
   it('ends with its guest', async () => {

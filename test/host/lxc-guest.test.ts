@@ -1,10 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'chai'
-import type { ConsoleMode, Machine } from '../../agent/drivers/contract.js'
+import type { Machine } from '../../agent/drivers/contract.js'
 import { readCgroupLayout } from '../../agent/host/cgroup.js'
-import { openGuestPty, openPty, type Terminal } from '../../agent/host/pty.js'
-import { processes } from '../support/inventory.js'
 import { useLxcHost } from '../support/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
@@ -188,120 +186,4 @@ describe('a guest of the lxc driver', function () {
       expect(((await usage()).readBytes ?? 0) - first).to.be.within(32 * 2 ** 20, 48 * 2 ** 20)
     })
   })
-
-  describe('console', () => {
-    const terminals: Terminal[] = []
-    afterEach(() => {
-      for (const terminal of terminals.splice(0)) terminal.close()
-    })
-
-    /** Opens a console of the guest, as berth-console does. */
-    async function open(machine: Machine, mode: ConsoleMode) {
-      const place = await lab.host.driver.findConsole(machine, mode)
-      const seen: { text: string; code?: number } = { text: '' }
-      const listener = {
-        onData: (chunk: Buffer) => void (seen.text += chunk.toString()),
-        onExit: (code: number) => void (seen.code = code),
-        onTaken: () => undefined,
-      }
-      const size = { columns: 80, rows: 24 }
-      if (place.kind === 'socket') throw new Error('no terminal')
-      const terminal =
-        place.kind === 'program' ? openPty(place, size, listener) : openGuestPty(place, size, listener)
-      terminals.push(terminal)
-      const says = async (pattern: RegExp, send: string): Promise<string> => {
-        await waitFor(() => pattern.test(seen.text), {
-          what: () => `${String(pattern)} in ${seen.text}`,
-          timeoutMs: 60_000,
-        })
-        const { text } = seen
-        seen.text = ''
-        terminal.write(Buffer.from(send))
-        return text
-      }
-      return { terminal, says, seen }
-    }
-
-    it('logs in on /dev/console', async () => {
-      const machine = await prepared()
-      await lab.host.driver.initialize(machine, { password: 'correct-horse-7' }, machine.volume)
-      await lab.host.driver.start(machine, signal)
-      await booted(machine)
-      const { terminal, says, seen } = await open(machine, 'serial')
-      terminal.write(Buffer.from('\r'))
-      await says(/login:/, 'root\r')
-      await says(/assword:/, 'correct-horse-7\r')
-      await says(/[#$] /, 'echo $((40+2))x\r')
-      await says(/42x/, 'exit\r')
-      terminal.close()
-      await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
-    })
-
-    /** What a shell says of its terminal, and that Ctrl-C ends a program and not the shell. */
-    async function useShell(machine: Machine): Promise<{ tty: string; leads: boolean }> {
-      const { says, seen } = await open(machine, 'shell')
-      await says(/# $/, 'echo $(tty) $(stat -c %U $(tty)) $$ $(cut -d" " -f6 /proc/$$/stat) o""k\r')
-      const [, tty = '', owner, pid, session] =
-        /(\/\S+) (\S+) (\d+) (\d+) ok/.exec(await says(/ ok\r\n.*# $/s, 'sleep 1000\r')) ?? []
-      expect(owner).to.equal('root')
-      await says(/sleep 1000\r\n/, '\x03')
-      await says(/\^C[^]*# $/, 'exit 7\r')
-      await waitFor(() => seen.code !== undefined, { what: () => `the shell ends: ${seen.text}` })
-      expect(seen.code).to.equal(7)
-      return { tty, leads: pid === session }
-    }
-
-    it('has a shell on a terminal of the guest’s own', async () => {
-      const machine = await started()
-      await booted(machine)
-      const { tty, leads } = await useShell(machine)
-      expect(tty).to.match(/^\/dev\/pts\/\d+$/)
-      expect(leads, 'leads its session').to.equal(true)
-    })
-
-    it('has a shell where no program makes a session', async () => {
-      const machine = await started()
-      await booted(machine)
-      lab.host.inside(machine, 'rm', '/usr/bin/setsid')
-      expect((await useShell(machine)).leads).to.equal(false)
-    })
-
-    it('has a shell whatever the guest has at /dev/pts', async () => {
-      const machine = await started()
-      await booted(machine)
-      lab.host.inside(machine, 'mount', '-t', 'tmpfs', 'none', '/dev/pts')
-      lab.host.inside(machine, 'ln', '-s', '/etc/shadow', '/dev/pts/ptmx')
-      const { says } = await open(machine, 'shell')
-      await says(/# $/, 'echo $((40+2))x\r')
-      await says(/42x/, '')
-    })
-
-    it('hangs up where nobody holds the terminal any more', async () => {
-      const machine = await started()
-      await booted(machine)
-      const { terminal, says, seen } = await open(machine, 'shell')
-      await says(/# $/, 'sleep 12345 & sleep 23456\r')
-      await says(/23456\r\n/, '')
-      terminal.close()
-      await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
-      await waitFor(() => !/^sleep (12345|23456)$/m.test(readProcesses()), {
-        what: 'what the shell ran ends',
-      })
-    })
-
-    it('says why there is none', async () => {
-      const machine = await started()
-      await booted(machine)
-      lab.host.inside(machine, 'rm', '/bin/sh')
-      const { seen } = await open(machine, 'shell')
-      await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
-      expect(seen.text).to.match(/No such file or directory/)
-    })
-  })
 })
-
-function readProcesses(): string {
-  return processes()
-    .map(({ command }) => command)
-    .join('\n')
-}

@@ -15,6 +15,7 @@ import type {
   StopCause,
   UsageSample,
 } from '../contract.js'
+import { findTerminals } from '../../host/guest-terminal.js'
 import { lxcConsole, lxcShell } from '../../host/lxc.js'
 import { assignAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
@@ -320,9 +321,11 @@ export class LxcDriver implements Driver {
     if (state !== 'running' || !monitor) throw conflict('guest_not_running', 'the guest does not run')
     const container = this.#container(machine)
     if (mode === 'serial') return { kind: 'program', ...lxcConsole(container) }
+    const terminals = findTerminals(monitor.pid)
+    if (!terminals) throw conflict('guest_not_running', 'the guest does not run')
     const filter = planSocketFilter(this.options.allow ?? [])
-    const shell = { filter, monitorPid: monitor.pid, root: machine.isolation.userIdBase }
-    return { kind: 'guest-terminal', ...lxcShell(container, shell) }
+    const shell = lxcShell(container, { filter, terminals, root: machine.isolation.userIdBase })
+    return { kind: 'guest-terminal', ...shell }
   }
 
   screenshot(): Promise<Buffer> {

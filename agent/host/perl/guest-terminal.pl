@@ -1,12 +1,13 @@
 # Before lxc-attach with a shell on a terminal of the container's own, which nobody on the host passes on. File 3 is the
-# master of the terminal; lxc-attach has no other file of the starter but that for errors, and gets the container's side
-# of it as file 3. $ARGV[0]: root of the container on the host; then what lxc-attach is given, a script at the end.
+# master of the terminal; lxc-attach has no file of the starter, and gets the container's side of the terminal as file 3.
+# $ARGV[0]: root of the container on the host; then what lxc-attach is given, a script at the end.
 use strict;
 use Fcntl;
 use POSIX ();
 
 # asm-generic/ioctls.h: a terminal is locked at first, and has no other name that a container could not have replaced.
 my ($set_lock, $open_peer, $set_controlling) = (0x40045431, 0x5441, 0x540E);
+my $no_setsid = 99;
 
 $^F = 3; # stays open for lxc-attach
 umask 022;
@@ -22,23 +23,39 @@ opendir(my $files, '/proc/self/fd') or die "$!\n";
 POSIX::close($_) for grep { $_ > 3 } readdir $files;
 
 # The shell should lead a session, which takes a program of the container's. Without one the terminal is that of
-# lxc-attach's session, which the shell inherits.
+# lxc-attach's session, which the shell inherits. What runs in the container gets no file of the starter's.
 sub attach_on_terminal {
   my @attach = @_;
   my $script = pop @attach;
   my $can_lead = can_lead_session(@attach);
   ioctl($terminal, $set_controlling, 0) unless $can_lead;
+  open(STDERR, '>', '/dev/null') or die "$!\n";
+  end_with_starter();
   exec { $attach[0] } @attach, $script, 'sh', $can_lead ? 'setsid -c' : '';
 }
 
+# Tries whether the container can be attached to at all, and ends with what lxc-attach says where it cannot.
 sub can_lead_session {
   my @attach = @_;
+  pipe(my $errors, my $told) or die "pipe: $!\n";
   my $pid = fork // die "fork: $!\n";
   if (!$pid) {
-    open(STDERR, '>', '/dev/null'); # what fails here fails again, and is told then
-    exec { $attach[0] } @attach, 'command -v setsid';
+    POSIX::dup2(fileno $told, 2);
+    exec { $attach[0] } @attach, "command -v setsid >/dev/null || exit $no_setsid";
     POSIX::_exit(127);
   }
   waitpid($pid, 0);
-  return $? == 0;
+  my $code = $? >> 8;
+  return $code == 0 if $? == 0 || $code == $no_setsid;
+  fcntl($errors, F_SETFL, O_NONBLOCK); # a program of the container's may have it open still
+  sysread($errors, my $text, 4096);
+  syswrite(STDERR, $text // '');
+  exit($code || 1);
+}
+
+# A shell that no hang-up ends would keep lxc-attach on the host.
+sub end_with_starter {
+  my $prctl = (POSIX::uname())[4] eq 'aarch64' ? 167 : 157;
+  syscall($prctl, 1, POSIX::SIGKILL(), 0, 0, 0); # PR_SET_PDEATHSIG
+  exit if getppid() == 1;
 }
