@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import type { Terminal, TerminalListener } from '../host/pty.js'
+import { addInput, type Terminal, type TerminalListener } from '../host/pty.js'
 
 /** How long the other side may take to read what was typed before its connection closed. */
 const lastReadMs = 1000
@@ -12,15 +12,19 @@ interface Shared {
 /** A connection of its own to a Unix socket. */
 export function openSocket(path: string, listener: TerminalListener): Terminal {
   const socket = connect(path)
+  const input = new SocketInput(socket, listener)
   socket.on('data', (chunk: Buffer) => listener.onData(chunk))
   socket.on('error', () => undefined) // the guest is gone, which `close` tells
   socket.on('close', () => listener.onExit(-1))
   return {
-    write: (bytes) => void socket.write(bytes, () => listener.onTaken(bytes.length)),
+    write: (bytes) => input.write(bytes),
     resize: () => undefined,
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
-    close: () => hangUp(socket),
+    close: () => {
+      input.flush()
+      hangUp(socket)
+    },
   }
 }
 
@@ -34,12 +38,14 @@ export class SocketTerminals {
   open(path: string, listener: TerminalListener): Terminal {
     const shared = this.#open.get(path) ?? this.#connect(path)
     shared.listeners.add(listener)
+    const input = new SocketInput(shared.socket, listener)
     return {
-      write: (bytes) => void shared.socket.write(bytes, () => listener.onTaken(bytes.length)),
+      write: (bytes) => input.write(bytes),
       resize: () => undefined,
       pause: () => undefined,
       resume: () => undefined,
       close: () => {
+        input.flush()
         shared.listeners.delete(listener)
         if (shared.listeners.size === 0) this.#leave(path, shared)
       },
@@ -65,6 +71,34 @@ export class SocketTerminals {
 
   #forget(path: string, shared: Shared): void {
     if (this.#open.get(path) === shared) this.#open.delete(path)
+  }
+}
+
+/** What one user types into a socket. */
+class SocketInput {
+  readonly #waiting: Buffer[] = []
+  #isWriting = false
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly listener: TerminalListener,
+  ) {}
+
+  write(bytes: Buffer): void {
+    addInput(this.#waiting, bytes)
+    if (!this.#isWriting) this.flush()
+  }
+
+  /** Hands all that waits to the socket. */
+  flush(): void {
+    const bytes = Buffer.concat(this.#waiting.splice(0))
+    if (bytes.length === 0) return
+    this.#isWriting = true
+    this.socket.write(bytes, () => {
+      this.#isWriting = false
+      this.listener.onTaken(bytes.length)
+      this.flush()
+    })
   }
 }
 

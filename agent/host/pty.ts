@@ -165,6 +165,14 @@ function killGroup(pid: number): void {
   }
 }
 
+/** Adds to input that waits: little pieces become one, which takes less memory than they. */
+export function addInput(waiting: Buffer[], bytes: Buffer): void {
+  const last = waiting.at(-1)
+  if (last && last.length + bytes.length <= joinedBytes)
+    waiting[waiting.length - 1] = Buffer.concat([last, bytes])
+  else waiting.push(bytes)
+}
+
 /** Input of a terminal, which waits while it is full: what a guest does not read costs the host nothing but memory. */
 class PtyInput {
   #waiting: Buffer[] = []
@@ -178,14 +186,10 @@ class PtyInput {
     private readonly onTaken: (bytes: number) => void,
   ) {}
 
-  /** Little pieces that wait become one, which takes less memory than they. */
   write(bytes: Buffer): void {
     if (this.#closed || bytes.length === 0) return
-    const last = this.#waiting.at(-1)
-    if (last && last.length + bytes.length <= joinedBytes)
-      return void (this.#waiting[this.#waiting.length - 1] = Buffer.concat([last, bytes]))
-    this.#waiting.push(bytes)
-    if (!last) this.#flush()
+    addInput(this.#waiting, bytes)
+    if (!this.#retry) this.#flush()
   }
 
   close(): void {
@@ -212,7 +216,10 @@ class PtyInput {
     } catch (error) {
       // What fails for good has ended, which `onExit` tells.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return void this.close()
-      this.#retry = setTimeout(() => this.#flush(), fullRetryMs)
+      this.#retry = setTimeout(() => {
+        this.#retry = undefined
+        this.#flush()
+      }, fullRetryMs)
       return undefined
     }
   }

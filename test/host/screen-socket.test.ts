@@ -1,7 +1,10 @@
 import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { openSocket } from '../../agent/console/socket-terminal.js'
 import type { Terminal } from '../../agent/host/pty.js'
 import { waitFor } from '../support/wait.js'
@@ -61,6 +64,33 @@ describe('the socket of a screen', function () {
     qemu.kill('SIGCONT')
     await waitFor(() => hasEnded, { what: 'its end' })
     for (const key of Object.keys(keys)) expect(said).to.include(`[${key}]`)
+  })
+
+  it('keeps many little pieces that nobody reads in little memory', async () => {
+    let taken = 0
+    let other: Socket | undefined
+    const full = createServer((socket) => (other = socket.pause())).listen(join(folder, 'full.sock'))
+    const terminal = openSocket(join(folder, 'full.sock'), {
+      ...{ onData: () => undefined, onExit: () => undefined },
+      onTaken: (bytes) => (taken += bytes),
+    })
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const used = (): number => {
+      for (let n = 0; n < 2; n++) collect()
+      return process.memoryUsage().heapUsed + process.memoryUsage().external
+    }
+    const before = used()
+    const piece = Buffer.from('x')
+    terminal.write(Buffer.alloc(2 ** 20)) // more than the kernel takes
+    for (let count = 0; count < 250_000; count++) terminal.write(piece)
+    const grownMib = (used() - before) / 2 ** 20
+    await waitFor(() => other, { what: 'a connection' })
+    terminal.close()
+    other?.destroy()
+    full.close()
+    expect(grownMib).to.be.below(8)
+    expect(taken).to.be.below(2 ** 20)
   })
 
   it('does not wait for a machine that hangs', async () => {
