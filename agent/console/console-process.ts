@@ -10,7 +10,7 @@ import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
 /** Part of the socket's name: another version of the protocol is another process, beside one that still has users. */
-const protocolVersion = 3
+const protocolVersion = 4
 const startTimeoutMs = 10_000
 const retryMs = 20
 const errorFile = 'console.log'

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, constants, fstatSync, openSync, statfsSync, statSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { listDirectory } from './proc.js'
 import {
   openPty,
@@ -20,19 +20,18 @@ export interface TerminalDirectory {
 
 /** A program that gets the master of a new terminal of a guest as file 3, and what runs on it. */
 export interface GuestTerminal extends TerminalCommand {
-  readonly terminals: TerminalDirectory
+  /** Missing where nothing on the host has them open. */
+  readonly terminals: TerminalDirectory | undefined
   /** For a terminal of the host, where the guest's own cannot be had. */
   readonly otherwise: TerminalCommand
 }
 
 /** linux/magic.h */
 const devptsType = 0x1cd1
-/** Device 5:2, linux/Documentation/admin-guide/devices.txt. */
-const ptmxDevice = 0x502
 /** asm-generic/fcntl.h */
 const O_PATH = 0o10000000
 
-/** @param monitorPid of lxc, whose monitor keeps a guest's terminals open. @returns undefined when it has ended */
+/** @param monitorPid of lxc, whose monitor keeps a guest's terminals open. @returns undefined when it has not */
 export function findTerminals(monitorPid: number): TerminalDirectory | undefined {
   const files = listDirectory(`/proc/${monitorPid}/fd`).map((file) => `/proc/${monitorPid}/fd/${file}`)
   return files.map(asTerminals).find((one) => one !== undefined)
@@ -53,17 +52,23 @@ function asTerminals(path: string): TerminalDirectory | undefined {
  * @returns its master; undefined where the guest has used up its own, or has something else there
  */
 export function makeTerminal({ path, device }: TerminalDirectory): number | undefined {
-  let found: number | undefined
+  const open: number[] = []
+  const find = (what: string): number => open[open.push(openSync(what, O_PATH | constants.O_NOFOLLOW)) - 1]!
   try {
-    found = openSync(`${path}/ptmx`, O_PATH | constants.O_NOFOLLOW)
-    const { dev, rdev } = fstatSync(found)
-    if (dev !== device || rdev !== ptmxDevice) return undefined
-    return openSync(`/proc/self/fd/${found}`, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
+    const directory = find(`${path}/.`)
+    const ptmx = find(`/proc/self/fd/${directory}/ptmx`)
+    if (fstatSync(directory).dev !== device || mountOf(ptmx) !== mountOf(directory)) return undefined
+    return openSync(`/proc/self/fd/${ptmx}`, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
   } catch {
     return undefined
   } finally {
-    if (found !== undefined) closeSync(found)
+    open.forEach((fd) => closeSync(fd))
   }
+}
+
+/** Asks the kernel alone, and no file system that a guest has mounted. */
+function mountOf(fd: number): string {
+  return /^mnt_id:\t(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? ''
 }
 
 /**
@@ -71,10 +76,10 @@ export function makeTerminal({ path, device }: TerminalDirectory): number | unde
  * @throws {Error} when there are no more ptys or processes
  */
 export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener: TerminalListener): Terminal {
-  const fd = makeTerminal(place.terminals)
+  const fd = place.terminals && makeTerminal(place.terminals)
   if (fd === undefined) return openPty(place.otherwise, size, listener)
   try {
-    setPtySize(fd, size)
+    setPtySize(fd, size) // nobody has its other side yet
     return showOn(fd, start(place, fd), listener)
   } catch (error) {
     closeSync(fd)
@@ -83,29 +88,38 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
 }
 
 function start({ program, args, env }: TerminalCommand, fd: number): ChildProcess {
-  const stdio = ['ignore', 'ignore', 'pipe', fd] as const
+  const stdio = ['pipe', 'ignore', 'pipe', fd] as const
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: [...stdio] })
   child.on('error', () => undefined) // it has no pid
   if (child.pid === undefined) throw new Error(`${program} was not started`)
   return child
 }
 
+/** The program keeps the terminal open too, until its file 0 is closed: perl/guest-terminal.pl. */
 function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Terminal {
-  const errors = child.stderr!
-  const pty = new Pty(
-    { fd, pid: child.pid! },
-    {
-      ...listener,
-      onExit: (code) => {
-        errors.destroy()
-        listener.onExit(code)
-      },
-    },
-  )
+  const [sizes, errors] = [child.stdin!, child.stderr!]
+  const setSize = ({ columns, rows }: TerminalSize): void =>
+    void sizes.write(Buffer.from(Uint16Array.of(rows, columns).buffer))
+  const onExit = (code: number): void => {
+    sizes.destroy()
+    errors.destroy()
+    listener.onExit(code)
+  }
+  const pty = new Pty({ fd, pid: child.pid!, setSize }, { ...listener, onExit })
   errors.on('data', (text: Buffer) =>
     listener.onData(Buffer.from(text.toString('latin1').replaceAll('\n', '\r\n'), 'latin1')),
   )
-  errors.on('error', () => undefined) // `exit` tells what matters
+  for (const stream of [sizes, errors]) stream.on('error', () => undefined) // `exit` tells what matters
   child.on('exit', (code) => pty.ended(code ?? -1))
-  return pty
+  const close = (): void => {
+    sizes.destroy()
+    pty.close()
+  }
+  return {
+    write: (bytes) => pty.write(bytes),
+    resize: (columns, rows) => pty.resize(columns, rows),
+    pause: () => pty.pause(),
+    resume: () => pty.resume(),
+    close,
+  }
 }

@@ -107,7 +107,7 @@ const onGuestTerminal = readPerlProgram('guest-terminal')
 
 export interface ShellOptions {
   readonly filter: Buffer
-  readonly terminals: TerminalDirectory
+  readonly terminals: TerminalDirectory | undefined
   /** Uid on the host. */
   readonly root: number
 }

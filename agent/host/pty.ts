@@ -71,11 +71,11 @@ export function openPty(
     ...([sameUser, sameUser, false, ''] as const),
     (code: number, signal: number) => pty.ended(signal ? 128 + signal : code),
   )
-  const pty: Pty = new Pty(started, listener)
+  const pty: Pty = new Pty({ ...started, setSize: (now) => setPtySize(started.fd, now) }, listener)
   return pty
 }
 
-/** @param fd master of a terminal. @throws {Error} when it is no terminal */
+/** @param fd master of a terminal. Waits for a program that uses the other side. @throws {Error} when it is no terminal */
 export function setPtySize(fd: number, { columns, rows }: TerminalSize): void {
   native.resize(fd, columns, rows)
 }
@@ -86,6 +86,14 @@ const lastOutputMs = 200
 /** How long a program may take to end after its terminal was closed. */
 const hangupMs = 1000
 
+export interface StartedPty {
+  /** Master of the terminal, which is closed from here on. */
+  readonly fd: number
+  /** Of the program, which leads a process group. */
+  readonly pid: number
+  setSize(size: TerminalSize): void
+}
+
 /** A terminal with a program on it. */
 export class Pty implements Terminal {
   readonly #output: ReadStream
@@ -94,9 +102,8 @@ export class Pty implements Terminal {
   #heard = false
   #ending: NodeJS.Timeout | undefined
 
-  /** @param started the program, which leads a process group, and the terminal's master, which is closed from here on */
   constructor(
-    private readonly started: { readonly fd: number; readonly pid: number },
+    private readonly started: StartedPty,
     private readonly listener: TerminalListener,
   ) {
     this.#output = new ReadStream(started.fd)
@@ -116,7 +123,7 @@ export class Pty implements Terminal {
   resize(columns: number, rows: number): void {
     if (this.#output.destroyed) return
     try {
-      setPtySize(this.started.fd, { columns, rows })
+      this.started.setSize({ columns, rows })
     } catch {
       // EIO: it has ended, which `onExit` tells.
     }

@@ -117,14 +117,15 @@ describe('a terminal in a guest of the lxc driver', function () {
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')
     if (clean.kind !== 'guest-terminal') throw new Error(clean.kind)
-    const first = makeTerminal(clean.terminals)
+    const terminals = clean.terminals!
+    const first = makeTerminal(terminals)
     expect(first).to.be.greaterThan(2)
     closeSync(first!)
     const files = (): number => readdirSync('/proc/self/fd').length
     for (const [what, command] of Object.entries(hostile)) {
       lab.host.inside(machine, 'sh', '-c', command)
       const before = files()
-      expect(makeTerminal(clean.terminals), what).to.equal(undefined)
+      expect(makeTerminal(terminals), what).to.equal(undefined)
       expect(files(), what).to.equal(before)
       const { says } = await open(machine, 'shell')
       await says(/# $/, 'echo $((40+2))x\r')
@@ -149,11 +150,15 @@ describe('a terminal in a guest of the lxc driver', function () {
     const { terminal, says, seen } = await open(machine, 'shell')
     await says(/# $/, 'sleep 12345 & sleep 23456\r')
     await says(/23456\r\n/, '')
+    const keeper = /attach_on_terminal[^]*\/btest-lxc-terminal\//
+    const keepers = () => processes().filter(({ command }) => keeper.test(command))
+    expect(keepers()).not.to.deep.equal([])
     terminal.close()
     await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
     await waitFor(() => !/^sleep (12345|23456)$/m.test(readProcesses()), {
       what: 'what the shell ran ends',
     })
+    await waitFor(() => keepers().length === 0, { what: 'what keeps it open ends' })
   })
 
   it('says why there is none', async () => {

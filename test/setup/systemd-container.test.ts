@@ -241,10 +241,10 @@ describe('the units, run by systemd', function () {
     // What its init does last. It reads that file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
-    const { task_id: id } = api<{ task_id: string }>('/containers/first/restart', {
-      method: 'POST',
-      body: {},
-    })
+    // The gateway takes the agent for there until it has found that it was restarted.
+    const restart = () =>
+      tryApi<{ task_id: string }>('/containers/first/restart', { method: 'POST', body: {} })
+    const { task_id: id } = await waitFor(restart, { timeoutMs: 30_000, what: 'a restart' })
     await followTask(id)
     run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()

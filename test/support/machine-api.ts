@@ -7,8 +7,8 @@ export type RunInMachine = (...command: string[]) => string
 export interface MachineApi {
   /** The API of a machine's own gateway, as curl there sees it. */
   readonly ask: <T>(path: string, init?: { method?: string; body?: unknown }) => T
-  /** Like `ask`, while the gateway may be on its way. */
-  readonly tryAsk: <T>(path: string) => T | undefined
+  /** Like `ask`, while the gateway or the host may be on its way. */
+  readonly tryAsk: <T>(...asked: Parameters<MachineApi['ask']>) => T | undefined
   /** Resolves once the task is done. */
   readonly follow: (taskId: string, timeoutMs?: number) => Promise<void>
 }
@@ -23,9 +23,9 @@ export function machineApi(run: RunInMachine): MachineApi {
     expect(answer.success, text).to.equal(true)
     return answer.data
   }
-  const tryAsk = <T>(path: string): T | undefined => {
+  const tryAsk: MachineApi['tryAsk'] = <T>(...asked: Parameters<MachineApi['ask']>) => {
     try {
-      return ask<T>(path)
+      return ask<T>(...asked)
     } catch {
       return undefined
     }

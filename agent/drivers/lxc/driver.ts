@@ -322,7 +322,6 @@ export class LxcDriver implements Driver {
     const container = this.#container(machine)
     if (mode === 'serial') return { kind: 'program', ...lxcConsole(container) }
     const terminals = findTerminals(monitor.pid)
-    if (!terminals) throw conflict('guest_not_running', 'the guest does not run')
     const filter = planSocketFilter(this.options.allow ?? [])
     const shell = lxcShell(container, { filter, terminals, root: machine.isolation.userIdBase })
     return { kind: 'guest-terminal', ...shell }
