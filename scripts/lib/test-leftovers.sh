@@ -22,6 +22,11 @@ sweep_processes() {
     pkill -KILL -P "$pid" || true
     kill -KILL "$pid" 2>/dev/null || true
   done
+  # A virtual machine has no path among its arguments, and its disk open.
+  for pid in $(pgrep '^qemu-system' || true); do
+    ! readlink "/proc/$pid"/fd/* 2>/dev/null | grep -qE '^(/tmp|/var/tmp|/run|/var/lib)/btest' ||
+      kill -KILL "$pid" 2>/dev/null || true
+  done
   for _ in 1 2; do
     for pid in $(pgrep -f '(/tmp|/var/tmp|/run|/var/lib)/btest' || true); do
       [ "$pid" = "$$" ] || kill -KILL "$pid" 2>/dev/null || true
