@@ -96,30 +96,20 @@ function start({ program, args, env }: TerminalCommand, fd: number): ChildProces
 }
 
 /** The program keeps the terminal open too, until its file 0 is closed: perl/guest-terminal.pl. */
-function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Terminal {
+function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pty {
   const [sizes, errors] = [child.stdin!, child.stderr!]
   const setSize = ({ columns, rows }: TerminalSize): void =>
     void sizes.write(Buffer.from(Uint16Array.of(rows, columns).buffer))
   const onExit = (code: number): void => {
-    sizes.destroy()
     errors.destroy()
     listener.onExit(code)
   }
-  const pty = new Pty({ fd, pid: child.pid!, setSize }, { ...listener, onExit })
+  const started = { fd, pid: child.pid!, setSize, letGo: () => void sizes.destroy() }
+  const pty = new Pty(started, { ...listener, onExit })
   errors.on('data', (text: Buffer) =>
     listener.onData(Buffer.from(text.toString('latin1').replaceAll('\n', '\r\n'), 'latin1')),
   )
   for (const stream of [sizes, errors]) stream.on('error', () => undefined) // `exit` tells what matters
   child.on('exit', (code) => pty.ended(code ?? -1))
-  const close = (): void => {
-    sizes.destroy()
-    pty.close()
-  }
-  return {
-    write: (bytes) => pty.write(bytes),
-    resize: (columns, rows) => pty.resize(columns, rows),
-    pause: () => pty.pause(),
-    resume: () => pty.resume(),
-    close,
-  }
+  return pty
 }

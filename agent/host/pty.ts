@@ -92,6 +92,8 @@ export interface StartedPty {
   /** Of the program, which leads a process group. */
   readonly pid: number
   setSize(size: TerminalSize): void
+  /** Called once the master is closed here. */
+  letGo?(): void
 }
 
 /** A terminal with a program on it. */
@@ -113,7 +115,10 @@ export class Pty implements Terminal {
       listener.onData(chunk)
     })
     this.#output.on('error', () => undefined) // EIO: nobody has the terminal open any more
-    this.#output.on('close', () => this.#settle())
+    this.#output.on('close', () => {
+      started.letGo?.()
+      this.#settle()
+    })
   }
 
   write(bytes: Buffer): void {

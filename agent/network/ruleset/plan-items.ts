@@ -15,17 +15,20 @@ interface PacketSet {
 type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
+
 /** A key of each type that packets fill sets with. */
 const zeroKeys = {
-  ...{ ether_addr: '00:00:00:00:00:00', ifname: '"none"', classid: '0:0' },
-  ...{ ipv4_addr: '0.0.0.0', ipv6_addr: '::', inet_service: '0' },
+  ether_addr: '00:00:00:00:00:00',
+  ifname: '"none"',
+  classid: '0:0',
+  ipv4_addr: '0.0.0.0',
+  ipv6_addr: '::',
+  inet_service: '0',
 } as const
 
 type KeyType = keyof typeof zeroKeys
 
-/**
- * A set that packets fill, with 65535 elements at most. @param timeout of nft, as `10s`; without: elements stay
- */
+/** A set that packets fill, with 65535 elements at most. @param timeout of nft, as `10s`; without: elements stay */
 export function packetSet(
   name: string,
   key: readonly KeyType[],
