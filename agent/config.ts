@@ -158,8 +158,8 @@ export const AgentConfigSchema = Type.Object(
     ),
     traffic: Type.Object(
       {
-        /** Day of the month on which counting of traffic restarts, in `time_zone`. */
-        reset_day: Type.Integer({ minimum: 1, maximum: 28, default: 1 }),
+        /** Day of the month on which counting of traffic restarts, in `time_zone`; 29 to 31: the last day of shorter months. */
+        reset_day: Type.Integer({ minimum: 1, maximum: 31, default: 1 }),
         /**
          * Seconds between checks of quotas and expiries; while no guest has a quota, counters are read at every third
          * check.

@@ -11,6 +11,7 @@ export type ErrorKind =
   | 'exhausted' // a pool or limit is used up
   | 'unavailable' // try again
   | 'timeout'
+  | 'unsupported' // this version has no such endpoint
   | 'internal' // our bug or the host's fault; details stay in the log
 
 export interface ErrorOptions {

@@ -16,6 +16,7 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   exhausted: status.RESOURCE_EXHAUSTED,
   unavailable: status.UNAVAILABLE,
   timeout: status.DEADLINE_EXCEEDED,
+  unsupported: status.UNIMPLEMENTED,
   internal: status.INTERNAL,
 }
 

@@ -12,8 +12,8 @@ export const networkLimits = {
   rulePorts: 50,
   /** GB of 10^9 bytes per month. */
   trafficGb: { min: 0, max: 1_000_000_000 },
-  /** Day of the month; 0: the host's. Later days do not exist in every month. */
-  resetDay: { min: 0, max: 28 },
+  /** Day of the month, or its last day where it is shorter; 0: the host's default. */
+  resetDay: { min: 0, max: 31 },
   /** Addresses of one family per guest. */
   addresses: { min: 0, max: 256 },
 } as const

@@ -97,7 +97,7 @@ export class TrafficKeeper implements PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse {
     const count = this.#countOf(record, this.#lookAt(undefined))
     const { rxBytes, txBytes, periodStart: start } = count
-    const resetsAtMs = periodEndMs(start, this.#time)
+    const resetsAtMs = periodEndMs(start, this.#resetDayOf(record), this.#time)
     const offset = utcOffsetMinutes(resetsAtMs, this.#time)
     return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }

@@ -19,6 +19,14 @@ describe('period of traffic', () => {
     ['2028-02-29 23:59:59', 1, 'UTC', '2028-02-01', '2028-03-01 00:00:00'],
     ['2028-02-29 23:59:59', 28, 'UTC', '2028-02-28', '2028-03-28 00:00:00'],
     ['2027-02-28 00:00:00', 28, 'UTC', '2027-02-28', '2027-03-28 00:00:00'],
+    // Days 29 to 31 are the last day of shorter months.
+    ['2027-02-27 23:59:59', 29, 'UTC', '2027-01-29', '2027-02-28 00:00:00'],
+    ['2027-02-28 00:00:00', 29, 'UTC', '2027-02-28', '2027-03-29 00:00:00'],
+    ['2027-03-15 00:00:00', 30, 'UTC', '2027-02-28', '2027-03-30 00:00:00'],
+    ['2028-02-29 00:00:00', 31, 'UTC', '2028-02-29', '2028-03-31 00:00:00'],
+    ['2027-04-29 23:59:59', 31, 'UTC', '2027-03-31', '2027-04-30 00:00:00'],
+    ['2027-04-30 00:00:00', 31, 'UTC', '2027-04-30', '2027-05-31 00:00:00'],
+    ['2027-01-30 12:00:00', 31, 'UTC', '2026-12-31', '2027-01-31 00:00:00'],
     // Daylight saving begins or ends within the month: periods still end at local midnight.
     ['2026-03-29 03:30:00', 1, 'Europe/Berlin', '2026-03-01', '2026-04-01 00:00:00'],
     ['2026-10-25 02:30:00', 25, 'Europe/Berlin', '2026-10-25', '2026-11-25 00:00:00'],
@@ -29,8 +37,8 @@ describe('period of traffic', () => {
     it(`${now} ${zone}, day ${resetDay}: ${start} to ${end}`, () => {
       const time = createTimeFormat(zone)
       expect(periodStart(at(now, zone), resetDay, time)).to.equal(start)
-      expect(time.format(periodEndMs(start, time))).to.equal(end)
-      expect(nextPeriodStart(start)).to.equal(end.slice(0, 10))
+      expect(time.format(periodEndMs(start, resetDay, time))).to.equal(end)
+      expect(nextPeriodStart(start, resetDay)).to.equal(end.slice(0, 10))
     })
 
   for (const [zone, at, minutes] of [
@@ -49,7 +57,7 @@ describe('period of traffic', () => {
   it('a midnight that the clock skips: the period ends where the day begins', () => {
     // Havana goes forward from 00:00 to 01:00 on 8 March 2026.
     const time = createTimeFormat('America/Havana')
-    const end = periodEndMs('2026-02-08', time)
+    const end = periodEndMs('2026-02-08', 8, time)
     expect(periodStart(end, 8, time)).to.equal('2026-03-08')
     expect(periodStart(end - 1, 8, time)).to.equal('2026-02-08')
   })
@@ -57,7 +65,7 @@ describe('period of traffic', () => {
   it('a midnight that comes twice: the period ends once', () => {
     // Havana goes back from 01:00 to 00:00 on 1 November 2026.
     const time = createTimeFormat('America/Havana')
-    const end = periodEndMs('2026-10-01', time)
+    const end = periodEndMs('2026-10-01', 1, time)
     expect(periodStart(end - 1, 1, time)).to.equal('2026-10-01')
     for (const hours of [0, 1, 2])
       expect(periodStart(end + hours * 3_600_000, 1, time)).to.equal('2026-11-01')
@@ -85,6 +93,11 @@ describe('advance a period', () => {
     ['its turn comes, too', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
     ['another day after a month away', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
     ['another day before its first turn', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
+    ['the last day of a short month', ['2027-01-31'], '2027-02-28', 31, '2027-02-28', '', true],
+    ['the month after a short one', ['2027-02-28'], '2027-03-30', 31, '2027-02-28', '', false],
+    ['its last day', ['2027-02-28'], '2027-03-31', 31, '2027-03-31', '', true],
+    ['an earlier reset day after a short month', ['2027-02-28'], '2027-03-10', 5, '2027-03-05', '', false],
+    ['a later reset day in a short month', ['2027-02-05'], '2027-02-28', 31, '2027-02-28', '', false],
     // The clock goes back by a month, and forward again.
     ['back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
     ['and forward', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],

@@ -1,8 +1,8 @@
 import type { TimeFormat } from '../../shared/time.js'
 
 /*
- * Periods of traffic. A period is named by its first day, YYYY-MM-DD in the host's time zone; the day of the month is
- * the reset day, 1 to 28, which every month has.
+ * Periods of traffic. A period is named by its first day, YYYY-MM-DD in the host's time zone. Its day of the month is
+ * the reset day, 1 to 31, or the last day of a month that is shorter.
  */
 
 /** The period that a count belongs to. */
@@ -19,19 +19,21 @@ export interface Advance extends CountedPeriod {
 
 /** First day of the period that contains `nowMs`. */
 export function periodStart(nowMs: number, resetDay: number, time: TimeFormat): string {
-  const [year, month, day] = dateOf(nowMs, time)
-  return day >= resetDay ? dateText(year, month, resetDay) : dateText(year, month - 1, resetDay)
+  const today = time.format(nowMs).slice(0, 10)
+  const [year, month] = parseDate(today)
+  const start = resetDate(year, month, resetDay)
+  return start <= today ? start : resetDate(year, month - 1, resetDay)
 }
 
-/** First day of the following period. */
-export function nextPeriodStart(start: string): string {
-  const [year, month, day] = parseDate(start)
-  return dateText(year, month + 1, day)
+/** First day of the following period. A period that began on another reset day keeps its own day. */
+export function nextPeriodStart(start: string, resetDay: number): string {
+  const [year, month] = parseDate(start)
+  return resetDate(year, month + 1, resetDayOf(start, resetDay))
 }
 
 /** End of the period: the first instant of the next one's first day. */
-export function periodEndMs(start: string, time: TimeFormat): number {
-  const end = time.parse(`${nextPeriodStart(start)} 00:00:00`)
+export function periodEndMs(start: string, resetDay: number, time: TimeFormat): number {
+  const end = time.parse(`${nextPeriodStart(start, resetDay)} 00:00:00`)
   if (end === undefined) throw new Error(`no such day: ${start}`)
   return end
 }
@@ -56,22 +58,21 @@ export function advancePeriod(
 ): Advance {
   if (counted === undefined) return { periodStart: startOf(resetDay), periodLeft: '', reset: true }
   const { periodStart: start, periodLeft: left } = counted
-  const present = startOf(dayOf(start))
+  const startDay = resetDayOf(start, resetDay)
+  const present = startOf(startDay)
   if (present > start) {
-    const isBack = left !== '' && startOf(dayOf(left)) === left
+    const isBack = left !== '' && startOf(resetDayOf(left, resetDay)) === left
     return { periodStart: startOf(resetDay), periodLeft: '', reset: !isBack }
   }
-  if (present < start && nextPeriodStart(present) < start)
+  if (present < start && nextPeriodStart(present, startDay) < start)
     return { periodStart: startOf(resetDay), periodLeft: left > start ? left : start, reset: false }
   return { periodStart: present === start ? startOf(resetDay) : start, periodLeft: left, reset: false }
 }
 
-function dayOf(start: string): number {
-  return parseDate(start)[2]
-}
-
-function dateOf(ms: number, time: TimeFormat): DateParts {
-  return parseDate(time.format(ms).slice(0, 10))
+/** The reset day that a period began with: the present one where it leads to that first day, else the day itself. */
+function resetDayOf(start: string, resetDay: number): number {
+  const [year, month, day] = parseDate(start)
+  return resetDate(year, month, resetDay) === start ? resetDay : day
 }
 
 type DateParts = [year: number, month: number, day: number]
@@ -81,7 +82,8 @@ function parseDate(text: string): DateParts {
   return [year, month, day]
 }
 
-/** Formats a date; month may be 0 or 13. */
-function dateText(year: number, month: number, day: number): string {
-  return new Date(Date.UTC(year, month - 1, day)).toISOString().slice(0, 10)
+/** The reset day in that month, or the month's last day where it is shorter. Month may be 0 or 13. */
+function resetDate(year: number, month: number, resetDay: number): string {
+  const lastDay = new Date(Date.UTC(year, month, 0)).getUTCDate()
+  return new Date(Date.UTC(year, month - 1, Math.min(resetDay, lastDay))).toISOString().slice(0, 10)
 }

@@ -76,4 +76,6 @@ export function withoutSessions<A extends Account>(account: A): A {
 }
 
 /** Form of user names: no colon, which is in the names of keys' callers (`api:NAME`). */
-export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$'
+export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$'
+export const usernameRule =
+  'must be 1 to 64 letters, digits, ".", "_", "@", "+" or "-", starting with a letter or digit'

@@ -1,6 +1,12 @@
 import { BerthError, invalidField, notFound } from '../../shared/errors.js'
 import type { Store } from '../store/store.js'
-import { usernamePattern, withoutSessions, type AdminAccount, type LinkRecord } from './account-record.js'
+import {
+  usernamePattern,
+  usernameRule,
+  withoutSessions,
+  type AdminAccount,
+  type LinkRecord,
+} from './account-record.js'
 import type { AccountStore, Multi } from './account-store.js'
 import type { LoginLog } from './login-log.js'
 import { checkNewPassword, type Passwords } from './passwords.js'
@@ -236,11 +242,7 @@ function withoutSecondFactor(admin: AdminAccount): AdminAccount {
 
 /** @throws {BerthError} `invalid_field` */
 function checkName(username: string): void {
-  if (!new RegExp(usernamePattern).test(username))
-    throw invalidField(
-      'username',
-      'username: 1 to 64 letters, digits or . _ @ -, beginning with one of the former',
-    )
+  if (!new RegExp(usernamePattern).test(username)) throw invalidField('username', `username: ${usernameRule}`)
 }
 
 function invalidLink(): BerthError {

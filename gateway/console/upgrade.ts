@@ -12,6 +12,7 @@ import { collapseSlashes } from '../http/leniency.js'
 import type { PanelSettings } from '../panel-settings.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
 import type { OpenSockets } from '../policy/open-sockets.js'
+import { deniedByPolicy } from '../policy/denied.js'
 import { originOf } from '../policy/source.js'
 import { ConsoleSocket } from './console-socket.js'
 import { Consoles, invalidTicket, type ConsoleHolder } from './consoles.js'
@@ -70,8 +71,7 @@ export class ConsoleUpgrades {
     const asked: Asked = { request, connection, head, exchange }
     try {
       this.parts.access.addresses.enter(sourceOf(judgement.address), exchange)
-      if (!judgement.allowed)
-        throw new BerthError('forbidden', 'ip_not_allowed', 'the access policy does not allow this address')
+      if (!judgement.allowed) throw deniedByPolicy()
       this.#checkOrigin(asked)
       checkHandshake(request)
       await this.#open(asked)

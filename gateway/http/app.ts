@@ -9,6 +9,7 @@ import type { HttpMetrics } from '../metrics.js'
 import { drainRest } from './body.js'
 import { createDispatcher } from './dispatch.js'
 import { errorReply } from './errors.js'
+import { deniedByPolicy } from '../policy/denied.js'
 import { originOf } from '../policy/source.js'
 import { openExchange, type Exchange, type ExchangeContext } from './exchange.js'
 import { collapseSlashes, tidyHeaders } from './leniency.js'
@@ -117,8 +118,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
     checkTarget(ctx)
     if (!openPages.includes(ctx.path)) {
       addresses.enter(sourceOf(exchange.address), exchange)
-      if (!allowed)
-        throw new BerthError('forbidden', 'ip_not_allowed', 'the access policy does not allow this address')
+      if (!allowed) throw deniedByPolicy()
     }
     await next()
     return exchange.reply ?? unmatched(ctx)
@@ -149,14 +149,20 @@ function checkTarget(ctx: ExchangeContext): void {
   throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL')
 }
 
-/** Answers where no route matched: the path is unknown, or has other methods. */
+/** Answers where no route matched: the path is unknown, or it has other methods. */
 function unmatched(ctx: ExchangeContext): Reply {
   const layers = (ctx as unknown as { matched?: { methods: string[] }[] }).matched ?? []
   const methods = [...new Set(layers.flatMap((layer) => layer.methods))]
-  if (methods.length === 0) throw new BerthError('not_found', 'not_found', 'no such endpoint')
+  if (methods.length === 0) throw unknownPath(ctx.path)
   const allow = { Allow: [...methods, 'OPTIONS'].sort().join(', ') }
   if (ctx.method === 'OPTIONS') return { status: 204, headers: allow, body: '' }
   const refusal = new BerthError('invalid', 'method_not_allowed', `${ctx.method} is not allowed here`)
   const reply = errorReply(refusal, ctx.state.exchange.requestId)
   return { ...reply, headers: { ...reply.headers, ...allow } }
+}
+
+/** An unknown endpoint must not look like a missing container: billing systems take that for a deleted guest. */
+function unknownPath(path: string): BerthError {
+  if (!/^\/api(\/|$)/.test(path)) return new BerthError('not_found', 'not_found', 'no such page')
+  return new BerthError('unsupported', 'unsupported', 'this version has no such endpoint: see /docs')
 }

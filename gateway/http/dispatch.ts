@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
-import { BerthError } from '../../shared/errors.js'
 import { parseBody, parseOptionalBody, readBody } from './body.js'
 import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
 import { credentialsOf, type ExchangeContext } from './exchange.js'
@@ -10,6 +9,7 @@ import type { AccessControl, Authenticator } from '../access/contract.js'
 import { refuseOtherSites } from '../accounts/same-site.js'
 import { nobody, type Principal } from '../access/principal.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
+import { deniedByPolicy } from '../policy/denied.js'
 import { originOf } from '../policy/source.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
@@ -214,8 +214,7 @@ async function recheck(
   { access, policies }: DispatchOptions,
   { ctx }: Ready,
 ): Promise<Principal> {
-  if (!policies.judge(originOf(ctx.req)).allowed)
-    throw new BerthError('forbidden', 'ip_not_allowed', 'the access policy does not allow this address')
+  if (!policies.judge(originOf(ctx.req)).allowed) throw deniedByPolicy()
   const { exchange } = ctx.state
   const caller = await access.authenticator.recheck(credentialsOf(ctx.req, exchange), exchange.address)
   refuseSubUser(route, caller)

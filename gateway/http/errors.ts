@@ -11,6 +11,7 @@ const statusByKind: Record<ErrorKind, number> = {
   unavailable: 503,
   timeout: 504,
   internal: 500,
+  unsupported: 501,
 }
 
 /** Codes with a more specific status than their kind's. */
@@ -38,7 +39,13 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   ),
   ...Object.fromEntries(
     [
-      ...['insufficient_scope', 'ip_not_allowed', 'csrf_refused', 'two_factor_required'],
+      ...[
+        'insufficient_scope',
+        'ip_not_allowed',
+        'access_policy_denied',
+        'csrf_refused',
+        'two_factor_required',
+      ],
       ...['confirmation_required', 'confirmation_failed', 'origin_not_allowed'],
     ].map((code) => [code, 403]),
   ),

@@ -6,6 +6,7 @@ export type Failures = ReadonlyMap<number, readonly string[]>
 
 const everywhere = [
   ...['invalid_request', 'invalid_field', 'unauthorized', 'key_disabled', 'key_expired', 'ip_not_allowed'],
+  'access_policy_denied',
   ...['rate_limited', 'internal_error', 'store_unavailable'],
 ]
 const ofAgents = ['host_offline', 'agent_timeout']

@@ -14,13 +14,16 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * The revision that If-Match allows; 0: any. Of several the newest counts, since revisions only grow.
- * @throws {BerthError} `precondition_failed` for foreign tags; weak ones never match (RFC 9110, 13.1.1)
+ * The revision that If-Match allows; 0: any. Of several the newest counts, since revisions only grow. A weak tag counts
+ * as the strong one that a compressing proxy made it from: only the revision in it is compared.
+ * @throws {BerthError} `precondition_failed` for foreign tags
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
   const header = headers['if-match']?.trim() ?? '*'
   if (header === '*') return 0
-  const revisions = header.split(',').map((tag) => /^\s*"(\d{1,15})\.[\w-]+"\s*$/.exec(tag)?.[1] ?? '0')
+  const revisions = header
+    .split(',')
+    .map((tag) => /^\s*(?:W\/)?"(\d{1,15})\.[\w-]+"\s*$/.exec(tag)?.[1] ?? '0')
   const newest = Math.max(...revisions.map(Number))
   if (newest === 0) throw overtaken()
   return newest

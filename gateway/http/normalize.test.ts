@@ -29,6 +29,8 @@ describe('normalizing what clients send', () => {
         ['0', 0],
         ['-7', -7],
         [5, 5],
+        ['110.00', 110],
+        ['-7.0', -7],
         ['', undefined],
         [null, undefined],
       ],
@@ -153,7 +155,7 @@ describe('normalizing what clients send', () => {
       [
         '0x10',
         '1e3',
-        '1.0',
+        '1.5',
         '+1',
         '--1',
         '-0',

@@ -189,9 +189,12 @@ function readText(schema: Schema, value: unknown): unknown {
   return keepsBlanks(schema) ? value : value.trim()
 }
 
-/** Decimal text in usual form: at most a minus sign, no leading zeros, no exponent, no hexadecimal. */
+/**
+ * Decimal text in the usual form: at most a minus sign, no leading zeros, no exponent, no hexadecimal. A fraction of
+ * zeros is accepted: PHP's number_format and DECIMAL columns of MySQL write "110.00".
+ */
 export function readInteger(value: unknown): unknown {
-  if (typeof value !== 'string' || !/^(0|-?[1-9]\d{0,15})$/.test(value.trim())) return value
+  if (typeof value !== 'string' || !/^(0|-?[1-9]\d{0,15})(\.0{1,10})?$/.test(value.trim())) return value
   const number = Number(value)
   return Number.isSafeInteger(number) ? number : value
 }

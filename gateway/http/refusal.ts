@@ -1,5 +1,6 @@
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import { BerthError, invalidField } from '../../shared/errors.js'
+import { ruleOfPattern } from './pattern-rules.js'
 
 export type RequestPart = 'path' | 'query' | 'body'
 
@@ -29,7 +30,6 @@ export function fieldName(name: string): string {
 interface Rules {
   readonly minimum?: number
   readonly maximum?: number
-  readonly description?: string
   readonly examples?: readonly unknown[]
 }
 
@@ -62,6 +62,7 @@ const rules: Readonly<Record<string, Describe>> = {
   minLength: ({ limit }) =>
     limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`,
   maxLength: ({ limit }) => `may have at most ${String(limit)} characters`,
+  pattern: ({ pattern }) => ruleOfPattern(String(pattern)) ?? 'has the wrong form',
   minItems: ({ limit }) => `must have at least ${entriesText(limit)}`,
   maxItems: ({ limit }) => `may have at most ${entriesText(limit)}`,
 }
@@ -69,17 +70,13 @@ const rules: Readonly<Record<string, Describe>> = {
 function ruleOf(error: ErrorObject | undefined): string {
   const schema = (error?.parentSchema ?? {}) as Rules
   const describe = error && rules[error.keyword]
-  return describe ? describe(error.params, schema) : describedRule(schema)
+  return describe ? describe(error.params, schema) : 'has the wrong form'
 }
 
 function rangeOf({ minimum, maximum }: Rules): string {
   if (minimum === undefined || maximum === undefined)
     return minimum === undefined ? `may be at most ${maximum}` : `must be at least ${minimum}`
   return `must be from ${minimum} to ${maximum}`
-}
-
-function describedRule({ description }: Rules): string {
-  return description === undefined ? 'has the wrong form' : `must be: ${description.replace(/\.$/, '')}`
 }
 
 /** An example from the field's own schema, or else from its place in a valid body. */

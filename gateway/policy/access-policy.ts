@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { invalidField } from '../../shared/errors.js'
+import { BerthError, invalidField } from '../../shared/errors.js'
 import { AddressSet, parseAddressList } from '../access/addresses.js'
 import { StoredDocument } from '../store/document.js'
 import type { Store } from '../store/store.js'
@@ -66,14 +66,13 @@ export class AccessPolicies {
 
   /**
    * Changes the given fields, after checking that the caller still gets in.
-   * @throws {BerthError} `invalid_field`, `store_unavailable`
+   * @throws {BerthError} `invalid_field`, `access_policy_lockout`, `store_unavailable`
    */
   change(fields: Partial<AccessPolicy>, asker: Origin): Promise<AccessPolicy> {
     return this.#document.update((old) => {
       const policy = checkPolicy({ ...old, ...fields })
       const { allowed, address } = judge(compile(policy, this.#configured), asker)
-      if (!allowed)
-        throw invalidField('allowed_sources', `allowed_sources: would lock you out: you come from ${address}`)
+      if (!allowed) throw lockout(`it does not contain your own address ${address}`)
       return policy
     })
   }
@@ -92,8 +91,14 @@ function checkPolicy(policy: AccessPolicy): AccessPolicy {
       `trusted_proxies: ${allProxies} is everybody, who could name any address`,
     )
   if (policy.enabled && policy.allowedSources.length === 0)
-    throw invalidField('allowed_sources', 'allowed_sources: nobody could reach the gateway')
+    throw lockout('an empty list would lock everyone out')
   return policy
+}
+
+function lockout(reason: string): BerthError {
+  return new BerthError('invalid', 'access_policy_lockout', `allowed_sources: ${reason}`, {
+    field: 'allowed_sources',
+  })
 }
 
 /** A policy prepared for many requests. */

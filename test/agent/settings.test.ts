@@ -162,7 +162,7 @@ describe('settings of a guest', function () {
       await host.setTrafficLimit(stopped, { monthlyGb: 100, resetDay: 5 })
       const { traffic } = await host.setTrafficLimit(stopped, { monthlyGb: 50 })
       expect(traffic).to.include({ monthlyGb: 50, resetDay: 5 })
-      expect(await codeOf(host.setTrafficLimit(stopped, { resetDay: 31 }))).to.equal('invalid_field')
+      expect(await codeOf(host.setTrafficLimit(stopped, { resetDay: 32 }))).to.equal('invalid_field')
       const read = await call(host.client.getTraffic.bind(host.client), { uuid: stopped })
       expect(read.limit).to.deep.equal(traffic)
       expect(read.periodStart).to.match(/^\d{4}-\d\d-05$/)

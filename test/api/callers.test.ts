@@ -290,7 +290,7 @@ describe('every route and every kind of caller', function () {
     for (const route of gateway.api.routes)
       for (const caller of [admin, key, sub]) {
         const { status, body } = await caller(route.method, pathOf(route), via(outside))
-        expect([status, body.code], nameOf(route)).to.deep.equal([403, 'ip_not_allowed'])
+        expect([status, body.code], nameOf(route)).to.deep.equal([403, 'access_policy_denied'])
       }
     const off = { body: { enabled: false, allowed_sources: [] }, ...via(inside) }
     expect((await gateway.request('PUT', '/access-policy', off)).status).to.equal(200)

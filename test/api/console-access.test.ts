@@ -152,7 +152,7 @@ describe('who gets a console', () => {
         expect(await client.ended()).to.deep.equal({ code: 4403, reason: 'revoked' })
         expectInTime(started, 2000, 'the end')
         const late = await from(lab.gateway.url, { 'x-forwarded-for': outside })
-        expect(await late.refusal()).to.deep.equal({ status: 403, code: 'ip_not_allowed' })
+        expect(await late.refusal()).to.deep.equal({ status: 403, code: 'access_policy_denied' })
       } finally {
         await put('/access-policy', { enabled: false, allowed_sources: [] })
       }

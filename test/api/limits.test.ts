@@ -249,7 +249,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ monthly_traffic_gb: -1 }, 'monthly_traffic_gb'],
       [{ traffic_in_gb: 1.5 }, 'traffic_in_gb'],
       [{ traffic_action: 'delete' }, 'traffic_action'],
-      [{ traffic_reset_day: 29 }, 'traffic_reset_day'],
+      [{ traffic_reset_day: 32 }, 'traffic_reset_day'],
       [{ traffic_throttle_mbps: '5e1' }, 'traffic_throttle_mbps'],
     ] as const)
       it(`refuses ${JSON.stringify(body)}`, async () => {

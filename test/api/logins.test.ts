@@ -156,8 +156,8 @@ describe('logging in', () => {
     expect((await policy({ enabled: true, allowed_sources: ['198.51.100.0/24'] })).status).to.equal(200)
     try {
       const login = { body: { username: 'ada', password } }
-      expect(await outside.answerTo('POST', '/login', login)).to.deep.equal([403, 'ip_not_allowed'])
-      expect(await outside.answerTo('GET', '/session')).to.deep.equal([403, 'ip_not_allowed'])
+      expect(await outside.answerTo('POST', '/login', login)).to.deep.equal([403, 'access_policy_denied'])
+      expect(await outside.answerTo('GET', '/session')).to.deep.equal([403, 'access_policy_denied'])
       expect((await inside.request('GET', '/session')).status).to.equal(200)
     } finally {
       await policy({ enabled: false })

@@ -1,5 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { expect } from 'chai'
+import { ruleOfPattern } from '../../gateway/http/pattern-rules.js'
 import { startTestGateway, type TestGateway } from '../support/test-gateway.js'
 
 describe('the OpenAPI document', () => {
@@ -34,6 +35,15 @@ describe('the OpenAPI document', () => {
     const operations = Object.values(paths).flatMap((methods) => Object.values(methods))
     expect(operations).to.have.length(gateway.api.routes.length)
     expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
+  })
+
+  it('has a rule in words for every pattern of a request', () => {
+    const patterns = gateway.api.routes
+      .flatMap(({ params, query, body }) => [params, query, body])
+      .flatMap((schema) => JSON.stringify(schema ?? {}).match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [])
+      .map((found) => (JSON.parse(`{${found}}`) as { pattern: string }).pattern)
+    expect(patterns).not.to.be.empty
+    expect([...new Set(patterns)].filter((pattern) => ruleOfPattern(pattern) === undefined)).to.be.empty
   })
 
   it('has 409 on reads that name a code of it, and 412 on what takes If-Match', () => {

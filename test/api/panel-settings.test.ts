@@ -35,7 +35,7 @@ describe('settings of the whole installation', () => {
       expect(body.data).to.deep.include({ enabled: true, allowed_sources: sources })
       for (const path of ['/containers', '/language', '/nothing', '/docs', '/openapi.json', '/metrics']) {
         const { status, body } = await gateway.request('GET', path, via(outside))
-        expect([status, body?.code], path).to.deep.equal([403, 'ip_not_allowed'])
+        expect([status, body?.code], path).to.deep.equal([403, 'access_policy_denied'])
       }
       expect((await gateway.request('GET', '/containers', via(inside))).status).to.equal(200)
       for (const path of ['/healthz', '/readyz'])
@@ -45,10 +45,10 @@ describe('settings of the whole installation', () => {
     it('is not changed by who would be locked out, nor to what lets nobody in', async () => {
       const on = { enabled: true, allowed_sources: sources }
       expect(await refusalOf(put('/access-policy', on, via(outside)))).to.deep.equal([
-        ...[400, 'invalid_field', 'allowed_sources'],
+        ...[400, 'access_policy_lockout', 'allowed_sources'],
       ])
       expect(await refusalOf(put('/access-policy', { enabled: true, allowed_sources: [] }))).to.deep.equal([
-        ...[400, 'invalid_field', 'allowed_sources'],
+        ...[400, 'access_policy_lockout', 'allowed_sources'],
       ])
       expect(await refusalOf(put('/access-policy', { trusted_proxies: ['0.0.0.0/0'] }))).to.deep.equal([
         ...[400, 'invalid_field', 'trusted_proxies'],

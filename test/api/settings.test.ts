@@ -171,12 +171,13 @@ describe('settings of a container', function () {
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       const seen = await read()
       const ifMatch = (value: string) => send(setting, guest.id, { headers: { 'if-match': value } })
-      for (const value of [`W/${seen}`, '"x"', seen.replaceAll('"', ''), '"1.x", "2.x"', '"0.x"', ',']) {
+      for (const value of ['W/"1.x"', '"x"', seen.replaceAll('"', ''), '"1.x", "2.x"', '"0.x"', ',']) {
         const { status, body } = await ifMatch(value)
         expect([status, body.code], `${setting.path} ${value}`).to.deep.equal([412, 'precondition_failed'])
       }
       expect(await read(), setting.path).to.equal(seen)
-      expect((await ifMatch(`"1.x", ${seen}`)).status, setting.path).to.equal(200)
+      // A proxy that compresses makes tags weak.
+      expect((await ifMatch(`"1.x", W/${seen}`)).status, setting.path).to.equal(200)
       expect((await ifMatch(seen)).status, `${setting.path} again`).to.equal(412)
       expect(await read(), setting.path).not.to.equal(seen)
     }

@@ -149,8 +149,8 @@ describe('the access policy, over sockets', function () {
     for (const [surface, call] of Object.entries(surfaces(url, headers))) {
       const { status, code, text } = await lab.ask(place, { ...call, from })
       const seen = `${surface} at ${url}: ${status} ${text.slice(0, 200)}`
-      if (!isAllowed) expect([status, code], seen).to.deep.equal([403, 'ip_not_allowed'])
-      else expect(code, seen).to.not.equal('ip_not_allowed')
+      if (!isAllowed) expect([status, code], seen).to.deep.equal([403, 'access_policy_denied'])
+      else expect(code, seen).to.not.equal('access_policy_denied')
       if (isAllowed && served.includes(surface)) expect(status, seen).to.be.oneOf([200, 302])
     }
     const { status } = await lab.ask(place, { url: `${url}/healthz`, from, headers })
@@ -276,7 +276,7 @@ describe('the access policy, over sockets', function () {
       expect((await lab.ask('world', others)).code).to.equal('')
       expect((await put(base)).status).to.equal(200)
       current = JSON.stringify(base)
-      const isOut = async () => (await lab.ask('world', others)).code === 'ip_not_allowed'
+      const isOut = async () => (await lab.ask('world', others)).code === 'access_policy_denied'
       await waitFor(isOut, {
         timeoutMs: deadlineOf(withinMs),
         intervalMs: 5,

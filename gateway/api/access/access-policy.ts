@@ -22,8 +22,10 @@ const listBody = (description: string) =>
 const BodySchema = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean()),
-    allowed_sources: listBody('Addresses and CIDRs. Absent: as they are.'),
-    trusted_proxies: listBody('Addresses and CIDRs; `[]`: nobody. Absent: as they are.'),
+    allowed_sources: listBody('Addresses and CIDRs. If omitted, the list is unchanged.'),
+    trusted_proxies: listBody(
+      'Addresses and CIDRs. `[]`: no proxy is trusted. If omitted, the list is unchanged.',
+    ),
   },
   { title: 'NewAccessPolicy' },
 )
@@ -51,8 +53,9 @@ export function accessPolicyRoutes(policies: AccessPolicies): Route[] {
       name: 'updateAccessPolicy',
       confirmed: true,
       audit: 'access_policy.update',
+      errors: ['access_policy_lockout'],
       summary:
-        'Changes the fields sent, at once at every gateway; refused where it would lock the caller out',
+        'Changes the fields sent, at once at every gateway. A change that locks the caller out is refused.',
       body: BodySchema,
       example: { enabled: true, allowed_sources: ['192.0.2.0/24', '2001:db8::/48'], trusted_proxies: [] },
       handle: async (context) => {

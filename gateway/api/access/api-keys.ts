@@ -9,17 +9,17 @@ import type { Principal } from '../../access/principal.js'
 import { defaultScopes, isGrantable, scopeCatalogue } from '../../access/scopes.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
+import { keyNamePattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
 import { nothingToChange, updatedAnswer } from '../guests/settings.js'
 
 const fields = {
-  // At least one visible character, and nothing that breaks a line of a log or list.
   name: Type.String({
     ...trimmed,
     minLength: 1,
     maxLength: 64,
-    pattern: '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$',
+    pattern: keyNamePattern,
     description: 'At most 64 printable characters on one line.',
   }),
   ip_whitelist: Type.String({

@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Accounts } from '../../accounts/accounts.js'
 import { sessionId, type ListedSession, type Session } from '../../accounts/sessions.js'
+import { sessionIdPattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { placeOf, sessionCookie, sessionOf } from './login-place.js'
@@ -146,7 +147,7 @@ function sessionRoutes({ accounts: { sessions }, time }: AccountDeps): Route[] {
       name: 'endSession',
       audit: 'session.end',
       summary: 'Ends one of one’s own sessions',
-      params: Type.Object({ id: Type.String({ pattern: '^[0-9a-f]{32}$' }) }),
+      params: Type.Object({ id: Type.String({ pattern: sessionIdPattern }) }),
       handle: async (context) => {
         const { account } = await sessionOf(sessions, context)
         await sessions.end(account, context.params.id)

@@ -1,9 +1,9 @@
 import { Type, type Static } from 'typebox'
 import { invalidField } from '../../../shared/errors.js'
-import { templateIdPattern } from '../../../shared/guest-rules.js'
 import type { Principal } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { trimmed } from '../../http/normalize.js'
+import { optionalTemplateIdPattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { QueuedSchema } from '../tasks/task-row.js'
@@ -21,7 +21,7 @@ const BootBodySchema = Type.Object(
     image: Type.Optional(
       Type.String({
         ...trimmed,
-        pattern: `${templateIdPattern}|^$`,
+        pattern: optionalTemplateIdPattern,
         description:
           'Of `cdrom`: an image of type `iso`. Of `rescue`: absent or empty is the usual one. Of `disk`: none.',
       }),

@@ -84,7 +84,7 @@ export const GuestRowSchema = Type.Object(
     traffic_out_gb: gbPerMonth,
     traffic_action: TrafficActionSchema,
     traffic_throttle_mbps: Type.Integer({ description: '0: the host’s configured rate.' }),
-    traffic_reset_day: Type.Integer({ description: '0: the host’s.' }),
+    traffic_reset_day: Type.Integer({ description: '0: the host’s default.' }),
     snapshot_limit: Type.Integer({ description: 'Snapshots that it may have.' }),
     throttled: Type.Boolean({ description: 'The quota is used up and the rate is bounded.' }),
     at_next_start: Type.Array(oneOf(pendingChanges), {

@@ -2,6 +2,7 @@ import { Type, type TInteger, type TOptional } from 'typebox'
 import { descriptionPattern, limits } from '../../../shared/guest-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { numeric, trimmed } from '../../http/normalize.js'
+import { interfacePattern } from '../../http/pattern-rules.js'
 import { oneOf } from '../../http/schema.js'
 
 /* Request fields of a container's settings, the same at its creation and later. */
@@ -87,7 +88,7 @@ export const trafficFields = {
   traffic_throttle_mbps: within(limits.networkMbps, 'Rate while throttled; 0: the host’s configured one.'),
   traffic_reset_day: within(
     networkLimits.resetDay,
-    'Day of the month on which counting starts anew; 0: the host’s.',
+    'Day of the month on which counting restarts. 29 to 31: the last day of shorter months. 0: the host’s default.',
   ),
 }
 
@@ -126,7 +127,7 @@ export const ipv6ListFields = {
 export const InterfaceSchema = optional(
   Type.String({
     ...trimmed,
-    pattern: '^[^\\s/\\u0000-\\u001f]{0,15}$',
+    pattern: interfacePattern,
     description: 'Of the host, 15 characters at most; empty: its way out.',
     examples: ['eth0'],
   }),

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { trimmed } from '../../http/normalize.js'
+import { webhookNamePattern } from '../../http/pattern-rules.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import type { Attempt, LoggedDelivery } from '../../webhooks/delivery.js'
 import type { QueuedDelivery } from '../../webhooks/delivery-queue.js'
@@ -11,7 +12,7 @@ const fields = {
     ...trimmed,
     minLength: 1,
     maxLength: 63,
-    pattern: '^[^\\p{C}\\p{Zl}\\p{Zp}]*$',
+    pattern: webhookNamePattern,
     description: 'Unique, case aside.',
   }),
   url: Type.String({

@@ -46,6 +46,8 @@ export const errors = {
   'error.invalid_json': 'The request is no valid JSON.',
   'error.invalid_request': 'The request is not valid.',
   'error.invalid_state': 'That is not possible in this state.',
+  'error.access_policy_denied': 'The access policy does not allow your address.',
+  'error.access_policy_lockout': 'This would lock you out.',
   'error.ip_not_allowed': 'Your address is not allowed.',
   'error.key_disabled': 'The key is disabled.',
   'error.key_expired': 'The key has expired.',

@@ -47,6 +47,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.invalid_json': '请求内容格式错误。',
   'error.invalid_request': '请求无效。',
   'error.invalid_state': '当前状态下无法执行。',
+  'error.access_policy_denied': '访问策略不允许您的地址。',
+  'error.access_policy_lockout': '此更改会将您自己锁在外面。',
   'error.ip_not_allowed': '您的地址不被允许。',
   'error.key_disabled': '密钥已停用。',
   'error.key_expired': '密钥已过期。',
