@@ -28,7 +28,7 @@ const guests = [
 const dayMs = 86_400_000
 const mostBytes = 150 * 1024
 
-/** What the README shows, of a fleet of its own: `docs/pictures` has copies. */
+/** The pictures in README and docs, taken from a fleet of its own; `docs/pictures` has copies. */
 describe('pictures of the panel', function () {
   this.timeout(240_000)
   let lab: PanelLab

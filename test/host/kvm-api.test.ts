@@ -5,12 +5,12 @@ import type { WebSocket } from 'ws'
 import { ConsoleClient } from '../support/console-client.js'
 import type { GatewayProcess, GatewayReply } from '../support/gateway-process.js'
 import { kvm } from '../support/guest-kinds.js'
-import { machineShell, readmeResults } from '../support/readme.js'
+import { machineShell, tutorialResults } from '../support/tutorial.js'
 import { ServedHost } from '../support/served-host.js'
 import { sshInto } from '../support/ssh-into.js'
 import { waitFor } from '../support/wait.js'
 
-/** Gateway and agent as they are installed, a client beside them, and the README's lines with `"virtualization": "kvm"`. */
+/** Gateway and agent as they are installed, a client beside them, and the tutorial's commands with `"virtualization": "kvm"`. */
 describe('a virtual machine over HTTP', function () {
   this.timeout(500_000)
   const lab = new ServedHost({ name: 'kva', prefix: '198.18.143', prepare: (pool) => kvm.installImage(pool) })
@@ -138,13 +138,13 @@ describe('a virtual machine over HTTP', function () {
     expect(left).to.equal('')
   })
 
-  it('does all that the README says of containers: every line of it', async () => {
+  it('runs every command of the tutorial', async () => {
     const lines = machineShell({ address, systemd: false })
       .replaceAll('http://127.0.0.1:8080', gateway.url)
       .replaceAll('/etc/berth/', `${gateway.directory}/`)
     const { code, said } = await bash(lines)
     expect(code, said).to.equal(0)
-    for (const result of readmeResults) expect(said).to.match(result)
+    for (const result of tutorialResults) expect(said).to.match(result)
     const tasks = dataOf<Record<string, unknown>[]>(await gateway.request('GET', '/tasks'))
     const kept = tasks.filter(({ container_name: name }) => name === 'web1')
     expect(kept.map(({ status }) => status).filter((status) => status !== 'done')).to.deep.equal([])

@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { dirname, join, resolve } from 'node:path'
 import { expect } from 'chai'
 import { unpackTestImage } from '../support/debian-image.js'
-import { readmeResults, readmeShell } from '../support/readme.js'
+import { tutorialResults, tutorialShell } from '../support/tutorial.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { keepSystemdRoot } from '../support/systemd-root.js'
 import { waitFor } from '../support/wait.js'
@@ -11,7 +11,7 @@ import { sh } from '../support/sh.js'
 
 /*
  * A fresh Debian 12 that systemd runs, as a privileged container: nothing of what Berth needs is installed,
- * the checkout is in /root. The set-up from the first line of the README to the last.
+ * the checkout is in /root. It is set up as README and tutorial describe.
  */
 
 const { path: scratch, wipe } = scratchDirectory('btest-fresh')
@@ -64,7 +64,7 @@ async function makeMachine(): Promise<void> {
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm'))
   copyFileSync('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
   writeFileSync(join(root, 'etc/hostname'), 'fresh\n')
-  writeFileSync(join(root, 'root/readme.sh'), readmeShell())
+  writeFileSync(join(root, 'root/tutorial.sh'), tutorialShell())
   mkdirSync(join(scratch, 'lxc/fresh'), { recursive: true })
   writeFileSync(join(scratch, 'lxc/fresh/config'), config())
 }
@@ -85,7 +85,7 @@ function startMachine(): void {
 /** For others: as it is, without what the set-up did not make there. */
 function keepMachine(): void {
   sh('lxc-stop', '-k', '-P', join(scratch, 'lxc'), '-n', 'fresh')
-  const ours = ['root/berth', 'root/readme.sh', 'usr/local/bin', 'usr/local/lib/node_modules']
+  const ours = ['root/berth', 'root/tutorial.sh', 'usr/local/bin', 'usr/local/lib/node_modules']
   sh('rm', '-rf', '--one-file-system', ...ours.map((path) => join(root, path)))
   sh('chroot', root, 'apt-get', 'clean')
   keepSystemdRoot(root)
@@ -141,10 +141,10 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(inside('ip link show lxcbr0').code).not.to.equal(0)
   })
 
-  it('the README’s lines, as they are', () => {
+  it('runs the tutorial', () => {
     succeed('apt-get install -qy sshpass')
-    const output = succeed('bash /root/readme.sh')
-    for (const result of readmeResults) expect(output).to.match(result)
+    const output = succeed('bash /root/tutorial.sh')
+    for (const result of tutorialResults) expect(output).to.match(result)
   })
 
   it('purge leaves no trace', () => {

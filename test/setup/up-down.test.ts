@@ -5,12 +5,12 @@ import { expect } from 'chai'
 import { parse } from 'yaml'
 import { apiCall } from '../support/api-call.js'
 import { PublicSegment } from '../support/public-segment.js'
-import { readmeResults, readmeShell } from '../support/readme.js'
+import { tutorialResults, tutorialShell } from '../support/tutorial.js'
 import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * The set-up scripts as an operator uses them, on an instance of its own: every line of the README that talks
+ * The set-up scripts as an operator uses them, on an instance of its own: every command of the tutorial that talks
  * to the API is run as it stands there.
  */
 
@@ -158,13 +158,13 @@ describe('scripts/up and scripts/down', function () {
     expect(output).not.to.include(adminKey())
   })
 
-  it('the README’s lines, as they are: create, log in, stop, start, restart, delete', () => {
-    const lines = readmeShell()
+  it('runs the tutorial: create, log in, stop, start, restart, delete', () => {
+    const lines = tutorialShell()
       .replaceAll('http://127.0.0.1:8080', apiUrl())
       .replaceAll('/etc/berth/', `${etc}/`)
     const { status, stdout, stderr } = spawnSync('bash', ['-c', lines], { encoding: 'utf8' })
     expect(status, stdout + stderr).to.equal(0)
-    for (const result of readmeResults) expect(stdout).to.match(result)
+    for (const result of tutorialResults) expect(stdout).to.match(result)
   })
 
   it('a client in another network logs in through the NAT port, and the guest sees its address', async () => {
