@@ -4,16 +4,37 @@ import type { GuestContext } from './context.js'
 import type { GuestRecord } from './record.js'
 import type { GuestStore } from './store.js'
 
-type Judged = Pick<GuestRecord, 'policy' | 'traffic'>
+type Judged = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 
-/** Why the guest may not run; empty: it may. */
-export function policyReasonOf({ policy, traffic }: Judged): string {
-  const reasons = [
-    policy.expired && 'expired',
-    policy.overQuota && traffic.action === 'stop' && 'traffic quota used up',
-    policy.abuse !== undefined && `security: ${policy.abuse}`,
-  ]
-  return reasons.filter((reason) => reason !== false).join(', ')
+/** Why a guest is blocked. */
+export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
+
+/** All that blocks the guest. Each is lifted separately. */
+export function blocksOf({ policy, traffic, suspension }: Judged): Block[] {
+  const blocks: Readonly<Record<Block, boolean>> = {
+    suspended: Boolean(suspension),
+    expired: policy.expired,
+    traffic: policy.overQuota && traffic.action === 'stop',
+    security: policy.abuse !== undefined,
+  }
+  return (Object.keys(blocks) as Block[]).filter((block) => blocks[block])
+}
+
+/** Why the guest is blocked, for people; empty: it is not. */
+export function policyReasonOf(judged: Judged): string {
+  const texts: Readonly<Record<Block, string>> = {
+    ...{ suspended: 'suspended', expired: 'expired', traffic: 'traffic quota used up' },
+    security: `security: ${judged.policy.abuse ?? ''}`,
+  }
+  return blocksOf(judged)
+    .map((block) => texts[block])
+    .join(', ')
+}
+
+/** Whether the guest may be running. A suspension in mode `network` only cuts it off. */
+export function isAllowedToRun(judged: Judged): boolean {
+  const onlyCutOff = judged.suspension?.mode === 'network'
+  return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
 }
 
 /** Whether the guest's rate is limited because its quota is used up. */
@@ -21,11 +42,29 @@ export function isThrottled({ policy, traffic }: Judged): boolean {
   return policy.overQuota && traffic.action === 'throttle'
 }
 
+/**
+ * Refuses what nobody may do with a suspended guest, whoever asks: only lifting the suspension opens it again.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {
+  if (suspension)
+    throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
+}
+
 /** @throws {BerthError} `policy_blocked` */
 export function checkAllowed(judged: Judged): void {
+  refuseSuspended(judged)
   const reason = policyReasonOf(judged)
   if (reason !== '')
     throw new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${reason}`)
+}
+
+/**
+ * As `checkAllowed`, for the agent itself: it also starts a guest that is suspended in mode `network`, after a reboot.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function checkAllowedToRun(judged: Judged): void {
+  if (!isAllowedToRun(judged)) checkAllowed(judged)
 }
 
 /**
@@ -44,7 +83,7 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** The rates in force now: as sold, lower while the guest is throttled, cut off while it may not run. */
+/** The rates in force now: as sold, lower while the guest is throttled, cut off while it is blocked. */
 export function ratesOf(
   record: GuestRecord,
   { config, deviceOf }: Pick<GuestContext, 'config' | 'deviceOf'>,

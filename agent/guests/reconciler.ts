@@ -6,7 +6,7 @@ import type { GuestContext } from './context.js'
 import type { Orders } from '../operations/orders.js'
 import { networkOf } from './network.js'
 import { guestSubject } from './operations/guest-order.js'
-import { policyReasonOf } from './policy.js'
+import { isAllowedToRun } from './policy.js'
 import { JoinedRuns } from './joined-runs.js'
 import { LostInterfaces } from './lost-interfaces.js'
 import { planReconcile, type Comparison, type Repair } from './plan-reconcile.js'
@@ -294,7 +294,7 @@ export class Reconciler {
     const lost = state === 'stopped' && wanted === 'running'
     const holdMs = lost ? this.#policy.holdMs(uuid, ended !== undefined) : 0
     if (holdMs > 0 && ended !== 'guest') this.#lookIn(holdMs, uuid)
-    const blocked = policyReasonOf(record) !== ''
+    const blocked = !isAllowedToRun(record)
     return { record, observed: state, ended, held: holdMs > 0, blocked }
   }
 

@@ -6,6 +6,7 @@ import { cdOf } from '../images/disks/install-cd.js'
 import { gateway6 } from '../network/addresses/plan-host.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
+import type { SuspensionMode } from '../../shared/suspension-rules.js'
 
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
@@ -68,6 +69,20 @@ export interface GuestPolicy {
   overQuota: boolean
   /** The kind of abuse it was stopped for; absent: none. */
   abuse?: string
+}
+
+/** An administrator's decision that the guest may not be used; docs/design/suspension.md. */
+export interface GuestSuspension {
+  mode: SuspensionMode
+  /** For the provider. */
+  reason: string
+  /** For the customer; may be empty. */
+  message: string
+  sinceMs: number
+  /** 0: until it is lifted. */
+  untilMs: number
+  /** The guest ran before the suspension stopped it, and runs again after it. */
+  resumes: boolean
 }
 
 /** What the watch for abuse does with the guest; see agent/abuse. */
@@ -190,6 +205,8 @@ export interface GuestDocument {
   /** 0: never. */
   expiresAtMs: number
   policy: GuestPolicy
+  /** Null: the guest is not suspended. */
+  suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
   /** Of its template. */
   os: 'linux' | 'windows'
@@ -217,6 +234,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   traffic: unlimitedTraffic,
   expiresAtMs: 0,
   policy: { expired: false, overQuota: false },
+  suspension: null,
   security: usualSecurity,
   os: 'linux',
   boot: usualBoot,

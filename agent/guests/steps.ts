@@ -3,7 +3,7 @@ import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
 import { driverOf, type GuestContext } from './context.js'
 import { networkOf } from './network.js'
-import { checkAllowed } from './policy.js'
+import { checkAllowedToRun, refuseSuspended } from './policy.js'
 import type { GuestRecord, PendingChange } from './record.js'
 import { volumeLimitOf } from './volume-bound.js'
 
@@ -68,19 +68,42 @@ export function configureStep(context: GuestContext, options: { undo: boolean })
   return options.undo ? { ...configure, undo } : configure
 }
 
-/** Starts the guest and sets its rates as soon as there is a device to set them on. */
-export function startStep(context: GuestContext): GuestStep {
+/**
+ * Starts the guest and sets its rates as soon as there is a device to set them on.
+ * @param isSkipped guests that are not started, without an error
+ */
+export function startStep(
+  context: GuestContext,
+  isSkipped: (record: GuestRecord) => boolean = () => false,
+): GuestStep {
   return {
     name: 'start',
     weight: 2,
     run: inTurn(context, async (record, step) => {
-      checkAllowed(record) // the guest may have expired while the order waited
+      if (isSkipped(record)) return
+      checkAllowedToRun(record) // the guest may have been blocked while the order waited
       const setRates = (): Promise<void> => context.network.attach(networkOf(record, context), ['rates'])
       await driverOf(context, record).start(context.machineOf(record), step.signal, setRates)
       noteStarted(context, record)
     }),
     undo: ifPresent(context, (record) => driverOf(context, record).kill(context.machineOf(record))),
   }
+}
+
+/**
+ * The step, refused for a suspended guest: the suspension may be newer than the order.
+ * @param except inputs for which the step runs anyway
+ */
+export function unlessSuspended<Input>(
+  { store }: Pick<GuestContext, 'store'>,
+  step: Step<Input>,
+  except: (input: Input) => boolean = () => false,
+): Step<Input> {
+  const run: Step<Input>['run'] = async (at) => {
+    if (!except(at.input)) refuseSuspended(store.get(at.subject.id))
+    await step.run(at)
+  }
+  return { ...step, run }
 }
 
 /** It has all that was kept for its start. */

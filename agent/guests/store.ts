@@ -17,6 +17,7 @@ export type GuestInsert = Omit<
   | 'revision'
   | 'statusReason'
   | 'policy'
+  | 'suspension'
   | 'security'
   | 'boot'
   | 'os'

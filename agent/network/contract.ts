@@ -16,6 +16,8 @@ export interface GuestNetwork {
   readonly firewall?: Firewall
   /** It reaches port 25 of others. */
   readonly sendsMail?: boolean
+  /** Nothing that it sends is let through, from its first packet on. */
+  readonly cut?: boolean
 }
 
 /** A mapped port or range; the guest's range is as long as the host's. */

@@ -4,7 +4,7 @@ import type {
   Guest,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
-import { policyReasonOf, isThrottled } from '../guests/policy.js'
+import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy.js'
 import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
@@ -26,6 +26,8 @@ export function encodeGuest(record: GuestRecord): Guest {
       0,
     policyBlocked: policyReason !== '',
     policyReason,
+    blocks: blocksOf(record),
+    suspension: record.suspension ?? undefined,
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,

@@ -3,10 +3,12 @@ import { describeError } from '../../shared/errors.js'
 import { createTimeFormat, type TimeFormat } from '../../shared/time.js'
 import type { GuestContext, PolicyKeeper, TrafficUse } from '../guests/context.js'
 import { networkOf } from '../guests/network.js'
-import { policyReasonOf } from '../guests/policy.js'
+import { isAllowedToRun, policyReasonOf } from '../guests/policy.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record.js'
+import { planUnsuspend } from '../guests/suspension.js'
 import type { ByteCounters, Network } from '../network/contract.js'
 import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
+import { SteadyClock } from './steady-clock.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './store.js'
 
@@ -36,6 +38,7 @@ export interface KeeperParts {
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore
   readonly #time: TimeFormat
+  readonly #clock: SteadyClock
   readonly #stopped = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   #counting: Promise<string[]> | undefined
@@ -49,6 +52,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.#counts = new TrafficStore(parts.context.store.changes)
     this.#on = onOf(parts.context.store.list())
     this.#time = createTimeFormat(parts.context.config.time_zone)
+    this.#clock = new SteadyClock(parts.context.now)
   }
 
   start(intervalMs: number): void {
@@ -124,11 +128,13 @@ export class TrafficKeeper implements PolicyKeeper {
         const count = this.#countOf(before, look)
         this.#counts.put(uuid, count)
         store.update(uuid, { policy: { ...before.policy, ...policyOf(before, count, look.nowMs) } })
+        if (this.#isLiftDue(before)) store.update(uuid, planUnsuspend(store.get(uuid)))
       })
       const record = store.get(uuid)
       // Cuts the guest off before stopping it, which takes time. If the host refuses, its next comparison tries again.
       const wanted = networkOf(record, context)
       await this.#guard(`rates of guest ${uuid}`, () => context.network.attach(wanted, ['rates']))
+      await this.#guard(`rules of guest ${uuid}`, () => context.network.attach(wanted, ['rules']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
     })
   }
@@ -179,6 +185,7 @@ export class TrafficKeeper implements PolicyKeeper {
 
   /** @returns guests whose policy changed, or who run although they may not */
   #count(look: Look): string[] {
+    this.#clock.look()
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()
     const [before, now] = [this.#on, onOf(records)]
@@ -191,7 +198,8 @@ export class TrafficKeeper implements PolicyKeeper {
       if (!have || !sameCount(have, count)) this.#counts.put(uuid, count)
       const { expired, overQuota } = policyOf(record, count, look.nowMs)
       const same = expired === record.policy.expired && overQuota === record.policy.overQuota
-      return (same && !this.#mustStop(record)) || !isJudged(record) ? [] : [uuid]
+      const isSettled = same && !this.#mustStop(record) && !this.#isLiftDue(record)
+      return isSettled || !isJudged(record) ? [] : [uuid]
     })
   }
 
@@ -217,6 +225,11 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
+  /** Whether the guest's suspension ends now. */
+  #isLiftDue({ suspension }: GuestRecord): boolean {
+    return suspension !== null && suspension.untilMs > 0 && this.#clock.isPast(suspension.untilMs)
+  }
+
   /** Orders a stop, which the journal treats as the owner's wish: a guest that is unblocked later is not started. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
@@ -229,8 +242,9 @@ export class TrafficKeeper implements PolicyKeeper {
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
     const runs = wanted === 'running' || status === 'running'
-    if (!runs) this.#stopped.delete(uuid)
-    if (!runs || policyReasonOf(record) === '' || this.parts.busy(uuid)) return false
+    const isAllowed = isAllowedToRun(record)
+    if (!runs || isAllowed) this.#stopped.delete(uuid)
+    if (!runs || isAllowed || this.parts.busy(uuid)) return false
     return performance.now() - (this.#stopped.get(uuid) ?? -Infinity) >= stopAgainMs
   }
 }

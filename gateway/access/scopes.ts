@@ -8,7 +8,7 @@ const verbs = {
   routing: ['read', 'write'],
   ipv6: ['read', 'assign'],
   task: ['read', 'delete'],
-  container: ['read', 'create', 'power', 'reinstall', 'delete', 'resize', 'traffic', 'password', 'network'],
+  container: ['read', 'create', 'power', 'reinstall', 'delete', 'resize', 'traffic', 'password', 'network', 'suspend'],
   snapshot: ['read', 'create', 'delete', 'restore', 'schedule'],
   backup: ['read', 'create', 'delete', 'restore', 'schedule'],
   backuptarget: ['read', 'manage'],

@@ -50,6 +50,7 @@ import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
+import { suspensionRoutes } from './guests/suspension.js'
 import { screenshotRoute } from './guests/screenshot.js'
 import { timelineRoute } from './guests/timeline.js'
 import { snapshotRoutes } from './guests/snapshots.js'
@@ -164,6 +165,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),
+    ...suspensionRoutes({ fleet, time }),
     ...trafficRoutes(fleet),
     ...routingRoutes(fleet),
     ...addressRoutes(fleet),

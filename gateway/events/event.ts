@@ -6,6 +6,7 @@ export type EventKind = (typeof eventKinds)[number]
 /** What clients may be told of, as `kind.word`. */
 export const eventTypes = [
   ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
+  ...(['guest.suspended', 'guest.unsuspended'] as const),
   ...(['task.pending', 'task.running', 'task.done', 'task.failed', 'task.canceled'] as const),
   ...(['task.progress', 'task.removed'] as const),
   ...(['host.added', 'host.online', 'host.offline', 'host.updated', 'host.removed'] as const),
@@ -14,7 +15,7 @@ export const eventTypes = [
 ]
 export type EventType = (typeof eventTypes)[number]
 
-/** What is told of one change; the same text for everybody who may see it. */
+/** What is told of one change. */
 export interface EventContent {
   readonly type: EventType
   readonly hostId: string
@@ -22,6 +23,8 @@ export interface EventContent {
   readonly guestUuid: string
   /** JSON. */
   readonly data: string
+  /** JSON for listeners that are bound to containers; absent: the same. */
+  readonly customerData?: string
 }
 
 /** What is told of a change: nothing, where clients would see no difference. */

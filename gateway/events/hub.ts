@@ -133,8 +133,9 @@ export class EventHub {
     for (; next < this.ring.next && bytes < maxBytes; next++) {
       const event = this.ring.at(next)
       if (!isFor(audience, event, this.options.view)) continue
-      frames.push(event.frame)
-      bytes += event.frame.length
+      const frame = audience.guests === 'all' ? event.frame : event.customerFrame
+      frames.push(frame)
+      bytes += frame.length
     }
     return { bytes: Buffer.concat(frames), next }
   }

@@ -11,6 +11,8 @@ export interface SentEvent extends EventContent {
   /** From 1, without gaps. */
   readonly number: number
   readonly frame: Buffer
+  /** For listeners that are bound to containers. */
+  readonly customerFrame: Buffer
 }
 
 /** The newest events, in the form in which they are sent: each is written once, whoever listens. */
@@ -44,13 +46,14 @@ export class EventRing {
 
   add(content: EventContent): SentEvent {
     const number = this.#next++
-    const { type, data } = content
-    const kind = type.slice(0, type.indexOf('.'))
-    const text = `id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`
-    const event = { ...content, number, frame: Buffer.from(text) }
+    const { data, customerData } = content
+    const frame = this.#frameOf(number, content, data)
+    const customerFrame =
+      customerData === undefined ? frame : this.#frameOf(number, content, customerData)
+    const event = { ...content, number, frame, customerFrame }
     if (number - this.#first >= this.limits.count) this.#dropFirst()
     this.#slots[number % this.limits.count] = event
-    this.#bytes += event.frame.length
+    this.#bytes += bytesOf(event)
     while (this.#bytes > this.limits.bytes && this.#first < number) this.#dropFirst()
     return event
   }
@@ -72,9 +75,19 @@ export class EventRing {
     return epoch === this.epoch && next >= this.#first && next <= this.#next ? next : undefined
   }
 
+  #frameOf(number: number, { type }: EventContent, data: string): Buffer {
+    const kind = type.slice(0, type.indexOf('.'))
+    return Buffer.from(`id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`)
+  }
+
   #dropFirst(): void {
     const at = this.#first++ % this.limits.count
-    this.#bytes -= this.#slots[at]?.frame.length ?? 0
+    const dropped = this.#slots[at]
+    this.#bytes -= dropped ? bytesOf(dropped) : 0
     this.#slots[at] = undefined
   }
+}
+
+function bytesOf({ frame, customerFrame }: SentEvent): number {
+  return frame.length + (customerFrame === frame ? 0 : customerFrame.length)
 }

@@ -25,7 +25,10 @@ export interface MemoryGuest {
   destroy(): Promise<void>
 }
 
-export async function openMemoryGuest(): Promise<MemoryGuest> {
+/** @param whileCreating called when the guest's disk is made */
+export async function openMemoryGuest(
+  whileCreating: (domain: Domain) => Promise<unknown> = () => Promise.resolve(),
+): Promise<MemoryGuest> {
   const directory = mkdtempSync(join(tmpdir(), 'btest-memory-guest-'))
   const closers = new Closers()
   const host = new MemoryHost()
@@ -34,7 +37,9 @@ export async function openMemoryGuest(): Promise<MemoryGuest> {
   const domain = await openDomain(host.open(config), { config, log: silentLog }, closers)
   await domain.images.sweep()
   domain.engine.recover()
+  host.faults.clone = async () => void (await whileCreating(domain))
   await carryOut(domain, createOrder(createRequest(1, 'matrix')).order!)
+  delete host.faults.clone
   const { uuid } = domain.context.store.list()[0]!
   return {
     ...{ host, domain, uuid },

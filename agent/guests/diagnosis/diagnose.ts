@@ -5,7 +5,7 @@ import type { GuestProbe } from '../../host/guest-probe.js'
 import type { Listener } from '../../host/listening-ports.js'
 import type { HostFacts } from '../../network/addresses/host-facts.js'
 import { driverOf, type GuestContext } from '../context.js'
-import { isThrottled, policyReasonOf } from '../policy.js'
+import { blocksOf, isThrottled, type Block } from '../policy.js'
 import type { GuestRecord } from '../record.js'
 import {
   planDiagnosis,
@@ -149,10 +149,18 @@ function isDropped({ firewall }: GuestRecord, source: string, port: number): boo
   return findDropping(firewall, { family, source, port }) !== undefined
 }
 
+const blockCodes = {
+  ...{ suspended: 'suspended', expired: 'expired' },
+  ...{ traffic: 'traffic_used_up', security: 'stopped_for_abuse' },
+} as const satisfies Record<Block, ConnectionFacts['blockedBy']>
+
+/** The first reason for which the guest is blocked; abuse comes before a used up quota. */
 function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
-  if (policyReasonOf(record) === '') return undefined
-  const { expired, abuse } = record.policy
-  return expired ? 'expired' : abuse !== undefined ? 'stopped_for_abuse' : 'traffic_used_up'
+  const blocks = blocksOf(record)
+  const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) =>
+    blocks.includes(block),
+  )
+  return first && blockCodes[first]
 }
 
 function portsOf(listeners: readonly Listener[]): number[] {

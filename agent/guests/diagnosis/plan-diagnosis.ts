@@ -5,7 +5,7 @@ import type { Listener } from '../../host/listening-ports.js'
 export interface ConnectionFacts {
   readonly port: number
   /** Why the guest may not run, as the kinds of `policyReasonOf`; absent: it may. */
-  readonly blockedBy?: 'expired' | 'traffic_used_up' | 'stopped_for_abuse'
+  readonly blockedBy?: 'suspended' | 'expired' | 'traffic_used_up' | 'stopped_for_abuse'
   readonly throttled: boolean
   readonly running: boolean
   /** Undefined: what listens in it cannot be seen from the host, as of a virtual machine. */

@@ -7,6 +7,7 @@ import type { HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { parseUuid } from '../parse-create.js'
 import type { GuestRecord } from '../record.js'
+import { refuseSuspended } from '../policy.js'
 import { removeStrays } from '../snapshots.js'
 import { ifPresent, withGuest } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
@@ -50,8 +51,12 @@ export function backupRestoreKind(
     accept: (order, asked) => {
       const input = parseRestore(context, order)
       const { target: _sealed, ...told } = input
+      const check = (record: GuestRecord): void => {
+        refuseBroken(record)
+        refuseSuspended(record)
+      }
       return {
-        ...acceptForGuest(context, asked, { uuid: order.uuid, input, check: refuseBroken }),
+        ...acceptForGuest(context, asked, { uuid: order.uuid, input, check }),
         hashOf: told,
       }
     },

@@ -8,8 +8,9 @@ import type { HostCapacity } from '../capacity.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { makePassword } from '../make-password.js'
 import { checkTemplateId } from '../parse-create.js'
+import { refuseSuspended } from '../policy.js'
 import type { BootChoice, GuestRecord } from '../record.js'
-import { bootSteps, ensureImage, ifPresent, withGuest } from '../steps.js'
+import { bootSteps, ensureImage, ifPresent, unlessSuspended, withGuest } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { ifItRuns, stopToBootAgain } from './replace-disk.js'
 
@@ -41,9 +42,9 @@ export function changeBootKind(
     },
     steps: [
       imageStep(context),
-      rescueStep(context),
+      unlessSuspended(context, rescueStep(context)),
       stopToBootAgain(context),
-      modeStep(context),
+      unlessSuspended(context, modeStep(context)),
       ...bootSteps(context).map((step) => ifItRuns(context, step)),
       commitStep(context),
     ],
@@ -68,6 +69,7 @@ async function acceptBoot(
   const login = isRescue ? context.sealLogin(uuid, { password: makePassword() }) : ''
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
+    refuseSuspended(record)
     refuseWithoutChange(record, { mode, image })
     if (mode !== 'disk') context.images.checkBootable(image, typesOf(mode, kind))
     if (disk) checkRoom(disk, rescueBytes)

@@ -8,6 +8,7 @@ import { checkCapacity, type HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
 import { parseCreate, type CreateRequest } from '../parse-create.js'
 import { hashableLogin, loginFor } from '../parse-login.js'
+import type { GuestRecord } from '../record.js'
 import { reserveGuest } from '../reserve.js'
 import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
@@ -35,7 +36,10 @@ export function createKind(
     },
     steps: createSteps(context),
     settle: ({ subject: { id }, input }, outcome) => {
-      if (outcome.status === 'done') settled(context, id, input.start ? 'running' : 'stopped')
+      if (outcome.status === 'done') {
+        const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
+        settled(context, id, isStarted ? 'running' : 'stopped')
+      }
       else if (outcome.status === 'failed' && !outcome.undone) broken(context, id, outcome.message)
       else context.store.remove(id) // nothing of it is left on the host
     },
@@ -82,10 +86,14 @@ function checkDriver({ drivers }: GuestContext, kind: DriverKind): void {
   })
 }
 
+function isStoppedBySuspension({ suspension }: GuestRecord): boolean {
+  return suspension?.mode === 'stop'
+}
+
 function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disksFirst = new DisksFirst()
   const configure = configureStep(context, { undo: true })
-  const start = startStep(context)
+  const start = startStep(context, isStoppedBySuspension) // no reason to undo a creation
   return [
     diskStep(context, (makeDisk) => disksFirst.prepare(makeDisk)),
     { ...configure, run: (step) => disksFirst.prepare(() => configure.run(step)) },

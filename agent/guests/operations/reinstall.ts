@@ -7,7 +7,7 @@ import type { Login } from '../../drivers/contract.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { checkTemplateId } from '../parse-create.js'
 import { hashableLogin, loginFor, loginOf, parseLogin } from '../parse-login.js'
-import { liftAbuse } from '../policy.js'
+import { liftAbuse, refuseSuspended } from '../policy.js'
 import type { GuestRecord } from '../record.js'
 import { removeStrays } from '../snapshots.js'
 import { ensureImage, ifPresent, withGuest } from '../steps.js'
@@ -74,6 +74,7 @@ async function acceptReinstall(
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
     refuseRescued(record)
+    refuseSuspended(record)
     context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
       throw conflict('invalid_state', 'ssh_auth_mode: no login of the container is known that could be kept')

@@ -1,9 +1,9 @@
 import { toBerthError } from '../../../shared/errors.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { policyReasonOf } from '../policy.js'
+import { isAllowedToRun } from '../policy.js'
 import type { GuestRecord } from '../record.js'
-import { bootSteps, ifPresent, stopStep, withGuest, type StopInput } from '../steps.js'
+import { bootSteps, ifPresent, stopStep, unlessSuspended, withGuest, type StopInput } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
 
 /*
@@ -25,10 +25,10 @@ export function replaceDiskSteps<Input extends StopInput>(
   around: { readonly prepare: Step<Input>; readonly commit: Step<Input> },
 ): Step<Input>[] {
   return [
-    around.prepare,
+    unlessSuspended(context, around.prepare),
     stopToBootAgain(context),
     keepStep(context),
-    exchangeStep(context),
+    unlessSuspended(context, exchangeStep(context)),
     ...bootSteps(context).map((step) => ifItRuns(context, step)),
     around.commit,
   ]
@@ -54,7 +54,7 @@ export async function forgetKept(
 
 /** Whether the guest should and may run; one that gets blocked during the operation stays stopped, without an error. */
 export function mayRun(record: GuestRecord): boolean {
-  return record.wanted === 'running' && policyReasonOf(record) === ''
+  return record.wanted === 'running' && isAllowedToRun(record)
 }
 
 function keepStep({ volumes }: GuestContext): Step<unknown> {

@@ -2,8 +2,9 @@ import { checkSshPassword } from '../../../shared/guest-rules.js'
 import type { Accepted, Asked, OperationKind, OrderOf } from '../../operations/orders.js'
 import { driverOf, type GuestContext } from '../context.js'
 import { makePassword } from '../make-password.js'
+import { refuseSuspended } from '../policy.js'
 import type { GuestRecord } from '../record.js'
-import { noteForStart, withGuest } from '../steps.js'
+import { noteForStart, unlessSuspended, withGuest } from '../steps.js'
 import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 
 interface ResetInput {
@@ -11,7 +12,7 @@ interface ResetInput {
   login: string
 }
 
-/** Sets root's password. The journal gets it once the guest has it. An SSH key stays; a blocked guest is allowed. */
+/** Sets root's password. The journal gets it once the guest has it. An SSH key stays; a guest may be blocked, but not suspended. */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { sealLogin, openLogin } = context
   const passwordOf = (uuid: string, { login }: ResetInput): string =>
@@ -20,7 +21,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     action: 'reset-password',
     accept: (order, asked) => acceptReset(context, order, asked),
     steps: [
-      {
+      unlessSuspended(context, {
         name: 'password',
         // Journaled in the same step: another step could fail and leave the journal with a login that does not work.
         run: withGuest<ResetInput>(context, async (record, { input }) => {
@@ -31,7 +32,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
           const login = sealLogin(uuid, { ...openLogin(record), password })
           context.store.update(uuid, { login, hasPassword: true })
         }),
-      },
+      }),
     ],
     answer: ({ subject }, input) => ({ sshPassword: input ? passwordOf(subject.id, input) : '' }),
   }
@@ -47,6 +48,7 @@ function acceptReset(
   const check = (record: GuestRecord): void => {
     refuseBroken(record)
     refuseRescued(record)
+    refuseSuspended(record)
   }
   const login = { password: password || makePassword() }
   const input = { login: context.sealLogin(uuid, login) }

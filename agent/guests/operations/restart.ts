@@ -1,7 +1,7 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
 import { allowOrLift } from '../policy.js'
-import { bootSteps, stopStep, type StopInput } from '../steps.js'
+import { bootSteps, stopStep, unlessSuspended, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
 
@@ -19,7 +19,7 @@ export function restartKind(context: GuestContext): OperationKind<'restart', Sto
         },
       }),
     begin: mark(context, 'restarting', 'running'),
-    steps: [stopStep(context), ...bootSteps(context)],
+    steps: [unlessSuspended(context, stopStep(context)), ...bootSteps(context)],
     settle: ({ subject }, outcome) => settleStart(context, subject.id, { outcome, keepWanted: true }),
   }
 }

@@ -1,6 +1,7 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { Step } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
+import { refuseSuspended } from '../policy.js'
 import { getReadySnapshot, removeStrays } from '../snapshots.js'
 import { ifPresent, withGuest } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
@@ -28,6 +29,7 @@ export function snapshotRestoreKind(context: GuestContext): OperationKind<'snaps
         input: { snapshotId, force: true },
         check: (record) => {
           refuseBroken(record)
+          refuseSuspended(record)
           getReadySnapshot(record, snapshotId)
         },
       }),

@@ -1,7 +1,7 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
-import { allowOrLift } from '../policy.js'
-import { bootSteps } from '../steps.js'
+import { allowOrLift, checkAllowedToRun } from '../policy.js'
+import { configureStep, startStep, unlessSuspended } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
 
@@ -20,11 +20,19 @@ export function startKind(context: GuestContext): OperationKind<'start', StartIn
         input: { force: false, ...(asked.isSystem ? { system: true } : {}) },
         check: (record) => {
           refuseBroken(record)
-          allowOrLift(context.store, record, liftBlock)
+          if (asked.isSystem) checkAllowedToRun(record)
+          else allowOrLift(context.store, record, liftBlock)
         },
       }),
     begin: mark(context, 'starting', 'running'),
-    steps: bootSteps(context),
+    steps: [
+      unlessSuspended<StartInput>(
+        context,
+        configureStep(context, { undo: false }),
+        ({ system = false }) => system,
+      ),
+      startStep(context),
+    ],
     settle: ({ subject, input }, outcome) =>
       settleStart(context, subject.id, { outcome, keepWanted: input.system ?? false }),
   }

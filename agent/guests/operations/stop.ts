@@ -1,20 +1,59 @@
+import type { DefinedOperation, Step } from '../../operations/types.js'
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
+import { isAllowedToRun } from '../policy.js'
+import type { GuestRecord } from '../record.js'
 import { stopStep, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settled } from './outcomes.js'
 
-export function stopKind(context: GuestContext): OperationKind<'stop', StopInput> {
+interface PowerOffInput extends StopInput {
+  /** Ordered by the agent itself, for a guest that is blocked. */
+  system?: boolean
+}
+
+export function stopKind(context: GuestContext): OperationKind<'stop', PowerOffInput> {
+  const { store } = context
   return {
     action: 'stop',
-    accept: ({ uuid, force }, asked) =>
-      acceptForGuest(context, asked, { uuid, input: { force }, check: refuseBroken }),
-    begin: mark(context, 'stopping', 'stopped'),
-    steps: [stopStep(context)],
+    accept: ({ uuid, force }, asked) => {
+      const input = { force, ...(asked.isSystem ? { system: true } : {}) }
+      const check = (record: GuestRecord): void => {
+        refuseBroken(record)
+        if (!asked.isSystem) forgetResume(context, record)
+      }
+      return acceptForGuest(context, asked, { uuid, input, check })
+    },
+    begin: (operation) => {
+      if (isDue(context, operation)) mark(context, 'stopping', 'stopped')(operation)
+    },
+    steps: [ifDue(context, stopStep(context))],
     settle: ({ subject }, outcome) => {
+      if (store.find(subject.id)?.status !== 'stopping') return // it was not due any more, or never begun
       if (outcome.status === 'done') settled(context, subject.id, 'stopped')
       // The guest was not stopped: the next comparison with the host finds its real state.
       else if (outcome.status === 'failed') settled(context, subject.id, 'running', outcome.message)
+    },
+  }
+}
+
+/** Whoever stops a suspended guest does not want it to run after the suspension. Joins the caller's transaction. */
+function forgetResume({ store }: GuestContext, { uuid, suspension }: GuestRecord): void {
+  if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
+}
+
+type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
+
+/** The agent's own stop is void once the guest may run again. */
+function isDue({ store }: GuestContext, { subject, input }: Due): boolean {
+  return input.system !== true || !isAllowedToRun(store.get(subject.id))
+}
+
+function ifDue(context: GuestContext, step: Step<StopInput>): Step<PowerOffInput> {
+  return {
+    ...step,
+    run: async (at) => {
+      if (isDue(context, at)) await step.run(at)
     },
   }
 }

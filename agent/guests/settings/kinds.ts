@@ -48,6 +48,8 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     trafficLimit: (target, wanted) => policies.setTrafficLimit(target, wanted),
     resetTraffic: (target) => policies.resetTraffic(target),
     expiresAtMs: (target, time) => policies.setExpiry(target, time),
+    suspend: (target, order) => policies.suspend(target, order),
+    unsuspend: (target) => policies.unsuspend(target),
     assignIpv6: (target, order) => assignIpv6(context, target, order),
     snapshotLimit: (target, limit) => setSnapshotLimit(context, target, limit),
     backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),

@@ -1,9 +1,11 @@
 import type { PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record.js'
+import type { GuestUpdate } from '../store.js'
 import { changeGuest, type Change, type ChangeContext, type Target } from './change.js'
+import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } from '../suspension.js'
 import { parseTime, parseTrafficLimit, type TrafficChange } from './parse.js'
 
-/** Changes a guest's quota and expiry, which decide whether it may run. In force when answered. */
+/** Changes a guest's quota, expiry and suspension, which decide whether it may run. In force when answered. */
 export class PolicySettings {
   constructor(
     private readonly context: ChangeContext,
@@ -46,6 +48,29 @@ export class PolicySettings {
       return () => store.update(uuid, { expiresAtMs: old })
     }
     return this.#change(target, { write })
+  }
+
+  /**
+   * Suspends the guest, or changes its suspension; docs/design/suspension.md.
+   * @throws {BerthError} `invalid_field`, and those of `changeGuest`
+   */
+  suspend(target: Target, order: SuspensionOrder): Promise<GuestRecord> {
+    return this.#change(target, {
+      write: (record) => {
+        const nowMs = this.context.now()
+        return this.#write(record, planSuspend(record, parseSuspension(order, nowMs), nowMs))
+      },
+    })
+  }
+
+  /** Ends the guest's suspension, whatever else blocks it; nothing to do without one. */
+  unsuspend(target: Target): Promise<GuestRecord> {
+    return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
+  }
+
+  #write({ uuid, suspension, wanted }: GuestRecord, update: GuestUpdate): () => void {
+    this.context.store.update(uuid, update)
+    return () => this.context.store.update(uuid, { suspension, wanted })
   }
 
   /** Calls `judge` after the guest's turn, as it takes a turn itself. */

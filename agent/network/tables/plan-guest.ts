@@ -32,10 +32,11 @@ export function planGuest(guest: GuestNetwork): GuestPlan {
 
 type Entry = [id: ElementId, value: string]
 
-function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail }: GuestNetwork): Entry[] {
+/** A guest that is cut off has no address that it may send from: the bridge drops each of its frames. */
+function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
-    [`guests "${device}" . ${mac} . ${ipv4}`, ''],
+    ...(cut ? [] : [[`guests "${device}" . ${mac} . ${ipv4}`, ''] satisfies Entry]),
     [`owners ${ipv4}`, numberOf(ipv4)],
     ...countersOf({ ipv4, mac }).map((id): Entry => [id, '']),
     [`self ${ipv4} . ${ipv4}`, ''],
@@ -46,10 +47,13 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail }: GuestNetwork): 
 }
 
 /** A guest's mappings lead to the first of its IPv6 addresses, whichever of them it asks from. */
-function planIpv6({ device, mac, ipv4, ipv6Addresses: [first = ''] }: GuestNetwork, ipv6: string): Entry[] {
+function planIpv6(
+  { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
+  ipv6: string,
+): Entry[] {
   return [
     [`owners6 ${ipv6}`, numberOf(ipv4)],
-    [`guests6 "${device}" . ${mac} . ${ipv6}`, ''],
+    ...(cut ? [] : [[`guests6 "${device}" . ${mac} . ${ipv6}`, ''] satisfies Entry]),
     [`self6 ${ipv6} . ${first}`, ''],
   ]
 }
@@ -79,8 +83,8 @@ export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [
  * A guest without IPv6 addresses sends no IPv6. One with some may also use its link-local address, and `::` before it
  * has one.
  */
-function planSolicitor({ device, mac, ipv6Addresses }: GuestNetwork): Entry[] {
-  if (ipv6Addresses.length === 0) return []
+function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork): Entry[] {
+  if (cut || ipv6Addresses.length === 0) return []
   return [
     [`guests6 "${device}" . ${mac} . ::`, ''],
     [`guests6 "${device}" . ${mac} . ${linkLocalOf(mac)}`, ''],

@@ -7,6 +7,7 @@ import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { ContainerPathSchema } from '../guests/containers.js'
+import { refuseSuspendedSource } from '../guests/suspension.js'
 import { queueOrder } from '../guests/queue-order.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { backupRow, BackupSchema, listBackups } from './backup-row.js'
@@ -170,6 +171,7 @@ function restoreRoute(parts: BackupParts): Route {
       const { uuid } = context.guest.guest
       const { backup_id: backupId } = context.params
       const { targetId, sourceUuid } = locate(parts.fleet.view, context)
+      refuseSuspendedSource(parts.fleet.view, context.caller, sourceUuid)
       const target = await openTarget(parts, targetId)
       const value = { uuid, target, backupId, sourceUuid }
       const order = { $case: 'backupRestore', value } as const

@@ -18,7 +18,7 @@ export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {
       case 'guest':
-        return [guestEvent(change, hostId, time)]
+        return guestEvents(change, hostId, time)
       case 'task':
         return [taskEvent(change, hostId, time)]
       case 'alert':
@@ -33,11 +33,30 @@ export function createDescribe(time: TimeFormat): Describe {
   }
 }
 
-function guestEvent({ before, after }: Pair<GuestView>, hostId: string, time: TimeFormat): EventContent {
+function guestEvents(pair: Pair<GuestView>, hostId: string, time: TimeFormat): EventContent[] {
+  const { before, after } = pair
   const { uuid, id, name } = (after ?? before)!.guest
+  const about = { hostId, guestUuid: uuid, ...guestData(after, { id, uuid, name, host_id: hostId }, time) }
   const type = after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created'
-  const row = after ? guestRow(after, time) : { id, uuid, name, host_id: hostId }
-  return { type, hostId, guestUuid: uuid, data: JSON.stringify(row) }
+  const suspension = suspensionType(pair)
+  return [{ type, ...about }, ...(suspension ? [{ type: suspension, ...about }] : [])]
+}
+
+function guestData(
+  guest: GuestView | undefined,
+  removed: object,
+  time: TimeFormat,
+): Pick<EventContent, 'data' | 'customerData'> {
+  const data = JSON.stringify(guest ? guestRow(guest, time) : removed)
+  if (!guest?.guest.suspension) return { data }
+  return { data, customerData: JSON.stringify(guestRow(guest, time, 'customer')) }
+}
+
+function suspensionType({ before, after }: Pair<GuestView>): EventType | undefined {
+  if (!before || !after) return undefined
+  const [was, is] = [before, after].map(({ guest }) => guest.suspension !== undefined)
+  if (was === is) return undefined
+  return is ? 'guest.suspended' : 'guest.unsuspended'
 }
 
 function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time: TimeFormat): EventContent {

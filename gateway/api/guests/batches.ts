@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, conflict, invalidField, notFound } from '../../../shared/errors.js'
-import { isBound, maySee } from '../../access/principal.js'
+import { isBound, maySee, type Principal } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView, HeldRoom } from '../../fleet/contract.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
@@ -20,6 +20,14 @@ import {
 } from './creations.js'
 import type { Order } from './queue-order.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
+import { changeSetting } from './settings.js'
+import {
+  planSuspension,
+  planUnsuspension,
+  refuseBoundCaller,
+  suspendScope,
+  suspensionFields,
+} from './suspension.js'
 
 /** Most guests of a batch. */
 const mostGuests = 100
@@ -40,14 +48,18 @@ const BatchCreateSchema = Type.Object({
 })
 type BatchCreate = Static<typeof BatchCreateSchema>
 
+/** Changes of a setting: in force when answered, without tasks. */
+const settingActions = ['suspend', 'unsuspend'] as const
+
 const BatchActionSchema = Type.Object({
-  action: oneOf([...actions.map(({ action }) => action), 'reinstall']),
+  action: oneOf([...actions.map(({ action }) => action), 'reinstall', ...settingActions]),
   containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...trimmed, ...numeric }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',
   }),
   ...Type.Partial(Type.Object(reinstallFields)).properties,
+  ...Type.Partial(Type.Object(suspensionFields)).properties,
   force: Type.Optional(
     Type.Boolean({ description: 'Stop, restart and reinstall without a graceful shutdown.' }),
   ),
@@ -93,7 +105,8 @@ export function batchRoutes(parts: CreationParts): Route[] {
       audit: 'container.batch_action',
       tag: 'Containers',
       summary:
-        'Queues an action for several containers, with the scope of the action; all are checked before any is queued',
+        'Queues an action for several containers, with the scope of the action; all are checked before any is queued. ' +
+        '`suspend` (with `reason`) and `unsuspend` are done when answered, without tasks',
       body: BatchActionSchema,
       example: { action: 'stop', containers: ['web1', 'web2'] },
       data: TaskIdsSchema,
@@ -119,7 +132,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
           'agent_timeout',
         ],
       ],
-      handle: (context) => batchAction(parts.fleet, context),
+      handle: (context) => batchAction(parts, context),
     }),
   ]
 }
@@ -230,33 +243,74 @@ async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: 
 }
 
 async function batchAction(
-  fleet: Fleet,
+  parts: CreationParts,
   context: RequestContext<unknown, unknown, BatchAction>,
 ): Promise<Answer<string[]>> {
+  const { fleet } = parts
   const { action } = context.body
-  const plan = planAction(fleet, context)
+  const plan = planAction(parts, context)
   const { guests, earlier } = await findTargets(fleet, context)
   const named = guests.map((target) => ({ name: target.view.guest.name, one: target }))
   const { done, failed, unsettled } = await orderEach(context, named, (target) =>
-    orderAction(fleet, plan, { target, context }),
+    plan(target.view, partOf(context.operationId, target.ref)),
   )
-  const message = `${action}: ${done.length + earlier.length} of ${guests.length + earlier.length} queued`
+  const total = guests.length + earlier.length
+  const tasks = done.flatMap(({ task_id }) => task_id ?? [])
+  const outcome = isSettingAction(action) ? 'done' : 'queued'
+  const message = `${action}: ${done.length + earlier.length} of ${total} ${outcome}`
   const detail = `${message}, ids ${guests.map(({ view }) => view.guest.id).join(' ')}${failedText(failed)}`
   context.audit({ target: namesOf(named), detail })
   return {
     status: 202,
     message,
-    data: [...earlier, ...done.map(({ task_id }) => task_id)],
+    data: [...earlier, ...tasks],
     more: { failed, ...(action === 'reinstall' ? { containers: done } : {}) },
     unsettled,
   }
 }
 
+interface Acted {
+  /** Absent for a setting. */
+  readonly task_id?: string
+  readonly container_name: string
+  readonly ssh_password: string
+}
+
+/** Does the action for one guest. */
+type Act = (guest: GuestView, operationId: string) => Promise<Acted>
+type BatchContext = RequestContext<unknown, unknown, BatchAction>
+
+/** @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
+function planAction({ fleet, time }: CreationParts, context: BatchContext): Act {
+  const { caller, body } = context
+  if (isSettingAction(body.action)) return planSuspensions({ fleet, time }, context)
+  const plan = planOrder(fleet, context)
+  return (view, operationId) => orderAction(fleet, plan(view.guest.uuid), { view, operationId, caller })
+}
+
+function isSettingAction(action: string): boolean {
+  return settingActions.some((known) => known === action)
+}
+
+function planSuspensions({ fleet, time }: Pick<CreationParts, 'fleet' | 'time'>, context: BatchContext): Act {
+  const { caller, body } = context
+  authorize(caller, suspendScope)
+  refuseBoundCaller(caller)
+  const { reason } = body
+  if (body.action === 'suspend' && reason === undefined) throw missing('reason')
+  const change =
+    reason !== undefined && body.action === 'suspend'
+      ? planSuspension({ ...body, reason }, time)
+      : planUnsuspension()
+  const audit = (): void => undefined // the batch has one entry
+  return async (guest, operationId) => {
+    await changeSetting(fleet, { headers: {}, audit, operationId, guest }, change)
+    return { container_name: guest.guest.name, ssh_password: '' }
+  }
+}
+
 /** @returns the order for a guest. @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
-function planAction(
-  { view }: Fleet,
-  { caller, body }: RequestContext<unknown, unknown, BatchAction>,
-): (uuid: string) => Order {
+function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => Order {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
   if (definition)
@@ -324,16 +378,13 @@ function getGuest(
 
 async function orderAction(
   fleet: Fleet,
-  plan: (uuid: string) => Order,
-  { target, context }: { target: Target; context: RequestContext<unknown, unknown, BatchAction> },
+  order: Order,
+  { view, operationId, caller }: { view: GuestView; operationId: string; caller: Principal },
 ): Promise<Static<typeof ReinstalledSchema>> {
-  const { hostId, guest } = target.view
-  const operationId = partOf(context.operationId, target.ref)
-  const { revision, sshPassword } = await fleet.agent(hostId).operations.submitOperation({
-    operationId,
-    requestedBy: context.caller.user,
-    order: plan(guest.uuid),
-  })
+  const { hostId, guest } = view
+  const { revision, sshPassword } = await fleet
+    .agent(hostId)
+    .operations.submitOperation({ operationId, requestedBy: caller.user, order })
   await fleet.reached(hostId, revision)
   return { task_id: operationId, container_name: guest.name, ssh_password: sshPassword }
 }

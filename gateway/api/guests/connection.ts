@@ -14,7 +14,7 @@ import { planRepair, RepairSchema, type Failing, type Repair } from './plan-repa
 
 /** What each step looks at, from the container outwards. */
 const stepTexts = {
-  allowed: 'whether it may run: quota, expiry, abuse',
+  allowed: 'whether it is blocked: suspension, expiry, quota, abuse',
   running: 'whether it runs',
   listening: 'whether a program in it listens on the port',
   mapping: 'whether the port is reached from outside: by a mapping, or a public address',
@@ -26,6 +26,7 @@ type StepName = keyof typeof stepTexts
 const names = Object.keys(stepTexts) as StepName[]
 
 const codeTexts = {
+  suspended: 'it is suspended',
   expired: 'it has expired',
   traffic_used_up: 'its traffic quota is used up',
   stopped_for_abuse: 'it was stopped for abuse',

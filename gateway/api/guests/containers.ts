@@ -77,7 +77,7 @@ export function containerRoutes(deps: ContainerDeps): Route[] {
       summary: 'One container',
       params: ContainerPathSchema,
       data: GuestRowSchema,
-      handle: ({ guest }) => deps.pages.detail(guest),
+      handle: ({ caller, guest }) => deps.pages.detail(caller, guest),
     }),
     route({
       method: 'GET',

@@ -35,7 +35,7 @@ export interface GuestPages {
   fullList(caller: Principal, query: object): Promise<Answer<never>>
   /** `GET /containers/list`. */
   compactList(caller: Principal, query: object): Promise<Answer<never>>
-  detail(view: GuestView): Answer<never>
+  detail(caller: Principal, view: GuestView): Answer<never>
 }
 
 /** Cached with a guest as its agent reported it, and dropped with it. */
@@ -47,16 +47,30 @@ interface Shown {
 
 export function createGuestPages(view: FleetView, time: TimeFormat): GuestPages {
   const shownOf = (guest: GuestView): Shown => findShown(guest) ?? show(guest, time)
+  const jsonOf = (guest: GuestView): string => shownOf(guest).json
+  const customerJsonOf = (guest: GuestView): string =>
+    differsForCustomer(guest) ? JSON.stringify(guestRow(guest, time, 'customer')) : jsonOf(guest)
+  const compactOf = (guest: GuestView): string => JSON.stringify(compactRow(guest))
   return {
-    fullList: listOf(view, (guest) => shownOf(guest).json),
-    compactList: listOf(view, (guest) => JSON.stringify(compactRow(guest))),
-    detail: (guest) => {
+    fullList: listOf(view, { jsonOf, customerJsonOf }),
+    compactList: listOf(view, { jsonOf: compactOf, customerJsonOf: compactOf }),
+    detail: (caller, guest) => {
+      if (isBound(caller) && differsForCustomer(guest)) return { prepared: prepare(guest, customerJsonOf(guest)) }
       const shown = shownOf(guest)
-      const body = shown.prepared?.body ?? envelopeAround(shown.json)
-      shown.prepared ??= { body, etag: revisionEtag(guest.guest.revision, body) }
+      shown.prepared ??= prepare(guest, shown.json)
       return { prepared: shown.prepared }
     },
   }
+}
+
+/** The reason of a suspension is for the provider only. */
+function differsForCustomer({ guest }: GuestView): boolean {
+  return guest.suspension !== undefined
+}
+
+function prepare({ guest }: GuestView, json: string): { body: string; etag: string } {
+  const body = envelopeAround(json)
+  return { body, etag: revisionEtag(guest.revision, body) }
 }
 
 function findShown({ shown, online }: GuestView): Shown | undefined {
@@ -70,14 +84,19 @@ function show(guest: GuestView, time: TimeFormat): Shown {
   return shown
 }
 
-function listOf(view: FleetView, jsonOf: (guest: GuestView) => string): GuestPages['fullList'] {
+type JsonOf = (guest: GuestView) => string
+
+function listOf(
+  view: FleetView,
+  { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
+): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf)
   return async (caller, query) => {
     if (!isBound(caller) && wantsWholeList(query)) return whole.read()
     const range = rangeOf(query)
     const wanted = parseListQuery(query as Record<string, unknown>, options)
     const { items, total } = await select(view, caller, { wanted, range })
-    return jsonListAnswer(items, jsonOf, total)
+    return jsonListAnswer(items, isBound(caller) ? customerJsonOf : jsonOf, total)
   }
 }
 

@@ -9,6 +9,7 @@ import {
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
+import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 
 /** Shown in place of a password. */
 const maskedPassword = '********'
@@ -75,6 +76,7 @@ export const GuestRowSchema = Type.Object(
     port_mappings: Type.Array(PortMappingSchema),
     policy_blocked: Type.Boolean(),
     policy_reason: Type.String(),
+    ...suspensionRowFields,
     created_at: TimeSchema,
     expires_at: TimeSchema,
     host_id: Type.String(),
@@ -108,7 +110,12 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
 })
 export type CompactRow = Static<typeof CompactRowSchema>
 
-export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
+/** @param shown `customer`: without what is for the provider only */
+export function guestRow(
+  view: GuestView,
+  time: TimeFormat,
+  shown: 'all' | 'customer' = 'all',
+): GuestRow {
   const { guest } = view
   return {
     id: guest.id,
@@ -128,6 +135,7 @@ export function guestRow(view: GuestView, time: TimeFormat): GuestRow {
     port_mappings: guest.portMappings.map(portMappingRow),
     policy_blocked: guest.policyBlocked,
     policy_reason: guest.policyReason,
+    ...suspensionRow(guest, time, shown),
     created_at: time.format(guest.createdAtMs),
     expires_at: time.format(guest.expiresAtMs),
     host_id: view.hostId,

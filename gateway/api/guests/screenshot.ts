@@ -1,3 +1,4 @@
+import { isBound } from '../../access/principal.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { BerthError } from '../../../shared/errors.js'
 import { etagOf } from '../../http/reply.js'
@@ -16,8 +17,12 @@ export function screenshotRoute(fleet: Fleet): Route {
     summary: 'The screen of a virtual machine that runs',
     params: ContainerPathSchema,
     produces: 'image/png',
-    errors: ['unsupported', 'guest_not_running', 'host_offline', 'agent_timeout'],
-    handle: ({ guest }) => takeScreenshot(fleet, guest),
+    errors: ['unsupported', 'guest_not_running', 'policy_blocked', 'host_offline', 'agent_timeout'],
+    handle: ({ caller, guest }) => {
+      if (guest.guest.suspension && isBound(caller))
+        throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended')
+      return takeScreenshot(fleet, guest)
+    },
   })
 }
 

@@ -23,6 +23,7 @@ export const why = {
   'why.step.connection': 'A connection from outside gets through',
   'why.code.expired': 'It has expired.',
   'why.code.traffic_used_up': 'Its traffic quota is used up.',
+  'why.code.suspended': 'It is suspended.',
   'why.code.stopped_for_abuse': 'It was stopped for abuse.',
   'why.code.throttled': 'Slow, as the traffic quota is used up.',
   'why.code.not_running': 'It is stopped.',

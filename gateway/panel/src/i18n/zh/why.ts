@@ -25,6 +25,7 @@ export const why: Readonly<Record<keyof typeof english, string>> = {
   'why.step.connection': '来自外部的连接可以到达',
   'why.code.expired': '实例已到期。',
   'why.code.traffic_used_up': '流量配额已用完。',
+  'why.code.suspended': '已被暂停。',
   'why.code.stopped_for_abuse': '因滥用已被停止。',
   'why.code.throttled': '流量配额已用完，速度受限。',
   'why.code.not_running': '实例已停止。',

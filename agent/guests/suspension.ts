@@ -1,0 +1,59 @@
+import { invalidField } from '../../shared/errors.js'
+import { oneOf } from '../../shared/field-checks.js'
+import { checkSuspensionText, suspensionModes } from '../../shared/suspension-rules.js'
+import { isAllowedToRun } from './policy.js'
+import type { GuestRecord, GuestSuspension } from './record.js'
+import { parseTime } from './settings/parse.js'
+import type { GuestUpdate } from './store.js'
+
+/* Rules of suspensions, without effects: docs/design/suspension.md. */
+
+export interface SuspensionOrder {
+  readonly reason: string
+  readonly message: string
+  readonly mode: string
+  readonly untilMs: number
+}
+
+type Suspendable = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
+
+/** @throws {BerthError} `invalid_field` */
+export function parseSuspension(
+  { reason, message, mode, untilMs }: SuspensionOrder,
+  nowMs: number,
+): Omit<GuestSuspension, 'sinceMs' | 'resumes'> {
+  if (reason.trim() === '') throw invalidField('reason', 'reason: must not be empty')
+  if (untilMs !== 0 && untilMs <= nowMs) throw invalidField('until', 'until: must be in the future')
+  return {
+    reason: checkSuspensionText('reason', reason),
+    message: checkSuspensionText('message', message),
+    mode: oneOf('mode', mode, suspensionModes),
+    untilMs: parseTime('until', untilMs),
+  }
+}
+
+/**
+ * Plans a suspension, or the change of one. A guest that a suspension stopped resumes where it now only loses its
+ * network.
+ */
+export function planSuspend(
+  record: Suspendable,
+  wanted: Omit<GuestSuspension, 'sinceMs' | 'resumes'>,
+  nowMs: number,
+): GuestUpdate {
+  const { suspension: old } = record
+  const ran = old?.mode === 'stop' ? old.resumes : record.wanted === 'running'
+  const suspension = { ...wanted, sinceMs: old?.sinceMs ?? nowMs, resumes: ran && wanted.mode === 'stop' }
+  return { suspension, ...planResume({ ...record, suspension }, ran && old?.mode === 'stop') }
+}
+
+/** Plans the end of a suspension. A guest that ran before it runs again, unless something else still stops it. */
+export function planUnsuspend(record: Suspendable): GuestUpdate {
+  const suspension = null
+  return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }
+}
+
+/** The reconciler starts a guest that should run. */
+function planResume(record: Suspendable, ran: boolean): GuestUpdate {
+  return ran && isAllowedToRun(record) ? { wanted: 'running' } : {}
+}

@@ -1,0 +1,49 @@
+import { Type, type Static } from 'typebox'
+import { suspensionModes } from '../../../shared/suspension-rules.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { GuestSuspension } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestView } from '../../fleet/contract.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+
+const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
+
+/** What a container's row says of its suspension. */
+export const suspensionRowFields = {
+  policy: Type.Optional(
+    oneOf(
+      policyNames,
+      'The first reason for which the container is blocked. Absent: it is not blocked.',
+    ),
+  ),
+  suspended_mode: Type.Optional(oneOf(suspensionModes)),
+  suspended_reason: Type.Optional(
+    Type.String({ description: 'Absent for sub-users and for keys that are bound to containers.' }),
+  ),
+  suspended_message: Type.Optional(Type.String({ description: 'For the customer.' })),
+  suspended_at: Type.Optional(TimeSchema),
+  suspended_until: Type.Optional(TimeSchema),
+}
+const SuspensionRowSchema = Type.Object(suspensionRowFields)
+type SuspensionRow = Static<typeof SuspensionRowSchema>
+
+/** @param shown `customer`: without what is for the provider only */
+export function suspensionRow(
+  { suspension, blocks: [first] }: GuestView['guest'],
+  time: TimeFormat,
+  shown: 'all' | 'customer',
+): SuspensionRow {
+  const policy = policyNames.find((name) => name === first)
+  if (!suspension) return policy ? { policy } : {}
+  return {
+    ...(policy && { policy }),
+    suspended_mode: modeName(suspension),
+    ...(shown === 'all' && { suspended_reason: suspension.reason }),
+    suspended_message: suspension.message,
+    suspended_at: time.format(suspension.sinceMs),
+    suspended_until: time.format(suspension.untilMs),
+  }
+}
+
+function modeName({ mode }: GuestSuspension): (typeof suspensionModes)[number] {
+  return mode === 'network' ? 'network' : 'stop'
+}

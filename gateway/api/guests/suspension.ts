@@ -1,0 +1,151 @@
+import { Type, type Static } from 'typebox'
+import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
+import { suspensionModes, suspensionTextPattern } from '../../../shared/suspension-rules.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { isBound, type Principal } from '../../access/principal.js'
+import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
+import { numeric, trimmed } from '../../http/normalize.js'
+import { route, type RequestContext, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import { ContainerPathSchema } from './containers.js'
+import { changeSetting, type SettingChange } from './settings.js'
+
+export const suspendScope = 'container:suspend'
+
+const textOf = (description: string) =>
+  Type.String({ ...trimmed, pattern: suspensionTextPattern, description })
+
+/** Fields of a suspension, the same in a batch. */
+export const suspensionFields = {
+  reason: textOf('For the provider, not shown to the customer. At most 500 printable characters on one line.'),
+  message: Type.Optional(
+    textOf('Shown to the customer. At most 500 printable characters on one line. Default: none.'),
+  ),
+  mode: Type.Optional(
+    oneOf(
+      suspensionModes,
+      '`stop` (default) stops the container; `network` keeps it running without any network.',
+    ),
+  ),
+  until: Type.Optional(
+    Type.String({
+      ...trimmed,
+      ...numeric,
+      maxLength: 64,
+      description:
+        'When the suspension ends by itself: YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (its end) or Unix seconds. ' +
+        'Default: when it is lifted.',
+    }),
+  ),
+}
+
+const SuspendBodySchema = Type.Object(suspensionFields, { title: 'Suspension' })
+export type SuspensionBody = Static<typeof SuspendBodySchema>
+
+export interface SuspensionParts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+const common = {
+  method: 'POST',
+  scope: suspendScope,
+  bound: 'refused',
+  tag: 'Containers',
+  params: ContainerPathSchema,
+  conditional: true,
+  errors: ['invalid_state', 'host_offline', 'agent_timeout'],
+} as const
+
+/** Not for callers bound to containers: those are whom a suspension is about. */
+export function suspensionRoutes(parts: SuspensionParts): Route[] {
+  return [
+    route({
+      ...common,
+      path: '/containers/{id}/suspend',
+      name: 'suspendContainer',
+      audit: 'container.suspend',
+      summary:
+        'Suspends a container: until it is unsuspended nobody can start, restart, reinstall, restore or boot it otherwise, ' +
+        'reset its password or open its console (403 `policy_blocked`). Repeated, it replaces the suspension',
+      body: SuspendBodySchema,
+      example: { reason: 'invoice 2042 is overdue', message: 'Please pay invoice 2042.', mode: 'stop' },
+      handle: async (context) => {
+        const change = planSuspension(context.body, parts.time)
+        await changeSuspension(parts.fleet, context, change)
+        return { message: 'container suspended' }
+      },
+    }),
+    route({
+      ...common,
+      path: '/containers/{id}/unsuspend',
+      name: 'unsuspendContainer',
+      audit: 'container.unsuspend',
+      summary:
+        'Lifts a suspension, and nothing else that blocks the container; one that the suspension stopped is started again',
+      handle: async (context) => {
+        const change = planUnsuspension()
+        const { suspension } = await changeSuspension(parts.fleet, context, change)
+        return { message: suspension ? 'container unsuspended' : 'the container was not suspended' }
+      },
+    }),
+  ]
+}
+
+/** @throws {BerthError} `invalid_field` */
+export function planSuspension(
+  { reason, message = '', mode = 'stop', until = '' }: SuspensionBody,
+  time: TimeFormat,
+): SettingChange {
+  if (reason === '') throw invalidField('reason', 'reason: must not be empty')
+  const untilMs = time.parseField('until', until)
+  const value = { reason, message, mode, untilMs }
+  // Without the reason: a customer may read the log of its container.
+  const detail = `mode ${mode}, until ${time.format(untilMs) || 'it is lifted'}`
+  return { change: { $case: 'suspend', value }, detail }
+}
+
+export function planUnsuspension(): SettingChange {
+  return { change: { $case: 'unsuspend', value: {} }, detail: 'suspension lifted' }
+}
+
+type Context = Pick<RequestContext<{ id: string }, unknown, unknown>, 'headers' | 'audit' | 'operationId'> & {
+  readonly params: { readonly id: string }
+}
+
+/** @returns the guest before the change */
+async function changeSuspension(
+  fleet: Fleet,
+  { headers, audit, operationId, params }: Context,
+  change: SettingChange,
+): Promise<GuestView['guest']> {
+  const found = fleet.view.findGuest(params.id)
+  if (!found) throw notFound('container')
+  const { name, uuid } = found.guest
+  audit({ target: name, containerUuid: uuid })
+  await changeSetting(fleet, { headers, audit, operationId, guest: found }, change)
+  return found.guest
+}
+
+/**
+ * The restriction of a bound caller in places where a route is open to it.
+ * @throws {BerthError} `insufficient_scope`
+ */
+export function refuseBoundCaller(caller: Principal): void {
+  if (isBound(caller))
+    throw new BerthError(
+      'forbidden',
+      'insufficient_scope',
+      'not for callers that are bound to some containers',
+    )
+}
+
+/**
+ * A customer gets nothing out of a suspended container by way of another one.
+ * @throws {BerthError} `policy_blocked`
+ */
+export function refuseSuspendedSource(view: FleetView, caller: Principal, uuid: string): void {
+  const guest = view.findGuest(uuid)?.guest
+  if (guest?.suspension && isBound(caller))
+    throw new BerthError('forbidden', 'policy_blocked', 'the container of this backup is suspended')
+}

@@ -1,0 +1,21 @@
+import { invalidField } from './errors.js'
+
+/*
+ * Rules for a suspension, checked by the gateway and again by the agent.
+ */
+
+export const suspensionModes = ['stop', 'network'] as const
+/** `stop`: the guest is stopped; `network`: it keeps running without any network. */
+export type SuspensionMode = (typeof suspensionModes)[number]
+
+/** Printable text on one line, for a regular expression with the flag `u`. */
+export const suspensionTextPattern = '^[^\\p{Cc}\\u2028\\u2029]{0,500}$'
+
+const text = new RegExp(suspensionTextPattern, 'u')
+
+/** @throws {BerthError} `invalid_field` */
+export function checkSuspensionText(field: string, value: string): string {
+  if (!text.test(value))
+    throw invalidField(field, `${field}: at most 500 printable characters on one line`)
+  return value
+}
