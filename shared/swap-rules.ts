@@ -1,7 +1,7 @@
 import { checkInteger, type Range } from './field-checks.js'
 
 /** What is done to the agent's swap file. */
-export const swapActions = ['create', 'resize', 'enable', 'disable'] as const
+export const swapActions = ['create', 'resize', 'enable', 'disable', 'delete'] as const
 export type SwapAction = (typeof swapActions)[number]
 
 /** MiB that the agent's swap file may have. */

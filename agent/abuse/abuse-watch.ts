@@ -9,6 +9,8 @@ const dayMs = 86_400_000
 /** Of a guest's logs. */
 const mostLogs = 100
 const loggedAlerts = 10
+/** Of the logs of all guests. */
+const mostHostLogs = 1000
 
 export interface AbuseWatchParts {
   readonly context: Pick<GuestContext, 'config' | 'store' | 'deviceOf' | 'log' | 'now'>
@@ -21,6 +23,11 @@ export interface AbuseLogs {
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
   /** What was kept of alerts, and seen lately; the newest first. */
   readonly rows: readonly FlowRow[]
+}
+
+export interface LoggedRow {
+  readonly uuid: string
+  readonly row: FlowRow
 }
 
 /** The domain's entry: watches guests for what harms others, tells of it, and stops them where that is switched on. */
@@ -63,10 +70,26 @@ export class AbuseWatch {
     const { ipv4, ipv6Addresses } = context.store.get(uuid)
     const flows = await sensor.readFlowsOf([ipv4, ...ipv6Addresses.slice(0, 4)])
     const atMs = context.now()
-    const kept = [...this.monitor.latestRows(uuid, mostLogs), ...this.alerts.samplesOf(uuid, loggedAlerts)]
-    const rows = distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
+    const rows = this.#rowsOf(uuid)
     const shown = flows.slice(0, mostLogs / 2).map((flow) => ({ atMs, flow }))
     return { flows: shown, rows: rows.slice(0, mostLogs - shown.length) }
+  }
+
+  /**
+   * What the alerts of all guests show, the newest first. Connections of the moment are left out: each guest would cost
+   * a walk of the kernel's table.
+   */
+  readHostLogs(): LoggedRow[] {
+    const rows = this.parts.context.store
+      .list()
+      .flatMap(({ uuid }) => this.#rowsOf(uuid).map((row) => ({ uuid, row })))
+    return rows.sort((a, b) => b.row.atMs - a.row.atMs).slice(0, mostHostLogs)
+  }
+
+  /** The newest first. */
+  #rowsOf(uuid: string): FlowRow[] {
+    const kept = [...this.monitor.latestRows(uuid, mostLogs), ...this.alerts.samplesOf(uuid, loggedAlerts)]
+    return distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
   }
 
   /** The address of the guest from which it reaches the target's family. */

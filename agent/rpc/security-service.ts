@@ -28,16 +28,23 @@ export function createSecurityService({ abuse, changes, log }: SecurityServicePa
       ...(await abuse.check(uuid)),
       revision: changes.revision,
     })),
-    getSecurityLogs: unary(log, 'read security logs', async ({ uuid }) => {
-      const { rows, flows } = await abuse.readLogs(uuid)
-      return {
-        logs: [
-          ...flows.map(encodeFlow),
-          ...rows.map((row) => encodeRow(row, abuse.addressOf(uuid, row.target))),
-        ],
-      }
-    }),
+    getSecurityLogs: unary(log, 'read security logs', async ({ uuid }) => ({
+      logs: uuid === '' ? hostLogs(abuse) : await guestLogs(abuse, uuid),
+    })),
   }
+}
+
+function hostLogs(abuse: AbuseWatch): SecurityLog[] {
+  return abuse.readHostLogs().map(({ uuid, row }) => encodeRow(row, uuid, abuse.addressOf(uuid, row.target)))
+}
+
+/** @throws {BerthError} `not_found` */
+async function guestLogs(abuse: AbuseWatch, uuid: string): Promise<SecurityLog[]> {
+  const { rows, flows } = await abuse.readLogs(uuid)
+  return [
+    ...flows.map((flow) => encodeFlow(flow, uuid)),
+    ...rows.map((row) => encodeRow(row, uuid, abuse.addressOf(uuid, row.target))),
+  ]
 }
 
 export function encodeAlert({
@@ -48,8 +55,11 @@ export function encodeAlert({
   return alert
 }
 
-function encodeFlow({ atMs, flow }: { readonly atMs: number; readonly flow: OpenedFlow }): SecurityLog {
+type TimedFlow = { readonly atMs: number; readonly flow: OpenedFlow }
+
+function encodeFlow({ atMs, flow }: TimedFlow, guestUuid: string): SecurityLog {
   return {
+    guestUuid,
     ...{ srcIp: flow.source, dstIp: flow.target, srcPort: flow.sourcePort, dstPort: flow.targetPort },
     ...{ protocol: flow.protocol, state: flow.state, atMs },
   }
@@ -58,6 +68,11 @@ function encodeFlow({ atMs, flow }: { readonly atMs: number; readonly flow: Open
 const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
 
 /** The port that it left from was not kept. */
-function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, source: string): SecurityLog {
-  return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state: states[outcome], atMs }
+function encodeRow(
+  { target, port, protocol, outcome, atMs }: FlowRow,
+  guestUuid: string,
+  source: string,
+): SecurityLog {
+  const state = states[outcome]
+  return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state, atMs, guestUuid }
 }

@@ -47,6 +47,14 @@ describe('planChange', () => {
       { from: setting(1, 64, false), to: setting(1, 64, true) },
     ],
     ['is enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
+    ['nothing to delete', 'delete', 0, [], 'invalid_state'],
+    [
+      'deletes',
+      'delete',
+      0,
+      [file(1, 64)],
+      { from: setting(1, 64, true), to: { ...setting(1, 64, false), removed: true } },
+    ],
     ['disables', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
   ].map((row) => row as [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'])
   for (const [name, action, mb, files, expected] of cases)

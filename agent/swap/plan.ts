@@ -16,6 +16,8 @@ export interface SwapSetting {
   readonly slot: Slot
   readonly sizeBytes: number
   readonly enabled: boolean
+  /** The file is deleted at the end. */
+  readonly removed?: true
 }
 
 export interface SwapChange {
@@ -42,6 +44,8 @@ export function planChange({ action, sizeBytes }: SwapWish, state: Pick<SwapStat
     case 'enable':
     case 'disable':
       return { from, to: { ...from, enabled: action === 'enable' } }
+    case 'delete':
+      return { from, to: { ...from, enabled: false, removed: true } }
     case 'resize':
       return { from, to: sizeBytes === from.sizeBytes ? from : { slot: otherOf(slot), sizeBytes, enabled } }
   }

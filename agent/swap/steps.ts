@@ -1,6 +1,6 @@
 import type { Step } from '../operations/types.js'
 import type { HostSwap, Slot } from './contract.js'
-import { checkRelease, type SwapChange, type SwapSetting } from './plan.js'
+import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan.js'
 
 /** Of a change that was taken; `null` only where it was refused. */
 type SwapStep = Step<SwapChange | null>
@@ -95,6 +95,7 @@ function cleanStep(swap: HostSwap): SwapStep {
       const { to, left } = changeOf(step)
       if (!to.enabled) await swap.keep(to.slot, false)
       if (left) await discard(swap, left.slot, step.signal)
+      if (to.removed) for (const slot of [to.slot, otherOf(to.slot)]) await discard(swap, slot, step.signal)
     },
     undo: async (step) => {
       const { from } = changeOf(step)

@@ -62,6 +62,7 @@ import { imageWriteRoutes } from './images/image-writes.js'
 import { imageRoutes } from './images/images.js'
 import { templateRoutes } from './images/templates.js'
 import { securityReadRoutes } from './security/alerts.js'
+import { securityLogRoute } from './security/logs.js'
 import { guestSecurityRoutes } from './security/guest-security.js'
 import { securityWriteRoutes } from './security/settings.js'
 import { trafficRoutes } from './network/traffic.js'
@@ -193,6 +194,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...loginSettingRoutes(access.accounts.settings),
     ...sslRoutes({ tls, time }),
     ...securityReadRoutes({ fleet, time }),
+    securityLogRoute({ fleet, time }),
     ...securityWriteRoutes({ fleet, time }),
     ...guestSecurityRoutes(fleet),
     ...eventRoutes(events),

@@ -22,13 +22,25 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   return collect(request, maxBytes)
 }
 
+export interface BodyRules {
+  /**
+   * The type of a form is accepted: PHP and curl name it by default, whatever they send. Only for callers that no
+   * browser authenticates by itself, since any page can make a browser send a form.
+   */
+  readonly allowsForm?: boolean
+}
+
 /**
  * Parses a body as a JSON object. No body and `[]` count as `{}`, since some clients send empty objects as arrays.
  * @throws {BerthError} `unsupported_media_type`, `invalid_json`
  */
-export function parseBody(bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
+export function parseBody(
+  bytes: Buffer,
+  contentType: string | undefined,
+  { allowsForm = false }: BodyRules = {},
+): Record<string, unknown> {
   if (bytes.length === 0) return {}
-  if (!maySayJson(contentType))
+  if (!maySayJson(contentType) && !(allowsForm && isForm(contentType)))
     throw refuse(
       'unsupported_media_type',
       'the body must be JSON, sent with "Content-Type: application/json"',
@@ -67,7 +79,11 @@ function refuse(code: string, message: string): BerthError {
   return new BerthError('invalid', code, message)
 }
 
-/** Accepts JSON and text types, and none. Forms are refused: any page can make a browser send them. */
+export function isForm(contentType: string | undefined): boolean {
+  return /^application\/x-www-form-urlencoded\s*(;|$)/i.test((contentType ?? '').trim())
+}
+
+/** Accepts JSON and text types, and none. */
 function maySayJson(contentType: string | undefined): boolean {
   const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
   const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))

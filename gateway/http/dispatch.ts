@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
-import { parseBody, parseOptionalBody, readBody } from './body.js'
+import { isForm, parseBody, parseOptionalBody, readBody } from './body.js'
 import { getSubject, refuseBound, toldTo, type Subject } from './bound.js'
 import { credentialsOf, type ExchangeContext } from './exchange.js'
 import { noteForgery } from './forgery.js'
 import { refuseUnconfirmed } from './confirmed.js'
+import { explainMissing } from './missing-field.js'
 import type { AccessControl, Authenticator } from '../access/contract.js'
 import { refuseOtherSites } from '../accounts/same-site.js'
 import { nobody, type Principal } from '../access/principal.js'
@@ -68,7 +69,7 @@ export function createDispatcher(
     const request =
       route.method === 'GET'
         ? readTarget(checks, ctx)
-        : await readRequest(route, checks, ctx, options.maxBodyBytes)
+        : await readRequest(route, checks, ctx, { caller, maxBodyBytes: options.maxBodyBytes })
     exchange.reply = isWrite(route)
       ? await answerWrite(route, options, { ctx, caller, request })
       : await answerRead(route, options, { ctx, caller, request })
@@ -109,17 +110,24 @@ async function readRequest(
   route: Route,
   checks: RouteChecks,
   ctx: ExchangeContext,
-  maxBodyBytes: number,
+  { caller, maxBodyBytes }: { readonly caller: Principal; readonly maxBodyBytes: number },
 ): Promise<ValidRequest> {
   const target = readTarget(checks, ctx)
   const bodyBytes = await readBody(ctx.req, maxBodyBytes)
-  const body = checks.body(bodyOf(route, bodyBytes, ctx.req.headers['content-type']))
-  return { ...target, body, bodyBytes }
+  const sent = bodyOf(route, bodyBytes, { caller, contentType: ctx.req.headers['content-type'] })
+  return { ...target, body: checks.body(sent), bodyBytes }
 }
 
-function bodyOf(route: Route, bytes: Buffer, contentType: string | undefined): Record<string, unknown> {
+function bodyOf(
+  route: Route,
+  bytes: Buffer,
+  { caller, contentType }: { readonly caller: Principal; readonly contentType: string | undefined },
+): Record<string, unknown> {
   if (!route.body) return {}
-  return route.bodyOptional ? parseOptionalBody(bytes) : parseBody(bytes, contentType)
+  if (caller.kind === 'session' && bytes.length > 0 && isForm(contentType)) return parseBody(bytes, contentType)
+  return route.bodyOptional
+    ? parseOptionalBody(bytes)
+    : parseBody(bytes, contentType, { allowsForm: caller.kind === 'key' })
 }
 
 const empty = Buffer.alloc(0)
@@ -133,7 +141,7 @@ async function answerRead(route: Route, options: DispatchOptions, ready: Ready):
   try {
     return answerReply(await route.handle(context), ready.ctx.req)
   } catch (error) {
-    throw toldTo(ready.caller, error)
+    throw toldTo(ready.caller, explainMissing(error, ready.request, ready.ctx.querystring))
   }
 }
 
@@ -150,7 +158,7 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
     address: exchange.address,
     requestId: exchange.requestId,
     action: route.audit === false ? undefined : route.audit,
-    target: targetOf(request),
+    target: targetOf(route, request),
   }
   const report = (error: unknown): void =>
     options.log.error({ err: error, request_id: exchange.requestId }, 'after a write')
@@ -171,10 +179,11 @@ async function handleWrite(
   operationId: string,
 ): Promise<Handled> {
   const audited: { target: string; detail: string; containerUuid?: string } = {
-    target: targetOf(ready.request),
+    target: targetOf(route, ready.request),
     detail: '',
   }
-  const audit: AnyContext['audit'] = (entry) => void Object.assign(audited, entry)
+  const audit: AnyContext['audit'] = ({ target, ...entry }) =>
+    void Object.assign(audited, entry, target ? { target } : {})
   try {
     // Not earlier: a repeat with an Idempotency-Key is answered even if its guest is gone.
     const subject = await subjectOf(route, options, ready)
@@ -186,7 +195,8 @@ async function handleWrite(
     const answer = await route.handle(context)
     return { reply: answerReply(answer, ready.ctx.req), ...audited, unsettled: answer.unsettled ?? false }
   } catch (error) {
-    return failedHandling(toldTo(ready.caller, error), audited, ready.ctx.state.exchange.requestId)
+    const explained = explainMissing(error, ready.request, ready.ctx.querystring)
+    return failedHandling(toldTo(ready.caller, explained), audited, ready.ctx.state.exchange.requestId)
   }
 }
 
@@ -269,10 +279,11 @@ class HandlerContext implements AnyContext {
   }
 }
 
-/** What a write acts on, as named by the request. */
-function targetOf(request: ValidRequest): string {
-  const named = Object.values(request.params).join('/') || request.body['name']
-  return typeof named === 'string' || typeof named === 'number' ? String(named).slice(0, 128) : ''
+/** What a write acts on: as the request names it, else the route's path, as that of a setting. */
+function targetOf({ path }: Pick<Route, 'path'>, { params, body }: ValidRequest): string {
+  const named = Object.values(params).join('/') || body['name']
+  const isName = (typeof named === 'string' && named.trim() !== '') || typeof named === 'number'
+  return isName ? String(named).slice(0, 128) : path.slice(1)
 }
 
 function headerOf(request: IncomingMessage, name: string): string | undefined {

@@ -20,7 +20,7 @@ export async function noteForgery(
   const { exchange } = ctx.state
   const { address, requestId } = exchange
   const caller = await authenticator.recheck(credentialsOf(ctx.req, exchange), address)
-  const { id: target = '' } = ctx.params as { id?: string }
+  const { id: target = route.path.slice(1) } = ctx.params as { id?: string }
   const entry = await audit.begin({ action: route.audit, caller, address, requestId, target })
   await audit.finish(entry, { success: false, target, detail: `${code}: ${message}` })
 }

@@ -25,6 +25,9 @@ export const entries = { entries: true } as const
 /** Schema keyword: the text may be sent as a whole number. */
 export const numeric = { numeric: true } as const
 
+/** A container that is named in a body: its numeric id may be a number. */
+export const containerRef = { ...trimmed, ...numeric } as const
+
 /** Schema keyword: 0 means "as it is". */
 export const zeroIsAbsent = { zeroIsAbsent: true } as const
 

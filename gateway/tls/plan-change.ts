@@ -6,8 +6,9 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical. */
+  /** Canonical; empty: removed where TLS is off, as it is where it is on. */
   readonly target: string | undefined
+  /** As `target`. */
   readonly email: string | undefined
   readonly certPem: string | undefined
   readonly keyPem: string | undefined
@@ -43,9 +44,13 @@ export function planChange(wanted: WantedTls, context: ChangeContext): TlsPlan {
   const enabled = wanted.enabled ?? (wanted.mode === undefined ? old.enabled : mode !== 'disabled')
   if (enabled && mode === 'disabled')
     throw invalidField('mode', 'mode: must be self_signed, uploaded or letsencrypt where TLS is enabled')
-  const target = wanted.target ?? (old.target || detectedHost)
-  const next = { enabled, mode, target, email: wanted.email ?? old.email }
-  if (!enabled) return { ...next, certificate: { from: 'none' } }
+  const known = old.target || detectedHost
+  if (!enabled) {
+    const { target = known, email = old.email } = wanted
+    return { enabled, mode, target, email, certificate: { from: 'none' } }
+  }
+  const target = wanted.target || known
+  const next = { enabled, mode, target, email: wanted.email || old.email }
   if (target === '') throw missing('target')
   return { ...next, certificate: planCertificate(wanted, next, context) }
 }

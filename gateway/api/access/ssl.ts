@@ -1,7 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { acmeCodes } from '../../tls/acme/errors.js'
@@ -60,17 +59,17 @@ const BodySchema = Type.Object(
     mode: Type.Optional(ModeSchema),
     target: Type.Optional(
       Type.String({
-        ...trimmed,
         maxLength: 260,
-        description: 'Host name or address; empty or absent: as it is, at first `detected_host`.',
+        description:
+          'Host name or address. Absent: as it is, at first `detected_host`. Empty: removed where TLS is off.',
       }),
     ),
-    email: Type.Optional(Type.String({ ...trimmed, maxLength: 254, description: 'Absent: as it is.' })),
+    email: Type.Optional(Type.String({ maxLength: 254, description: 'Absent: as it is. Empty: removed where TLS is off.' })),
     cert_pem: pem('Of mode uploaded: the certificate and those that lead to its issuer. Absent: as it is.'),
     key_pem: pem('Of mode uploaded: its private key, without a passphrase. Never shown.', {
       writeOnly: true,
     }),
-    apply_now: Type.Optional(Type.Boolean({ description: 'Means nothing: it is always so.' })),
+    apply_now: Type.Optional(Type.Boolean({ description: 'Deprecated. Ignored.' })),
   },
   { title: 'NewSsl' },
 )
@@ -135,12 +134,12 @@ export function sslRoutes({ tls, time }: SslRouteOptions): Route[] {
 /** @throws {BerthError} `invalid_field` */
 function parseWanted(body: Static<typeof BodySchema>): WantedTls {
   const given = (text: string | undefined): string | undefined => (text?.trim() ? text : undefined)
-  const target = given(body.target)
+  const target = body.target?.trim()
   return {
     enabled: body.enabled,
     mode: body.mode === 'self-signed' ? 'self_signed' : body.mode,
-    target: target === undefined ? undefined : parseTarget(target),
-    email: body.email === undefined ? undefined : parseEmail(body.email),
+    target: target ? parseTarget(target) : target,
+    email: body.email === undefined ? undefined : parseEmail(body.email.trim()),
     certPem: given(body.cert_pem),
     keyPem: given(body.key_pem),
   }

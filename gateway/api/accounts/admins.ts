@@ -4,6 +4,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { AdminAccount } from '../../accounts/account-record.js'
 import type { LastLogin } from '../../accounts/login-log.js'
 import { isUnbounded, type Principal } from '../../access/principal.js'
+import { listAnswer, listQuery } from '../../http/list.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
@@ -33,6 +34,7 @@ const CreatedSchema = Type.Object(
   { title: 'CreatedAdmin' },
 )
 
+const listedBy = ['id', 'username', 'created_at', 'last_login'] as const
 const PathSchema = Type.Object({ id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) })
 const common = { scope: '*', bound: 'refused', tag: 'Accounts' } as const
 
@@ -47,12 +49,15 @@ function listRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Route
     method: 'GET',
     path: '/admins',
     name: 'listAdmins',
+    sortable: listedBy,
+    query: listQuery({ username: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
     summary: 'Administrators who log in, in the order they were made',
     data: Type.Array(AdminSchema),
-    handle: async () => {
+    handle: async ({ query }) => {
       const all = await admins.list()
       const last = await loginLog.lastLogins(all.map(({ id }) => id))
-      return { data: all.map((admin) => adminRow(admin, last.get(admin.id), time)) }
+      const rows = all.map((admin) => adminRow(admin, last.get(admin.id), time))
+      return listAnswer(rows, query, { sortable: listedBy, filters: ['username', 'disabled'] })
     },
   })
 }

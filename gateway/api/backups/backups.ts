@@ -4,9 +4,11 @@ import { descriptionPattern } from '../../../shared/guest-rules.js'
 import type { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { listAnswer, listQuery } from '../../http/list.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { ContainerPathSchema } from '../guests/containers.js'
+import { textFilter } from '../guests/guest-row.js'
 import { refuseSuspendedSource } from '../guests/suspension.js'
 import { queueOrder } from '../guests/queue-order.js'
 import { QueuedSchema } from '../tasks/task-row.js'
@@ -63,6 +65,8 @@ const BackupPathSchema = Type.Object({
 type Context<Params, Body> = RequestContext<Params, unknown, Body> & Subjects['guest']
 type BackupParams = Static<typeof BackupPathSchema>
 
+const listedBy = ['id', 'container_id', 'container_name', 'created_at', 'size_bytes'] as const
+
 const ofContainer = { bound: 'guest', tag: 'Backups' } as const
 const writeErrors = ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout']
 
@@ -88,13 +92,19 @@ function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
       method: 'GET',
       path: '/backups',
       name: 'listBackups',
+      sortable: listedBy,
+      query: listQuery({ container_name: textFilter, target_id: textFilter }),
       subUser: 'refused',
       scope: 'backup:read',
       bound: 'own',
       tag: 'Backups',
       summary: 'Backups of all containers, newest first',
       data: Type.Array(BackupSchema),
-      handle: async ({ caller }) => ({ data: rowsOf(guestsOf(caller, fleet.view), await shownBy()) }),
+      handle: async ({ caller, query }) =>
+        listAnswer(rowsOf(guestsOf(caller, fleet.view), await shownBy()), query, {
+          sortable: listedBy,
+          filters: ['container_name', 'target_id'],
+        }),
     }),
     route({
       ...ofContainer,

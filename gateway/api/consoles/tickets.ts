@@ -1,16 +1,22 @@
 import { Type } from 'typebox'
-import { invalidField, notFound } from '../../../shared/errors.js'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
 import { credentialOf } from '../../access/grants.js'
 import { maySee } from '../../access/principal.js'
 import { checkGuest, scopeOf } from '../../console/consoles.js'
 import { ticketSeconds, type ConsoleTickets, type Grant } from '../../console/tickets.js'
 import type { FleetView } from '../../fleet/contract.js'
+import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 
 const TicketBodySchema = Type.Object(
   {
-    container_name: Type.Optional(Type.String({ maxLength: 128, description: 'Id, uuid or name.' })),
-    container: Type.Optional(Type.String({ maxLength: 128, description: 'The same as `container_name`.' })),
+    container_name: Type.Optional(
+      Type.String({ ...containerRef, maxLength: 128, description: 'Id, uuid or name.' }),
+    ),
+    container: Type.Optional(
+      Type.String({ ...containerRef, maxLength: 128, description: 'The same as `container_name`.' }),
+    ),
   },
   { title: 'TicketRequest' },
 )
@@ -45,7 +51,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
     body: TicketBodySchema,
     example: { container_name: 'web1' },
     data: TicketSchema,
-    errors: ['not_found', 'invalid_state', 'policy_blocked', 'host_offline', 'rate_limited'],
+    errors: ['not_found', 'unsupported', 'invalid_state', 'policy_blocked', 'host_offline', 'rate_limited'],
     handle: async (context) => {
       const { body, caller } = context
       const ref = body.container_name || body.container
@@ -54,9 +60,19 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
       if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
       const { name, uuid } = found.guest
       context.audit({ target: name, containerUuid: uuid, detail: kind })
+      refuseWithoutScreen(kind, found.guest)
       checkGuest(found)
       const grant = { kind, guestUuid: uuid, principal: caller.ref, credential: credentialOf(caller) }
       return { data: { ticket: await tickets.issue(grant), expires_in: ticketSeconds } }
     },
   })
+}
+
+/** @throws {BerthError} `unsupported` */
+function refuseWithoutScreen(
+  kind: Grant['kind'],
+  { virtualization }: Pick<Guest, 'virtualization'>,
+): void {
+  if (kind === 'vnc' && virtualization !== 'kvm')
+    throw new BerthError('invalid', 'unsupported', 'only virtual machines have a screen: use an SSH ticket')
 }

@@ -5,7 +5,7 @@ import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView, HeldRoom } from '../../fleet/contract.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
-import { numeric, trimmed } from '../../http/normalize.js'
+import { containerRef } from '../../http/normalize.js'
 import { oneOf } from '../../http/schema.js'
 import { FailedSchema, orderEach, partOf } from './batch-parts.js'
 import { actions } from './container-writes.js'
@@ -53,7 +53,7 @@ const settingActions = ['suspend', 'unsuspend'] as const
 
 const BatchActionSchema = Type.Object({
   action: oneOf([...actions.map(({ action }) => action), 'reinstall', ...settingActions]),
-  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...trimmed, ...numeric }), {
+  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...containerRef }), {
     minItems: 1,
     maxItems: mostGuests,
     description: 'Ids, uuids or names.',

@@ -17,12 +17,6 @@ const maskedPassword = '********'
 export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: its host is away.')
 export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
-const imageTypes = ['lxc', 'kvm', 'iso', 'rescue'] as const
-export const ImageTypeSchema = oneOf(
-  imageTypes,
-  '`iso`: a CD; `rescue`: a system that mends disks. Containers are made from the others.',
-)
-
 export const PortMappingSchema = Type.Object(
   {
     container_port: Type.Integer(),
@@ -158,10 +152,6 @@ export function compactRow(view: GuestView): CompactRow {
 
 export function virtualizationName(virtualization: string): 'lxc' | 'kvm' {
   return virtualization === 'kvm' ? 'kvm' : 'lxc'
-}
-
-export function imageTypeName(type: string): (typeof imageTypes)[number] {
-  return imageTypes.find((known) => known === type) ?? 'lxc'
 }
 
 function limitsRow({ guest }: GuestView) {

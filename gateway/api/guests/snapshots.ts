@@ -5,10 +5,12 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { Snapshot } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
 import { guestsOf, type Principal } from '../../access/principal.js'
+import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
 import { carryOut } from './carry-out.js'
 import { ContainerPathSchema } from './containers.js'
+import { textFilter } from './guest-row.js'
 import { scheduleRoute, scheduleRow, ScheduleSchema } from './snapshot-schedule.js'
 import { within } from './setting-schemas.js'
 import { changeSetting } from './settings.js'
@@ -82,6 +84,8 @@ interface Parts {
 }
 type Context = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
+const listedBy = ['id', 'container_id', 'container_name', 'created_at', 'size_bytes'] as const
+
 const ofContainer = { bound: 'guest', tag: 'Snapshots' } as const
 const writeErrors = ['invalid_state', 'precondition_failed', 'storage_full', 'host_offline', 'agent_timeout']
 
@@ -95,13 +99,19 @@ function readRoutes({ fleet, time }: Parts): Route[] {
       method: 'GET',
       path: '/snapshots',
       name: 'listSnapshots',
+      sortable: listedBy,
+      query: listQuery({ container_name: textFilter }),
       subUser: 'refused',
       scope: 'snapshot:read',
       bound: 'own',
       tag: 'Snapshots',
       summary: 'Snapshots of all containers, newest first',
       data: Type.Array(SnapshotSchema),
-      handle: ({ caller }) => ({ data: listVisible(fleet.view, caller, time) }),
+      handle: ({ caller, query }) =>
+        listAnswer(listVisible(fleet.view, caller, time), query, {
+          sortable: listedBy,
+          filters: ['container_name'],
+        }),
     }),
     route({
       ...ofContainer,

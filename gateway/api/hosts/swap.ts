@@ -66,7 +66,7 @@ export function swapRoutes(fleet: Fleet): Route[] {
       scope: 'swap:manage',
       bound: 'refused',
       audit: 'swap.change',
-      summary: 'Makes, resizes, enables or disables a host’s swap file; answers once it is done',
+      summary: 'Creates, resizes, enables, disables or deletes a host’s swap file; answers once it is done',
       body: SwapBodySchema,
       example: { action: 'resize', size_mb: 2048 },
       errors: [
@@ -92,7 +92,7 @@ interface SwapOrder {
 
 /** @throws {BerthError} `missing_field`, `invalid_field` */
 function planSwap({ action = 'resize', size_mb: sizeMb }: SwapBody): SwapOrder {
-  if (action === 'enable' || action === 'disable') return { action, sizeMb: 0 }
+  if (action !== 'create' && action !== 'resize') return { action, sizeMb: 0 }
   if (sizeMb === undefined)
     throw new BerthError('invalid', 'missing_field', 'size_mb: is required', { field: 'size_mb' })
   return { action, sizeMb: checkSwapMb(sizeMb) }
@@ -135,5 +135,6 @@ function swapRow(hostId: string, swap: GetSwapResponse): Static<typeof SwapSchem
 }
 
 function messageOf({ enabled, size_mb: size }: Static<typeof SwapSchema>): string {
+  if (size === 0) return 'there is no swap file'
   return enabled ? `the swap file has ${size} MB` : `the swap file has ${size} MB and is not in use`
 }

@@ -3,8 +3,8 @@ import { isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, TemplateView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
-import { imageTypeName, ImageTypeSchema } from '../guests/guest-row.js'
 import { chooseHost, getNamedHost, HostQuerySchema } from '../hosts/host-choice.js'
+import { imageTypeFields, imageTypeFilters, imageTypeRow, matchesType, type TypeQuery } from './image-kind.js'
 import { canBeUsedBy, isOfGuests } from './templates.js'
 
 const count = Type.Integer({ minimum: 0 })
@@ -13,7 +13,7 @@ export const ImageSchema = Type.Object(
   {
     id: Type.String(),
     name: Type.String(),
-    type: ImageTypeSchema,
+    ...imageTypeFields,
     downloaded: Type.Boolean(),
     enabled: Type.Boolean({ description: 'Containers may be made from it.' }),
     downloading: Type.Boolean({ description: 'It is being built or downloaded, or is about to be.' }),
@@ -54,7 +54,7 @@ const EnabledImageSchema = Type.Object(
     arch: Type.String(),
     variant: Type.String(),
     description: Type.String(),
-    type: ImageTypeSchema,
+    ...imageTypeFields,
   },
   { title: 'EnabledImage' },
 )
@@ -77,16 +77,16 @@ export function imageRoutes(view: FleetView): Route[] {
       tag: 'Images',
       summary: 'Images of a host, those that are not there too',
       query: listQuery({
-        ...{ host_id: HostQuerySchema.properties.host_id, type: ImageTypeSchema, distro: textFilter },
+        ...{ host_id: HostQuerySchema.properties.host_id, ...imageTypeFilters, distro: textFilter },
         ...{ downloaded: Type.Boolean(), enabled: Type.Boolean(), downloading: Type.Boolean() },
         ...{ custom: Type.Boolean(), supported: Type.Boolean() },
       }),
       data: Type.Array(ImageSchema),
       errors: ['host_offline'],
       handle: ({ caller, query }) =>
-        listAnswer(imageRows(view, caller, chooseHost(view, query.host_id).id), query, {
+        listAnswer(imageRows(view, caller, query), query, {
           sortable,
-          filters: ['type', 'distro', 'downloaded', 'enabled', 'downloading', 'custom', 'supported'],
+          filters: ['distro', 'downloaded', 'enabled', 'downloading', 'custom', 'supported'],
         }),
     }),
     route({
@@ -99,36 +99,38 @@ export function imageRoutes(view: FleetView): Route[] {
       bound: 'own',
       tag: 'Images',
       summary:
-        'Images that are there, on one host at least, and that containers may be made from; CDs and rescue systems where `type` asks for them',
-      query: listQuery({ host_id: textFilter, type: ImageTypeSchema, distro: textFilter }),
+        'Images that are there, on one host at least, and that containers may be made from; CDs and rescue systems where `kind` asks for them',
+      query: listQuery({ host_id: textFilter, ...imageTypeFilters, distro: textFilter }),
       data: Type.Array(EnabledImageSchema),
       handle: ({ caller, query }) =>
         listAnswer(enabledRows(view, caller, query), query, {
           sortable: enabledSortable,
-          filters: ['type', 'distro'],
+          filters: ['distro'],
         }),
     }),
   ]
 }
 
-function imageRows(view: FleetView, caller: Principal, hostId: string): ImageRow[] {
-  const found = [...view.templates()].filter((template) => template.hostId === hostId)
+function imageRows(view: FleetView, caller: Principal, query: ImageQuery): ImageRow[] {
+  const { id: hostId } = chooseHost(view, query.host_id)
+  const found = [...view.templates()].filter(
+    ({ hostId: at, template }) => at === hostId && matchesType(template.virtualization, query),
+  )
   return found.map((template) => imageRow(template, caller)).sort(byId)
 }
 
-interface Asked {
-  readonly host_id?: string
-  readonly type?: string
-}
+type ImageQuery = TypeQuery & { readonly host_id?: string }
 
 /** One row for each id, whichever hosts have it. */
-function enabledRows(view: FleetView, caller: Principal, { host_id: hostId, type }: Asked): EnabledRow[] {
+function enabledRows(view: FleetView, caller: Principal, query: ImageQuery): EnabledRow[] {
+  const { host_id: hostId, type, kind } = query
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, EnabledRow>()
   for (const found of view.templates())
     if (
       (hostId ?? found.hostId) === found.hostId &&
-      (type !== undefined || isOfGuests(found)) &&
+      (kind !== undefined || type !== undefined || isOfGuests(found)) &&
+      matchesType(found.template.virtualization, query) &&
       found.template.available &&
       canBeUsedBy(caller, found)
     )
@@ -138,8 +140,8 @@ function enabledRows(view: FleetView, caller: Principal, { host_id: hostId, type
 
 function enabledRow({ template }: TemplateView): EnabledRow {
   const { id, name, distro, release, arch, variant, description } = template
-  const type = imageTypeName(template.virtualization)
-  return { id, name, distro, release, arch, variant, description, type }
+  const type = imageTypeRow(template.virtualization)
+  return { id, name, distro, release, arch, variant, description, ...type }
 }
 
 /** Where a custom image comes from may be a secret: those who are bound to some containers do not see it. */
@@ -148,7 +150,7 @@ export function imageRow({ hostId, template }: TemplateView, caller: Principal):
   const { available, downloading, unsupported, sizeBytes, progress } = template
   const { url, sha256 } = isBound(caller) ? { url: '', sha256: '' } : template
   return {
-    ...{ id, name, type: imageTypeName(template.virtualization), downloaded: available },
+    ...{ id, name, ...imageTypeRow(template.virtualization), downloaded: available },
     ...{ enabled: !template.disabled, downloading, size_bytes: sizeBytes, host_id: hostId },
     progress: available ? 100 : downloading ? progress : 0,
     ...{ distro, release, arch, variant, description, os, source, custom },

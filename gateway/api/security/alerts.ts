@@ -1,10 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { abuseTypes, severities } from '../../../shared/abuse.js'
-import { BerthError, notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { SecurityLog } from '../../../proto/gen/berth/agent/v1/security.js'
 import { maySee, type Principal } from '../../access/principal.js'
-import type { AlertView, Fleet, GuestView } from '../../fleet/contract.js'
+import type { AlertView, Fleet } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
@@ -26,23 +24,6 @@ const filters = {
   container_uuid: Type.String({ maxLength: 64 }),
 }
 const sortable = ['timestamp', 'first_seen', 'severity', 'type', 'container_name', 'count'] as const
-const errors = ['host_offline', 'agent_timeout']
-
-const LogRowSchema = Type.Object(
-  {
-    src_ip: Type.String(),
-    dst_ip: Type.String(),
-    src_port: Type.Integer({ description: '0: it was not kept, or there is none.' }),
-    dst_port: Type.Integer(),
-    protocol: Type.String(),
-    state: Type.String({
-      description: 'As conntrack(8) names it; of what was kept `OPENED`, `REFUSED`, `UNREPLIED`, `REPLIED`.',
-    }),
-    timestamp: TimeSchema,
-  },
-  { title: 'SecurityLog' },
-)
-
 const counts = (words: readonly string[]) =>
   Type.Object(Object.fromEntries(words.map((word) => [word, Type.Integer({ minimum: 0 })])))
 
@@ -92,29 +73,6 @@ export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
     }),
     route({
       method: 'GET',
-      path: '/security/logs',
-      name: 'listSecurityLogs',
-      scope: 'security:read',
-      bound: 'own',
-      subUser: 'refused',
-      tag: 'Security',
-      summary:
-        'Connections of a container: those of the moment, and what was kept of its alerts; at most 100',
-      query: Type.Object({
-        container: Type.Optional(
-          Type.String({ maxLength: 64, description: 'Name, uuid or numeric id; required.' }),
-        ),
-      }),
-      data: Type.Array(LogRowSchema),
-      errors: ['missing_field', 'not_found', ...errors],
-      handle: async ({ caller, query }) => {
-        const { hostId, guest } = visibleGuest(fleet, caller, query.container)
-        const { logs } = await fleet.agent(hostId).security.getSecurityLogs({ uuid: guest.uuid })
-        return { data: logs.slice(0, 100).map((log) => logRow(log, time)) }
-      },
-    }),
-    route({
-      method: 'GET',
       path: '/security/summary',
       name: 'getSecuritySummary',
       scope: 'security:read',
@@ -148,24 +106,6 @@ function alertsOf({ view }: Fleet, caller: Principal, hostId: string | undefined
     .alerts(hostId)
     .filter(({ alert }) => maySee(caller, alert.guestUuid))
     .sort((a, b) => b.alert.lastAtMs - a.alert.lastAtMs)
-}
-
-/** @throws {BerthError} `missing_field`, `not_found` */
-function visibleGuest({ view }: Fleet, caller: Principal, ref: string | undefined): GuestView {
-  if (ref === undefined)
-    throw new BerthError('invalid', 'missing_field', 'container: is required', { field: 'container' })
-  const found = view.findGuest(ref)
-  if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
-  return found
-}
-
-function logRow(log: SecurityLog, time: TimeFormat): Static<typeof LogRowSchema> {
-  return {
-    ...{ src_ip: log.srcIp.slice(0, 45), dst_ip: log.dstIp.slice(0, 45) },
-    ...{ src_port: log.srcPort, dst_port: log.dstPort },
-    ...{ protocol: log.protocol.slice(0, 16), state: log.state.slice(0, 32) },
-    timestamp: time.format(log.atMs),
-  }
 }
 
 const activeMs = 15 * 60_000

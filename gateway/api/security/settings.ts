@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, notFound } from '../../../shared/errors.js'
 import type { Fleet } from '../../fleet/contract.js'
+import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { chooseHost, HostQuerySchema } from '../hosts/host-choice.js'
 import type { SecurityDeps } from './alerts.js'
@@ -27,7 +28,7 @@ const ChangedSchema = Type.Object(
 
 const SettingsBodySchema = Type.Object({ auto_shutdown: Type.Boolean() }, { title: 'ChangeSecuritySettings' })
 const CheckBodySchema = Type.Object(
-  { container_name: Type.Optional(Type.String({ maxLength: 64, description: 'Default: all containers.' })) },
+  { container_name: Type.Optional(Type.String({ ...containerRef, maxLength: 64, description: 'Default: all containers.' })) },
   { title: 'CheckSecurity' },
 )
 type CheckBody = Static<typeof CheckBodySchema>
@@ -54,7 +55,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       errors: ['not_found', ...errors],
       handle: async (context) => {
         const { guests, alerts } = await check(fleet, context.body ?? {}, context.query.host_id)
-        context.audit({ target: context.body?.container_name ?? '', detail: `${alerts} findings` })
+        context.audit({ target: context.body?.container_name ?? 'all containers', detail: `${alerts} findings` })
         return { message: `${guests} containers checked, ${alerts} findings` }
       },
     }),

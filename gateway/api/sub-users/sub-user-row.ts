@@ -55,6 +55,7 @@ export function createdRow(
     id: String(account.id),
     username: account.username,
     password,
+    created: password !== '',
     container_names: containersOf(view, account).map(({ guest }) => guest.name),
     access_code: accessCode,
     created_at: time.format(account.createdAtMs),

@@ -2,14 +2,14 @@ import { Type } from 'typebox'
 import { usernamePattern } from '../../accounts/account-record.js'
 import { subUserPermissions } from '../../access/sub-user-bounds.js'
 import { networkLimits } from '../../../shared/network-limits.js'
-import { restricts, trimmed } from '../../http/normalize.js'
+import { containerRef, restricts, trimmed } from '../../http/normalize.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { TemplateIdSchema } from '../guests/create-body.js'
 import { ExpirySchema } from '../guests/setting-schemas.js'
 
 const optional = Type.Optional
 const ContainerRefSchema = Type.String({
-  ...trimmed,
+  ...containerRef,
   maxLength: 64,
   description: 'Name, uuid or numeric id.',
 })
@@ -52,7 +52,7 @@ const terms = {
 export const CreateSubUserSchema = Type.Object(
   {
     container_name: optional(
-      Type.String({ ...trimmed, maxLength: 64, description: 'One container; `container_names` goes first.' }),
+      Type.String({ ...containerRef, maxLength: 64, description: 'One container; `container_names` goes first.' }),
     ),
     username: optional(
       Type.String({
@@ -86,6 +86,9 @@ export const CreatedSubUserSchema = Type.Object(
     ...credentials,
     container_names: Type.Array(Type.String()),
     created_at: TimeSchema,
+    created: Type.Boolean({
+      description: '`false`: it existed already and is answered as it is, with an empty `password`.',
+    }),
   },
   { title: 'CreatedSubUser' },
 )

@@ -1,0 +1,42 @@
+import { Type, type Static } from 'typebox'
+import { oneOf } from '../../http/schema.js'
+import { VirtualizationSchema, virtualizationName } from '../guests/guest-row.js'
+
+const imageKinds = ['iso', 'rescue'] as const
+type ImageKind = (typeof imageKinds)[number]
+
+/** Containers are made from images without a kind; the others are booted in place of a disk. */
+const ImageKindSchema = oneOf(
+  imageKinds,
+  '`iso`: a CD; `rescue`: a system that repairs disks. Absent: containers are made from it.',
+)
+
+/** Fields of an image that say what it is for. */
+export const imageTypeFields = { type: VirtualizationSchema, kind: Type.Optional(ImageKindSchema) }
+
+export function imageTypeRow(virtualization: string): {
+  type: Static<typeof VirtualizationSchema>
+  kind?: ImageKind
+} {
+  const kind = imageKinds.find((known) => known === virtualization)
+  return kind ? { type: 'kvm', kind } : { type: virtualizationName(virtualization) }
+}
+
+/** Filters of lists of images. Older clients ask for a kind by `type`. */
+export const imageTypeFilters = {
+  type: oneOf(
+    ['lxc', 'kvm', ...imageKinds],
+    'With `lxc` or `kvm` only images that containers are made from. `iso` and `rescue` are the same as `kind`.',
+  ),
+  kind: ImageKindSchema,
+}
+
+export interface TypeQuery {
+  readonly type?: 'lxc' | 'kvm' | ImageKind
+  readonly kind?: ImageKind
+}
+
+/** Whether a list shows an image. */
+export function matchesType(virtualization: string, { type, kind }: TypeQuery): boolean {
+  return [type, kind].every((wanted) => wanted === undefined || wanted === virtualization)
+}
