@@ -48,8 +48,7 @@ export class EventRing {
     const number = this.#next++
     const { data, customerData } = content
     const frame = this.#frameOf(number, content, data)
-    const customerFrame =
-      customerData === undefined ? frame : this.#frameOf(number, content, customerData)
+    const customerFrame = customerData === undefined ? frame : this.#frameOf(number, content, customerData)
     const event = { ...content, number, frame, customerFrame }
     if (number - this.#first >= this.limits.count) this.#dropFirst()
     this.#slots[number % this.limits.count] = event
@@ -77,7 +76,9 @@ export class EventRing {
 
   #frameOf(number: number, { type }: EventContent, data: string): Buffer {
     const kind = type.slice(0, type.indexOf('.'))
-    return Buffer.from(`id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`)
+    return Buffer.from(
+      `id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`,
+    )
   }
 
   #dropFirst(): void {

@@ -40,7 +40,8 @@ export function parseBody(
   { allowsForm = false }: BodyRules = {},
 ): Record<string, unknown> {
   if (bytes.length === 0) return {}
-  if (!maySayJson(contentType) && !(allowsForm && isForm(contentType)))
+  const isJsonInForm = allowsForm && isForm(contentType) && findJson(bytes) !== undefined
+  if (!maySayJson(contentType) && !isJsonInForm)
     throw refuse(
       'unsupported_media_type',
       'the body must be JSON, sent with "Content-Type: application/json"',

@@ -124,7 +124,8 @@ function bodyOf(
   { caller, contentType }: { readonly caller: Principal; readonly contentType: string | undefined },
 ): Record<string, unknown> {
   if (!route.body) return {}
-  if (caller.kind === 'session' && bytes.length > 0 && isForm(contentType)) return parseBody(bytes, contentType)
+  if (caller.kind === 'session' && bytes.length > 0 && isForm(contentType))
+    return parseBody(bytes, contentType)
   return route.bodyOptional
     ? parseOptionalBody(bytes)
     : parseBody(bytes, contentType, { allowsForm: caller.kind === 'key' })

@@ -52,7 +52,12 @@ describe('a change of TLS', () => {
     ['mode disabled', { mode: 'disabled' }, own, [false, 'disabled', 'a.example', 'none']],
     ['the same again', { mode: 'self_signed' }, own, [true, 'self_signed', 'a.example', 'stored']],
     ['the same when it is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
-    ['an empty target where TLS is off', { enabled: false, target: '' }, own, [false, 'self_signed', '', 'none']],
+    [
+      'an empty target where TLS is off',
+      { enabled: false, target: '' },
+      own,
+      [false, 'self_signed', '', 'none'],
+    ],
     ['an empty target where TLS is on', { target: '' }, own, [true, 'self_signed', 'a.example', 'stored']],
     ['another target', { target: 'b.example' }, own, [true, 'self_signed', 'b.example', 'self_signed']],
     ['an upload', { mode: 'uploaded', ...pair }, own, [true, 'uploaded', 'a.example', 'upload']],

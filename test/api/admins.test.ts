@@ -34,6 +34,20 @@ describe('the first administrators', () => {
     expect(await admins().firstLink(), 'another first link').to.equal(undefined)
   })
 
+  it('are listed in pages', async () => {
+    for (const username of ['bob', 'ada', 'eve']) await admins().create(username, password)
+    const names = async (query: string): Promise<unknown[]> => {
+      const { headers, body } = await gateway.request('GET', `/admins${query}`)
+      return [
+        headers['x-total-count'],
+        ...(body.data as { username: string }[]).map(({ username }) => username),
+      ]
+    }
+    expect(await names('')).to.deep.equal(['3', 'bob', 'ada', 'eve'])
+    expect(await names('?sort=username&page=2&page_size=2')).to.deep.equal(['3', 'eve'])
+    expect(await names('?username=ada')).to.deep.equal(['1', 'ada'])
+  })
+
   it('are logged in by the link', async () => {
     const browser = new Browser(gateway)
     const body = { token: (await admins().firstLink())!, username: 'ada', password }

@@ -94,6 +94,27 @@ describe('audit log over HTTP', () => {
     expect(await read()).to.deep.equal([])
   })
 
+  it('names a target for every change', async () => {
+    await gateway.fleet.work('host-a')
+    const { name } = await gateway.fleet.addGuest()
+    const audited = gateway.api.routes.filter(
+      ({ audit, scope }) => typeof audit === 'string' && scope !== 'session',
+    )
+    for (const { method, path, example } of audited) {
+      const real = path
+        .replace(/\{id\}/, path.startsWith('/containers') ? name : '9')
+        .replaceAll(/\{\w+\}/g, '9')
+      await gateway.request(method, real, example === undefined ? {} : { body: example })
+    }
+    const rows = await read('?page_size=1000')
+    expect(new Set(rows.map(({ action }) => action)).size).to.be.greaterThan(30)
+    expect(rows.filter(({ target }) => target === '')).to.deep.equal([])
+    const targets = new Map(rows.map(({ action, target }) => [action, target]))
+    expect(targets.get('access_policy.update')).to.equal('access-policy')
+    expect(targets.get('language.update')).to.equal('language')
+    expect(targets.get('webssh_origins.update')).to.equal('webssh-origins')
+  })
+
   it('filters and pages', async () => {
     for (let i = 0; i < 5; i++) await gateway.request('POST', '/api-keys', { body: { name: `key-${i}` } })
     await gateway.request('DELETE', '/api-keys/1')

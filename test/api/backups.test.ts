@@ -104,6 +104,8 @@ describe('backups over HTTP', function () {
     expect(row!['created_by']).to.match(/^api:/)
     expect(row!['verified_at']).to.match(/^\d{4}-\d\d-\d\d /)
     expect((await gateway.request('GET', '/backups')).body.data).to.deep.equal([row])
+    const page = await gateway.request('GET', '/backups?page=2&page_size=1')
+    expect([page.body.data, page.headers['x-total-count']]).to.deep.equal([[], '1'])
     expect(kept()).to.deep.equal(['first'])
     expect(snapshotsLeft()).to.equal(0)
   })

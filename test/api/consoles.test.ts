@@ -261,10 +261,11 @@ describe('consoles', () => {
     await new Promise<void>((done) => server.listen(join(directory, 'vnc.sock'), done))
     lab.agent.host.driver.screen = join(directory, 'vnc.sock')
     try {
-      const ticket = await lab.ticket(guest.name, { kind: 'vnc' })
+      const { name } = await lab.addGuest({ virtualization: 'kvm' })
+      const ticket = await lab.ticket(name, { kind: 'vnc' })
       const client = lab.connect('/api/v1/vnc', {
         protocols: ['binary', `clicd-vnc-ticket.${ticket}`],
-        query: { container: guest.name },
+        query: { container: name },
       })
       await client.shows(/^RFB 003\.008\n$/)
       expect(client.socket.protocol).to.equal('binary')
@@ -280,9 +281,27 @@ describe('consoles', () => {
     }
   })
 
-  it('a container without a screen says so', async () => {
-    const client = await lab.open(guest.name, { kind: 'vnc' })
+  it('a machine without a screen says so', async () => {
+    const { name } = await lab.addGuest({ virtualization: 'kvm' })
+    const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })
+  })
+
+  it('refuses a ticket for the screen of a container, running or stopped', async () => {
+    const stopped = await lab.addGuest({ status: 'stopped' })
+    for (const container of [guest.name, stopped.name]) {
+      const { status, body } = await lab.gateway.request('POST', '/vnc-ticket', { body: { container } })
+      expect([status, body.code]).to.deep.equal([400, 'unsupported'])
+    }
+  })
+
+  it('gives tickets for a container that is named by its number', async () => {
+    for (const field of ['container', 'container_name']) {
+      const { status, text } = await lab.gateway.request('POST', '/ssh-ticket', {
+        body: { [field]: guest.id },
+      })
+      expect(status, text).to.equal(200)
+    }
   })
 
   it('are in the audit log, opened and closed', async () => {

@@ -50,6 +50,26 @@ describe('pages of other sites', () => {
       expect(await language()).to.equal('en')
     })
 
+  it('cannot send a form, although one with JSON is accepted of a key', async () => {
+    const form = { 'content-type': 'application/x-www-form-urlencoded' }
+    const own = { cookie, origin: gateway.url, 'x-berth-csrf': csrf }
+    const body = '{"language":"zh"}'
+    const refused = await gateway.request('POST', '/language', {
+      key: '',
+      headers: { ...own, ...form },
+      body,
+    })
+    expect([refused.status, refused.body.code]).to.deep.equal([415, 'unsupported_media_type'])
+    const { name } = await gateway.fleet.addGuest()
+    const path = `/containers/${name}/stop`
+    const stop = await gateway.request('POST', path, { key: '', headers: { ...own, ...form }, body: '{}' })
+    expect(stop.status, 'where a body may be absent').to.equal(415)
+    expect(await language()).to.equal('en')
+    const taken = await gateway.request('POST', '/language', { headers: form, body })
+    expect(taken.status, taken.text).to.equal(200)
+    await gateway.request('POST', '/language', { body: { language: 'en' } })
+  })
+
   it('can be read without a value', async () => {
     expect((await gateway.request('GET', '/containers', { key: '', headers: { cookie } })).status).to.equal(
       200,

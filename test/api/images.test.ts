@@ -94,6 +94,13 @@ describe('images over HTTP', function () {
       expect(kvm.length).to.be.greaterThan(5)
       for (const found of kvm) expect(found).to.include({ supported: false, downloaded: false })
       expect((await rows('?downloaded=true')).map(({ id }) => id)).to.deep.equal(['debian-12'])
+      for (const found of all) expect(found.type, String(found.id)).to.be.oneOf(['lxc', 'kvm'])
+      expect(kvm.filter((found) => 'kind' in found)).to.deep.equal([])
+      const rescue = await rows('?kind=rescue')
+      expect(rescue.length).to.be.greaterThan(0)
+      for (const found of rescue) expect(found).to.include({ type: 'kvm', kind: 'rescue' })
+      expect(await rows('?type=rescue'), 'as older clients ask').to.deep.equal(rescue)
+      expect(await rows('?type=lxc&kind=rescue')).to.deep.equal([])
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 

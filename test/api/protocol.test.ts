@@ -371,14 +371,11 @@ describe('the HTTP protocol', () => {
       'text/plain; charset=us-ascii',
       'text/json',
       'application/vnd.x+json; charset=UTF-8',
+      'application/x-www-form-urlencoded', // what PHP and curl name by default; with a key only, see csrf.test.ts
+      'Application/X-WWW-Form-Urlencoded; charset=UTF-8',
     ])
       expect((await send(type)).status, type).to.equal(200)
-    for (const type of [
-      'application/x-www-form-urlencoded',
-      'multipart/form-data; boundary=x',
-      'application/xml',
-      'text/plain; charset=utf-16',
-    ]) {
+    for (const type of ['multipart/form-data; boundary=x', 'application/xml', 'text/plain; charset=utf-16']) {
       const { status, body } = await send(type)
       expect([status, body.message], type).to.deep.equal([
         415,

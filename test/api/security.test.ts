@@ -131,8 +131,29 @@ describe('security over HTTP', () => {
     expect(await read('/security/logs?container=good-guest')).to.deep.equal([])
   })
 
+  it('lists the logs of all containers in pages', async () => {
+    const all = await call('GET', '/security/logs')
+    const rows = all.body.data as Body[]
+    expect(rows.length).to.be.at.least(20)
+    expect(all.headers['x-total-count']).to.equal(String(rows.length))
+    expect(rows[0]).to.include({ container_name: 'bad-guest', container_id: guest.id, host_id: 'host-a' })
+    const page = await call('GET', '/security/logs?page=2&page_size=5&host_id=host-a')
+    expect([page.body.data, page.headers['x-total-count']]).to.deep.equal([
+      rows.slice(5, 10),
+      String(rows.length),
+    ])
+    expect(await read(`/security/logs?container=${guest.id}&page=1&page_size=2`)).to.have.lengthOf(2)
+    const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
+    expect((await call('GET', '/security/logs', { key })).body.data).to.deep.equal([])
+  })
+
+  it('checks a container that is named by its number', async () => {
+    const { status, text } = await call('POST', '/security/check', { body: { container_name: guest.id } })
+    expect(status, text).to.equal(200)
+  })
+
   for (const [name, method, path, options, status, code] of [
-    ['logs of nobody', 'GET', '/security/logs', {}, 400, 'missing_field'],
+    ['logs of an unknown host', 'GET', '/security/logs?host_id=none', {}, 400, 'invalid_field'],
     ['logs of a container that is not there', 'GET', '/security/logs?container=none', {}, 404, 'not_found'],
     ['a check of it', 'POST', '/security/check', { body: { container_name: 'none' } }, 404, 'not_found'],
     ['settings without a switch', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],

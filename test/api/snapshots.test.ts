@@ -105,6 +105,10 @@ describe('snapshots over HTTP', function () {
       second,
       first,
     ])
+    const query = `?container_name=${guest.name}&page=2&page_size=1`
+    const page = await gateway.request('GET', `/snapshots${query}`)
+    expect((page.body.data as Row[]).map(({ id }) => id)).to.deep.equal([first])
+    expect(page.headers['x-total-count']).to.equal('2')
   })
 
   it('are taken once where the request is repeated', async () => {

@@ -103,6 +103,15 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
+    it('loses its target and address of mail when they are emptied while it is off', async () => {
+      await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
+      const on = (await put({ target: '', email: '' })).body.data
+      expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
+      const { status, body } = await put({ enabled: false, target: '', email: '' })
+      expect([status, body.data.target, body.data.email]).to.deep.equal([200, '', ''])
+      expect(await get()).to.include({ target: '', email: '' })
+    })
+
     it('self-signed for addresses', async () => {
       for (const [target, names] of [
         ['192.0.2.7', ['192.0.2.7']],

@@ -34,8 +34,9 @@ describe('sub-users, made and changed', function () {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(
-      ...['id', 'username', 'password', 'access_code', 'container_names', 'created_at'],
+      ...['id', 'username', 'password', 'access_code', 'container_names', 'created_at', 'created'],
     )
+    expect(body.data.created).to.equal(true)
     expect(id).to.be.a('string')
     expect(username).to.match(/^user-[a-z0-9]{10}$/)
     expect(password).to.match(/^[A-Za-z0-9]{20}$/)
@@ -76,11 +77,12 @@ describe('sub-users, made and changed', function () {
     const first = await calls.make({ container_names: ['one', 'two'] })
     for (const body of [
       { container_names: ['two', 'one', String(one!.id)] },
+      { container_names: [two!.id, one!.id] },
       { container_names: [two!.uuid, one!.uuid], username: first.username.toUpperCase() },
       { container_names: ['one', 'two'], disabled: false, permissions: [...defaultPermissions].reverse() },
     ]) {
       const again = await calls.make(body)
-      expect(again, JSON.stringify(body)).to.deep.equal({ ...first, password: '' })
+      expect(again, JSON.stringify(body)).to.deep.equal({ ...first, password: '', created: false })
     }
     expect(await opens(first.id, first.password)).to.equal(true)
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)

@@ -69,6 +69,29 @@ describe('swap over HTTP', () => {
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
   })
 
+  it('is deleted, in use or not', async () => {
+    for (const action of ['enable', 'disable']) {
+      await post({ action: 'create', size_mb: 64 })
+      await post({ action })
+      const { status, body } = await post({ action: 'delete' })
+      expect([status, body.message, body.data.swap_file]).to.deep.equal([200, 'there is no swap file', ''])
+      expect(body.data).to.include({ size_mb: 0, enabled: false, total_mb: 0 })
+      expect([...swap.files]).to.deep.equal([])
+    }
+    expect(await refused({ action: 'delete' })).to.deep.equal([409, 'invalid_state'])
+  })
+
+  it('stays when its deletion fails', async () => {
+    await post({ action: 'create', size_mb: 64 })
+    let failures = 1
+    swap.faults.remove = () => {
+      if (failures-- > 0) throw new Error('broken')
+    }
+    expect((await post({ action: 'delete' })).status).to.equal(502)
+    delete swap.faults.remove
+    expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
+  })
+
   it('counts other swap of the host in its total, and leaves it alone', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
@@ -84,6 +107,8 @@ describe('swap over HTTP', () => {
     expect(await refused({ action: 'remove', size_mb: 64 })).to.deep.equal([400, 'invalid_field', 'action'])
     expect(await refused({})).to.deep.equal([400, 'missing_field', 'size_mb'])
     expect(await refused({ action: 'create' })).to.deep.equal([400, 'missing_field', 'size_mb'])
+    for (const size_mb of ['', null])
+      expect((await post({ size_mb })).body.message).to.equal('size_mb: must not be empty')
     for (const size_mb of [0, 1, 63, 1_048_577, -5, 1.5, 'much', 1e300])
       expect(await refused({ size_mb }), String(size_mb)).to.deep.equal([400, 'invalid_field', 'size_mb'])
     await post({ action: 'create', size_mb: 64 })

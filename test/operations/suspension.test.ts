@@ -3,7 +3,13 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { BerthError } from '../../shared/errors.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
-import { carryOut, openMemoryGuest, submitOrder, type MemoryGuest, type WireOrder } from '../support/memory-guest.js'
+import {
+  carryOut,
+  openMemoryGuest,
+  submitOrder,
+  type MemoryGuest,
+  type WireOrder,
+} from '../support/memory-guest.js'
 import { waitFor } from '../support/wait.js'
 
 /*
@@ -155,7 +161,9 @@ describe('a suspended guest', function () {
     await suspend('stop')
     await settled()
     await settings.setExpiry(target(), 0)
-    expect(await codeOf({ $case: 'start', value: { uuid: guest.uuid, liftBlock: true } })).to.equal('policy_blocked')
+    expect(await codeOf({ $case: 'start', value: { uuid: guest.uuid, liftBlock: true } })).to.equal(
+      'policy_blocked',
+    )
     await settings.setExpiry(target(), 1)
     await unsuspend()
     await settled()
@@ -193,7 +201,10 @@ describe('a suspended guest', function () {
 
   it('holds in every order of requests', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
-    const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({ kind: 'suspension' as const, mode }))
+    const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
+      kind: 'suspension' as const,
+      mode,
+    }))
     const request = fc.oneof(fc.constantFrom(...powers), fc.constantFrom(...changes))
     await fc.assert(
       fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 6 }), async (requests) => {

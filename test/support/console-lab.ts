@@ -38,7 +38,7 @@ export class ConsoleLab {
   }
 
   /** A guest that runs, with a name of its own. */
-  addGuest(fields: { status?: 'stopped' } = {}): Promise<Guest> {
+  addGuest(fields: { status?: 'stopped'; virtualization?: 'kvm' } = {}): Promise<Guest> {
     return this.gateway.fleet.addGuest(fields)
   }
 

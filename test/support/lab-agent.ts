@@ -44,6 +44,7 @@ export interface LabAgentOptions {
 export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
   readonly templateId?: string
   readonly limits?: GuestLimits
+  readonly virtualization?: 'lxc' | 'kvm'
 }
 
 /**
@@ -169,12 +170,14 @@ export class LabAgent {
   }
 
   /** Puts a guest there without any order: it runs unless told otherwise. */
-  addGuest({ templateId = 'debian-12', limits = seeded, ...fields }: LabGuest & { id: number }): GuestRecord {
+  addGuest({ templateId = 'debian-12', limits = seeded, ...more }: LabGuest & { id: number }): GuestRecord {
+    const { virtualization = 'lxc', ...fields } = more
     const { id } = fields
+    if (virtualization === 'kvm') this.host.runsMachines = true
     const ipv4 = `10.64.${id >> 8}.${id & 255}`
     const guest: GuestInsert = {
       ...{ uuid: randomUUID(), name: `guest-${id}`, status: 'running', createdAtMs: Date.now() },
-      spec: { virtualization: 'lxc', templateId, limits },
+      spec: { virtualization, templateId, limits },
       wanted: fields.status === 'stopped' ? 'stopped' : 'running',
       ...{ userIdSlot: id, ipv4, mac: macOf(ipv4), login: null, hasPassword: true },
       portMappings: fields.portMappings ?? [sshMapping(this.#findPort(20_000 + (id % 40_000)))],

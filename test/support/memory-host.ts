@@ -58,7 +58,9 @@ export class MemoryHost {
   readonly consoles = new MemoryConsoles()
   readonly sensor = new MemorySensor()
   readonly probe = new MemoryProbe()
-  /** What its agent says of virtual machines; it runs none. */
+  /** Runs virtual machines as it runs containers. */
+  runsMachines = false
+  /** What its agent says of virtual machines. */
   machines: DriverDescription | undefined
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -81,7 +83,7 @@ export class MemoryHost {
       images: this.#openImages(config),
       readCapacity: async () => this.pool,
       drivers: {
-        enabled: { lxc: this.driver, kvm: undefined },
+        enabled: this.#enabledDrivers(),
         settings: { userIdBase: 1_000_000, userIdSlots: 60_000, pidsMax: 4096, swapRatio: 1 },
         describe: async () => ({
           drivers: new Map([
@@ -101,6 +103,16 @@ export class MemoryHost {
       describeWeaknesses: () => [],
       ...{ gateway: subnet.gateway, prefixLength: subnet.prefixLength, resolvers: ['192.0.2.53'] },
       ipv4Total: subnet.last - subnet.first + 1,
+    }
+  }
+
+  #enabledDrivers(): Host['drivers']['enabled'] {
+    const machines = (): MemoryDriver | undefined => (this.runsMachines ? this.driver : undefined)
+    return {
+      lxc: this.driver,
+      get kvm() {
+        return machines()
+      },
     }
   }
 

@@ -39,8 +39,7 @@ export function createKind(
       if (outcome.status === 'done') {
         const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
         settled(context, id, isStarted ? 'running' : 'stopped')
-      }
-      else if (outcome.status === 'failed' && !outcome.undone) broken(context, id, outcome.message)
+      } else if (outcome.status === 'failed' && !outcome.undone) broken(context, id, outcome.message)
       else context.store.remove(id) // nothing of it is left on the host
     },
     answer: ({ subject, status, error }) => {

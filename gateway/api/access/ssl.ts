@@ -64,7 +64,9 @@ const BodySchema = Type.Object(
           'Host name or address. Absent: as it is, at first `detected_host`. Empty: removed where TLS is off.',
       }),
     ),
-    email: Type.Optional(Type.String({ maxLength: 254, description: 'Absent: as it is. Empty: removed where TLS is off.' })),
+    email: Type.Optional(
+      Type.String({ maxLength: 254, description: 'Absent: as it is. Empty: removed where TLS is off.' }),
+    ),
     cert_pem: pem('Of mode uploaded: the certificate and those that lead to its issuer. Absent: as it is.'),
     key_pem: pem('Of mode uploaded: its private key, without a passphrase. Never shown.', {
       writeOnly: true,

@@ -60,7 +60,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
       if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
       const { name, uuid } = found.guest
       context.audit({ target: name, containerUuid: uuid, detail: kind })
-      refuseWithoutScreen(kind, found.guest)
+      if (!found.guest.policyBlocked) refuseWithoutScreen(kind, found.guest)
       checkGuest(found)
       const grant = { kind, guestUuid: uuid, principal: caller.ref, credential: credentialOf(caller) }
       return { data: { ticket: await tickets.issue(grant), expires_in: ticketSeconds } }
@@ -69,10 +69,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
 }
 
 /** @throws {BerthError} `unsupported` */
-function refuseWithoutScreen(
-  kind: Grant['kind'],
-  { virtualization }: Pick<Guest, 'virtualization'>,
-): void {
+function refuseWithoutScreen(kind: Grant['kind'], { virtualization }: Pick<Guest, 'virtualization'>): void {
   if (kind === 'vnc' && virtualization !== 'kvm')
     throw new BerthError('invalid', 'unsupported', 'only virtual machines have a screen: use an SSH ticket')
 }

@@ -1,14 +1,23 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
+import { BerthError } from '../../../shared/errors.js'
 import { toldTo } from '../../http/bound.js'
 import { mayTurnOutBetter, shownError } from '../../http/errors.js'
 import type { RequestContext } from '../../http/route.js'
+
+/** Most guests of a batch. */
+export const mostGuests = 100
 
 /** Orders in progress at the same time. */
 const parallel = 8
 
 export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
 type Failed = Static<typeof FailedSchema>
+
+export const TaskIdsSchema = Type.Array(Type.String())
+export const failedSchema = Type.Array(FailedSchema, {
+  description: 'What was refused after all were checked.',
+})
 
 /** Results of a batch's orders and the refused ones. */
 export interface PartsDone<Result> {
@@ -66,4 +75,13 @@ export function partOf(operationId: string, part: string): string {
     `8${hex.slice(17, 20)}`,
     hex.slice(20, 32),
   ].join('-')
+}
+
+export function missing(field: string): BerthError {
+  return new BerthError('invalid', 'missing_field', `${field}: is required`, { field })
+}
+
+export function namesOf(list: readonly { readonly name: string }[]): string {
+  const names = list.map(({ name }) => name)
+  return names.length > 5 ? `${names.slice(0, 5).join(', ')} and ${names.length - 5} more` : names.join(', ')
 }

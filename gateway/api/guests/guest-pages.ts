@@ -55,7 +55,8 @@ export function createGuestPages(view: FleetView, time: TimeFormat): GuestPages 
     fullList: listOf(view, { jsonOf, customerJsonOf }),
     compactList: listOf(view, { jsonOf: compactOf, customerJsonOf: compactOf }),
     detail: (caller, guest) => {
-      if (isBound(caller) && differsForCustomer(guest)) return { prepared: prepare(guest, customerJsonOf(guest)) }
+      if (isBound(caller) && differsForCustomer(guest))
+        return { prepared: prepare(guest, customerJsonOf(guest)) }
       const shown = shownOf(guest)
       shown.prepared ??= prepare(guest, shown.json)
       return { prepared: shown.prepared }

@@ -105,11 +105,7 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
 export type CompactRow = Static<typeof CompactRowSchema>
 
 /** @param shown `customer`: without what is for the provider only */
-export function guestRow(
-  view: GuestView,
-  time: TimeFormat,
-  shown: 'all' | 'customer' = 'all',
-): GuestRow {
+export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'customer' = 'all'): GuestRow {
   const { guest } = view
   return {
     id: guest.id,

@@ -10,10 +10,7 @@ const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 /** What a container's row says of its suspension. */
 export const suspensionRowFields = {
   policy: Type.Optional(
-    oneOf(
-      policyNames,
-      'The first reason for which the container is blocked. Absent: it is not blocked.',
-    ),
+    oneOf(policyNames, 'The first reason for which the container is blocked. Absent: it is not blocked.'),
   ),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
   suspended_reason: Type.Optional(

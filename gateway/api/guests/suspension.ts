@@ -17,7 +17,9 @@ const textOf = (description: string) =>
 
 /** Fields of a suspension, the same in a batch. */
 export const suspensionFields = {
-  reason: textOf('For the provider, not shown to the customer. At most 500 printable characters on one line.'),
+  reason: textOf(
+    'For the provider, not shown to the customer. At most 500 printable characters on one line.',
+  ),
   message: Type.Optional(
     textOf('Shown to the customer. At most 500 printable characters on one line. Default: none.'),
   ),

@@ -40,7 +40,8 @@ const sortable = ['timestamp', 'src_ip', 'dst_ip', 'dst_port', 'protocol', 'stat
 const mostOfGuest = 100
 
 const LogQuery = Type.Object({
-  ...listQuery({ protocol: Type.String({ maxLength: 16 }), state: Type.String({ maxLength: 32 }) }).properties,
+  ...listQuery({ protocol: Type.String({ maxLength: 16 }), state: Type.String({ maxLength: 32 }) })
+    .properties,
   container: Type.Optional(
     Type.String({
       ...{ ...containerRef, maxLength: 64 },
@@ -87,15 +88,13 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
 }
 
 /** Of one host, or of all that are online. @throws {BerthError} `invalid_field`, `host_offline` */
-async function readAll(
-  deps: SecurityDeps,
-  caller: Principal,
-  hostId: string | undefined,
-): Promise<LogRow[]> {
+async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {
   const { view } = deps.fleet
   if (hostId !== undefined) getNamedHost(view, hostId)
   const online = [...view.hosts()].filter(({ state }) => state === 'online').map(({ id }) => id)
-  const read = await Promise.all((hostId === undefined ? online : [hostId]).map((id) => readHost(deps, caller, id)))
+  const read = await Promise.all(
+    (hostId === undefined ? online : [hostId]).map((id) => readHost(deps, caller, id)),
+  )
   return read
     .flat()
     .sort((a, b) => b.atMs - a.atMs)

@@ -28,7 +28,11 @@ const ChangedSchema = Type.Object(
 
 const SettingsBodySchema = Type.Object({ auto_shutdown: Type.Boolean() }, { title: 'ChangeSecuritySettings' })
 const CheckBodySchema = Type.Object(
-  { container_name: Type.Optional(Type.String({ ...containerRef, maxLength: 64, description: 'Default: all containers.' })) },
+  {
+    container_name: Type.Optional(
+      Type.String({ ...containerRef, maxLength: 64, description: 'Default: all containers.' }),
+    ),
+  },
   { title: 'CheckSecurity' },
 )
 type CheckBody = Static<typeof CheckBodySchema>
@@ -55,7 +59,10 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       errors: ['not_found', ...errors],
       handle: async (context) => {
         const { guests, alerts } = await check(fleet, context.body ?? {}, context.query.host_id)
-        context.audit({ target: context.body?.container_name ?? 'all containers', detail: `${alerts} findings` })
+        context.audit({
+          target: context.body?.container_name ?? 'all containers',
+          detail: `${alerts} findings`,
+        })
         return { message: `${guests} containers checked, ${alerts} findings` }
       },
     }),

@@ -52,7 +52,11 @@ const terms = {
 export const CreateSubUserSchema = Type.Object(
   {
     container_name: optional(
-      Type.String({ ...containerRef, maxLength: 64, description: 'One container; `container_names` goes first.' }),
+      Type.String({
+        ...containerRef,
+        maxLength: 64,
+        description: 'One container; `container_names` goes first.',
+      }),
     ),
     username: optional(
       Type.String({

@@ -1,0 +1,245 @@
+import { Type, type Static } from 'typebox'
+import { notFound } from '../../../shared/errors.js'
+import { isBound, maySee, type Principal } from '../../access/principal.js'
+import { authorize } from '../../access/scopes.js'
+import type { Fleet, GuestView } from '../../fleet/contract.js'
+import { guestUuidOf } from '../../fleet/operation-subject.js'
+import { containerRef } from '../../http/normalize.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import {
+  failedSchema,
+  missing,
+  mostGuests,
+  namesOf,
+  orderEach,
+  partOf,
+  TaskIdsSchema,
+} from './batch-parts.js'
+import { actions } from './container-writes.js'
+import type { CreationParts } from './creations.js'
+import type { Order } from './queue-order.js'
+import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
+import { changeSetting } from './settings.js'
+import {
+  planSuspension,
+  planUnsuspension,
+  refuseBoundCaller,
+  suspendScope,
+  suspensionFields,
+} from './suspension.js'
+
+/** Changes of a setting: in force when answered, without tasks. */
+const settingActions = ['suspend', 'unsuspend'] as const
+
+const BatchActionSchema = Type.Object({
+  action: oneOf([...actions.map(({ action }) => action), 'reinstall', ...settingActions]),
+  containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...containerRef }), {
+    minItems: 1,
+    maxItems: mostGuests,
+    description: 'Ids, uuids or names.',
+  }),
+  ...Type.Partial(Type.Object(reinstallFields)).properties,
+  ...Type.Partial(Type.Object(suspensionFields)).properties,
+  force: Type.Optional(
+    Type.Boolean({ description: 'Stop, restart and reinstall without a graceful shutdown.' }),
+  ),
+})
+type BatchAction = Static<typeof BatchActionSchema>
+
+const ReinstalledSchema = Type.Object({
+  task_id: Type.String(),
+  container_name: Type.String(),
+  ssh_password: Type.String(),
+})
+
+type Parts = Pick<CreationParts, 'fleet' | 'time'>
+
+export function batchActionRoute(parts: Parts): Route {
+  return route({
+    method: 'POST',
+    path: '/batch-action',
+    name: 'actOnContainers',
+    subUser: 'refused',
+    scope: 'any',
+    bound: 'own',
+    audit: 'container.batch_action',
+    tag: 'Containers',
+    summary:
+      'Queues an action for several containers, with the scope of the action; all are checked before any is queued. ' +
+      '`suspend` (with `reason`) and `unsuspend` are done when answered, without tasks',
+    body: BatchActionSchema,
+    example: { action: 'stop', containers: ['web1', 'web2'] },
+    data: TaskIdsSchema,
+    more: {
+      failed: failedSchema,
+      containers: Type.Optional(
+        Type.Array(ReinstalledSchema, {
+          description: 'Of a reinstall: the new logins, as of a single one.',
+        }),
+      ),
+    },
+    statuses: [202],
+    errors: [
+      ...[
+        'insufficient_scope',
+        'not_found',
+        'invalid_state',
+        'policy_blocked',
+        'resource_exhausted',
+        'image_disabled',
+        'unsupported',
+        'host_offline',
+        'agent_timeout',
+      ],
+    ],
+    handle: (context) => batchAction(parts, context),
+  })
+}
+
+async function batchAction(
+  parts: Parts,
+  context: RequestContext<unknown, unknown, BatchAction>,
+): Promise<Answer<string[]>> {
+  const { fleet } = parts
+  const { action } = context.body
+  const plan = planAction(parts, context)
+  const { guests, earlier } = await findTargets(fleet, context)
+  const named = guests.map((target) => ({ name: target.view.guest.name, one: target }))
+  const { done, failed, unsettled } = await orderEach(context, named, (target) =>
+    plan(target.view, partOf(context.operationId, target.ref)),
+  )
+  const total = guests.length + earlier.length
+  const tasks = done.flatMap(({ task_id }) => task_id ?? [])
+  const outcome = isSettingAction(action) ? 'done' : 'queued'
+  const message = `${action}: ${done.length + earlier.length} of ${total} ${outcome}`
+  const detail = `${message}, ids ${guests.map(({ view }) => view.guest.id).join(' ')}${failedText(failed)}`
+  context.audit({ target: namesOf(named), detail })
+  return {
+    status: 202,
+    message,
+    data: [...earlier, ...tasks],
+    more: { failed, ...(action === 'reinstall' ? { containers: done } : {}) },
+    unsettled,
+  }
+}
+
+interface Acted {
+  /** Absent for a setting. */
+  readonly task_id?: string
+  readonly container_name: string
+  readonly ssh_password: string
+}
+
+/** Does the action for one guest. */
+type Act = (guest: GuestView, operationId: string) => Promise<Acted>
+type BatchContext = RequestContext<unknown, unknown, BatchAction>
+
+/** @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
+function planAction({ fleet, time }: Parts, context: BatchContext): Act {
+  const { caller, body } = context
+  if (isSettingAction(body.action)) return planSuspensions({ fleet, time }, context)
+  const plan = planOrder(fleet, context)
+  return (view, operationId) => orderAction(fleet, plan(view.guest.uuid), { view, operationId, caller })
+}
+
+function isSettingAction(action: string): boolean {
+  return settingActions.some((known) => known === action)
+}
+
+function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
+  const { caller, body } = context
+  authorize(caller, suspendScope)
+  refuseBoundCaller(caller)
+  const { reason } = body
+  if (body.action === 'suspend' && reason === undefined) throw missing('reason')
+  const change =
+    reason !== undefined && body.action === 'suspend'
+      ? planSuspension({ ...body, reason }, time)
+      : planUnsuspension()
+  const audit = (): void => undefined // the batch has one entry
+  return async (guest, operationId) => {
+    await changeSetting(fleet, { headers: {}, audit, operationId, guest }, change)
+    return { container_name: guest.guest.name, ssh_password: '' }
+  }
+}
+
+/** @returns the order for a guest. @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
+function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => Order {
+  const definition = actions.find(({ action }) => action === body.action)
+  authorize(caller, definition?.scope ?? reinstallScope)
+  if (definition)
+    return (uuid) => definition.order({ uuid, force: body.force ?? false, liftBlock: !isBound(caller) })
+  const { template_id } = body
+  if (template_id === undefined) throw missing('template_id')
+  return planReinstall(view, { ...body, template_id }, caller)
+}
+
+function failedText(failed: readonly { name: string; code: string }[]): string {
+  return failed.length === 0
+    ? ''
+    : `, failed ${failed.map(({ name, code }) => `${name}: ${code}`).join(', ')}`
+}
+
+/**
+ * A guest and its first name in the request, from which its operation's id is made, so that a repeat finds it even when
+ * the guest is gone.
+ */
+interface Target {
+  readonly view: GuestView
+  readonly ref: string
+}
+
+/**
+ * Finds the guests. In a repeated batch a guest may be gone, perhaps by the batch: then its operation is the answer.
+ */
+async function findTargets(
+  fleet: Fleet,
+  context: RequestContext<unknown, unknown, BatchAction>,
+): Promise<{ guests: Target[]; earlier: string[] }> {
+  const guests = new Map<string, Target>()
+  const earlier = new Set<string>()
+  for (const ref of context.body.containers) {
+    const known = await findEarlier(fleet, context, ref)
+    if (known !== undefined) earlier.add(known)
+    else {
+      const view = getGuest(fleet, context, ref)
+      if (!guests.has(view.guest.uuid)) guests.set(view.guest.uuid, { view, ref })
+    }
+  }
+  return { guests: [...guests.values()], earlier: [...earlier] }
+}
+
+/** Finds the operation of an earlier attempt; asks hosts only if there may be one that is not shown any more. */
+async function findEarlier(
+  fleet: Fleet,
+  { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,
+  ref: string,
+): Promise<string | undefined> {
+  if (headers['idempotency-key'] === undefined || fleet.view.findGuest(ref)) return undefined
+  const found = await fleet.findOperation(partOf(operationId, ref))
+  return found && maySee(caller, guestUuidOf(found.operation)) ? found.operation.id : undefined
+}
+
+function getGuest(
+  { view }: Fleet,
+  { caller }: RequestContext<unknown, unknown, unknown>,
+  ref: string,
+): GuestView {
+  const found = view.findGuest(ref)
+  if (found === undefined || !maySee(caller, found.guest.uuid)) throw notFound('container')
+  return found
+}
+
+async function orderAction(
+  fleet: Fleet,
+  order: Order,
+  { view, operationId, caller }: { view: GuestView; operationId: string; caller: Principal },
+): Promise<Static<typeof ReinstalledSchema>> {
+  const { hostId, guest } = view
+  const { revision, sshPassword } = await fleet
+    .agent(hostId)
+    .operations.submitOperation({ operationId, requestedBy: caller.user, order })
+  await fleet.reached(hostId, revision)
+  return { task_id: operationId, container_name: guest.name, ssh_password: sshPassword }
+}
