@@ -1,8 +1,14 @@
 import { expect } from 'chai'
 import { AgentConfigSchema } from '../config.js'
 import { validateConfig } from '../../shared/config.js'
-import { isThrottled, policyReasonOf, ratesOf } from './policy.js'
-import { unlimitedTraffic, type GuestPolicy, type GuestRecord, type TrafficLimit } from './record.js'
+import { blocksOf, isAllowedToRun, isThrottled, policyReasonOf, ratesOf } from './policy.js'
+import {
+  unlimitedTraffic,
+  type GuestPolicy,
+  type GuestRecord,
+  type GuestSuspension,
+  type TrafficLimit,
+} from './record.js'
 
 const config = validateConfig(AgentConfigSchema, {}, 'defaults')
 const deviceOf = (id: number): string => `bt${id}`
@@ -52,6 +58,24 @@ describe('policy', () => {
     ['none for which nothing follows', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
     it(`cuts off: ${name}`, () => expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(cut))
+
+  const suspension = (mode: GuestSuspension['mode']): GuestSuspension => ({
+    ...{ mode, reason: 'unpaid', message: '', sinceMs: 1, untilMs: 0, resumes: false },
+  })
+  for (const [name, policy, mode, blocks, mayRun] of [
+    ['suspended', {}, 'stop', ['suspended'], false],
+    ['suspended from the network', {}, 'network', ['suspended'], true],
+    ['suspended from the network and expired', { expired: true }, 'network', ['suspended', 'expired'], false],
+    ['suspended and stopped for abuse', { abuse: 'ddos' }, 'stop', ['suspended', 'security'], false],
+    ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
+    ['not blocked', {}, undefined, [], true],
+  ] as const)
+    it(`names what blocks a guest that is ${name}`, () => {
+      const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
+      expect(blocksOf(judged)).to.deep.equal(blocks)
+      expect(isAllowedToRun(judged)).to.equal(mayRun)
+      expect(ratesOf(judged, { config, deviceOf }).cut).to.equal(blocks.length > 0)
+    })
 
   it('shows the throttle', () => {
     expect(isThrottled(record({ overQuota: true }, { action: 'throttle' }))).to.equal(true)

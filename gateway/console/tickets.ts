@@ -20,11 +20,11 @@ interface Kept extends Grant {
 
 export const ticketSeconds = 60
 /** For each container: one key may ask for the consoles of all customers. */
-const mostPerMinute = 10
+export const ticketsPerMinute = 10
 
 /** Tickets for one console each, which last a minute; the store has their digests only. */
 export class ConsoleTickets {
-  readonly #limit = new RateLimit(perMinute(mostPerMinute))
+  readonly #limit = new RateLimit(perMinute(ticketsPerMinute))
 
   /** @param now ms since 1970 */
   constructor(
@@ -35,7 +35,7 @@ export class ConsoleTickets {
   /** @throws {BerthError} `rate_limited`, `store_unavailable` */
   async issue(grant: Grant): Promise<string> {
     const waitMs = this.#limit.take(`${grant.principal} ${grant.guestUuid}`)
-    if (waitMs > 0) throw rateLimited(`more than ${mostPerMinute} tickets a minute`, waitMs)
+    if (waitMs > 0) throw rateLimited(`more than ${ticketsPerMinute} tickets a minute`, waitMs)
     const ticket = randomBytes(32).toString('base64url')
     const kept: Kept = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
     await this.store.run('keep a ticket', (client) =>

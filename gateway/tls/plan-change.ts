@@ -39,20 +39,23 @@ export interface ChangeContext {
  * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function planChange(wanted: WantedTls, context: ChangeContext): TlsPlan {
-  const { old, detectedHost } = context
+  const { old } = context
   const mode = wanted.mode ?? old.mode
   const enabled = wanted.enabled ?? (wanted.mode === undefined ? old.enabled : mode !== 'disabled')
   if (enabled && mode === 'disabled')
     throw invalidField('mode', 'mode: must be self_signed, uploaded or letsencrypt where TLS is enabled')
-  const known = old.target || detectedHost
-  if (!enabled) {
-    const { target = known, email = old.email } = wanted
-    return { enabled, mode, target, email, certificate: { from: 'none' } }
-  }
-  const target = wanted.target || known
-  const next = { enabled, mode, target, email: wanted.email || old.email }
-  if (target === '') throw missing('target')
+  const known = { target: old.target || context.detectedHost, email: old.email }
+  if (!enabled) return { enabled, mode, ...planOff(wanted, known), certificate: { from: 'none' } }
+  const next = { enabled, mode, target: wanted.target || known.target, email: wanted.email || known.email }
+  if (next.target === '') throw missing('target')
   return { ...next, certificate: planCertificate(wanted, next, context) }
+}
+
+type Names = Pick<TlsPlan, 'target' | 'email'>
+
+/** Without TLS nobody needs them: empty ones are removed. */
+function planOff({ target, email }: WantedTls, known: Names): Names {
+  return { target: target ?? known.target, email: email ?? known.email }
 }
 
 function planCertificate(

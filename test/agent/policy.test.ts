@@ -171,6 +171,39 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
+  it('suspended from the network it runs and sends nothing, from its first frame after a reboot of it or its agent', async () => {
+    await exchangePackets(5)
+    await suspend('network')
+    expect(guest()).to.include({ status: 'running', policyBlocked: true })
+    expect(guest().blocks).to.deep.equal(['suspended'])
+    await expectSilent()
+    expect(await host.power('restart', uuid)).to.equal('policy_blocked')
+    await host.agent.kill()
+    process.kill(await initPid(), 'SIGKILL') // the host went down: the agent that comes starts the guest
+    await waitFor(() => readInits(instance).size === 0, { what: 'the end of the guest' })
+    await reconnect()
+    await waitFor(() => guest().status === 'running', { timeoutMs: 60_000, what: 'the guest' })
+    await expectSilent()
+    await unsuspend()
+    await waitFor(() => exchangePackets(5).then(() => true, () => false), { timeoutMs: 60_000, what: 'a way out' })
+  })
+
+  it('suspended it is stopped, stays so whatever is killed, and runs again afterwards', async () => {
+    await suspend('stop')
+    await host.agent.kill() // between the journal and what follows from it
+    await reconnect()
+    await waitFor(() => guest().status === 'stopped', { timeoutMs: 60_000, what: 'its end' })
+    for (const action of ['start', 'restart'] as const)
+      expect(await host.power(action, uuid)).to.equal('policy_blocked')
+    expect(readInits(instance).size).to.equal(0)
+    await unsuspend()
+    await host.agent.kill()
+    await reconnect()
+    await waitFor(() => guest().status === 'running', { timeoutMs: 60_000, what: 'the guest' })
+    expect(guest()).to.include({ policyBlocked: false, suspension: undefined })
+    await exchangePackets(5)
+  })
+
   it('a month turns once, though the clock goes there and back', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
@@ -236,6 +269,26 @@ describe('traffic, quota and expiry of a guest', function () {
 
   async function setExpiry(expiresAtMs: number): Promise<void> {
     await host.seen(uuid, (await host.setExpiry(uuid, expiresAtMs)).revision)
+  }
+
+  async function suspend(mode: string): Promise<void> {
+    const value = { mode, reason: 'unpaid', message: 'Please pay', untilMs: 0 }
+    await host.seen(uuid, (await host.change(uuid, { $case: 'suspend', value })).revision)
+  }
+
+  async function unsuspend(): Promise<void> {
+    await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
+  }
+
+  /** Nothing of the guest's has a way out, even where the host's end of its interface is up. */
+  async function expectSilent(): Promise<void> {
+    const isSent = await exchangePackets(1).then(
+      () => true,
+      () => false,
+    )
+    expect(isSent, 'with its interface down').to.equal(false)
+    const senders = execFileSync('nft', ['list', 'set', 'bridge', instance.table, 'guests']).toString()
+    expect(senders).not.to.contain('"xpol1"')
   }
 
   async function use(): Promise<[number, number]> {

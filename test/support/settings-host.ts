@@ -230,6 +230,10 @@ export class SettingsHost {
     return this.#change({ $case: 'assignIpv6', value }, uuid, ifRevision)
   }
 
+  change(uuid: string, change: WireChange) {
+    return this.#change(change, uuid)
+  }
+
   #change(change: WireChange, uuid: string, ifRevision = 0) {
     return changeSetting(this.client, change, { uuid, ifRevision })
   }

@@ -109,6 +109,14 @@ describe('elements of a guest', () => {
       expect(planned).to.deep.equal({ ...base, ...elements })
     })
 
+  it('leaves out whatever lets a guest send that is cut off, and keeps its mappings', () => {
+    const whole = { ...one, ipv6Addresses: [v6], portMappings: [tcp] }
+    const { elements } = planGuest({ ...whole, cut: true })
+    const left = [...planGuest(whole).elements].filter(([id]) => !/^(guests6?|solicitors) /.test(id))
+    expect([...elements]).to.deep.equal(left)
+    expect([...elements.keys()]).to.include('ports 6 . 20001')
+  })
+
   it('of two IPv6 addresses: mappings lead to the first', () => {
     const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
     expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')

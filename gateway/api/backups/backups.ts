@@ -165,7 +165,9 @@ function restoreRoute(parts: BackupParts): Route {
     scope: 'backup:restore',
     audit: 'backup.restore',
     summary:
-      'Queues that a container’s disk becomes what was kept, of it or of another on any host; one that runs is cut off once that is fetched, and started again',
+      'Restores a backup onto this container. The backup may come from another container or host. A running container is ' +
+      'stopped once the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of ' +
+      'the time of the backup; with a backup of another container this container keeps its own login',
     params: BackupPathSchema,
     body: RestoreBodySchema,
     bodyOptional: true,

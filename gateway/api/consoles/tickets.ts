@@ -4,7 +4,7 @@ import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
 import { credentialOf } from '../../access/grants.js'
 import { maySee } from '../../access/principal.js'
 import { checkGuest, scopeOf } from '../../console/consoles.js'
-import { ticketSeconds, type ConsoleTickets, type Grant } from '../../console/tickets.js'
+import { ticketSeconds, ticketsPerMinute, type ConsoleTickets, type Grant } from '../../console/tickets.js'
 import type { FleetView } from '../../fleet/contract.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
@@ -29,9 +29,21 @@ const TicketSchema = Type.Object(
   { title: 'Ticket' },
 )
 
+const limitText =
+  `It is good for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets ` +
+  'a minute for each container: 429 `rate_limited`'
+
 const texts = {
-  ssh: { name: 'createSshTicket', summary: 'A ticket for a terminal: WebSocket `/ssh?container=NAME`' },
-  vnc: { name: 'createVncTicket', summary: 'A ticket for a screen: WebSocket `/vnc?container=NAME`' },
+  ssh: {
+    name: 'createSshTicket',
+    summary: `Creates a ticket for a terminal, WebSocket \`/ssh?container=NAME\`. ${limitText}`,
+  },
+  vnc: {
+    name: 'createVncTicket',
+    summary:
+      'Creates a ticket for the screen of a virtual machine, WebSocket `/vnc?container=NAME`; 400 `unsupported` for ' +
+      `LXC containers. ${limitText}`,
+  },
 } as const
 
 export function ticketRoutes({ view, tickets }: { view: FleetView; tickets: ConsoleTickets }): Route[] {

@@ -79,7 +79,9 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       bound: 'refused',
       audit: 'container.create',
       tag: 'Containers',
-      summary: 'Queues the creation of a container',
+      summary:
+        'Queues the creation of a container. One whose creation fails is undone: it answers 404 from then on, and its ' +
+        'task says why',
       body: CreateBodySchema,
       example: createExample,
       data: CreatedSchema,

@@ -174,7 +174,8 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       scope: 'snapshot:restore',
       audit: 'snapshot.restore',
       summary:
-        'Puts a container’s disk back; one that runs is cut off and started again. Answers once it is done',
+        'Restores a snapshot; a running container is stopped at once and started again. Answers once it is done. ' +
+        'Afterwards the passwords and keys on the disk are those of the time of the snapshot',
       params: SnapshotPathSchema,
       conditional: true,
       errors: writeErrors,

@@ -1,4 +1,4 @@
-import { Type, type Static } from 'typebox'
+import { Type, type Static, type TObject } from 'typebox'
 import { suspensionModes } from '../../../shared/suspension-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { GuestSuspension } from '../../../proto/gen/berth/agent/v1/guest.js'
@@ -20,8 +20,7 @@ export const suspensionRowFields = {
   suspended_at: Type.Optional(TimeSchema),
   suspended_until: Type.Optional(TimeSchema),
 }
-const SuspensionRowSchema = Type.Object(suspensionRowFields)
-type SuspensionRow = Static<typeof SuspensionRowSchema>
+type SuspensionRow = Static<TObject<typeof suspensionRowFields>>
 
 /** @param shown `customer`: without what is for the provider only */
 export function suspensionRow(

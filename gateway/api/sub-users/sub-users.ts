@@ -72,7 +72,9 @@ function createRoute({ subUsers, view, time }: SubUserDeps): Route {
     name: 'createSubUser',
     scope: 'subuser:create',
     audit: 'sub_user.create',
-    summary: 'Makes a sub-user of containers; one that is there for the same ones is answered as it is',
+    summary:
+      'Creates a sub-user for containers. One that exists for the same containers is answered as it is, with ' +
+      '`created: false` and an empty password',
     body: CreateSubUserSchema,
     example: { container_name: 'web1', permissions: ['container:read', 'container:power'] },
     data: CreatedSubUserSchema,

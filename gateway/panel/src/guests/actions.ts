@@ -16,6 +16,12 @@ export async function power(guest: Pick<Guest, 'id'>, action: PowerAction, force
   ordered()
 }
 
+/** Lifts a suspension. @throws {ApiFailure} */
+export async function unsuspend(guest: Pick<Guest, 'id'>): Promise<void> {
+  await send(() => api.POST('/containers/{id}/unsuspend', { params: pathOf(guest) }))
+  ordered()
+}
+
 /** Orders its deletion, with all that belongs to it. @throws {ApiFailure} */
 export async function deleteGuest(guest: Pick<Guest, 'id'>): Promise<void> {
   await send(() => api.DELETE('/containers/{id}/delete', { params: pathOf(guest) }))

@@ -1,7 +1,7 @@
 type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'off' | ''
 
 const tones: Readonly<Record<string, Tone>> = {
-  ...{ running: 'good', stopped: 'off', error: 'bad', unknown: 'warn' },
+  ...{ running: 'good', stopped: 'off', error: 'bad', unknown: 'warn', suspended: 'warn' },
   ...{ creating: 'busy', starting: 'busy', stopping: 'busy', restarting: 'busy', deleting: 'busy' },
   ...{
     task_pending: 'off',

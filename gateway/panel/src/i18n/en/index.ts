@@ -5,6 +5,7 @@ import { fleet } from './fleet.ts'
 import { guests } from './guests.ts'
 import { session } from './session.ts'
 import { settings } from './settings.ts'
+import { suspension } from './suspension.ts'
 import { timeline } from './timeline.ts'
 import { ui } from './ui.ts'
 import { webhooks } from './webhooks.ts'
@@ -13,5 +14,5 @@ import { why } from './why.ts'
 /** All texts in English: their keys are those of every language. */
 export const en = {
   ...{ ...ui, ...session, ...guests, ...console, ...fleet, ...settings, ...errors },
-  ...{ ...why, ...timeline, ...webhooks, ...changes },
+  ...{ ...why, ...suspension, ...timeline, ...webhooks, ...changes },
 } as const

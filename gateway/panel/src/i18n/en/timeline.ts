@@ -7,6 +7,6 @@ export const timeline = {
   'timeline.kind.alert': 'Alerts',
   'timeline.kind.policy': 'Policy',
   'timeline.kind.restart': 'Restarts',
-  'timeline.policy': 'Stopped: expired, or its traffic is used up',
+  'timeline.policy': 'Stopped by policy: suspended, expired or traffic used up',
   'timeline.restart': 'Restarted by itself',
 } as const

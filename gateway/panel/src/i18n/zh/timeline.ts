@@ -9,6 +9,6 @@ export const timeline: Readonly<Record<keyof typeof english, string>> = {
   'timeline.kind.alert': '告警',
   'timeline.kind.policy': '策略',
   'timeline.kind.restart': '重启',
-  'timeline.policy': '已停止：到期或流量用尽',
+  'timeline.policy': '已按策略停止：被暂停、到期或流量用尽',
   'timeline.restart': '已自动重新启动',
 }
