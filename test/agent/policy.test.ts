@@ -185,7 +185,14 @@ describe('traffic, quota and expiry of a guest', function () {
     await waitFor(() => guest().status === 'running', { timeoutMs: 60_000, what: 'the guest' })
     await expectSilent()
     await unsuspend()
-    await waitFor(() => exchangePackets(5).then(() => true, () => false), { timeoutMs: 60_000, what: 'a way out' })
+    await waitFor(
+      () =>
+        exchangePackets(5).then(
+          () => true,
+          () => false,
+        ),
+      { timeoutMs: 60_000, what: 'a way out' },
+    )
   })
 
   it('suspended it is stopped, stays so whatever is killed, and runs again afterwards', async () => {
