@@ -48,6 +48,12 @@ describe('the network as one', () => {
     ])
   })
 
+  it('cuts a guest off before anything else, whatever becomes of its rules', async () => {
+    failing = 'rules'
+    expect(await messageOf(network.attach({ ...guest, cut: true }))).to.equal('no rules')
+    expect(calls).to.deep.equal(['rates apply', 'rules attach'])
+  })
+
   it('a change of one part asks that part alone', async () => {
     await network.attach(guest, ['rates'])
     await network.attach(guest, ['addresses', 'rules'])

@@ -31,9 +31,11 @@ export class HostNetwork implements Network {
   }
 
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
+    const cutsFirst = guest.cut === true && parts.includes('rates') // whatever becomes of its rules
+    if (cutsFirst) await this.shaper.apply(guest)
     if (parts.includes('rules')) await this.rules.attach(guest)
     if (parts.includes('addresses')) await this.addresses.attach(guest)
-    if (parts.includes('rates')) await this.shaper.apply(guest)
+    if (parts.includes('rates') && !cutsFirst) await this.shaper.apply(guest)
   }
 
   async detach(guest: GuestNetwork): Promise<void> {

@@ -128,13 +128,12 @@ export class TrafficKeeper implements PolicyKeeper {
         const count = this.#countOf(before, look)
         this.#counts.put(uuid, count)
         store.update(uuid, { policy: { ...before.policy, ...policyOf(before, count, look.nowMs) } })
-        if (this.#isLiftDue(before)) store.update(uuid, planUnsuspend(store.get(uuid)))
+        if (this.#isLiftDue(before)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
       // Cuts the guest off before stopping it, which takes time. If the host refuses, its next comparison tries again.
       const wanted = networkOf(record, context)
-      await this.#guard(`rates of guest ${uuid}`, () => context.network.attach(wanted, ['rates']))
-      await this.#guard(`rules of guest ${uuid}`, () => context.network.attach(wanted, ['rules']))
+      await this.#guard(`network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
     })
   }
@@ -228,6 +227,13 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Whether the guest's suspension ends now. */
   #isLiftDue({ suspension }: GuestRecord): boolean {
     return suspension !== null && suspension.untilMs > 0 && this.#clock.isPast(suspension.untilMs)
+  }
+
+  /** Joins the caller's transaction. */
+  #lift(record: GuestRecord): void {
+    const { store, log } = this.parts.context
+    store.update(record.uuid, planUnsuspend(record))
+    log.info({ guest: record.uuid }, 'suspension ended')
   }
 
   /** Orders a stop, which the journal treats as the owner's wish: a guest that is unblocked later is not started. */

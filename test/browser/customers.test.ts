@@ -67,6 +67,42 @@ describe('customers in the panel', () => {
     await page.context().close()
   })
 
+  it('see the message of a suspension and cannot start; an administrator suspends and lifts it', async function () {
+    this.timeout(120_000)
+    const guest = await lab.gateway.fleet.addGuest({ name: 'unpaid', status: 'stopped' })
+    const customer = new SubUserCalls(lab.gateway)
+    const usual = made
+    made = await customer.make({ container_name: 'unpaid' })
+    const admin = await lab.logIn()
+    await lab.show(admin, `/containers/${guest.id}`)
+    await admin.getByRole('button', { name: 'Actions for unpaid' }).click()
+    await admin.getByRole('menuitem', { name: 'Suspend' }).click()
+    const dialog = admin.getByRole('dialog')
+    await dialog.locator('#suspend-reason').fill('<b>invoice 7</b>')
+    await dialog.locator('#suspend-message').fill('Please pay <i>now</i>.')
+    await dialog.getByRole('button', { name: 'Suspend' }).click()
+    await admin.getByText('Reason: <b>invoice 7</b>').waitFor()
+    expect(await admin.getByRole('button', { name: 'Start' }).isDisabled()).to.equal(true)
+    await lab.show(admin, '/containers')
+    await admin.locator('.badge', { hasText: 'Suspended' }).first().waitFor()
+    const page = await enter()
+    await lab.show(page, `/containers/${guest.id}`)
+    await page.getByText('Please pay <i>now</i>.').waitFor()
+    expect(await page.locator('body').innerText()).not.to.contain('invoice 7')
+    const start = page.getByRole('button', { name: 'Start' })
+    expect([await start.isDisabled(), await start.getAttribute('title')]).to.deep.equal([
+      ...[true, 'The guest is suspended.'],
+    ])
+    await lab.show(admin, `/containers/${guest.id}`)
+    await admin.getByRole('button', { name: 'Actions for unpaid' }).click()
+    await admin.getByRole('menuitem', { name: 'Lift the suspension' }).click()
+    await page.getByText('Please pay').waitFor({ state: 'detached' })
+    expect(await start.isEnabled()).to.equal(true)
+    await page.context().close()
+    await admin.context().close()
+    made = usual
+  })
+
   it('are refused every route that is not theirs', async function () {
     this.timeout(120_000)
     const page = await enter()
