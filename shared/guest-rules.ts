@@ -25,6 +25,7 @@ export const limits = {
   iops: { min: 0, max: 10_000_000 },
   portMappings: { min: 0, max: 1000 },
   snapshots: { min: 0, max: 1000 },
+  snapshotSpaceBytes: { min: 0, max: 2 ** 50 },
   snapshotIntervalHours: { min: 1, max: 8760 },
   backups: { min: 0, max: 100 },
 } as const

@@ -9,6 +9,7 @@ import { readOrCreateKey } from '../../shared/sealing.js'
 import { targetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import { driverOf, type GuestContext } from '../guests/context.js'
+import { volumeLimitOf } from '../guests/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
 import { scheduledBackupDefinition, scheduledBackups } from '../guests/operations/backup-scheduled.js'
@@ -130,7 +131,12 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     repairStorage: (limitBytes) => {
       // In the background: a guest may have filled its disk with subvolumes, each of which is deleted separately.
       void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
-      return host.volumes.ensureLimits(limitBytes)
+      return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
+        context.turns.run(uuid, async () => {
+          const record = store.find(uuid)
+          if (record) await set(volumeLimitOf(context, record))
+        }),
+      )
     },
   })
   closers.add(() => reconciler.close())

@@ -123,6 +123,22 @@ export interface SnapshotRecord {
   state: 'taking' | 'ready' | 'deleting'
 }
 
+/** What the snapshots of a guest retain of the pool: docs/design/storage.md. */
+export interface SnapshotSpace {
+  /** Limit of what its snapshots retain together; 0: the default, which follows the size of its disk. */
+  limitBytes: number
+  /** What its snapshots retain together at most. */
+  retainedBytes: number
+  /** The limit of its disk is raised by this: `retainedBytes`, hidden snapshots, and what is being freed. */
+  allowanceBytes: number
+  /** False: the guest is from a version that did not measure. */
+  isMeasured: boolean
+}
+
+export const unmeasuredSpace: Readonly<SnapshotSpace> = {
+  ...{ limitBytes: 0, retainedBytes: 0, allowanceBytes: 0, isMeasured: false },
+}
+
 /** When the agent takes snapshots by itself; agent/guests/schedule says what follows from it. */
 export interface SnapshotSchedule {
   enabled: boolean
@@ -216,6 +232,7 @@ export interface GuestDocument {
   /** Oldest first. */
   snapshots: readonly SnapshotRecord[]
   snapshotSchedule: Readonly<SnapshotSchedule>
+  snapshotSpace: Readonly<SnapshotSpace>
   /** Oldest first. */
   backups: readonly BackupRecord[]
   backupSchedule: Readonly<BackupSchedule>
@@ -241,6 +258,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   snapshotLimit: defaultSnapshotLimit,
   snapshots: [],
   snapshotSchedule: noSchedule,
+  snapshotSpace: unmeasuredSpace,
   backups: [],
   backupSchedule: noBackupSchedule,
   fetchedBytes: 0,

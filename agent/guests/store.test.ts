@@ -6,6 +6,7 @@ import {
   noSchedule,
   openFirewall,
   unlimitedTraffic,
+  unmeasuredSpace,
   usualSecurity,
   type PortMapping,
 } from './record.js'
@@ -47,7 +48,9 @@ describe('guest store', () => {
 
   it('gives back what it was given', () => {
     const policy = { expired: false, overQuota: false }
-    const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule }
+    const snapshots = {
+      ...{ snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule, snapshotSpace: unmeasuredSpace },
+    }
     const backups = { backups: [], backupSchedule: noBackupSchedule, fetchedBytes: 0 }
     const common = { policy, security: usualSecurity, statusReason: '', revision: 1, atNextStart: [] }
     const system = { os: 'linux', boot: { mode: 'disk', image: '' } }

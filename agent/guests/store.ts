@@ -24,6 +24,7 @@ export type GuestInsert = Omit<
   | 'snapshots'
   | 'snapshotLimit'
   | 'snapshotSchedule'
+  | 'snapshotSpace'
   | 'backups'
   | 'backupSchedule'
   | 'fetchedBytes'

@@ -27,6 +27,11 @@ export async function deleteSubvolumes(directory: string, names: readonly string
   await request('destroy', directory, ...names)
 }
 
+/** Commits the transaction, after which the kernel starts to free deleted subvolumes. Dirty files are not written out. */
+export async function commitTransaction(path: string): Promise<void> {
+  await request('commit', path)
+}
+
 export async function enableSimpleQuotas(path: string): Promise<void> {
   await runPerl(enableSimpleQuota, [path])
 }

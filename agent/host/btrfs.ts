@@ -67,13 +67,21 @@ export interface StaleQgroups {
   readonly errors: string
 }
 
+/** Ids of deleted subvolumes that the kernel has not freed completely. */
+export async function listDeletedSubvolumes(path: string): Promise<number[]> {
+  const { stdout } = await run('btrfs', ['subvolume', 'list', '-d', path], {
+    maxOutputBytes: 64 * 1024 * 1024,
+  })
+  return [...stdout.matchAll(/^ID (\d+) /gm)].map(([, id]) => Number(id))
+}
+
 /** Removes qgroups of deleted subvolumes: kernels before 6.11 leave all of them, later ones some. */
 export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
-  const maxOutputBytes = 64 * 1024 * 1024
-  const deleted = await run('btrfs', ['subvolume', 'list', '-d', path], { maxOutputBytes })
+  const deleted = await listDeletedSubvolumes(path)
   const clear = ['--quiet', 'qgroup', 'clear-stale', path]
-  const { stderr } = await run('btrfs', clear, { maxOutputBytes, okCodes: [0, 1] }) // about the last one only
-  return { unfinished: deleted.stdout !== '', errors: stderr }
+  const options = { maxOutputBytes: 64 * 1024 * 1024, okCodes: [0, 1] }
+  const { stderr } = await run('btrfs', clear, options) // about the last one only
+  return { unfinished: deleted.length > 0, errors: stderr }
 }
 
 export async function enableClassicQuotas(path: string): Promise<void> {
@@ -137,9 +145,13 @@ export class BtrfsView {
    * Bytes that count towards the group's limit; undefined when the group does not exist (any more).
    * @param group `0/ID` of a subvolume
    */
-  async referencedBytes(group: string): Promise<number | undefined> {
-    const text = await this.#read(`qgroups/${group.replace('/', '_')}/referenced`)
-    return text === undefined ? undefined : Number(text)
+  referencedBytes(group: string): Promise<number | undefined> {
+    return this.#readGroup(group, 'referenced')
+  }
+
+  /** Bytes that only this group references, as of the last commit; for classic quotas. */
+  exclusiveBytes(group: string): Promise<number | undefined> {
+    return this.#readGroup(group, 'exclusive')
   }
 
   /** 0: unlimited; undefined when the group does not exist (any more). */
@@ -151,6 +163,11 @@ export class BtrfsView {
     )
     if (flags === undefined) return undefined
     return (Number(flags) & 1) === 0 ? 0 : Number(limit) // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER
+  }
+
+  async #readGroup(group: string, figure: string): Promise<number | undefined> {
+    const text = await this.#read(`qgroups/${group.replace('/', '_')}/${figure}`)
+    return text === undefined ? undefined : Number(text)
   }
 
   async #read(name: string): Promise<string | undefined> {

@@ -4,6 +4,7 @@ import type {
   Guest,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
+import { planRetained, planSpaceLimit } from '../guests/plan-snapshot-space.js'
 import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy.js'
 import type { BackupSchedule, GuestRecord, PortMapping } from '../guests/record.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
@@ -30,6 +31,8 @@ export function encodeGuest(record: GuestRecord): Guest {
     suspension: record.suspension ?? undefined,
     throttled: isThrottled(record),
     snapshots: record.snapshots.filter(({ state }) => state === 'ready'),
+    snapshotSpaceUsedBytes: planRetained(record),
+    snapshotSpaceLimitBytes: planSpaceLimit(record),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
     atNextStart: [...record.atNextStart],
     boot: { mode: record.boot.mode, image: record.boot.image },
@@ -43,7 +46,14 @@ function shownSchedule({ target: _sealed, ...shown }: BackupSchedule): WireBacku
 }
 
 /** The record without secrets and other fields that stay on the host. */
-function shownOf({ login: _login, firewall: _firewall, fetchedBytes: _fetched, ...shown }: GuestRecord) {
+function shownOf(record: GuestRecord) {
+  const {
+    login: _login,
+    firewall: _firewall,
+    fetchedBytes: _fetched,
+    snapshotSpace: _space,
+    ...shown
+  } = record
   return shown
 }
 

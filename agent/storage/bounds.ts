@@ -1,4 +1,4 @@
-import { listSubvolumes } from '../host/btrfs.js'
+import { listSubvolumes, syncFilesystem } from '../host/btrfs.js'
 import { joinGroup, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
@@ -8,7 +8,7 @@ const levelShift = 48n
 const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
 
 /**
- * Limits what guests use of the pool (docs/decisions/0130). With simple quotas each guest has a group for everything
+ * Limits what guests use of the pool (docs/design/storage.md). With simple quotas each guest has a group for everything
  * its volume ever wrote and that still exists: in the volume, its snapshots, or one it was restored from. With classic
  * quotas the limit is on what the volume references.
  */
@@ -37,6 +37,38 @@ export class Bounds {
   /** Bytes that count towards each guest's limit; guests without a group are missing. */
   async usage(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.referencedBytes(group))
+  }
+
+  /** Whether what snapshots retain counts towards the guest's limit. */
+  get countSnapshots(): boolean {
+    return this.#pool.quota === 'simple'
+  }
+
+  /**
+   * Bytes that all snapshots of the guest would retain at most if one were taken now. With simple quotas all that counts
+   * for the guest; with classic ones what the others retain, and what only the volume has.
+   * @param retainedBytes by the snapshots that exist
+   * @param options `sync`: with classic quotas, counts what is not written out yet, too
+   */
+  async expectedRetained(
+    guest: string,
+    retainedBytes: number,
+    { sync = false }: { readonly sync?: boolean } = {},
+  ): Promise<number> {
+    if (this.countSnapshots) return (await this.usage([guest])).get(guest) ?? retainedBytes
+    if (sync) await syncFilesystem(this.#pool.path)
+    const read = (group: string): Promise<number | undefined> => this.#pool.view.exclusiveBytes(group)
+    return retainedBytes + ((await this.#figures([guest], read)).get(guest) ?? 0)
+  }
+
+  /**
+   * Bytes that only this snapshot references. With simple quotas no figure of the kernel tells.
+   * @param path relative to the pool
+   */
+  async exclusiveBytes(path: string): Promise<number> {
+    if (this.countSnapshots) return 0
+    const found = (await listSubvolumes(this.#pool.path)).find((subvolume) => subvolume.path.endsWith(path))
+    return (found && (await this.#pool.view.exclusiveBytes(`0/${found.id}`))) ?? 0
   }
 
   /** Limits in bytes; 0: unlimited. */

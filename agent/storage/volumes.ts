@@ -1,5 +1,5 @@
 import { mkdir, readdir, rmdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import {
@@ -12,6 +12,7 @@ import {
 import { exists } from '../host/mount.js'
 import { CommandError } from '../host/process.js'
 import { Bounds } from './bounds.js'
+import { Deletions } from './deletions.js'
 import { storageError } from './errors.js'
 import type { Pool } from './pool.js'
 import type { Trash } from './trash.js'
@@ -27,10 +28,19 @@ export type VolumeSource = ClonedSource | { readonly empty: true }
 type ClonedSource = { readonly templateId: string } | { readonly snapshot: string }
 
 export interface SnapshotTaken {
-  /** False: it was there already. */
+  /** False: it existed already. */
   readonly made: boolean
-  /** What counted for the guest's bound right after, docs/decisions/0130; undefined where quotas have no figure. */
+  /** Bytes that counted towards the guest's limit right after it was taken; undefined where quotas have no figure. */
   readonly sizeBytes: number | undefined
+  /** Bytes that all snapshots of the guest retain at most. */
+  readonly retainedBytes: number
+}
+
+export interface SnapshotOptions {
+  /** Bytes that the snapshots that exist retain at most. */
+  readonly retainedBytes?: number
+  /** Limit of the guest from the moment of the snapshot on; undefined: unchanged. Simple quotas only. */
+  readonly limitBytes?: number
 }
 
 /**
@@ -42,6 +52,7 @@ export class Volumes {
   readonly #pool: Pool
   readonly #trash: Trash
   readonly #bounds: Bounds
+  readonly #deletions: Deletions
   /** Guests that a subvolume is being made for: their groups stay. */
   readonly #inWork = new Map<string, number>()
 
@@ -49,6 +60,7 @@ export class Volumes {
     this.#pool = pool
     this.#trash = trash
     this.#bounds = new Bounds(pool)
+    this.#deletions = new Deletions(pool)
   }
 
   /** Says nothing about whether it is there. @throws {BerthError} `invalid_field` */
@@ -104,8 +116,10 @@ export class Volumes {
   }
 
   /** @returns whether there was one */
-  discardNext(guest: string): Promise<boolean> {
-    return this.#discard(this.nextPathOf(guest))
+  async discardNext(guest: string): Promise<boolean> {
+    const found = await this.#discard(this.nextPathOf(guest))
+    if (found) this.#deletions.note(guest)
+    return found
   }
 
   /** @returns whether there was one */
@@ -145,17 +159,46 @@ export class Volumes {
    * @param id of letters, digits and `-`, of the guest's own
    * @throws {BerthError} `volume_missing`, `storage_full`
    */
-  async snapshot(guest: string, id: string): Promise<SnapshotTaken> {
+  async snapshot(
+    guest: string,
+    id: string,
+    { retainedBytes: before = 0, limitBytes }: SnapshotOptions = {},
+  ): Promise<SnapshotTaken> {
+    let retained = before
     const made = await this.#working(guest, `snapshot ${id} of ${guest}`, async () => {
       if (await exists(this.snapshotPathOf(guest, id))) return false
       if (!(await exists(this.pathOf(guest)))) throw conflict('volume_missing', 'the guest has no disk')
+      if (!this.snapshotsCount) retained = await this.#bounds.expectedRetained(guest, before, { sync: true })
       const directory = this.#snapshotsOf(guest)
       await mkdir(directory, { recursive: true, mode: 0o700 })
       const target = { directory, name: id, readOnly: true }
-      await snapshotSubvolume(this.pathOf(guest), target, this.#bounds.findGroup(guest))
+      await snapshotSubvolume(this.pathOf(guest), target, this.#bounds.findGroup(guest, limitBytes))
       return true
     })
-    return { made, sizeBytes: (await this.#bounds.usage([guest])).get(guest) }
+    const sizeBytes = (await this.#bounds.usage([guest])).get(guest)
+    const retainedBytes = this.snapshotsCount ? (sizeBytes ?? before) : retained
+    return { made, sizeBytes, retainedBytes }
+  }
+
+  /** Whether what snapshots retain counts towards the guest's limit. */
+  get snapshotsCount(): boolean {
+    return this.#bounds.countSnapshots
+  }
+
+  /** Bytes that all snapshots would retain at most if one were taken now. @param retainedBytes by those that exist */
+  expectedRetained(guest: string, retainedBytes: number): Promise<number> {
+    return this.#bounds.expectedRetained(guest, retainedBytes)
+  }
+
+  /** Bytes that the deletion of this snapshot frees, where quotas have a figure. */
+  exclusiveBytes(guest: string, id: string): Promise<number> {
+    const path = relative(this.#pool.path, this.snapshotPathOf(guest, id))
+    return this.#bounds.exclusiveBytes(path)
+  }
+
+  /** Whether nothing that the guest deleted of its snapshots and volumes counts towards its limit any longer. */
+  async areFreed(guest: string): Promise<boolean> {
+    return !this.snapshotsCount || this.#deletions.areFreed(guest)
   }
 
   /** Ids of the guest's snapshots. */
@@ -207,15 +250,20 @@ export class Volumes {
   }
 
   /**
-   * Sets every bound that is not as told: one changed right before a power loss may be the old one. Converged, it
-   * starts no process.
-   * @returns the guests whose bound was wrong
+   * Sets every limit that differs: one that changed right before a power loss may be the old one. Starts no process where
+   * none differs.
+   * @param inTurn sets a guest's limit, which may have changed meanwhile, in the guest's turn
+   * @returns the guests whose limit was wrong
    */
-  async ensureLimits(limits: ReadonlyMap<string, number>): Promise<string[]> {
+  async ensureLimits(
+    limits: ReadonlyMap<string, number>,
+    inTurn: (guest: string, set: (limitBytes: number) => Promise<void>) => Promise<void> = (guest, set) =>
+      set(limits.get(guest)!),
+  ): Promise<string[]> {
     const guests = await this.#listVolumes()
     const found = await this.#bounds.limits(guests)
     const wrong = guests.filter((guest) => limits.has(guest) && found.get(guest) !== limits.get(guest))
-    for (const guest of wrong) await this.resize(guest, limits.get(guest)!)
+    for (const guest of wrong) await inTurn(guest, (limitBytes) => this.resize(guest, limitBytes))
     return wrong
   }
 
@@ -260,7 +308,7 @@ export class Volumes {
 
   async #destroySnapshots(guest: string, ids: readonly string[]): Promise<void> {
     const directory = this.#snapshotsOf(guest)
-    await this.#trash.destroy(directory, ids)
+    await this.#trash.destroy(directory, ids).finally(() => this.#deletions.note(guest))
     await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOTEMPTY') throw error
     })

@@ -115,7 +115,7 @@ function subvolumeFaults(
       return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
         ? [{ fault: `${path} without a limit`, path }]
         : []
-    // What a volume that was restored wrote before counts for the subvolume it was then (docs/decisions/0130).
+    // What a volume that was restored wrote before counts for the subvolume it was then (docs/design/storage.md).
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []

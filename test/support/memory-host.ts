@@ -171,13 +171,17 @@ export class MemoryHost {
         await faults.snapshot?.(uuid)
         const made = !ofGuest(uuid).has(id)
         if (made) ofGuest(uuid).set(id, contents.get(uuid) ?? '')
-        return { made, sizeBytes: 1_000_000 }
+        return { made, sizeBytes: 1_000_000, retainedBytes: 1_000_000 * ofGuest(uuid).size }
       },
       listSnapshots: async (uuid) => [...ofGuest(uuid).keys()],
       deleteSnapshot: async (uuid, id) => {
         await faults.deleteSnapshot?.(uuid)
         return ofGuest(uuid).delete(id)
       },
+      snapshotsCount: true,
+      expectedRetained: async (uuid) => 1_000_000 * (ofGuest(uuid).size + 1),
+      exclusiveBytes: async () => 0,
+      areFreed: async () => true,
       snapshotPathOf: (uuid, id) => `/nowhere/${uuid}/${id}`,
       pathOf: (uuid) => `/nowhere/${uuid}`,
       nextPathOf: (uuid) => `/nowhere/${uuid}.next`,

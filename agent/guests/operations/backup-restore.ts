@@ -132,7 +132,7 @@ async function makeRoom({ context, capacity }: Parts, step: StepContext<RestoreI
   const { totalBytes, usedBytes } = await capacity.readDisk()
   if (totalBytes - usedBytes - planReserveBytes(totalBytes) < neededBytes)
     throw new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup beside the disk')
-  const overBytes = Math.max(0, (await usedBytesOf(context, subject.id)) - limitBytes)
+  const overBytes = Math.max(0, (await usedBytesOf(context, subject.id)) - volumeLimitOf(context, record))
   store.update(subject.id, { fetchedBytes: neededBytes + overBytes })
   await setBound(context, store.get(subject.id))
 }
@@ -153,9 +153,8 @@ async function endRoom(
 ): Promise<void> {
   const record = context.store.find(uuid)
   if (!record || record.fetchedBytes === 0) return
-  const limitBytes = driverOf(context, record).volumeLimitBytes(context.machineOf(record))
-  const deadline = context.now() + vanishMs
-  while (limitBytes > 0 && context.now() < deadline && (await usedBytesOf(context, uuid)) > limitBytes)
+  const deadline = performance.now() + vanishMs
+  while (performance.now() < deadline && !(await context.volumes.areFreed(uuid)))
     await delay(lookMs, undefined, { signal })
   context.store.update(uuid, { fetchedBytes: 0 })
   await setBound(context, context.store.get(uuid))

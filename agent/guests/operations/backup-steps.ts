@@ -1,6 +1,7 @@
 import type { Step, StepContext } from '../../operations/types.js'
 import { sentSnapshotId, updateBackup } from '../backups.js'
 import type { GuestContext } from '../context.js'
+import { takeHidden } from '../snapshot-space.js'
 import { thawGuest } from '../thaw.js'
 import { whileFrozen } from '../while-frozen.js'
 import { repositoryOf, type TargetInput } from './backup-order.js'
@@ -24,7 +25,7 @@ function snapshotStep(context: GuestContext): Step<unknown> {
     name: 'snapshot',
     run: async ({ operationId: id, subject: { id: uuid } }) => {
       const { made } = await turns.run(uuid, () =>
-        whileFrozen(context, store.get(uuid), () => volumes.snapshot(uuid, sentSnapshotId(id))),
+        whileFrozen(context, store.get(uuid), () => takeHidden(context, uuid, sentSnapshotId(id))),
       )
       if (made) updateBackup(store, uuid, { id, createdAtMs: now() })
     },

@@ -92,14 +92,16 @@ function imageStep(context: GuestContext): Step<ReinstallInput> {
 }
 
 function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
-  const { volumes } = context
+  const { store, turns, volumes } = context
   return {
     name: 'disk',
     weight: 3,
     run: withGuest<ReinstallInput>(context, async (record, { input }) => {
       const { uuid } = record
       await removeStrays(context, uuid)
-      await volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, record))
+      await turns.run(uuid, () =>
+        volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
+      )
       const login = newLogin(context, record, input)
       await driverOf(context, record).initialize(context.machineOf(record), login, volumes.nextPathOf(uuid))
     }),

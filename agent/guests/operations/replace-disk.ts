@@ -3,6 +3,7 @@ import type { Step, StepContext } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
 import { isAllowedToRun } from '../policy.js'
 import type { GuestRecord } from '../record.js'
+import { awaitSettled, takeHidden } from '../snapshot-space.js'
 import { bootSteps, ifPresent, stopStep, unlessSuspended, withGuest, type StopInput } from '../steps.js'
 import { volumeLimitOf } from '../volume-bound.js'
 
@@ -44,12 +45,15 @@ export function stopToBootAgain(context: GuestContext): Step<StopInput> {
 
 /** Drops the hidden snapshot. A failure is only logged: the next operation that looks for strays removes it. */
 export async function forgetKept(
-  { volumes }: GuestContext,
-  { subject, operationId, log }: StepContext<unknown>,
+  context: GuestContext,
+  { subject, operationId, log, signal }: StepContext<unknown>,
 ): Promise<void> {
-  await volumes
-    .deleteSnapshot(subject.id, keptId(operationId))
-    .catch((err: unknown) => log.warn({ err }, 'remove what a disk was before'))
+  try {
+    await context.volumes.deleteSnapshot(subject.id, keptId(operationId))
+    await awaitSettled(context, subject.id, signal)
+  } catch (err) {
+    log.warn({ err }, 'remove the snapshot of the replaced disk')
+  }
 }
 
 /** Whether the guest should and may run; one that gets blocked during the operation stays stopped, without an error. */
@@ -57,10 +61,12 @@ export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && isAllowedToRun(record)
 }
 
-function keepStep({ volumes }: GuestContext): Step<unknown> {
+function keepStep(context: GuestContext): Step<unknown> {
+  const { turns, volumes } = context
   return {
     name: 'keep',
-    run: async ({ subject, operationId }) => void (await volumes.snapshot(subject.id, keptId(operationId))),
+    run: async ({ subject: { id: uuid }, operationId }) =>
+      void (await turns.run(uuid, () => takeHidden(context, uuid, keptId(operationId)))),
     undo: async ({ subject, operationId }) =>
       void (await volumes.deleteSnapshot(subject.id, keptId(operationId))),
   }

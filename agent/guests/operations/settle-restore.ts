@@ -1,5 +1,6 @@
 import type { DefinedOperation, OperationOutcome } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
+import { planAllowance, planRetained } from '../plan-snapshot-space.js'
 import type { GuestRecord } from '../record.js'
 import { settled } from './outcomes.js'
 import { keptId, mayRun } from './replace-disk.js'
@@ -19,8 +20,12 @@ export function settleRestore(
 }
 
 /** Neither the new disk works nor is the old one back: its owner may try to restore what it was. */
-function offerKept({ store, now }: GuestContext, { uuid, snapshots }: GuestRecord, id: string): void {
+function offerKept({ store, now }: GuestContext, record: GuestRecord, id: string): void {
+  const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }] })
+  // The allowance has included it since it was taken.
+  const retainedBytes = Math.max(planRetained(record), planAllowance(record))
+  const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
+  store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })
 }

@@ -4,6 +4,8 @@ import type { Step } from '../../operations/types.js'
 import { refuseFull } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
+import { refuseBeyondSpace } from '../plan-snapshot-space.js'
+import { readExpected, takeCounted } from '../snapshot-space.js'
 import { forgetSnapshot, removeStrays, reserveSnapshot, updateSnapshot } from '../snapshots.js'
 import { thawGuest } from '../thaw.js'
 import { whileFrozen } from '../while-frozen.js'
@@ -24,11 +26,14 @@ export function snapshotCreateKind(
     accept: async ({ uuid, description }, asked) => {
       const input = { description: checkDescription('description', description) }
       const disk = await readDisk()
+      const known = store.find(uuid)
+      const expectedBytes = known ? await readExpected(context, known) : 0
       return acceptForGuest(context, asked, {
         ...{ uuid, input },
         check: (record) => {
           refuseBroken(record)
           refuseFull(disk)
+          refuseBeyondSpace(record, expectedBytes)
           const { operationId: id, requestedBy: createdBy } = asked
           reserveSnapshot(store, record, { id, createdAtMs: now(), createdBy, description })
         },
@@ -50,7 +55,7 @@ export function takeStep(context: GuestContext): Step<unknown> {
     run: async ({ operationId: id, subject }) => {
       await removeStrays(context, subject.id)
       const { made, sizeBytes } = await turns.run(subject.id, () =>
-        whileFrozen(context, store.get(subject.id), () => volumes.snapshot(subject.id, id)),
+        whileFrozen(context, store.get(subject.id), () => takeCounted(context, subject.id, id)),
       )
       const taken = { id, sizeBytes: sizeBytes ?? 0, ...(made ? { createdAtMs: now() } : {}) }
       updateSnapshot(store, subject.id, taken)

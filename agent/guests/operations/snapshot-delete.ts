@@ -1,5 +1,6 @@
 import type { OperationKind } from '../../operations/orders.js'
 import type { GuestContext } from '../context.js'
+import { awaitSettled, deleteCounted } from '../snapshot-space.js'
 import { forgetSnapshot, getReadySnapshot, updateSnapshot } from '../snapshots.js'
 import { acceptForGuest } from './guest-order.js'
 
@@ -9,7 +10,7 @@ interface DeleteInput {
 
 /** From the order on nobody sees it, and no restore of it is taken; one that was ordered before still finds it. */
 export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapshotDelete', DeleteInput> {
-  const { store, volumes } = context
+  const { store } = context
   return {
     action: 'snapshot-delete',
     accept: ({ uuid, snapshotId }, asked) =>
@@ -24,7 +25,10 @@ export function snapshotDeleteKind(context: GuestContext): OperationKind<'snapsh
     steps: [
       {
         name: 'remove',
-        run: async ({ subject, input }) => void (await volumes.deleteSnapshot(subject.id, input.snapshotId)),
+        run: async ({ subject, input, signal }) => {
+          await deleteCounted(context, subject.id, input.snapshotId)
+          await awaitSettled(context, subject.id, signal)
+        },
       },
     ],
     settle: ({ subject, input: { snapshotId: id } }, { status }) => {

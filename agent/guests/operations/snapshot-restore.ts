@@ -46,12 +46,14 @@ export function snapshotRestoreKind(context: GuestContext): OperationKind<'snaps
 }
 
 function prepareStep(context: GuestContext): Step<RestoreInput> {
-  const { volumes } = context
+  const { store, turns, volumes } = context
   return {
     name: 'prepare',
     run: withGuest<RestoreInput>(context, async (record, { input: { snapshotId: snapshot } }) => {
       await removeStrays(context, record.uuid)
-      await volumes.prepare(record.uuid, { snapshot }, volumeLimitOf(context, record))
+      await turns.run(record.uuid, () =>
+        volumes.prepare(record.uuid, { snapshot }, volumeLimitOf(context, store.get(record.uuid))),
+      )
     }),
     undo: ifPresent(context, async ({ uuid }) => void (await volumes.discardNext(uuid))),
   }

@@ -1,11 +1,13 @@
-import type { OperationDefinition, OperationOutcome, Step } from '../../operations/types.js'
+import type { OperationDefinition, OperationOutcome, Step, StepContext } from '../../operations/types.js'
 import type { Submission } from '../../operations/submission.js'
 import { refuseFull } from '../../storage/room.js'
 import type { HostCapacity } from '../capacity.js'
 import type { GuestContext } from '../context.js'
+import { planSpaceLimit, refuseBeyondSpace } from '../plan-snapshot-space.js'
 import type { GuestRecord, SnapshotRecord } from '../record.js'
 import { planRotation } from '../schedule/plan-rotation.js'
 import type { ScheduledKind } from '../schedule/scheduler.js'
+import { awaitSettled, deleteCounted, readExpected } from '../snapshot-space.js'
 import { forgetSnapshot, quotaExceeded, updateSnapshot } from '../snapshots.js'
 import type { GuestStore } from '../store.js'
 import { guestSubject } from './guest-order.js'
@@ -14,6 +16,7 @@ import { takeStep } from './snapshot-create.js'
 /** Who took them, as snapshots and tasks show it. */
 export const scheduleUser = 'schedule'
 const action = 'snapshot-scheduled'
+const gib = 1024 ** 3
 
 interface ScheduledInput {
   /** Snapshots that go once the new one is there. */
@@ -85,26 +88,60 @@ function scheduledSnapshotOrder(
   }
 }
 
-function roomStep({ store }: GuestContext, readDisk: HostCapacity['readDisk']): Step<unknown> {
+function roomStep(context: GuestContext, readDisk: HostCapacity['readDisk']): Step<unknown> {
+  const { store } = context
   return {
     name: 'room',
-    run: async ({ operationId, subject }) => {
+    run: async (step) => {
+      const { operationId, subject } = step
       const { snapshots, snapshotLimit } = store.get(subject.id)
       if (!snapshots.some(({ id }) => id === operationId))
         throw quotaExceeded(snapshotLimit, snapshots.length)
       refuseFull(await readDisk())
+      while (!(await hasSpace(context, subject.id))) await dropOldest(context, step)
     },
   }
 }
 
+async function hasSpace(context: GuestContext, uuid: string): Promise<boolean> {
+  const record = context.store.get(uuid)
+  return (await readExpected(context, record)) <= planSpaceLimit(record)
+}
+
+/**
+ * Deletes the oldest scheduled snapshot, since the limit of space is exceeded with the next one. The next is dropped only
+ * when the space of this one is free.
+ * @throws {BerthError} `snapshot_space_exceeded`
+ */
+async function dropOldest(
+  context: GuestContext,
+  { operationId, subject: { id: uuid }, signal }: StepContext<unknown>,
+): Promise<void> {
+  const record = context.store.get(uuid)
+  const others = record.snapshots.filter(({ id }) => id !== operationId)
+  const oldest = others.find(({ scheduled }) => scheduled)
+  if (!oldest || isLastOfGuest(record, others))
+    return refuseBeyondSpace(record, await readExpected(context, record))
+  await deleteCounted(context, uuid, oldest.id)
+  forgetSnapshot(context.store, uuid, oldest.id)
+  if (!(await awaitSettled(context, uuid, signal)))
+    refuseBeyondSpace(context.store.get(uuid), await readExpected(context, context.store.get(uuid)))
+}
+
+/** With a limit below the size of the disk, the next snapshot may not fit even without this one: the guest keeps it. */
+function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
+  return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib
+}
+
 /** One that cannot be deleted fails nothing: the next run drops it. */
-function dropStep({ store, volumes }: GuestContext): Step<ScheduledInput> {
+function dropStep(context: GuestContext): Step<ScheduledInput> {
+  const { store } = context
   return {
     name: 'drop',
     run: async ({ subject, input, log }) => {
       for (const id of input.dropped) {
         try {
-          await volumes.deleteSnapshot(subject.id, id)
+          await deleteCounted(context, subject.id, id)
           forgetSnapshot(store, subject.id, id)
         } catch (err) {
           log.warn({ err, snapshot: id }, 'drop a snapshot')

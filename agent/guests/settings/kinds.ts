@@ -11,7 +11,7 @@ import { setLimits } from './limits.js'
 import { PolicySettings } from './policy.js'
 import { PortMappings } from './port-mappings.js'
 import { setSecurity } from './security.js'
-import { setSnapshotLimit } from './snapshot-limit.js'
+import { setSnapshotQuota } from './snapshot-quota.js'
 import { setSnapshotSchedule } from './snapshot-schedule.js'
 
 export type WireChange = NonNullable<ChangeSettingRequest['change']>
@@ -51,7 +51,8 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     suspend: (target, order) => policies.suspend(target, order),
     unsuspend: (target) => policies.unsuspend(target),
     assignIpv6: (target, order) => assignIpv6(context, target, order),
-    snapshotLimit: (target, limit) => setSnapshotLimit(context, target, limit),
+    snapshotLimit: (target, limit) => setSnapshotQuota({ context, capacity }, target, { limit }),
+    snapshotQuota: (target, wanted) => setSnapshotQuota({ context, capacity }, target, wanted),
     backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),
     snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
     security: (target, wanted) => setSecurity(context, target, wanted),

@@ -1,0 +1,54 @@
+import { BerthError } from '../../../shared/errors.js'
+import { checkInteger } from '../../../shared/field-checks.js'
+import { limits } from '../../../shared/guest-rules.js'
+import type { HostCapacity } from '../capacity.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord } from '../record.js'
+import { changeGuest, type Target } from './change.js'
+
+/** Fields that are not sent stay. */
+export interface QuotaChange {
+  readonly limit?: number | undefined
+  readonly spaceBytes?: number | undefined
+}
+
+interface Parts {
+  readonly context: GuestContext
+  readonly capacity: Pick<HostCapacity, 'readDisk'>
+}
+
+/**
+ * Sets how many snapshots the guest may have, and how much they may retain together. Snapshots beyond it stay; no new one
+ * is taken until there is room.
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`, and those of `changeGuest`
+ */
+export async function setSnapshotQuota(
+  { context, capacity }: Parts,
+  target: Target,
+  { limit, spaceBytes }: QuotaChange,
+): Promise<GuestRecord> {
+  const { store } = context
+  const poolBytes = spaceBytes === undefined ? 0 : (await capacity.readDisk()).totalBytes
+  return changeGuest(context, target, {
+    write: ({ uuid, snapshotLimit: oldLimit, snapshotSpace: oldSpace }) => {
+      const snapshotLimit =
+        limit === undefined ? oldLimit : checkInteger('snapshot_limit', limit, limits.snapshots)
+      const limitBytes = spaceBytes === undefined ? oldSpace.limitBytes : checkSpace(spaceBytes, poolBytes)
+      store.update(uuid, { snapshotLimit, snapshotSpace: { ...oldSpace, limitBytes } })
+      return () => store.update(uuid, { snapshotLimit: oldLimit, snapshotSpace: oldSpace })
+    },
+  })
+}
+
+/** @throws {BerthError} `invalid_field`, `resource_exhausted` */
+function checkSpace(spaceBytes: number, poolBytes: number): number {
+  checkInteger('space_limit_bytes', spaceBytes, limits.snapshotSpaceBytes)
+  if (spaceBytes > poolBytes)
+    throw new BerthError(
+      'exhausted',
+      'resource_exhausted',
+      `space_limit_bytes: the storage pool of the host has ${poolBytes} bytes`,
+      { field: 'space_limit_bytes' },
+    )
+  return spaceBytes
+}

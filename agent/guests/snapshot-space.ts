@@ -1,0 +1,151 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { SnapshotTaken } from '../storage/volumes.js'
+import { driverOf, type GuestContext } from './context.js'
+import {
+  planAllowance,
+  planRaised,
+  planRetained,
+  planSettled,
+  refuseBeyondSpace,
+} from './plan-snapshot-space.js'
+import type { GuestRecord, SnapshotSpace } from './record.js'
+import { volumeLimitOf } from './volume-bound.js'
+
+/*
+ * Snapshots do not consume the space that a guest bought: the limit of its disk is raised by what they retain. It is raised
+ * before a snapshot exists, and lowered after the kernel has freed what a deleted one retained. See docs/design/storage.md.
+ */
+
+/** How long an operation waits until the space of what it deleted is free; the comparison with the host does it later. */
+const settleMs = 5000
+const lookMs = 200
+
+/** What the snapshots of the guest would retain if one were taken now. */
+export function readExpected({ volumes }: GuestContext, record: GuestRecord): Promise<number> {
+  return volumes.expectedRetained(record.uuid, planRetained(record))
+}
+
+/**
+ * Takes a snapshot that counts for the guest's limit of space. It is repeatable, and runs in the guest's turn.
+ * @throws {BerthError} `snapshot_space_exceeded`: it was removed again
+ */
+export async function takeCounted(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
+  const before = context.store.get(uuid)
+  const taken = await takeRaised(context, before, id)
+  try {
+    refuseBeyondSpace(before, taken.retainedBytes)
+  } catch (error) {
+    await context.volumes.deleteSnapshot(uuid, id)
+    throw error
+  }
+  note(context, uuid, { retainedBytes: taken.retainedBytes })
+  return taken
+}
+
+/** Takes a snapshot of the agent's own, which is removed again: it raises the limit of the disk only. In the guest's turn. */
+export function takeHidden(context: GuestContext, uuid: string, id: string): Promise<SnapshotTaken> {
+  return takeRaised(context, context.store.get(uuid), id)
+}
+
+/** From the moment of the snapshot on, the guest may write as much as it bought. */
+async function takeRaised(context: GuestContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
+  const { volumes, store, machineOf } = context
+  const { uuid } = record
+  const diskBytes = driverOf(context, record).volumeLimitBytes(machineOf(record))
+  const isRaised = volumes.snapshotsCount && diskBytes > 0
+  const retainedBytes = planRetained(record)
+  const limits = isRaised ? { limitBytes: volumeLimitOf(context, record) + diskBytes } : {}
+  const taken = await volumes.snapshot(uuid, id, { retainedBytes, ...limits })
+  if (volumes.snapshotsCount)
+    note(context, uuid, { allowanceBytes: planRaised(record, { measured: taken.retainedBytes, diskBytes }) })
+  if (isRaised) await volumes.resize(uuid, volumeLimitOf(context, store.get(uuid)))
+  return taken
+}
+
+/** Deletes a snapshot and subtracts what only it retained, where the quotas have a figure. */
+export function deleteCounted(context: GuestContext, uuid: string, id: string): Promise<void> {
+  return context.turns.run(uuid, () => deleteInTurn(context, uuid, id))
+}
+
+async function deleteInTurn(context: GuestContext, uuid: string, id: string): Promise<void> {
+  const { volumes, store } = context
+  const freedBytes = await volumes.exclusiveBytes(uuid, id)
+  const found = await volumes.deleteSnapshot(uuid, id)
+  const record = store.find(uuid)
+  if (found && record && freedBytes > 0)
+    note(context, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
+}
+
+/** `freeing`: the kernel has not freed all that was deleted; `held`: the agent has a snapshot of its own of the guest. */
+export type SpaceState = 'settled' | 'freeing' | 'held'
+
+/** Lowers the limit of the disk to what snapshots still retain, once the space of deleted ones is free. */
+export async function settleSpace(context: GuestContext, uuid: string): Promise<SpaceState> {
+  const known = context.store.find(uuid)
+  if (!known) return 'settled'
+  const { settled, hasHidden } = await measure(context, known)
+  if (isSettled(known, settled)) return 'settled'
+  if (hasHidden) return 'held'
+  if (!(await context.volumes.areFreed(uuid))) return 'freeing'
+  return context.turns.run(uuid, () => settleFreed(context, uuid))
+}
+
+async function settleFreed(context: GuestContext, uuid: string): Promise<SpaceState> {
+  const { store, volumes } = context
+  const record = store.find(uuid)
+  if (!record) return 'settled'
+  const { settled, hasHidden } = await measure(context, record)
+  if (hasHidden) return 'held'
+  if (!(await volumes.areFreed(uuid))) return 'freeing' // something was deleted meanwhile
+  store.update(uuid, { snapshotSpace: settled })
+  const limitBytes = volumeLimitOf(context, store.get(uuid))
+  if (volumes.snapshotsCount && limitBytes > 0) await volumes.resize(uuid, limitBytes)
+  return 'settled'
+}
+
+/**
+ * Waits for a moment until the space of what was deleted is free, and settles it: usually the kernel needs less than a second.
+ * @returns false: not yet
+ */
+export async function awaitSettled(
+  context: GuestContext,
+  uuid: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const deadline = performance.now() + settleMs
+  while (!(await context.volumes.areFreed(uuid))) {
+    if (performance.now() > deadline) return false
+    await delay(lookMs, undefined, { signal })
+  }
+  return (await settleSpace(context, uuid)) === 'settled'
+}
+
+async function measure(context: GuestContext, record: GuestRecord) {
+  const { present, hasHidden } = await findPresent(context, record)
+  const usageBytes = await readExpected(context, record)
+  const { snapshotsCount } = context.volumes
+  return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
+}
+
+/** A guest that was never measured and has no snapshot keeps its revision. */
+function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
+  const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
+  return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes
+}
+
+async function findPresent({ volumes }: GuestContext, { uuid, snapshots }: GuestRecord) {
+  const ids = new Set(await volumes.listSnapshots(uuid))
+  const present = snapshots.filter(({ id }) => ids.has(id))
+  return { present, hasHidden: ids.size > present.length }
+}
+
+function note({ store }: GuestContext, uuid: string, change: Partial<SnapshotSpace>): void {
+  const record = store.find(uuid)
+  if (!record) return
+  const known = {
+    retainedBytes: planRetained(record),
+    allowanceBytes: planAllowance(record),
+    isMeasured: true,
+  }
+  store.update(uuid, { snapshotSpace: { ...record.snapshotSpace, ...known, ...change } })
+}

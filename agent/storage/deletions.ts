@@ -1,0 +1,47 @@
+import { readdir } from 'node:fs/promises'
+import { listDeletedSubvolumes } from '../host/btrfs.js'
+import { commitTransaction } from '../host/btrfs-ioctl.js'
+import type { Pool } from './pool.js'
+
+/**
+ * Knows whether the space of a guest's deleted subvolumes is free. The kernel frees it some time after the deletion; until
+ * then it counts towards the guest's limit.
+ */
+export class Deletions {
+  readonly #pool: Pool
+  /** By guest: deleted subvolumes that may be the guest's and were not freed at the last check. */
+  readonly #pending = new Map<string, readonly number[]>()
+  #noted = 0
+
+  constructor(pool: Pool) {
+    this.#pool = pool
+  }
+
+  /** Call it after a subvolume of the guest was deleted or moved to the trash. */
+  note(guest: string): void {
+    this.#noted++
+    this.#pending.delete(guest)
+  }
+
+  /**
+   * Makes the kernel begin with what was deleted. The first check after a deletion waits for all deleted subvolumes of the
+   * pool: their ids do not tell whose they were.
+   */
+  async areFreed(guest: string): Promise<boolean> {
+    if (this.#pending.get(guest)?.length === 0) return true
+    if (await this.#isInTrash(guest)) return false
+    const noted = this.#noted
+    await commitTransaction(this.#pool.trash)
+    const present = await listDeletedSubvolumes(this.#pool.path)
+    const known = this.#pending.get(guest)
+    const left = present.filter((id) => known?.includes(id) ?? true)
+    if (left.length === 0) await commitTransaction(this.#pool.trash) // the last extents are freed with it
+    if (noted !== this.#noted) return false
+    this.#pending.set(guest, left)
+    return left.length === 0
+  }
+
+  async #isInTrash(guest: string): Promise<boolean> {
+    return (await readdir(this.#pool.trash)).some((name) => name.startsWith(guest))
+  }
+}
