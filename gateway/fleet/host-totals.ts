@@ -1,6 +1,8 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-status.js'
 
+const gib = 1024 ** 3
+
 /** Resources promised to guests. */
 export interface Allocation {
   readonly vcpuMilli: number
@@ -32,7 +34,7 @@ export class HostTotals {
     this.#change(guest, -1)
   }
 
-  #change({ status, limits }: Guest, by: 1 | -1): void {
+  #change({ status, limits, snapshotSpaceUsedBytes }: Guest, by: 1 | -1): void {
     const name = reportedStatus(status)
     const count = (this.#byStatus.get(name) ?? 0) + by
     if (count === 0) this.#byStatus.delete(name)
@@ -40,6 +42,7 @@ export class HostTotals {
     this.#total += by
     this.#allocated.vcpuMilli += by * (limits?.vcpuMilli ?? 0)
     this.#allocated.ramMb += by * (limits?.ramMb ?? 0)
-    this.#allocated.diskGb += by * (limits?.diskGb ?? 0)
+    // The host lets a guest use the size of its disk and what its snapshots retain.
+    this.#allocated.diskGb += by * ((limits?.diskGb ?? 0) + Math.ceil(snapshotSpaceUsedBytes / gib))
   }
 }

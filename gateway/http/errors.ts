@@ -61,6 +61,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
         'guest_busy',
         'guest_refused',
         'guest_not_running',
+        'snapshot_space_exceeded',
       ],
       ...[
         'backup_target_missing',

@@ -3,6 +3,8 @@ import { itHasSchedules } from '../support/schedule-cases.js'
 import { daily, dayMs, ScheduleLab } from '../support/schedule-lab.js'
 import { waitFor } from '../support/wait.js'
 
+const gib = 1024 ** 3
+
 describe('snapshot schedules over HTTP', function () {
   this.timeout(120_000)
   const lab = new ScheduleLab('snapshot')
@@ -72,6 +74,38 @@ describe('snapshot schedules over HTTP', function () {
     expect((await tasks())[0]).to.include({ status: 'failed' })
     expect((await tasks())[0]!.error).to.include('may have 2 snapshots')
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
+  })
+
+  it('drop the oldest of theirs first where the limit of space would be exceeded, never one made by hand', async () => {
+    await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
+    const hand = await take()
+    await isSet(daily)
+    await runNext()
+    await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
+    await runNext()
+    const { copies } = await read()
+    expect(copies).to.have.length(2)
+    expect(copies[0]!.created_at).to.equal('2027-05-05 03:30:00')
+    expect(copies[1]!.id).to.equal(hand)
+  })
+
+  it('fail as a task where the limit of space leaves no room beside those made by hand', async () => {
+    const hand = [await take(), await take()]
+    await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
+    await isSet(daily)
+    await runNext()
+    expect((await tasks())[0]).to.include({ status: 'failed' })
+    expect((await tasks())[0]!.error).to.include('the snapshots would retain')
+    expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
+  })
+
+  it('keep the only snapshot where the limit of space is below the size of the disk', async () => {
+    await isSet(daily)
+    await runNext()
+    await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 1_000_000 } })
+    await runNext()
+    expect((await tasks())[0]).to.include({ status: 'failed' })
+    expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal(['2027-05-04 03:30:00'])
   })
 
   it('keep what they would have dropped where the new one cannot be taken', async () => {

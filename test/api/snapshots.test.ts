@@ -78,7 +78,8 @@ describe('snapshots over HTTP', function () {
         created_by: '',
       },
     }
-    expect(await read()).to.deep.equal({ quota: 5, schedule, snapshots: [row] })
+    const space = { space_used_bytes: 1_000_000, space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 }
+    expect(await read()).to.deep.equal({ quota: 5, ...space, schedule, snapshots: [row] })
   })
 
   it('are taken, restored and deleted only in the state that If-Match names', async () => {
@@ -253,6 +254,38 @@ describe('snapshots over HTTP', function () {
   })
 
   describe('quota', () => {
+    it('limits the space that snapshots retain, and refuses a snapshot that would exceed it', async () => {
+      const set = await setQuota({ space_limit_bytes: 2_500_000 })
+      expect(set.body.data.container).to.include({
+        ...{ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 },
+      })
+      const [first] = [await taken(), await taken()]
+      const refused = await take()
+      expect([refused.status, refused.body.code]).to.deep.equal([409, 'snapshot_space_exceeded'])
+      expect(await read()).to.include({ space_used_bytes: 2_000_000, space_limit_bytes: 2_500_000 })
+      expect(await detail()).to.include({
+        ...{ snapshot_space_used_bytes: 2_000_000, snapshot_space_limit_bytes: 2_500_000 },
+      })
+      expect((await remove(first)).status).to.equal(200)
+      await taken()
+    })
+
+    it('has a default of space again with 0, keeps what is not sent, and refuses more than the pool has', async () => {
+      await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
+      expect((await setQuota({ quota: 4 })).body.data.container).to.include({
+        ...{ snapshot_limit: 4, snapshot_space_limit_bytes: 5_000_000 },
+      })
+      expect((await setQuota({ space_limit_bytes: 0 })).body.data.container).to.include({
+        ...{ snapshot_limit: 4, snapshot_space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 },
+      })
+      const large = await setQuota({ space_limit_bytes: 2 ** 50 })
+      expect([large.body.code, large.body.details?.field]).to.deep.equal([
+        ...['resource_exhausted', 'space_limit_bytes'],
+      ])
+      for (const space_limit_bytes of [-1, 1.5, 'much', 2 ** 53])
+        expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
+    })
+
     it('is set by either name, shown, and none where it is 0', async () => {
       for (const [body, limit] of [
         [{ snapshot_limit: 3 }, 3],
@@ -260,7 +293,8 @@ describe('snapshots over HTTP', function () {
         [{ snapshot_limit: 0, quota: 7 }, 0],
       ] as const) {
         const reply = await setQuota(body)
-        const container = { id: guest.id, name: guest.name, snapshot_limit: limit }
+        const space = { snapshot_space_limit_bytes: 2 * guest.limits!.diskGb * 1024 ** 3 }
+        const container = { id: guest.id, name: guest.name, snapshot_limit: limit, ...space }
         expect([reply.status, reply.body.data]).to.deep.equal([200, { quota: limit, container }])
         expect((await read()).quota).to.equal(limit)
       }

@@ -36,7 +36,7 @@ export async function awaitDone(fleet: Fleet, operationId: string): Promise<void
 }
 
 const told: ReadonlySet<string> = new Set([
-  ...['invalid_state', 'guest_busy', 'guest_refused', 'memory_in_use', 'swap_unsupported'],
+  ...['invalid_state', 'guest_busy', 'guest_refused', 'memory_in_use', 'swap_unsupported', 'snapshot_space_exceeded'],
 ])
 
 /** What is wrong with the host is its operator's business: no text and no code of that. */

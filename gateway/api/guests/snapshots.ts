@@ -13,7 +13,7 @@ import { ContainerPathSchema } from './containers.js'
 import { textFilter } from './guest-row.js'
 import { scheduleRoute, scheduleRow, ScheduleSchema } from './snapshot-schedule.js'
 import { within } from './setting-schemas.js'
-import { changeSetting } from './settings.js'
+import { changeSetting, describeFields, type SettingChange } from './settings.js'
 
 const SnapshotSchema = Type.Object(
   {
@@ -32,9 +32,16 @@ const SnapshotSchema = Type.Object(
 )
 type SnapshotRow = Static<typeof SnapshotSchema>
 
+export const spaceUsedText =
+  'Disk space that its snapshots retain together at most. It does not reduce the size of its disk.'
+export const spaceLimitText =
+  'Limit of the space that its snapshots retain together. A snapshot that would exceed it is refused (snapshot_space_exceeded).'
+
 const ContainerSnapshotsSchema = Type.Object(
   {
-    quota: Type.Integer({ description: 'Snapshots that it may have; 0: none.' }),
+    quota: Type.Integer({ description: 'Number of snapshots that it may have; 0: none.' }),
+    space_used_bytes: Type.Integer({ description: spaceUsedText }),
+    space_limit_bytes: Type.Integer({ description: spaceLimitText }),
     schedule: ScheduleSchema,
     snapshots: Type.Array(SnapshotSchema),
   },
@@ -57,9 +64,13 @@ const QuotaBodySchema = Type.Object(
   {
     snapshot_limit: within(
       limits.snapshots,
-      'Snapshots that it may have; 0: none. More that are there stay.',
+      'Number of snapshots that it may have; 0: none. Existing snapshots beyond it stay.',
     ),
-    quota: within(limits.snapshots, 'Another name of snapshot_limit, which goes first.'),
+    quota: within(limits.snapshots, 'Another name of snapshot_limit, which takes precedence.'),
+    space_limit_bytes: within(
+      limits.snapshotSpaceBytes,
+      'Disk space that its snapshots may retain together; 0: the default, twice the size of its disk. Existing snapshots beyond it stay.',
+    ),
   },
   { title: 'SnapshotQuota' },
 )
@@ -68,7 +79,12 @@ type QuotaBody = Static<typeof QuotaBodySchema>
 const QuotaSchema = Type.Object(
   {
     quota: Type.Integer(),
-    container: Type.Object({ id: Type.Integer(), name: Type.String(), snapshot_limit: Type.Integer() }),
+    container: Type.Object({
+      id: Type.Integer(),
+      name: Type.String(),
+      snapshot_limit: Type.Integer(),
+      snapshot_space_limit_bytes: Type.Integer({ description: spaceLimitText }),
+    }),
   },
   { title: 'SnapshotQuotaResult' },
 )
@@ -126,6 +142,8 @@ function readRoutes({ fleet, time }: Parts): Route[] {
       handle: ({ guest }) => ({
         data: {
           quota: guest.guest.snapshotLimit,
+          space_used_bytes: guest.guest.snapshotSpaceUsedBytes,
+          space_limit_bytes: guest.guest.snapshotSpaceLimitBytes,
           schedule: scheduleRow(guest.guest.snapshotSchedule, time),
           snapshots: sorted([guest]).map((found) => snapshotRow(found, time)),
         },
@@ -152,7 +170,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       data: SnapshotSchema,
       statuses: [201],
       conditional: true,
-      errors: [...writeErrors, 'quota_exceeded'],
+      errors: [...writeErrors, 'quota_exceeded', 'snapshot_space_exceeded'],
       handle: async (context) => {
         const { uuid } = context.guest.guest
         const description = context.body?.description ?? ''
@@ -217,31 +235,30 @@ function quotaRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'snapshot:schedule',
     audit: 'snapshot.quota',
-    summary: 'How many snapshots a container may have',
+    summary: 'How many snapshots a container may have, and how much space they may retain',
     params: ContainerPathSchema,
     body: QuotaBodySchema,
-    example: { snapshot_limit: 3 },
+    example: { snapshot_limit: 3, space_limit_bytes: 21_474_836_480 },
     data: QuotaSchema,
     conditional: true,
-    errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
+    errors: ['invalid_state', 'precondition_failed', 'resource_exhausted', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
-      const snapshotLimit = parseQuota(context.body)
-      const change = { $case: 'snapshotLimit', value: snapshotLimit } as const
-      const { guest } = await changeSetting(fleet, context, { change, detail: `limit ${snapshotLimit}` })
-      const container = { id: guest.id, name: guest.name, snapshot_limit: snapshotLimit }
-      return { message: 'quota updated', data: { quota: snapshotLimit, container } }
+      const change = parseQuota(context.body)
+      const detail = describeFields(context.body)
+      const { guest } = await changeSetting(fleet, context, { change, detail })
+      const { id, name, snapshotLimit, snapshotSpaceLimitBytes } = guest
+      const limited = { snapshot_limit: snapshotLimit, snapshot_space_limit_bytes: snapshotSpaceLimitBytes }
+      return { message: 'quota updated', data: { quota: snapshotLimit, container: { id, name, ...limited } } }
     },
   })
 }
 
-/** @throws {BerthError} `missing_field` */
-function parseQuota({ snapshot_limit: limit, quota }: QuotaBody): number {
-  const wanted = limit ?? quota
-  if (wanted === undefined)
-    throw new BerthError('invalid', 'missing_field', 'snapshot_limit: is required', {
-      field: 'snapshot_limit',
-    })
-  return wanted
+/** Agents that do not know a limit of space still get the number. @throws {BerthError} `missing_field` */
+function parseQuota({ snapshot_limit, quota, space_limit_bytes: spaceBytes }: QuotaBody): SettingChange['change'] {
+  const limit = snapshot_limit ?? quota
+  if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }
+  if (limit !== undefined) return { $case: 'snapshotLimit', value: limit }
+  throw new BerthError('invalid', 'missing_field', 'snapshot_limit: is required', { field: 'snapshot_limit' })
 }
 
 interface Found {

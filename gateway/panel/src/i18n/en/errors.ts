@@ -70,6 +70,7 @@ export const errors = {
   'error.ssl_busy': 'A certificate is being made already.',
   'error.ssl_changed': 'The settings were changed meanwhile.',
   'error.ssl_probe_failed': 'The server did not answer with the new certificate.',
+  'error.snapshot_space_exceeded': 'The snapshots would retain more space than the limit allows.',
   'error.storage_full': 'The disk of the host is full.',
   'error.store_unavailable': 'The gateway cannot reach its store. Try again.',
   'error.swap_unsupported': 'The host cannot have a swap file.',

@@ -71,6 +71,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.ssl_busy': '证书正在处理中。',
   'error.ssl_changed': '设置已被修改。',
   'error.ssl_probe_failed': '新证书未能生效。',
+  'error.snapshot_space_exceeded': '快照占用的空间将超过限额。',
   'error.storage_full': '主机磁盘已满。',
   'error.store_unavailable': '网关存储暂不可用，请重试。',
   'error.swap_unsupported': '主机不支持交换文件。',
