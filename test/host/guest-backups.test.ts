@@ -165,7 +165,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
   })
 
-  it('fit beside a disk that is all but full, whose bound is as before afterwards', async () => {
+  it('fit beside a disk that is all but full and has a snapshot, and leave the guest what it bought', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const limit = 1024 ** 3
@@ -178,14 +178,23 @@ describe('backups of guests', function () {
     })
     const usedBytes = (await first.host.volumes.usage()).get(uuid) ?? 0
     const roomMib = Math.floor((limit - usedBytes) / 1024 ** 2) - 20
-    execFileSync(
-      'dd',
-      ['if=/dev/zero', `of=${join(first.rootOf(uuid), 'fill')}`, 'bs=1M', `count=${roomMib}`, 'conv=fsync'],
-      { stdio: 'ignore' },
-    )
+    const fill = (name: string, megabytes: number): unknown =>
+      execFileSync(
+        'dd',
+        ['if=/dev/zero', `of=${join(first.rootOf(uuid), name)}`, 'bs=1M', `count=${megabytes}`, 'conv=fsync'],
+        { stdio: 'ignore' },
+      )
+    fill('fill', roomMib)
+    const { id: snapshotId } = await first.done({
+      ...{ $case: 'snapshotCreate', value: { uuid, description: '' } },
+    })
     const restored = await restore(first, uuid, id, to)
     expect(restored.status, restored.error).to.equal('done')
-    expect(await boundOf()).to.equal(0)
+    fill('after', roomMib) // beside the snapshot of a full disk
+    await first.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
+    await waitFor(async () => (await first.domain.reconciler.pass(), (await boundOf()) === 0), {
+      what: 'the limit to be what the guest bought',
+    })
   })
 
   it('are refused by a target with another password, host key or credentials, and by one that is away', async () => {

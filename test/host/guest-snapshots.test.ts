@@ -4,8 +4,10 @@ import { expect } from 'chai'
 import type { Domain } from '../../agent/daemon/domain.js'
 import type { LinuxHost } from '../../agent/daemon/host.js'
 import { setSnapshotSchedule } from '../../agent/guests/settings/snapshot-schedule.js'
-import { powerOrder } from '../support/agent-calls.js'
+import { volumeLimitOf } from '../../agent/guests/volume-bound.js'
+import { powerOrder, reinstallOrder, resetPasswordOrder } from '../support/agent-calls.js'
 import { RealDomain } from '../support/real-domain.js'
+import { waitFor } from '../support/wait.js'
 
 /** Real guests of LXC on btrfs, by the agent's own operations. */
 describe('snapshots of guests', function () {
@@ -61,6 +63,40 @@ describe('snapshots of guests', function () {
     expect(existsSync(file('later'))).to.equal(false)
     await real.done(powerOrder('start', uuid).order)
     expect(inside('cat /root/data')).to.equal('before')
+  })
+
+  it('leave a guest the space that it bought: through a rewrite, a restore, a reinstall and a deletion', async () => {
+    const bought = 1024
+    const own = await real.create('full')
+    const run = (command: string): string => real.inside(own, command)
+    const fill = (name: string, megabytes: number): string =>
+      real.tries(
+        own,
+        `dd if=/dev/zero of=/root/${name} bs=1M count=${megabytes} conv=fsync,notrunc 2>&1; true`,
+      )
+    const limitMib = (): number => volumeLimitOf(domain.context, real.record(own)) / 1024 ** 2
+    const order = async ($case: 'snapshotCreate' | 'snapshotRestore' | 'snapshotDelete', value: object) =>
+      real.done({ $case, value: { uuid: own, ...value } } as never)
+
+    expect(limitMib()).to.equal(bought)
+    expect(fill('data', 600)).to.match(/600\+0 records out/)
+    const snapshotId = await order('snapshotCreate', { description: '' })
+    expect(limitMib()).to.be.within(bought + 600, bought + 610)
+    expect(fill('data', 600)).to.match(/600\+0 records out/) // all of it rewritten
+    expect(fill('more', 400)).to.match(/400\+0 records out/) // up to what was bought
+    expect(fill('beyond', 200)).to.match(/quota exceeded/i)
+    await order('snapshotRestore', { snapshotId })
+    expect(run('ls /root')).to.equal('data')
+    expect(fill('more', 400)).to.match(/400\+0 records out/)
+    await real.done(resetPasswordOrder(own, { password: 'another1' }).order)
+    await real.done(reinstallOrder(own, { templateId: 'debian-12' }).order)
+    expect(fill('more', 1000)).to.match(/1000\+0 records out/)
+    await order('snapshotDelete', { snapshotId })
+    await waitFor(async () => (await domain.reconciler.pass(), limitMib() === bought), {
+      what: () => String(limitMib()),
+    })
+    expect(await host.volumes.ensureLimits(new Map([[own, bought * 1024 ** 2]]))).to.deep.equal([])
+    expect(fill('beyond', 100)).to.match(/quota exceeded/i)
   })
 
   it('are taken by its schedule, which drops its own alone', async () => {
