@@ -51,9 +51,9 @@ class Lab {
     })
   }
 
-  /** A tenth of a processor. */
+  /** A tenth of a processor, counted in steps of 10 ms as the kernel does. */
   #reading(): Reading {
-    const cpuUsec = (this.nowMs - begin) * 100
+    const cpuUsec = Math.floor((this.nowMs - begin) / 100) * 10_000
     const io = { rxBytes: 0, txBytes: 0, readBytes: 0, writeBytes: 0 }
     return { atMs: this.nowMs, life: '1', memoryBytes: 64, cpuUsec, ...io }
   }
@@ -165,6 +165,30 @@ describe('history of use', () => {
     lab.history.start()
     expect(existsSync(join(lab.directory, 'b'))).to.equal(false)
     await lab.history.close()
+  })
+
+  it('counts whole minutes when a timer fires shortly before the minute ends', async () => {
+    await lab.minutes(2)
+    for (let minute = 0; minute < 3; minute++) {
+      lab.nowMs += minuteMs - 1
+      await lab.history.tick()
+      lab.nowMs += 1
+      await lab.history.tick()
+    }
+    expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10])
+    expect(lab.history.readHost('day').steps.map(({ cpuPercent }) => Math.round(cpuPercent))).to.deep.equal([
+      5, 5, 5, 5, 5,
+    ])
+  })
+
+  it('leaves a gap, not zeros, where two readings are too close to compare', async () => {
+    await lab.minutes(2)
+    lab.nowMs += minuteMs - 2
+    lab.history.look()
+    lab.nowMs += 2
+    await lab.history.tick()
+    await lab.minutes(1)
+    expect(lab.cpu('a')).to.deep.equal([10, 10, NaN, 10])
   })
 
   it('skips no minute of a clock that was put back, and writes none twice', async () => {

@@ -56,6 +56,8 @@ export class UsageHistory {
   /** The hour up to which a series is rolled up. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
+  /** The last minute that was recorded. */
+  #recorded = 0
   #writtenAtMs: number
   #timer: NodeJS.Timeout | undefined
   #working: Promise<void> = Promise.resolve()
@@ -139,6 +141,9 @@ export class UsageHistory {
     const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
     const nowMs = this.parts.now()
     const index = indexAt(tiers.day, nowMs) - 1
+    // Timers may fire a little early. Reading the counters then would leave only milliseconds for the next comparison.
+    if (index === this.#recorded) return
+    this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)
     for (const [count, { uuid, spec }] of store.list().entries()) {
       if (store.find(uuid)) this.#gather(uuid, index, sampleGuest(uuid), spec.limits.vcpuMilli / 1000)

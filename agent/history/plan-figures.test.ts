@@ -34,6 +34,7 @@ describe('planFigures', () => {
     ['a first look has no rates', undefined, later({}), gauges],
     ['nor has another life', base, later({ life: '2', rxBytes: 9 }), gauges],
     ['nor the same reading', base, base, gauges],
+    ['nor one too close to the other', base, { ...base, atMs: 1001 }, gauges],
     ['nor one too far from the other', base, later({ atMs: 200_000 }), gauges],
     ['nor a clock that went back', later({}), base, gauges],
     [
@@ -47,6 +48,12 @@ describe('planFigures', () => {
       base,
       later({ readBytes: undefined }),
       { ...idle, readBytesPerSec: undefined },
+    ],
+    [
+      'no figures of the network and the processors',
+      base,
+      later({ rxBytes: undefined, txBytes: undefined, cpuUsec: undefined }),
+      { ...gauges, readBytesPerSec: 0, writeBytesPerSec: 0 },
     ],
     ['does not run', base, undefined, { diskBytes: 7 }],
   ] as const)

@@ -6,16 +6,16 @@ export interface Reading {
   /** Names the guest's present run, or the host's. */
   readonly life: string
   readonly memoryBytes: number
-  readonly cpuUsec: number
-  readonly rxBytes: number
-  readonly txBytes: number
-  /** Undefined: not known. */
+  /** Counters are undefined where they could not be read. */
+  readonly cpuUsec: number | undefined
+  readonly rxBytes: number | undefined
+  readonly txBytes: number | undefined
   readonly readBytes: number | undefined
   readonly writeBytes: number | undefined
 }
 
-/** Two readings further apart say nothing of a minute. */
-const longestMs = 120_000
+/** Readings closer together or further apart do not represent a minute: counters of the kernel advance in steps. */
+const [shortestMs, longestMs] = [1000, 120_000]
 
 /**
  * Use between two readings.
@@ -30,12 +30,12 @@ export function planFigures(
   const disk = diskBytes === undefined ? {} : { diskBytes }
   if (!now) return figuresOf(disk)
   const memory = { memoryBytes: now.memoryBytes }
-  const seconds = (now.atMs - (before?.atMs ?? now.atMs)) / 1000
-  if (!before || before.life !== now.life || seconds <= 0 || seconds * 1000 > longestMs)
+  const elapsedMs = now.atMs - (before?.atMs ?? now.atMs)
+  if (!before || before.life !== now.life || elapsedMs < shortestMs || elapsedMs > longestMs)
     return figuresOf({ ...memory, ...disk })
   const rate = (of: (reading: Reading) => number | undefined): number => {
     const grown = (of(now) ?? NaN) - (of(before) ?? NaN)
-    return grown >= 0 ? grown / seconds : NaN
+    return grown >= 0 ? (grown * 1000) / elapsedMs : NaN
   }
   return figuresOf({
     ...{ ...memory, ...disk },

@@ -3,29 +3,34 @@ import { existsSync } from 'node:fs'
 import { isVirtual } from './interfaces.js'
 import { listDirectory, parseNetDev, readKernelFile } from './proc.js'
 
-/** What the host has used since it came up. */
+/** What the host has used since it came up; undefined: could not be read. */
 export interface HostCounters {
   /** Of all processors together. */
-  readonly cpuUsec: number
+  readonly cpuUsec: number | undefined
   /** Of its hardware's interfaces. */
-  readonly rxBytes: number
-  readonly txBytes: number
+  readonly rxBytes: number | undefined
+  readonly txBytes: number | undefined
   /** Of its disks. */
-  readonly readBytes: number
-  readonly writeBytes: number
+  readonly readBytes: number | undefined
+  readonly writeBytes: number | undefined
 }
 
 export function readHostCounters(): HostCounters {
   return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
 }
 
-function readBusyUsec(): number {
-  return cpus().reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) * 1000, 0)
+/** `cpus()` is empty where the kernel's file cannot be read. */
+function readBusyUsec(): number | undefined {
+  const all = cpus()
+  if (all.length === 0) return undefined
+  return all.reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) * 1000, 0)
 }
 
 function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
+  const text = readKernelFile('/proc/net/dev')
+  if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
-  for (const [name, bytes] of parseNetDev(readKernelFile('/proc/net/dev') ?? '')) {
+  for (const [name, bytes] of parseNetDev(text)) {
     if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue // bonds would count twice
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes
@@ -35,7 +40,8 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
 
 function readDiskBytes(): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
   const disks = new Set(listDirectory('/sys/block').filter((name) => existsSync(`/sys/block/${name}/device`)))
-  return sumDisks(readKernelFile('/proc/diskstats') ?? '', disks)
+  const text = readKernelFile('/proc/diskstats')
+  return text === undefined ? { readBytes: undefined, writeBytes: undefined } : sumDisks(text, disks)
 }
 
 const sectorBytes = 512
@@ -44,7 +50,7 @@ const sectorBytes = 512
 export function sumDisks(
   text: string,
   disks: ReadonlySet<string>,
-): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
+): { readBytes: number; writeBytes: number } {
   let [read, written] = [0, 0]
   for (const line of text.split('\n')) {
     const [, , name = '', , , sectorsRead, , , , sectorsWritten] = line.trim().split(/\s+/)

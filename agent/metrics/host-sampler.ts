@@ -83,13 +83,15 @@ export class HostSampler {
 /** systeminformation's `currentLoad` waits for a shell each time, and all the agent with it. */
 class ProcessorLoad {
   #last = readTimes()
+  #percent = 0
 
-  /** Percent of all processors that were busy since it was read last. */
+  /** Percent of all processors that were busy since it was read last; the last figure where no time has passed. */
   read(): number {
     const now = readTimes()
     const [busy, all] = [now.busy - this.#last.busy, now.all - this.#last.all]
+    if (all <= 0) return this.#percent
     this.#last = now
-    return all > 0 ? (busy / all) * 100 : 0
+    return (this.#percent = Math.max(0, (busy / all) * 100))
   }
 }
 
