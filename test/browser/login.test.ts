@@ -1,4 +1,6 @@
 import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { digestToken } from '../../gateway/accounts/session-secret.js'
 import { makeAdmin, password } from '../support/browser.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
@@ -68,6 +70,80 @@ describe('logging in to the panel', () => {
     await page.getByRole('heading', { name: 'Creating kept' }).waitFor()
     await page.context().close()
   })
+
+  describe('a question above an open dialog', () => {
+    /** Whether the middle of an element is what a click would hit. */
+    const isOnTop = (page: Page, selector: string): Promise<boolean> =>
+      page.evaluate<boolean>(`(() => {
+        const one = document.querySelector('${selector}')
+        const { x, y, width, height } = one.getBoundingClientRect()
+        return one.contains(document.elementFromPoint(x + width / 2, y + height / 2))
+      })()`)
+
+    async function openKeyForm(): Promise<Page> {
+      const page = await lab.logIn()
+      await lab.show(page, '/api')
+      await page.getByRole('button', { name: 'Create API key' }).click()
+      await page.locator('#key-name').fill('billing')
+      return page
+    }
+    const submit = (page: Page): Promise<void> =>
+      page.getByRole('dialog').getByRole('button', { name: 'Create API key' }).click()
+
+    it('confirms the password on top of the dialog that needs it', async function () {
+      this.timeout(120_000)
+      const page = await openKeyForm()
+      await forgetConfirmation(page)
+      await submit(page)
+      await page.locator('#prove-password').waitFor()
+      expect(await isOnTop(page, '#prove-password')).to.equal(true)
+      expect(await page.evaluate('document.activeElement.id')).to.equal('prove-password')
+      await lab.picture(page, 'prove-wide')
+      await page.locator('#prove-password').fill(password)
+      await page.getByRole('button', { name: 'Confirm', exact: true }).click()
+      await page.locator('[data-secret]').waitFor()
+      expect(await isOnTop(page, '[data-secret]'), 'what follows is seen, too').to.equal(true)
+      await page.context().close()
+    })
+
+    it('goes back to the dialog when it is canceled', async function () {
+      this.timeout(120_000)
+      const page = await openKeyForm()
+      await forgetConfirmation(page)
+      await submit(page)
+      await page.locator('#prove-password').waitFor()
+      await page.keyboard.press('Escape')
+      await page.locator('#prove-password').waitFor({ state: 'detached' })
+      expect(await isOnTop(page, '#key-name')).to.equal(true)
+      expect(await page.locator('#key-name').inputValue()).to.equal('billing')
+      await page.context().close()
+    })
+
+    it('logs in again on top of the dialog whose session ended', async function () {
+      this.timeout(120_000)
+      const page = await openKeyForm()
+      await page.context().clearCookies()
+      await submit(page)
+      await page.locator('#password').waitFor()
+      expect(await isOnTop(page, '#password')).to.equal(true)
+      await page.locator('#password').fill(password)
+      await page.getByRole('button', { name: 'Log in', exact: true }).click()
+      await page.locator('[data-secret]').waitFor()
+      await page.context().close()
+    })
+  })
+
+  /** As ten minutes after the login. */
+  async function forgetConfirmation(page: Page): Promise<void> {
+    const { store } = lab.gateway
+    const cookies = await page.context().cookies()
+    const token = cookies.find(({ name }) => name === 'berth')?.value ?? ''
+    const key = store.key('session', digestToken(token))
+    const record = JSON.parse((await store.client.get(key))!) as object
+    const old = { ...record, confirmedAtMs: Date.now() - 11 * 60_000 }
+    await store.client.set(key, JSON.stringify(old), { expiration: 'KEEPTTL' })
+    await store.ping() // the gateway has heard of the change
+  }
 
   it('takes a set-up link once, and keeps its token out of the address', async function () {
     this.timeout(120_000)

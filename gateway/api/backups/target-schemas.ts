@@ -44,7 +44,7 @@ const secrets = {
   private_key: secret('Of sftp: OpenSSH or PEM, without a passphrase.'),
   secret_access_key: secret('Of s3.'),
   encryption_password: secret(
-    'What backups are encrypted with: 12 characters or more. Without it nobody can read them; it stays as it is.',
+    'Encrypts the backups: 12 characters or more. Without it nobody can read them; it cannot be changed later.',
   ),
 }
 
@@ -61,7 +61,10 @@ const optional = Object.fromEntries(
 }
 
 export const CreateTargetSchema = Type.Object(
-  { name: NameSchema, type: TargetTypeSchema, ...optional },
+  {
+    ...{ name: NameSchema, type: TargetTypeSchema, ...optional },
+    encryption_password: secrets.encryption_password,
+  },
   { title: 'NewBackupTarget' },
 )
 

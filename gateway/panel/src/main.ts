@@ -6,4 +6,6 @@ import { theme } from './ui/theme.svelte.ts'
 
 theme.start()
 await texts.start()
-mount(App, { target: document.getElementById('app')! })
+const target = document.getElementById('app')!
+target.replaceChildren()
+mount(App, { target })

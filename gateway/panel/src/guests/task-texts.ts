@@ -1,4 +1,5 @@
 import type { Task } from '../api/types.ts'
+import { hosts } from '../hosts/hosts.svelte.ts'
 import { texts } from '../i18n/text.svelte.ts'
 
 /** What a task does, as `create`. */
@@ -18,5 +19,5 @@ export function taskError({ error, error_code: code }: Task): string {
 
 /** What a task is about: a guest, an image, or the host. */
 export function taskSubject({ container_name: name, image_id: image, host_id: host }: Task): string {
-  return name || image || host
+  return name || image || hosts.nameOf(host)
 }

@@ -40,8 +40,9 @@ class Texts {
 
   async #show(language: Language): Promise<void> {
     if (language === 'zh' && !i18next.hasResourceBundle('zh', 'translation')) {
-      const { zh } = await import('./zh/index.ts')
-      i18next.addResourceBundle('zh', 'translation', zh)
+      const zh = await import('./zh/index.ts').catch(() => undefined)
+      if (zh === undefined) return // the texts of now are better than none
+      i18next.addResourceBundle('zh', 'translation', zh.zh)
     }
     this.#translate = await i18next.changeLanguage(language)
     this.language = language

@@ -29,7 +29,8 @@ class CurrentSession {
     try {
       await this.refresh()
     } catch (thrown) {
-      if (asFailure(thrown).code === 'network') throw thrown
+      // Only this answer says that nobody is logged in; anything else is a fault of the gateway or of the line.
+      if (asFailure(thrown).about.status !== 401) throw thrown
       this.data = undefined
     } finally {
       this.isKnown = true

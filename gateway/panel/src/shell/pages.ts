@@ -15,6 +15,7 @@ import Users from '@lucide/svelte/icons/users'
 import Webhook from '@lucide/svelte/icons/webhook'
 import wrap from 'svelte-spa-router/wrap'
 import type { Key } from '../i18n/text.svelte.ts'
+import { loadComponent } from '../ui/load-component.ts'
 
 /** A page of the navigation. */
 export interface NavPage {
@@ -64,7 +65,7 @@ export const navGroups: readonly { readonly label: Key; readonly pages: readonly
 ]
 
 type Load = () => Promise<{ default: unknown }>
-const page = (load: Load) => wrap({ asyncComponent: load as never })
+const page = (load: Load) => wrap({ asyncComponent: (() => loadComponent(load)) as never })
 
 /** All pages, each loaded when it is first shown. */
 export const routes = {

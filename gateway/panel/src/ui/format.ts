@@ -13,8 +13,12 @@ export function formatTraffic(bytes: number): string {
   return scaled(bytes, 1000, decimalUnits)
 }
 
+/** Shown for a figure that is not known. */
+export const unknown = '–'
+
 /** A figure and its unit stay on one line. */
 function scaled(bytes: number, base: number, units: readonly string[]): string {
+  if (!Number.isFinite(bytes)) return unknown
   let [value, power] = [bytes, 0]
   for (; value >= base && power < units.length - 1; power++) value /= base
   return `${Number(value.toFixed(value >= 100 || power === 0 ? 0 : 1))}\u00a0${units[power]}`
@@ -27,21 +31,21 @@ export function formatMb(mb: number): string {
 
 /** @param bytes per second */
 export function formatRate(bytes: number): string {
-  return `${formatBytes(bytes)}/s`
+  return Number.isFinite(bytes) ? `${formatBytes(bytes)}/s` : unknown
 }
 
 export function formatPercent(value: number): string {
-  return `${Number(value.toFixed(value >= 10 ? 0 : 1))}%`
+  return Number.isFinite(value) ? `${Number(value.toFixed(value >= 10 ? 0 : 1))}%` : unknown
 }
 
 /** The server's times are `YYYY-MM-DD hh:mm:ss` in its own zone: shown as they are, without the seconds. */
 export function formatTime(time: string): string {
-  return time === '' ? '–' : time.slice(0, 16)
+  return time === '' ? unknown : time.slice(0, 16)
 }
 
 /** To make one costs more than what a page shows. */
 const numbers = { en: new Intl.NumberFormat('en'), zh: new Intl.NumberFormat('zh-CN') } as const
 
-export function formatNumber(value: number): string {
-  return numbers[texts.language].format(value)
+export function formatNumber(value: number | undefined): string {
+  return value === undefined || !Number.isFinite(value) ? unknown : numbers[texts.language].format(value)
 }

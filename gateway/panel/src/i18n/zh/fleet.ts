@@ -66,6 +66,7 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'images.field.arch': '架构',
   'routing.text': '主机的端口与公网地址及其分配。',
   'routing.nat4': '端口',
+  'routing.unlimited': '已用 {{used}} · 不限',
   'routing.pools': '地址池',
   'routing.from': '起始端口',
   'routing.to': '结束端口',

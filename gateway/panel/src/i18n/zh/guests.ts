@@ -256,7 +256,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'usage.year': '年',
   'usage.marks': '操作与变更',
   'usage.marksBad': '自动重启、策略停止与告警',
-  'usage.none': '暂无数据。',
+  'usage.none': '正在收集数据，一分钟内会出现首批数值。',
   'tasks.text': '已提交的操作及其进度与结果。',
   'tasks.open': '显示任务',
   'tasks.none': '暂无任务。',

@@ -11,6 +11,8 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'ui.enable': '启用',
   'ui.done': '完成',
   'ui.loading': '加载中',
+  'ui.loadFailed': '无法加载此页面。',
+  'ui.unread': '部分数据无法读取。',
   'ui.next': '下一页',
   'ui.previous': '上一页',
   'ui.pages': '分页',

@@ -1,0 +1,35 @@
+/** What a backup target asks for, by its type. */
+export const targetTypes = ['local', 'sftp', 's3'] as const
+export type TargetType = (typeof targetTypes)[number]
+
+export const fieldsByType = {
+  local: ['path'],
+  sftp: ['host', 'port', 'user', 'path', 'host_key', 'private_key'],
+  s3: ['endpoint', 'region', 'bucket', 'prefix', 'access_key_id', 'secret_access_key', 'ca_certificate'],
+} as const satisfies Record<TargetType, readonly string[]>
+export type TargetField = (typeof fieldsByType)[TargetType][number]
+
+const optionalFields: readonly TargetField[] = ['port', 'region', 'prefix', 'ca_certificate']
+const longFields: readonly TargetField[] = ['private_key', 'ca_certificate']
+
+export const isRequired = (field: TargetField): boolean => !optionalFields.includes(field)
+export const isLong = (field: TargetField): boolean => longFields.includes(field)
+
+/** Filled in fields only; the port is a number. */
+export function placeOf(
+  type: TargetType,
+  form: Readonly<Partial<Record<TargetField, string>>>,
+): Readonly<Record<string, string | number>> {
+  const filled = fieldsByType[type].filter((field) => (form[field] ?? '') !== '')
+  return Object.fromEntries(
+    filled.map((field) => [field, field === 'port' ? Number(form.port) : (form[field] ?? '')]),
+  )
+}
+
+/** 192 random bits in letters and digits that survive every form and shell. */
+export function generatePassword(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(24))
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+}
