@@ -12,8 +12,12 @@ export class PanelSettings {
   /** Origins whose pages may open consoles besides this server's own: `https://panel.example`, canonical. */
   readonly websshOrigins: StoredDocument<readonly string[]>
 
+  /** Where people reach the panel: `https://panel.example`, canonical; "": not set, see `public-url.ts`. */
+  readonly publicUrl: StoredDocument<string>
+
   constructor(store: Store, log: Logger) {
     this.language = new StoredDocument<Language>({ store, name: 'language', initial: 'en', log })
+    this.publicUrl = new StoredDocument<string>({ store, name: 'public-url', initial: '', log })
     this.websshOrigins = new StoredDocument<readonly string[]>({
       ...{ store, name: 'webssh-origins', initial: [], log },
     })

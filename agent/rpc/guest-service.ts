@@ -42,8 +42,9 @@ export function createGuestService({
     }),
     diagnoseConnection: unary(log, 'diagnose a connection', async ({ uuid, port, source }) => {
       const request = { uuid: parseUuid('uuid', uuid), port: parsePort(port), source: parseSource(source) }
-      const { steps, listeningPorts, ...way } = await diagnosis.run(request)
-      return { ...way, steps: [...steps], listeningPorts: [...listeningPorts] }
+      const { steps, listeningPorts, hostAddresses, ...way } = await diagnosis.run(request)
+      const lists = { listeningPorts: [...listeningPorts], hostAddresses: [...hostAddresses] }
+      return { ...way, steps: [...steps], ...lists }
     }),
   }
 }

@@ -28,9 +28,11 @@ import { backupTargetRoutes } from './backups/targets.js'
 import type { AccessPolicies } from '../policy/access-policy.js'
 import { OpenSockets } from '../policy/open-sockets.js'
 import type { PanelSettings } from '../panel-settings.js'
+import { PublicUrl } from '../public-url.js'
 import type { Tls } from '../tls/tls.js'
 import { accessPolicyRoutes } from './access/access-policy.js'
 import { sslRoutes } from './access/ssl.js'
+import { publicUrlRoutes } from './access/public-url.js'
 import { panelSettingRoutes } from './access/panel-settings.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
@@ -150,6 +152,7 @@ function allRoutes(options: ApiOptions): Route[] {
   const { view } = fleet
   const backups = { fleet, targets: more.backupTargets, time, upkeep }
   const pages = createGuestPages(view, time)
+  const publicUrl = new PublicUrl(settings, tls)
   return [
     ...overviewRoutes({ view, time }),
     versionRoute(more.version),
@@ -180,17 +183,21 @@ function allRoutes(options: ApiOptions): Route[] {
     ...customImageRoutes({ fleet, customImages: more.customImages }),
     ...apiKeyRoutes({ keys: access.keys, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
-    ...subUserRoutes({ subUsers: access.subUsers, logins: access.accounts.loginLog, view, time }),
+    ...subUserRoutes({
+      ...{ subUsers: access.subUsers, logins: access.accounts.loginLog, view, time },
+      linkOf: (code) => publicUrl.link(`/u/${code}`),
+    }),
     ...subUserLoginRoutes(access),
     ...subUserLogRoutes({ ...access, time }),
     ...loginLogRoutes({ accounts: access.accounts, time }),
     ...accessPolicyRoutes(policies),
     ...panelSettingRoutes(settings),
+    ...publicUrlRoutes({ settings, publicUrl }),
     ...loginRoutes(access.accounts),
     ...setupRoutes(access.accounts, access.audit),
     ...ownAccountRoutes({ accounts: access.accounts, time }),
     ...twoFactorRoutes({ accounts: access.accounts }),
-    ...adminRoutes({ accounts: access.accounts, time }),
+    ...adminRoutes({ accounts: access.accounts, time, publicUrl }),
     ...loginSettingRoutes(access.accounts.settings),
     ...sslRoutes({ tls, time }),
     ...securityReadRoutes({ fleet, time }),

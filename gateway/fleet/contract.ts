@@ -144,6 +144,15 @@ export interface JoinToken {
   readonly command: string
 }
 
+/** Absent fields stay as they are. */
+export interface HostChange {
+  readonly name?: string
+  readonly address?: string
+  readonly draining?: boolean
+  /** As `parsePublicAddress` returns it; "": guessed. */
+  readonly publicAddress?: string
+}
+
 /** Changes the fleet's hosts; each method throws `not_found` for an unknown host, `store_unavailable` without Redis. */
 export interface HostAdmin {
   /**
@@ -151,14 +160,14 @@ export interface HostAdmin {
    * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host
    * was removed
    */
-  createHost(host: { name: string; address: string }, operationId?: string): Promise<HostView>
+  createHost(
+    host: { name: string; address: string; publicAddress?: string },
+    operationId?: string,
+  ): Promise<HostView>
   /** Makes a one-time token; voids an earlier unused one of the host. */
   createJoinToken(hostId: string): Promise<JoinToken>
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
-  updateHost(
-    hostId: string,
-    change: { name?: string; address?: string; draining?: boolean },
-  ): Promise<HostView>
+  updateHost(hostId: string, change: HostChange): Promise<HostView>
   /**
    * Removes the host and revokes its certificate. @throws {BerthError} `invalid_state` while guests live there, unless
    * `force`

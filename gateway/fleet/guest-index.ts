@@ -71,6 +71,11 @@ export class GuestIndex {
   /** Changes nothing but the status of the host's guests. */
   setOnline(host: HostState, online: boolean): void {
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
+    this.touch(host)
+  }
+
+  /** The guests show something else of their host. */
+  touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
   }
 

@@ -17,7 +17,7 @@ export type GuestStatusName = (typeof guestStatuses)[number]
 const known: ReadonlySet<string> = new Set(guestStatuses)
 
 /** The guest's status; `unknown` while its host is away. */
-export function statusOf(view: GuestView): GuestStatusName {
+export function statusOf(view: Pick<GuestView, 'guest' | 'online'>): GuestStatusName {
   return view.online ? reportedStatus(view.guest.status) : 'unknown'
 }
 

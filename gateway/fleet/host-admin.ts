@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { conflict, invalidField, notFound } from '../../shared/errors.js'
 import { isHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
 import type { Authority } from '../pki/authority.js'
-import type { HostAdmin, HostView, JoinToken } from './contract.js'
+import type { HostAdmin, HostChange, HostView, JoinToken } from './contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostRecord } from './host-record.js'
 import type { HostCheck, HostStore } from './host-store.js'
@@ -34,13 +34,14 @@ export class StoredHostAdmin implements HostAdmin {
   constructor(private readonly options: HostAdminOptions) {}
 
   async createHost(
-    host: { name: string; address: string },
+    host: { name: string; address: string; publicAddress?: string },
     operationId: string = randomUUID(),
   ): Promise<HostView> {
     checkHost(host)
     const id = hostIdOf(operationId)
     const record: HostRecord = {
       ...{ id, version: 1, name: host.name, address: host.address },
+      ...(host.publicAddress ? { publicAddress: host.publicAddress } : {}),
       ...{ draining: false, createdAtMs: Date.now(), serials: [], certificateNotAfterMs: 0 },
     }
     return this.#adopt(await this.options.store.create(record, this.#checkAddress))
@@ -53,10 +54,7 @@ export class StoredHostAdmin implements HostAdmin {
     return { ...made, command: `echo ${made.token} | ${joinCommand}` }
   }
 
-  async updateHost(
-    hostId: string,
-    change: { name?: string; address?: string; draining?: boolean },
-  ): Promise<HostView> {
+  async updateHost(hostId: string, change: HostChange): Promise<HostView> {
     checkHost(change)
     const check = change.address === undefined ? undefined : this.#checkAddress
     return this.#adopt(await this.options.store.update(hostId, (record) => ({ ...record, ...change }), check))

@@ -7,6 +7,8 @@ export interface HostRecord {
   /** host:port. */
   readonly address: string
   readonly draining: boolean
+  /** Name or address at which people reach its guests; absent or "": not set, see `public-address.ts`. */
+  readonly publicAddress?: string
   readonly createdAtMs: number
   /** Serial numbers of valid certificates, newest last; empty: not joined. */
   readonly serials: readonly string[]

@@ -2,6 +2,7 @@ import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { AlertView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
+import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
 /** One host in the view. Maps are keyed by uuid and id, in order of age. */
@@ -27,7 +28,24 @@ export class HostState {
   epoch = ''
   revision = 0
 
-  constructor(public record: HostRecord) {}
+  /** Kept, since every guest of the host shows it: see `readAddress`. */
+  publicAddress: PublicAddress = { host: '', source: 'none' }
+
+  constructor(public record: HostRecord) {
+    this.readAddress()
+  }
+
+  /** To be called where the record or the metrics have changed. @returns whether another address is shown now */
+  readAddress(): boolean {
+    const before = this.publicAddress
+    this.publicAddress = planPublicAddress({
+      set: this.record.publicAddress ?? '',
+      ipv4: this.metrics?.publicIpv4 ?? '',
+      ipv6: this.metrics?.publicIpv6 ?? '',
+      agentAddress: this.record.address,
+    })
+    return before.host !== this.publicAddress.host
+  }
 
   get view(): HostView {
     const { id, name, address, draining, createdAtMs, certificateNotAfterMs, serials } = this.record
@@ -38,6 +56,7 @@ export class HostState {
       address,
       state,
       draining,
+      publicAddress: this.publicAddress,
       createdAtMs,
       certificateNotAfterMs,
       lastSeenMs: this.lastSeenMs,
@@ -69,5 +88,9 @@ export class GuestEntry implements GuestView {
 
   get online(): boolean {
     return this.host.online
+  }
+
+  get hostAddress(): string {
+    return this.host.publicAddress.host
   }
 }

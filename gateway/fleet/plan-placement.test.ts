@@ -22,6 +22,7 @@ function candidate(
 ): Candidate {
   const host: HostView = {
     ...{ id, name: id, address: 'a:1', state: 'online', draining: false, createdAtMs: 0, lastSeenMs: 0 },
+    publicAddress: { host: '', source: 'none' },
     ...{ certificateNotAfterMs: 0, warnings: [], metrics: undefined },
     description: describe_({}),
     ...changes,

@@ -1,6 +1,7 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
+import type { PublicAddress } from './public-address.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
 /** A guest as its agent reported it, and its host. */
@@ -9,6 +10,8 @@ export interface GuestView {
   readonly guest: Guest
   /** False while its host is away: its status is then shown as `unknown`. */
   readonly online: boolean
+  /** Public address of its host: a name or an address; "": not known. */
+  readonly hostAddress: string
   /** Cache for what a reader derived from it; the reader checks what that was made from. */
   shown?: unknown
 }
@@ -35,6 +38,8 @@ export interface HostView {
   /** `pending`: no agent has joined yet. */
   readonly state: HostState
   readonly draining: boolean
+  /** Where people reach its guests. */
+  readonly publicAddress: PublicAddress
   readonly createdAtMs: number
   /** 0: never. */
   readonly lastSeenMs: number

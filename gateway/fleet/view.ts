@@ -28,6 +28,7 @@ export class FleetState implements FleetView {
     deleteGuest: (host, uuid) => this.#deleteGuest(host, uuid),
     setOperation: (host, operation) => this.#setOperation(host, operation),
     deleteOperation: (host, id) => this.#deleteOperation(host, id),
+    readAddress: (host) => this.#readAddress(host),
     changed: (host, change) => this.changes.tell(host, change),
   }
 
@@ -133,6 +134,7 @@ export class FleetState implements FleetView {
     }
     const before = host.view
     host.record = record
+    this.#readAddress(host)
     this.changes.tell(host, { kind: 'host', before, after: host.view })
     return host
   }
@@ -143,6 +145,12 @@ export class FleetState implements FleetView {
     this.replace(host, new Snapshot())
     this.#hosts.delete(hostId)
     this.changes.tell(host, { kind: 'host', before: host.view })
+  }
+
+  #readAddress(host: HostState): void {
+    if (!host.readAddress()) return
+    this.#guests.touch(host)
+    this.#guestsVersion++
   }
 
   setOnline(host: HostState, online: boolean): void {

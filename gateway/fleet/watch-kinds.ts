@@ -19,6 +19,8 @@ export interface FleetIndexes {
   deleteGuest(host: HostState, uuid: string): void
   setOperation(host: HostState, operation: Operation): void
   deleteOperation(host: HostState, id: string): void
+  /** Reads the host's public address again. */
+  readAddress(host: HostState): void
   /** Tells of a change of a kind that has no index. */
   changed(host: HostState, change: FleetChange): void
 }
@@ -93,6 +95,7 @@ export const singleKinds: {
   },
   metrics: (host, raw, fleet) => {
     host.metrics = parseMetrics(raw)
+    fleet.readAddress(host)
     fleet.changed(host, { kind: 'usage', after: host.view })
   },
 }

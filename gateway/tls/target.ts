@@ -1,10 +1,7 @@
 import { networkInterfaces } from 'node:os'
-import { parseAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
+import { parseHostName } from '../../shared/host-name.js'
 import { isLoopback } from '../policy/source.js'
-
-const label = '(?!-)[a-z0-9-]{1,63}(?<!-)'
-const hostName = new RegExp(`^(?=.{1,253}$)${label}(\\.${label})*$`)
 
 /**
  * Reads a name or an address that the gateway is reached at.
@@ -12,18 +9,9 @@ const hostName = new RegExp(`^(?=.{1,253}$)${label}(\\.${label})*$`)
  * @throws {BerthError} `invalid_field`
  */
 export function parseTarget(text: string): string {
-  const bare = text.trim().replace(/^\[(.+)\]$/, '$1')
-  const address = parseAddress(bare)
-  if (address !== undefined) return address.text
-  const name = toAscii(bare.replace(/\.$/, ''))
-  // A last label of digits is what an address would be that is none (RFC 1123, 2.1).
-  if (hostName.test(name) && !/(^|\.)\d+$/.test(name)) return name
+  const target = parseHostName(text)
+  if (target !== undefined) return target
   throw invalidField('target', 'target: must be a host name or an address, for example "panel.example"')
-}
-
-function toAscii(name: string): string {
-  const url = `http://${name}`
-  return /^[^/?#@:\s\\%]+$/.test(name) && URL.canParse(url) ? new URL(url).hostname : ''
 }
 
 /**

@@ -53,7 +53,8 @@ describe('why a container cannot be reached', function () {
       container_port: 22,
     })
     expect(found).to.include({ port: guest.sshPort, address: '', source: '127.0.0.1' })
-    expect(stepsOf(found).map(({ state }) => state)).to.deep.equal(Array(7).fill('ok'))
+    expect(found.shown_address).to.equal('192.0.2.10')
+    expect(stepsOf(found).map(({ state }) => state)).to.deep.equal(Array(8).fill('ok'))
     expect(probe.tried).to.deep.equal([`${guest.ipv4}:22`, `192.0.2.10:${guest.sshPort}`])
   })
 
@@ -185,6 +186,31 @@ describe('why a container cannot be reached', function () {
     expect((await gateway.request('GET', path, { key: blind })).status).to.equal(403)
   })
 
+  describe('the address that people are given', () => {
+    const setAddress = async (address: string): Promise<void> => {
+      const { status, text } = await gateway.request('PATCH', '/hosts/host-a', {
+        body: { public_address: address },
+      })
+      expect(status, text).to.equal(200)
+    }
+    after(() => setAddress('192.0.2.10'))
+
+    for (const [name, address, state, code] of [
+      ['belongs to the host', '192.0.2.11', 'ok', ''],
+      ['belongs to another machine', '203.0.113.99', 'failed', 'public_address_elsewhere'],
+      ['is a name without an address', 'nowhere.invalid', 'failed', 'public_address_unresolved'],
+    ] as const)
+      it(`is checked: it ${name}`, async () => {
+        await setAddress(address)
+        const found = await ask()
+        const step = (found.steps as { name: string }[]).find((one) => one.name === 'address')
+        expect(step).to.include({ state, code })
+        expect(found).to.include({ shown_address: address, reachable: state === 'ok' })
+        const { body } = await gateway.request('GET', `/containers/${guest.id}`)
+        expect(body.data.ssh_host, 'it is the address of the SSH command').to.equal(address)
+      })
+  })
+
   it('looks once for all who ask at the same time', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
@@ -222,6 +248,7 @@ describe('why a container cannot be reached', function () {
         ...client.guests,
         diagnoseConnection: async () => ({
           ...{ address: '<b>', outsidePort: 99_999, listeningPorts: [0, 70_000, 80] },
+          hostAddresses: ['<b>', '192.0.2.10'],
           steps: [
             { name: '__proto__', state: 'failed', code: 'x' },
             { name: 'running', state: 'failed', code: '<script>' },

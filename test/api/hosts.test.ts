@@ -148,6 +148,55 @@ describe('/hosts', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
+  it('takes a public address, and guesses one where none is set', async () => {
+    const guess = (await call('GET', `/hosts/${hostId}`)).body.data
+    expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
+    expect(guess.public_address, 'never loopback').not.to.match(/^127\./)
+    const set = await call('PATCH', `/hosts/${hostId}`, { public_address: ' Node1.Example.com. ' })
+    expect(set.body.data).to.include({ public_address: 'node1.example.com', public_address_source: 'set' })
+    const guest = async (): Promise<Body> => {
+      const [first] = (await call('GET', '/containers')).body.data
+      expect((await call('GET', `/containers/${first.id}`)).body.data).to.deep.equal(first)
+      return first
+    }
+    const { ssh_host: host, ssh_port: port, ssh_command: command } = await guest()
+    expect(host).to.equal('node1.example.com')
+    expect(command).to.equal(port > 0 ? `ssh -p ${port} root@node1.example.com` : '')
+    const [entry] = (await call('GET', '/audit-logs')).body.data
+    expect(entry.detail).to.equal(`id ${hostId}, public_address node1.example.com`)
+    for (const bad of [
+      '127.0.0.1',
+      'localhost',
+      '::1',
+      '0.0.0.0',
+      'fe80::1',
+      'a b',
+      'node1:22',
+      'https://x',
+      '$(id)',
+    ]) {
+      const refused = await call('PATCH', `/hosts/${hostId}`, { public_address: bad })
+      expect([refused.status, refused.body.details?.field], bad).to.deep.equal([400, 'public_address'])
+    }
+    const again = await call('PATCH', `/hosts/${hostId}`, { public_address: '' })
+    expect(again.body.data).to.include({ public_address: guess.public_address })
+    expect((await guest()).ssh_host, 'shown at once').to.equal(guess.public_address)
+  })
+
+  it('takes a public address when a host is added', async () => {
+    const body = { name: 'public', address: '198.18.0.77:7443', public_address: '203.0.113.7' }
+    const { status, body: made } = await call('POST', '/hosts', body)
+    expect(status).to.equal(201)
+    expect(made.data.host).to.include({ public_address: '203.0.113.7', public_address_source: 'set' })
+    const { id } = made.data.host
+    const changed = await call('PATCH', `/hosts/${id}`, { public_address: '' })
+    expect(changed.body.data, 'where its agent is reached').to.include({
+      public_address: '198.18.0.77',
+      public_address_source: 'guess',
+    })
+    await call('DELETE', `/hosts/${id}`, {})
+  })
+
   it('a key without host:manage reads only; one bound to containers manages nothing', async () => {
     const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
     expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)

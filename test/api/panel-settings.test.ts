@@ -119,4 +119,45 @@ describe('settings of the whole installation', () => {
       ])
     expect((await put('/webssh-origins', { origins: [] })).body.data.origins).to.deep.equal([])
   })
+
+  describe('public URL', () => {
+    after(() => put('/public-url', { public_url: '' }))
+
+    it('is not known at first, and links are empty', async () => {
+      const { body } = await gateway.request('GET', '/public-url')
+      expect(body.data).to.deep.equal({ public_url: '', effective_url: '', source: 'none' })
+    })
+
+    it('begins the links of customers and new administrators', async () => {
+      const { body } = await put('/public-url', { public_url: 'https://Panel.example.com/' })
+      const url = 'https://panel.example.com'
+      expect(body.data).to.deep.equal({ public_url: url, effective_url: url, source: 'set' })
+      const { name } = await gateway.fleet.addGuest()
+      const made = await gateway.request('POST', '/sub-user/create', { body: { container_name: name } })
+      const { id, access_code: code, link } = made.body.data
+      expect(link).to.equal(`${url}/u/${code}`)
+      const { body: list } = await gateway.request('GET', '/sub-users')
+      expect(list.data.find((one: { id: string }) => one.id === id).link).to.equal(link)
+      const rotated = await gateway.request('POST', `/sub-users/${id}/rotate-password`, {
+        body: { rotate_code: true },
+      })
+      expect(rotated.body.data.link).to.equal(`${url}/u/${rotated.body.data.access_code}`)
+      const admin = await gateway.request('POST', '/admins', { body: { username: 'grace' } })
+      expect(admin.body.data.setup_link).to.equal(`${url}/setup#${admin.body.data.setup_token}`)
+    })
+
+    it('is refused where nobody else could reach it', async () => {
+      for (const bad of [
+        'http://127.0.0.1:8080',
+        'http://localhost',
+        'panel.example.com',
+        'ftp://x',
+        'https://x/y',
+      ])
+        expect(await refusalOf(put('/public-url', { public_url: bad })), bad).to.deep.equal([
+          ...[400, 'invalid_field', 'public_url'],
+        ])
+      expect(await refusalOf(put('/public-url', {}))).to.deep.equal([400, 'missing_field', 'public_url'])
+    })
+  })
 })

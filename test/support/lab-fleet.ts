@@ -21,6 +21,7 @@ import { ensureAuthority, type Authority } from '../../gateway/pki/authority.js'
 import type { Store } from '../../gateway/store/store.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { validateConfig } from '../../shared/config.js'
+import { memoryAddresses } from './memory-host.js'
 import { LabAgent, type LabGuest } from './lab-agent.js'
 import { waitFor } from './wait.js'
 
@@ -245,7 +246,8 @@ async function startAgent({
   const identityDir = join(stateDir, `identity-${id}`)
   await writeIdentity(identityDir, { privateKeyPem, certificatePem, caPem: authority.caPem })
   const agent = await LabAgent.start({ identityDir, parallel: 0, config: agentConfig })
-  const record = { id, version: 1, name: id, address: agent.address, draining: false }
+  const [publicAddress] = memoryAddresses.ipv4
+  const record = { id, version: 1, name: id, address: agent.address, publicAddress, draining: false }
   const joined = { createdAtMs: Date.UTC(2026, 10, 1), serials: [serial], certificateNotAfterMs: notAfterMs }
   return { agent, record: { ...record, ...joined } }
 }

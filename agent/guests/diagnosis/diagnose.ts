@@ -31,6 +31,8 @@ export interface Diagnosis {
   readonly outsidePort: number
   /** Ports that the guest listens on, where nothing listens on the one that was asked for. */
   readonly listeningPorts: readonly number[]
+  /** Of all interfaces of the host but the loopback. */
+  readonly hostAddresses: readonly string[]
 }
 
 interface Way {
@@ -43,6 +45,7 @@ interface Way {
 }
 
 const maxPortsTold = 20
+const maxAddresses = 1000
 /** Looks at once: each reads all guests of the host. */
 const mostLooks = 8
 const mostLooksOfGuest = 2
@@ -81,8 +84,10 @@ export class ConnectionDiagnosis {
     const facts = await this.#try(await this.#readFacts(record, request, way), record, way)
     const steps = planDiagnosis(facts)
     const nothing = steps.some(({ code }) => code === 'nothing_listens')
+    const { facts: host } = this.context
     return {
       steps,
+      hostAddresses: [...host.listAddresses('ipv4'), ...host.listAddresses('ipv6')].slice(0, maxAddresses),
       ...{ address: way?.told ?? '', outsidePort: way?.port ?? 0 },
       listeningPorts: nothing ? portsOf(facts.listeners ?? []) : [],
     }

@@ -8,6 +8,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
+import type { PublicUrl } from '../../public-url.js'
 import type { AccountDeps } from './own-account.js'
 import { NewPassword } from './proof.js'
 
@@ -27,6 +28,12 @@ const AdminSchema = Type.Object(
 const CreatedSchema = Type.Object(
   {
     ...AdminSchema.properties,
+    setup_link: Type.Optional(
+      Type.String({
+        description:
+          'The link with the token; empty: the public URL of the panel is not known, see `/public-url`.',
+      }),
+    ),
     setup_token: Type.Optional(
       Type.String({ description: 'For `{base}/setup#TOKEN`, 24 hours, once. Shown here and never again.' }),
     ),
@@ -38,8 +45,12 @@ const listedBy = ['id', 'username', 'created_at', 'last_login'] as const
 const PathSchema = Type.Object({ id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) })
 const common = { scope: '*', bound: 'refused', tag: 'Accounts' } as const
 
+interface AdminDeps extends AccountDeps {
+  readonly publicUrl: PublicUrl
+}
+
 /** Administrators: who may do everything, so that only who may do everything has to do with them. */
-export function adminRoutes(deps: AccountDeps): Route[] {
+export function adminRoutes(deps: AdminDeps): Route[] {
   return [listRoute(deps), createRoute(deps), updateRoute(deps), deleteRoute(deps)]
 }
 
@@ -62,7 +73,7 @@ function listRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Route
   })
 }
 
-function createRoute({ accounts: { admins }, time }: AccountDeps): Route {
+function createRoute({ accounts: { admins }, time, publicUrl }: AdminDeps): Route {
   return route({
     ...common,
     method: 'POST',
@@ -86,7 +97,9 @@ function createRoute({ accounts: { admins }, time }: AccountDeps): Route {
       if (password !== undefined)
         return { status: 201, data: adminRow(await admins.create(username, password), undefined, time) }
       const { admin, token } = await admins.invite(username)
-      return { status: 201, data: { ...adminRow(admin, undefined, time), setup_token: token } }
+      const setup_link = publicUrl.link(`/setup#${token}`)
+      const row = adminRow(admin, undefined, time)
+      return { status: 201, data: { ...row, setup_token: token, setup_link } }
     },
   })
 }

@@ -10,6 +10,8 @@ import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { firewallRow } from '../network/firewall.js'
 import { ContainerPathSchema } from './containers.js'
+import { judgeAddress, type JudgedAddress } from './shown-address.js'
+import { addressCodes } from './plan-address-step.js'
 import { planRepair, RepairSchema, type Failing, type Repair } from './plan-repair.js'
 
 /** What each step looks at, from the container outwards. */
@@ -18,6 +20,7 @@ const stepTexts = {
   running: 'whether it runs',
   listening: 'whether a program in it listens on the port',
   mapping: 'whether the port is reached from outside: by a mapping, or a public address',
+  address: 'whether the address that people are given leads to the host',
   firewall: 'whether its firewall lets `source` in',
   guest: 'a connection from the host to the container',
   connection: 'a connection through the mapping',
@@ -37,6 +40,7 @@ const codeTexts = {
   not_visible: 'what listens in a virtual machine is not seen from outside',
   no_mapping: 'no port of the host leads to it',
   address_missing: 'the address of the mapping is none of the host',
+  ...addressCodes,
   firewall_drops: 'its firewall drops the connection',
   guest_silent: 'the container does not answer: a firewall inside it, or it hangs',
   guest_refuses: 'the container refuses, though something listens: a firewall inside it',
@@ -77,6 +81,10 @@ const DiagnosisSchema = Type.Object(
       description: 'Where the port is reached from outside; empty: at every address of the host.',
     }),
     port: Type.Integer({ description: 'There; 0: nowhere.' }),
+    shown_address: Type.String({
+      description:
+        'The address that people are given: an own address, or the public address of the host. Empty: not known.',
+    }),
     listening_ports: Type.Array(Type.Integer(), {
       description: 'Other ports that it listens on, where nothing listens on this one.',
     }),
@@ -116,7 +124,7 @@ export function connectionRoute(fleet: Fleet): Route {
       const source = parseSource(asked ?? address)
       const { uuid } = guest.guest
       const found = await fleet.agent(guest.hostId).guests.diagnoseConnection({ uuid, port, source })
-      const told = diagnosisRow(found)
+      const told = diagnosisRow(found, await judgeAddress(fleet.view, guest, found))
       const failing = { guestId: guest.guest.id, port, code: told.code }
       const repair = planRepair(await withFirewall(fleet, guest, caller, failing), caller)
       return { data: { ...told, container_port: port, source, repair } }
@@ -148,14 +156,18 @@ type Told = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 'source' | '
 }
 
 /** Leaves out what an agent says beyond the words known here. */
-function diagnosisRow({
-  steps,
-  address,
-  outsidePort,
-  listeningPorts,
-}: DiagnoseConnectionResponse): Omit<Told, 'repair'> {
+function diagnosisRow(
+  { steps, address, outsidePort, listeningPorts }: DiagnoseConnectionResponse,
+  shown: JudgedAddress,
+): Omit<Told, 'repair'> {
+  const mapping = steps.find(({ name }) => name === 'mapping')
+  const addressStep = mapping && {
+    name: 'address',
+    ...(mapping.state === 'ok' ? shown.verdict : { state: 'skipped', code: 'earlier_step_failed' }),
+  }
+  const all = [...steps.filter(({ name }) => name !== 'address'), ...(addressStep ? [addressStep] : [])]
   const rows = names.flatMap((name) =>
-    steps
+    all
       .filter((step) => step.name === name)
       .slice(0, 1)
       .map(stepRow),
@@ -168,6 +180,7 @@ function diagnosisRow({
     steps: rows,
     address: parseAddress(address)?.text ?? '',
     port: isPort(outsidePort) ? outsidePort : 0,
+    shown_address: shown.address,
     listening_ports: listeningPorts.slice(0, 20).filter(isPort),
   }
 }

@@ -95,7 +95,7 @@ function createdRow({ hostId, response }: GuestCreation, operationId: string): C
     id: guest.id,
     uuid: guest.uuid,
     name: guest.name,
-    status: statusOf({ hostId, guest, online: true }),
+    status: statusOf({ guest, online: true }),
     action: 'create',
     ssh_port: guest.sshPort,
     ssh_password: sshPassword,

@@ -41,6 +41,7 @@ export interface GuestPages {
 /** Cached with a guest as its agent reported it, and dropped with it. */
 interface Shown {
   readonly online: boolean
+  readonly hostAddress: string
   readonly json: string
   prepared: { body: string; etag: string } | undefined
 }
@@ -74,13 +75,15 @@ function prepare({ guest }: GuestView, json: string): { body: string; etag: stri
   return { body, etag: revisionEtag(guest.revision, body) }
 }
 
-function findShown({ shown, online }: GuestView): Shown | undefined {
+function findShown({ shown, online, hostAddress }: GuestView): Shown | undefined {
   const kept = shown as Shown | undefined
-  return kept?.online === online ? kept : undefined
+  return kept?.online === online && kept.hostAddress === hostAddress ? kept : undefined
 }
 
 function show(guest: GuestView, time: TimeFormat): Shown {
-  const shown = { online: guest.online, json: JSON.stringify(guestRow(guest, time)), prepared: undefined }
+  const { online, hostAddress } = guest
+  const json = JSON.stringify(guestRow(guest, time))
+  const shown = { online, hostAddress, json, prepared: undefined }
   guest.shown = shown
   return shown
 }

@@ -9,6 +9,7 @@ import {
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
+import { planSshPlace, sshCommand } from './ssh-line.js'
 import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 
 /** Shown in place of a password. */
@@ -66,6 +67,12 @@ export const GuestRowSchema = Type.Object(
     public_ipv4s: Type.Array(Type.String()),
     ipv6_addresses: Type.Array(Type.String()),
     ssh_port: Type.Integer({ description: 'Host port mapped to SSH; 0: none.' }),
+    ssh_host: Type.String({
+      description:
+        'Name or address at which SSH is reached: an own address, or the public address of the host. Empty: not ' +
+        'known, see `public_address` of the host.',
+    }),
+    ssh_command: Type.String({ description: 'Command line for SSH; empty: no port or no address.' }),
     ssh_password: Type.String({ description: `\`${maskedPassword}\` when there is one.` }),
     port_mappings: Type.Array(PortMappingSchema),
     policy_blocked: Type.Boolean(),
@@ -109,6 +116,7 @@ export type CompactRow = Static<typeof CompactRowSchema>
 /** @param shown `customer`: without what is for the provider only */
 export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'customer' = 'all'): GuestRow {
   const { guest } = view
+  const ssh = planSshPlace(guest, view.hostAddress)
   return {
     id: guest.id,
     uuid: guest.uuid,
@@ -123,6 +131,8 @@ export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'cust
     public_ipv4s: guest.publicIpv4s,
     ipv6_addresses: guest.ipv6Addresses,
     ssh_port: guest.sshPort,
+    ssh_host: ssh.host,
+    ssh_command: sshCommand(ssh),
     ssh_password: guest.hasPassword ? maskedPassword : '',
     port_mappings: guest.portMappings.map(portMappingRow),
     policy_blocked: guest.policyBlocked,

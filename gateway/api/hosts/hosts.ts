@@ -1,53 +1,31 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
-import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { notFound } from '../../../shared/errors.js'
 import { isBound, type Principal } from '../../access/principal.js'
-import type { Fleet, FleetView, HostView, JoinToken } from '../../fleet/contract.js'
+import { parsePublicAddress } from '../../fleet/public-address.js'
+import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { trimmed } from '../../http/normalize.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { TimeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/settings.js'
-import { boundGuests, countVisible, visibleWarnings } from '../guests/visible.js'
-import { kvmFields, kvmRow } from './kvm.js'
+import { boundGuests, countVisible } from '../guests/visible.js'
+import { hostRow, HostRowSchema, StateSchema, type HostRow } from './host-row.js'
 
-const count = Type.Integer({ minimum: 0 })
-const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
 const HostNameSchema = Type.String({ ...trimmed, minLength: 1, maxLength: 63 })
 const AddressSchema = Type.String({
   ...trimmed,
   maxLength: 262,
   description: 'host:port at which the gateway dials the agent.',
 })
+const PublicAddressSchema = Type.String({
+  ...trimmed,
+  maxLength: 253,
+  description:
+    'DNS name or IP address at which customers reach the guests of the host, as in SSH commands. Empty: guessed from ' +
+    'what the agent reports.',
+})
 const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
-
-const HostRowSchema = Type.Object(
-  {
-    id: Type.String(),
-    name: Type.String(),
-    address: Type.String(),
-    status: StateSchema,
-    draining: Type.Boolean({ description: 'Takes no new containers.' }),
-    containers: count,
-    created_at: TimeSchema,
-    last_seen: TimeSchema,
-    certificate_expires_at: TimeSchema,
-    version: Type.String({ description: 'Of the agent.' }),
-    hostname: Type.String(),
-    kernel: Type.String(),
-    lxc: Type.Boolean(),
-    ...kvmFields,
-    storage: Type.String(),
-    cgroup_version: count,
-    cpu_cores: count,
-    ram_total_mb: count,
-    disk_total_gb: count,
-    warnings: Type.Array(Type.String()),
-  },
-  { title: 'Host' },
-)
-type HostRow = Static<typeof HostRowSchema>
 
 const JoinTokenSchema = Type.Object(
   {
@@ -58,10 +36,15 @@ const JoinTokenSchema = Type.Object(
   { title: 'JoinToken' },
 )
 const CreatedSchema = Type.Object({ host: HostRowSchema, ...JoinTokenSchema.properties })
-const CreateBodySchema = Type.Object({ name: HostNameSchema, address: AddressSchema })
+const CreateBodySchema = Type.Object({
+  name: HostNameSchema,
+  address: AddressSchema,
+  public_address: Type.Optional(PublicAddressSchema),
+})
 const ChangeBodySchema = Type.Object({
   name: Type.Optional(HostNameSchema),
   address: Type.Optional(AddressSchema),
+  public_address: Type.Optional(PublicAddressSchema),
   draining: Type.Optional(Type.Boolean()),
 })
 const RemoveQuerySchema = Type.Object({
@@ -132,14 +115,17 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       tag: 'Hosts',
       summary: 'Adds a host; its agent joins with the token',
       body: CreateBodySchema,
-      example: { name: 'node1', address: '192.0.2.20:7443' },
+      example: { name: 'node1', address: '192.0.2.20:7443', public_address: 'node1.example.com' },
       data: CreatedSchema,
       statuses: [201],
       errors: ['name_conflict', 'address_in_use', 'invalid_state'],
       handle: async (context) => {
         const { body, caller, operationId } = context
-        const host = await fleet.hosts.createHost(body, operationId)
-        context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}` })
+        const { public_address: publicAddress = '', ...fields } = body
+        const wanted = { ...fields, publicAddress: parsePublicAddress(publicAddress) }
+        const host = await fleet.hosts.createHost(wanted, operationId)
+        const shown = wanted.publicAddress && `, public_address ${wanted.publicAddress}`
+        context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}${shown}` })
         const token = await fleet.hosts.createJoinToken(host.id)
         const data = { host: hostRow(host, { caller, containers: 0, time }), ...tokenRow(token, time) }
         return { status: 201, message: 'host added', data }
@@ -177,7 +163,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       bound: 'refused',
       audit: 'host.update',
       tag: 'Hosts',
-      summary: 'Changes name, address or draining; only the fields sent',
+      summary: 'Changes name, address, public address or draining; only the fields sent',
       params: HostPathSchema,
       body: ChangeBodySchema,
       example: { draining: true },
@@ -216,7 +202,10 @@ async function changeHost(
   const { params, body, caller } = context
   const { name } = getRow({ view: fleet.view, time }, caller, params.id)
   const change = pick(body)
-  const detail = Object.entries(change).map(([field, value]) => `${field} ${value}`)
+  const detail = Object.entries(change).map(
+    ([field, value]) =>
+      `${field === 'publicAddress' ? 'public_address' : field} ${value === '' ? 'guessed' : value}`,
+  )
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
   await fleet.hosts.updateHost(params.id, change)
   const message = detail.length > 0 ? 'host changed' : nothingToChange
@@ -224,11 +213,17 @@ async function changeHost(
 }
 
 /** Takes only the known fields of a body. */
-function pick({ name, address, draining }: Static<typeof ChangeBodySchema>) {
+function pick({
+  name,
+  address,
+  draining,
+  public_address: publicAddress,
+}: Static<typeof ChangeBodySchema>): HostChange {
   return {
     ...(name === undefined ? {} : { name }),
     ...(address === undefined ? {} : { address }),
     ...(draining === undefined ? {} : { draining }),
+    ...(publicAddress === undefined ? {} : { publicAddress: parsePublicAddress(publicAddress) }),
   }
 }
 
@@ -252,38 +247,4 @@ function containerCounter(view: FleetView, caller: Principal): (hostId: string) 
 
 function tokenRow({ token, expiresAtMs, command }: JoinToken, time: TimeFormat) {
   return { join_token: token, expires_at: time.format(expiresAtMs), command }
-}
-
-interface RowParts {
-  readonly caller: Principal
-  readonly containers: number
-  readonly time: TimeFormat
-}
-
-function hostRow(host: HostView, { caller, containers, time }: RowParts): HostRow {
-  const description = host.description ?? HostDescription.create()
-  const capabilities = description.capabilities ?? Capabilities.create()
-  const capacity = description.capacity ?? Capacity.create()
-  return {
-    id: host.id,
-    name: host.name,
-    address: host.address,
-    status: host.state,
-    draining: host.draining,
-    containers,
-    created_at: time.format(host.createdAtMs),
-    last_seen: time.format(host.lastSeenMs),
-    certificate_expires_at: time.format(host.certificateNotAfterMs),
-    version: description.version,
-    hostname: description.hostname,
-    kernel: description.kernel,
-    lxc: capabilities.lxc,
-    ...kvmRow(description),
-    storage: capabilities.storage,
-    cgroup_version: capabilities.cgroupVersion,
-    cpu_cores: capacity.cpuCores,
-    ram_total_mb: capacity.ramTotalMb,
-    disk_total_gb: capacity.diskTotalGb,
-    warnings: visibleWarnings(caller, host.warnings),
-  }
 }

@@ -10,6 +10,8 @@ import type { CreatedSubUserSchema, SubUserRowSchema } from './sub-user-schemas.
 export interface RowParts {
   readonly view: FleetView
   readonly time: TimeFormat
+  /** Link of an access code; "": the public URL of the panel is not known. */
+  readonly linkOf: (accessCode: string) => string
 }
 
 export interface SubUserDetails {
@@ -20,7 +22,7 @@ export interface SubUserDetails {
 }
 
 export function subUserRow(
-  { view, time }: RowParts,
+  { view, time, linkOf }: RowParts,
   { account, accessCode, lastLogin }: SubUserDetails,
 ): Static<typeof SubUserRowSchema> {
   const containers = containersOf(view, account)
@@ -32,6 +34,7 @@ export function subUserRow(
     container_names: containers.map(({ guest }) => guest.name),
     container_uuids: containers.map(({ guest }) => guest.uuid),
     access_code: accessCode,
+    link: linkOf(accessCode),
     permissions: [...account.scopes] as SubUserPermission[],
     allowed_image_ids: [...(account.imageIds ?? [])],
     image_limit_configured: account.imageIds !== null,
@@ -48,7 +51,7 @@ export function subUserRow(
 }
 
 export function createdRow(
-  { view, time }: RowParts,
+  { view, time, linkOf }: RowParts,
   { account, password, accessCode }: ShownSubUser,
 ): Static<typeof CreatedSubUserSchema> {
   return {
@@ -58,6 +61,7 @@ export function createdRow(
     created: password !== '',
     container_names: containersOf(view, account).map(({ guest }) => guest.name),
     access_code: accessCode,
+    link: linkOf(accessCode),
     created_at: time.format(account.createdAtMs),
   }
 }

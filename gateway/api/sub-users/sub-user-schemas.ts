@@ -82,6 +82,9 @@ const credentials = {
     description: 'In clear, only here; empty where the sub-user was there already.',
   }),
   access_code: Type.String({ description: 'Of its link `/u/CODE`, which asks for the password.' }),
+  link: Type.String({
+    description: 'The complete link; empty: the public URL of the panel is not known, see `/public-url`.',
+  }),
 }
 
 export const CreatedSubUserSchema = Type.Object(
@@ -110,6 +113,7 @@ export const SubUserRowSchema = Type.Object(
     container_names: words('As they are called now.'),
     container_uuids: words('In the same order.'),
     access_code: credentials.access_code,
+    link: credentials.link,
     permissions: Type.Array(oneOf(subUserPermissions)),
     allowed_image_ids: words('Images that it may reinstall from, where `image_limit_configured`.'),
     image_limit_configured: Type.Boolean(),

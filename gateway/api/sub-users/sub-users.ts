@@ -1,14 +1,12 @@
 import { Type } from 'typebox'
-import type { TimeFormat } from '../../../shared/time.js'
 import type { SubUserAccount } from '../../accounts/account-record.js'
 import type { LoginLog } from '../../accounts/login-log.js'
-import type { FleetView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import type { SubUsers } from '../../sub-users/sub-users.js'
 import { nothingToChange, updatedAnswer } from '../guests/settings.js'
 import { planCreation, planFields } from './plan-fields.js'
-import { createdRow, subUserRow } from './sub-user-row.js'
+import { createdRow, subUserRow, type RowParts } from './sub-user-row.js'
 import {
   ChangeSubUserSchema,
   CreatedSubUserSchema,
@@ -19,11 +17,9 @@ import {
   SubUserRowSchema,
 } from './sub-user-schemas.js'
 
-export interface SubUserDeps {
+export interface SubUserDeps extends RowParts {
   readonly subUsers: SubUsers
   readonly logins: Pick<LoginLog, 'lastLogins'>
-  readonly view: FleetView
-  readonly time: TimeFormat
 }
 
 const ofAccounts = { bound: 'own', subUser: 'refused', tag: 'Accounts' } as const
@@ -39,7 +35,7 @@ export function subUserRoutes(deps: SubUserDeps): Route[] {
   return [listRoute(deps), createRoute(deps), rotateRoute(deps), changeRoute(deps), removeRoute(deps)]
 }
 
-function listRoute({ subUsers, logins, view, time }: SubUserDeps): Route {
+function listRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
   return route({
     ...ofAccounts,
     method: 'GET',
@@ -54,17 +50,14 @@ function listRoute({ subUsers, logins, view, time }: SubUserDeps): Route {
       const accounts = await subUsers.list(caller)
       const last = await logins.lastLogins(accounts.map(({ id }) => id))
       const rows = accounts.map((account) =>
-        subUserRow(
-          { view, time },
-          { account, accessCode: subUsers.codeOf(account), lastLogin: last.get(account.id) },
-        ),
+        subUserRow(parts, { account, accessCode: subUsers.codeOf(account), lastLogin: last.get(account.id) }),
       )
       return listAnswer(rows, query, { sortable, filters: ['username', 'disabled'] })
     },
   })
 }
 
-function createRoute({ subUsers, view, time }: SubUserDeps): Route {
+function createRoute({ subUsers, ...parts }: SubUserDeps): Route {
   return route({
     ...ofAccounts,
     method: 'POST',
@@ -81,22 +74,18 @@ function createRoute({ subUsers, view, time }: SubUserDeps): Route {
     errors: ['not_found', 'name_conflict', 'invalid_state'],
     handle: async (context) => {
       const { caller, body } = context
-      const shown = await subUsers.create(
-        caller,
-        planCreation({ view, time }, body, caller),
-        repeatableId(context),
-      )
+      const shown = await subUsers.create(caller, planCreation(parts, body, caller), repeatableId(context))
       const isNew = shown.password !== ''
       audit(context, shown.account, `${isNew ? 'made' : 'was there'}, ${describe(shown.account)}`)
       const message = isNew
         ? 'sub-user created; this is the only time its password is shown'
         : 'the sub-user was there; its password is not shown again'
-      return { message, data: createdRow({ view, time }, shown) }
+      return { message, data: createdRow(parts, shown) }
     },
   })
 }
 
-function rotateRoute({ subUsers }: SubUserDeps): Route {
+function rotateRoute({ subUsers, linkOf }: SubUserDeps): Route {
   return route({
     ...ofAccounts,
     method: 'POST',
@@ -122,13 +111,13 @@ function rotateRoute({ subUsers }: SubUserDeps): Route {
       audit(context, account, rotateCode ? 'password and access code' : 'password')
       return {
         message: 'password changed; this is the only time it is shown',
-        data: { username: account.username, password, access_code: accessCode },
+        data: { username: account.username, password, access_code: accessCode, link: linkOf(accessCode) },
       }
     },
   })
 }
 
-function changeRoute({ subUsers, logins, view, time }: SubUserDeps): Route {
+function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
   return route({
     ...ofAccounts,
     method: 'PATCH',
@@ -144,13 +133,13 @@ function changeRoute({ subUsers, logins, view, time }: SubUserDeps): Route {
     errors: ['not_found'],
     handle: async (context) => {
       const { caller, params, body } = context
-      const fields = planFields({ view, time }, body, caller)
+      const fields = planFields(parts, body, caller)
       // Before the change, so that nothing can fail after it.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
       const account = await subUsers.update(caller, params.id, fields)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))
       audit(context, account, sent.length === 0 ? 'nothing' : `${sent.join(', ')}: ${describe(account)}`)
-      const row = subUserRow({ view, time }, { account, accessCode: subUsers.codeOf(account), lastLogin })
+      const row = subUserRow(parts, { account, accessCode: subUsers.codeOf(account), lastLogin })
       const message = sent.length > 0 ? 'sub-user updated' : nothingToChange
       return { message, data: { ...row, ...updatedAnswer(message, body, ChangeSubUserSchema).data } }
     },

@@ -1,0 +1,70 @@
+import { Type, type Static } from 'typebox'
+import { trimmed } from '../../http/normalize.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import type { PanelSettings } from '../../panel-settings.js'
+import { parsePublicUrl, type PublicUrl } from '../../public-url.js'
+
+const PublicUrlSchema = Type.Object(
+  {
+    public_url: Type.String({ description: 'As it was set; empty: not set.' }),
+    effective_url: Type.String({
+      description: 'Used in the links of customers and administrators; empty: not known.',
+    }),
+    source: oneOf(
+      ['set', 'tls', 'none'],
+      '`tls`: not set, derived from the name that the TLS certificate is for.',
+    ),
+  },
+  { title: 'PublicUrl' },
+)
+const BodySchema = Type.Object({
+  public_url: Type.String({
+    ...{ ...trimmed, maxLength: 300 },
+    description: 'Scheme, host and port, for example `https://panel.example.com`. Empty: derived from TLS.',
+  }),
+})
+
+export interface PublicUrlDeps {
+  readonly settings: PanelSettings
+  readonly publicUrl: PublicUrl
+}
+
+/** Where people reach the panel. */
+export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[] {
+  const common = {
+    path: '/public-url',
+    scope: 'admin:access',
+    bound: 'refused',
+    tag: 'Settings',
+    data: PublicUrlSchema,
+  } as const
+  const row = (): Static<typeof PublicUrlSchema> => {
+    const { url, source } = publicUrl.base
+    return { public_url: settings.publicUrl.current, effective_url: url, source }
+  }
+  return [
+    route({
+      ...common,
+      method: 'GET',
+      name: 'getPublicUrl',
+      summary: 'Where people reach the panel',
+      handle: () => ({ data: row() }),
+    }),
+    route({
+      ...common,
+      method: 'PUT',
+      name: 'updatePublicUrl',
+      audit: 'public_url.update',
+      summary: 'Sets where people reach the panel; the links of customers begin with it',
+      body: BodySchema,
+      example: { public_url: 'https://panel.example.com' },
+      handle: async (context) => {
+        const wanted = parsePublicUrl(context.body.public_url)
+        context.audit({ target: 'public_url', detail: wanted || 'not set' })
+        await settings.publicUrl.update(() => wanted)
+        return { message: 'public URL updated', data: row() }
+      },
+    }),
+  ]
+}

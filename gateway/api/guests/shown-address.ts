@@ -1,0 +1,42 @@
+import { lookup } from 'node:dns/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { DiagnoseConnectionResponse } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { parseAddress } from '../../../shared/addresses.js'
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
+
+/** The address that people are given for a port of a guest, and whether it leads to the host. */
+export interface JudgedAddress {
+  /** "": not known. */
+  readonly address: string
+  readonly verdict: AddressVerdict
+}
+
+const longestLookupMs = 2000
+
+/** @param found by the agent, which is not trusted */
+export async function judgeAddress(
+  view: FleetView,
+  { hostId, hostAddress }: GuestView,
+  found: Pick<DiagnoseConnectionResponse, 'address' | 'hostAddresses'>,
+): Promise<JudgedAddress> {
+  const own = parseAddress(found.address)?.text ?? ''
+  const isName = own === '' && hostAddress !== '' && !parseAddress(hostAddress)
+  const verdict = planAddressStep({
+    ...{ own, host: hostAddress },
+    resolved: isName ? await resolve(hostAddress) : [],
+    hostAddresses: found.hostAddresses.flatMap((text) => parseAddress(text)?.text ?? []),
+    otherHosts: view
+      .hosts()
+      .filter(({ id }) => id !== hostId)
+      .flatMap((other) => [other.publicAddress.host, other.metrics?.publicIpv4 ?? '']),
+  })
+  return { address: own || hostAddress, verdict }
+}
+
+/** As this machine resolves the name; empty: it does not, or takes too long. */
+async function resolve(name: string): Promise<string[]> {
+  const found = lookup(name, { all: true }).catch(() => [])
+  const addresses = await Promise.race([found, pause(longestLookupMs, [], { ref: false })])
+  return addresses.map(({ address }: { address: string }) => address)
+}

@@ -1,0 +1,45 @@
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { isReachableName, parseHostName } from '../../../shared/host-name.js'
+
+/** Where SSH of a guest is reached from outside. */
+export interface SshPlace {
+  /** "": there is no port, or no address that others reach. */
+  readonly host: string
+  /** 0: there is none. */
+  readonly port: number
+}
+
+type Addressed = Pick<Guest, 'publicIpv4s' | 'ipv6Addresses' | 'sshPort' | 'portMappings'>
+
+/**
+ * An own IPv4 address, else the port of the host that leads to SSH, else an own IPv6 address.
+ * @param hostAddress public address of its host; "": not known
+ */
+export function planSshPlace(guest: Addressed, hostAddress: string): SshPlace {
+  const [own] = guest.publicIpv4s
+  if (own !== undefined) return place(own, 22)
+  if (guest.sshPort > 0) return place(mappedAddress(guest) || hostAddress, guest.sshPort)
+  const [ownIpv6] = guest.ipv6Addresses
+  return ownIpv6 === undefined ? { host: '', port: 0 } : place(ownIpv6, 22)
+}
+
+/** The address that the mapping of SSH names; "": it holds at every address of the host. */
+function mappedAddress({ portMappings, sshPort }: Addressed): string {
+  const mapping = portMappings.find(
+    ({ protocol, hostPort, hostPortEnd }) =>
+      protocol === 'tcp' && hostPort <= sshPort && sshPort <= Math.max(hostPort, hostPortEnd),
+  )
+  return mapping?.hostIp ?? ''
+}
+
+/** Agents report addresses: only what is one becomes part of a command that people paste. */
+function place(text: string, port: number): SshPlace {
+  const host = parseHostName(text)
+  return { host: host !== undefined && isReachableName(host) ? host : '', port }
+}
+
+/** "": SSH is not reached from outside, as far as is known. */
+export function sshCommand({ host, port }: SshPlace): string {
+  if (host === '' || port === 0) return ''
+  return port === 22 ? `ssh root@${host}` : `ssh -p ${port} root@${host}`
+}

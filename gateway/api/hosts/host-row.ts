@@ -1,0 +1,81 @@
+import { Type, type Static } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import type { Principal } from '../../access/principal.js'
+import type { HostView } from '../../fleet/contract.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { visibleWarnings } from '../guests/visible.js'
+import { kvmFields, kvmRow } from './kvm.js'
+
+const count = Type.Integer({ minimum: 0 })
+export const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
+
+export const HostRowSchema = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    address: Type.String(),
+    public_address: Type.String({
+      description: 'Where customers reach the guests of the host; empty: not known.',
+    }),
+    public_address_source: oneOf(
+      ['set', 'guess', 'none'],
+      '`guess`: no administrator has set it, it is derived from what is known of the host.',
+    ),
+    status: StateSchema,
+    draining: Type.Boolean({ description: 'Takes no new containers.' }),
+    containers: count,
+    created_at: TimeSchema,
+    last_seen: TimeSchema,
+    certificate_expires_at: TimeSchema,
+    version: Type.String({ description: 'Of the agent.' }),
+    hostname: Type.String(),
+    kernel: Type.String(),
+    lxc: Type.Boolean(),
+    ...kvmFields,
+    storage: Type.String(),
+    cgroup_version: count,
+    cpu_cores: count,
+    ram_total_mb: count,
+    disk_total_gb: count,
+    warnings: Type.Array(Type.String()),
+  },
+  { title: 'Host' },
+)
+export type HostRow = Static<typeof HostRowSchema>
+
+interface HostRowParts {
+  readonly caller: Principal
+  readonly containers: number
+  readonly time: TimeFormat
+}
+
+export function hostRow(host: HostView, { caller, containers, time }: HostRowParts): HostRow {
+  const description = host.description ?? HostDescription.create()
+  const capabilities = description.capabilities ?? Capabilities.create()
+  const capacity = description.capacity ?? Capacity.create()
+  return {
+    id: host.id,
+    name: host.name,
+    address: host.address,
+    public_address: host.publicAddress.host,
+    public_address_source: host.publicAddress.source,
+    status: host.state,
+    draining: host.draining,
+    containers,
+    created_at: time.format(host.createdAtMs),
+    last_seen: time.format(host.lastSeenMs),
+    certificate_expires_at: time.format(host.certificateNotAfterMs),
+    version: description.version,
+    hostname: description.hostname,
+    kernel: description.kernel,
+    lxc: capabilities.lxc,
+    ...kvmRow(description),
+    storage: capabilities.storage,
+    cgroup_version: capabilities.cgroupVersion,
+    cpu_cores: capacity.cpuCores,
+    ram_total_mb: capacity.ramTotalMb,
+    disk_total_gb: capacity.diskTotalGb,
+    warnings: visibleWarnings(caller, host.warnings),
+  }
+}
