@@ -151,7 +151,7 @@ function allRoutes(options: ApiOptions): Route[] {
   const { fleet, access, time, policies, settings, upkeep, tls, events, webhooks, ...more } = options
   const { view } = fleet
   const backups = { fleet, targets: more.backupTargets, time, upkeep }
-  const pages = createGuestPages(view, time)
+  const pages = createGuestPages({ view, time, readOwners: () => access.subUsers.owners.read() })
   const publicUrl = new PublicUrl(settings, tls)
   return [
     ...overviewRoutes({ view, time }),

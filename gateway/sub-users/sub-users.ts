@@ -14,6 +14,7 @@ import {
   makeUsername,
   type AccessCode,
 } from './access-codes.js'
+import { Owners } from './owners.js'
 import {
   checkManageable,
   findSame,
@@ -67,10 +68,12 @@ class AlreadyThere extends BerthError {
 export class SubUsers {
   readonly #codes: AccessCodes
   readonly #made: MadeSecrets
+  readonly owners: Owners
 
   constructor(private readonly options: SubUsersOptions) {
     const { store, secret } = options
     this.#codes = new AccessCodes(secret)
+    this.owners = new Owners(store, options.accounts)
     const nameOf = (operationId: string): string => store.key('sub-user-operation', operationId)
     this.#made = new MadeSecrets({ nameOf, secret, use: 'passwords of sub-users' })
   }
@@ -139,6 +142,8 @@ export class SubUsers {
     } catch (error) {
       if (error instanceof AlreadyThere) return this.#asItIs(error.account)
       throw error
+    } finally {
+      this.owners.forget()
     }
   }
 
@@ -183,12 +188,14 @@ export class SubUsers {
   /** @throws {BerthError} `not_found`, `insufficient_scope` */
   async remove(caller: Principal, id: number): Promise<SubUserAccount> {
     await this.get(caller, id)
-    return this.options.accounts.remove(
+    const removed = await this.options.accounts.remove(
       'sub_user',
       id,
       (account) => checkManageable(caller, account),
       (multi, { codeDigest }) => multi.del(this.#codeKey(codeDigest)),
     )
+    this.owners.forget()
+    return removed
   }
 
   /** Takes containers that are gone from all that have them. @returns how many accounts had one */
@@ -201,12 +208,14 @@ export class SubUsers {
     return withGone.length
   }
 
-  #change(
+  async #change(
     id: number,
     plan: (account: SubUserAccount) => SubUserAccount,
     also: (multi: Multi) => void = () => undefined,
   ): Promise<SubUserAccount> {
-    return this.options.accounts.change('sub_user', id, plan, also)
+    const changed = await this.options.accounts.change('sub_user', id, plan, also)
+    this.owners.forget()
+    return changed
   }
 
   #moveCode(multi: Multi, { id, from, to }: { id: number; from: string; to: string }): void {

@@ -7,11 +7,14 @@ import { FleetState } from '../../fleet/view.js'
 import { bodyText } from '../../http/reply-body.js'
 import type { Principal } from '../../access/principal.js'
 import type { Answer } from '../../http/route.js'
+import { noOwners } from '../../sub-users/owners.js'
 import { createGuestPages } from './guest-pages.js'
 import { compactRow, guestRow } from './guest-row.js'
 
 const time = createTimeFormat('UTC')
-const everybody = { guests: 'all' } as Principal
+const everybody = { guests: 'all', scopes: ['container:read'] } as unknown as Principal
+const unlimited = { guests: 'all', scopes: ['*'] } as unknown as Principal
+let owners = noOwners
 const uuidOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
 const reported = (id: number, more: Partial<Guest> = {}): Guest =>
   Guest.fromPartial({ uuid: uuidOf(id), id, name: `guest-${id}`, revision: 1, ...more })
@@ -24,7 +27,7 @@ function startView() {
       certificateNotAfterMs: 1,
     }),
   )
-  return { view, hosts, pages: createGuestPages(view, time) }
+  return { view, hosts, pages: createGuestPages({ view, time, readOwners: async () => owners }) }
 }
 
 function rowsOf({ prepared }: Answer<never>): unknown[] {
@@ -98,7 +101,7 @@ describe('pages of guests', () => {
   it('a caller bound to guests gets its own, filtered, sorted and paged as others', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
-    const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)) } as unknown as Principal
+    const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal
     const read = async (caller: Principal, query: object) => {
       const answer = await pages.fullList(caller, query)
       return [rowsOf(answer).map((row) => (row as { id: number }).id), answer.headers?.['X-Total-Count']]
@@ -113,5 +116,27 @@ describe('pages of guests', () => {
       [3, 19, 17],
       '10',
     ])
+  })
+
+  it('shows the owners only to callers that are bound to nothing, as they are now', async () => {
+    const { view, hosts, pages } = startView()
+    for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
+    const clara = [{ id: '7', username: 'clara' }]
+    const ownersOf = async (caller: Principal): Promise<unknown[]> => {
+      const rows = rowsOf(await pages.fullList(caller, {})) as { owners?: unknown; uuid: string }[]
+      for (const row of rows) {
+        const { prepared } = await pages.detail(caller, view.findGuest(row.uuid)!)
+        expect((JSON.parse(bodyText(prepared!.body)) as { data: unknown }).data).to.deep.equal(row)
+      }
+      return rows.map((row) => row.owners)
+    }
+    const bound = { guests: new Set([uuidOf(1)]), scopes: ['*'] } as unknown as Principal
+    owners = { version: 1, of: (uuid) => (uuid === uuidOf(2) ? clara : []) }
+    expect(await ownersOf(unlimited)).to.deep.equal([[], clara])
+    owners = { version: 2, of: (uuid) => (uuid === uuidOf(1) ? clara : []) }
+    expect(await ownersOf(unlimited)).to.deep.equal([clara, []])
+    expect(await ownersOf(everybody), 'without the scope').to.deep.equal([undefined, undefined])
+    expect(await ownersOf(bound)).to.deep.equal([undefined])
+    owners = noOwners
   })
 })

@@ -1,5 +1,6 @@
 import type { TimeFormat } from '../../../shared/time.js'
 import { isBound, type Principal } from '../../access/principal.js'
+import { coversScope } from '../../access/scopes.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { guestFields, type GuestField } from '../../fleet/lists/guest-table.js'
 import { selectFrom, type ListQuery } from '../../fleet/lists/query.js'
@@ -8,6 +9,7 @@ import { jsonListAnswer } from '../../http/json-list.js'
 import { listQuery, parseListQuery, rangeOf, wantsWholeList } from '../../http/list.js'
 import { envelopeAround } from '../../http/reply.js'
 import type { Answer } from '../../http/route.js'
+import { noOwners, type Owner, type OwnerMap } from '../../sub-users/owners.js'
 import { compactRow, guestRow, textFilter, GuestStatusSchema, VirtualizationSchema } from './guest-row.js'
 import { boundGuests } from './visible.js'
 import { WholeList } from './whole-list.js'
@@ -35,7 +37,8 @@ export interface GuestPages {
   fullList(caller: Principal, query: object): Promise<Answer<never>>
   /** `GET /containers/list`. */
   compactList(caller: Principal, query: object): Promise<Answer<never>>
-  detail(caller: Principal, view: GuestView): Answer<never>
+  /** `GET /containers/{id}`. */
+  detail(caller: Principal, view: GuestView): Promise<Answer<never>>
 }
 
 /** Cached with a guest as its agent reported it, and dropped with it. */
@@ -46,16 +49,35 @@ interface Shown {
   prepared: { body: string; etag: string } | undefined
 }
 
-export function createGuestPages(view: FleetView, time: TimeFormat): GuestPages {
+export interface GuestPageParts {
+  readonly view: FleetView
+  readonly time: TimeFormat
+  /** Which sub-users have which guests. */
+  readonly readOwners: () => Promise<OwnerMap>
+}
+
+export function createGuestPages({ view, time, readOwners }: GuestPageParts): GuestPages {
+  let owners = noOwners
   const shownOf = (guest: GuestView): Shown => findShown(guest) ?? show(guest, time)
   const jsonOf = (guest: GuestView): string => shownOf(guest).json
   const customerJsonOf = (guest: GuestView): string =>
     differsForCustomer(guest) ? JSON.stringify(guestRow(guest, time, 'customer')) : jsonOf(guest)
+  const ownedJsonOf = (guest: GuestView): string => withOwners(jsonOf(guest), owners.of(guest.guest.uuid))
   const compactOf = (guest: GuestView): string => JSON.stringify(compactRow(guest))
+  const plainList = listOf(view, { jsonOf, customerJsonOf })
+  const ownedList = listOf(view, { jsonOf: ownedJsonOf, customerJsonOf }, () => owners.version)
   return {
-    fullList: listOf(view, { jsonOf, customerJsonOf }),
+    fullList: async (caller, query) => {
+      if (!seesOwners(caller)) return plainList(caller, query)
+      owners = await readOwners()
+      return ownedList(caller, query)
+    },
     compactList: listOf(view, { jsonOf: compactOf, customerJsonOf: compactOf }),
-    detail: (caller, guest) => {
+    detail: async (caller, guest) => {
+      if (seesOwners(caller)) {
+        owners = await readOwners()
+        return { prepared: prepare(guest, ownedJsonOf(guest)) }
+      }
       if (isBound(caller) && differsForCustomer(guest))
         return { prepared: prepare(guest, customerJsonOf(guest)) }
       const shown = shownOf(guest)
@@ -63,6 +85,15 @@ export function createGuestPages(view: FleetView, time: TimeFormat): GuestPages 
       return { prepared: shown.prepared }
     },
   }
+}
+
+/** Bound callers learn of no accounts but those of their own. */
+function seesOwners(caller: Principal): boolean {
+  return !isBound(caller) && coversScope(caller.scopes, 'subuser:read')
+}
+
+function withOwners(json: string, owners: readonly Owner[]): string {
+  return `${json.slice(0, -1)},"owners":${JSON.stringify(owners)}}`
 }
 
 /** The reason of a suspension is for the provider only. */
@@ -93,8 +124,10 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
+  /** Of what rows show besides the guests. */
+  extraVersion?: () => number,
 ): GuestPages['fullList'] {
-  const whole = new WholeList(view, jsonOf)
+  const whole = new WholeList(view, jsonOf, extraVersion)
   return async (caller, query) => {
     if (!isBound(caller) && wantsWholeList(query)) return whole.read()
     const range = rangeOf(query)

@@ -95,6 +95,12 @@ export const GuestRowSchema = Type.Object(
     at_next_start: Type.Array(oneOf(pendingChanges), {
       description: 'What was changed while it ran and holds from its next start.',
     }),
+    owners: Type.Optional(
+      Type.Array(Type.Object({ id: Type.String(), username: Type.String() }, { title: 'Owner' }), {
+        description:
+          'Sub-users that have it. Only for callers that are bound to no containers, with `subuser:read`.',
+      }),
+    ),
     boot: Type.Object(
       {
         mode: oneOf(bootModes),

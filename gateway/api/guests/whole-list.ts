@@ -5,7 +5,7 @@ import type { Answer } from '../../http/route.js'
 import { inSlices } from '../../slices.js'
 
 interface Made {
-  readonly version: number
+  readonly version: string
   readonly rows: number
   readonly piece: Piece
 }
@@ -18,16 +18,18 @@ const mostRounds = 20
 export class WholeList {
   readonly #made = new WeakMap<GuestBlock, Made>()
   #making: Promise<void> | undefined
-  #version: number | undefined
+  #version: string | undefined
   #answer: Answer<never> = {}
 
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
+    /** Of what rows show besides the guests. */
+    private readonly extraVersion: () => number = () => 0,
   ) {}
 
   async read(): Promise<Answer<never>> {
-    if (this.#version === this.view.guestsVersion) return this.#answer
+    if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
     // Shared by concurrent readers; `#assemble` rebuilds blocks that changed after they were made.
     this.#making ??= inSlices(this.#makeStale()).finally(() => (this.#making = undefined))
     await this.#making
@@ -37,7 +39,9 @@ export class WholeList {
   /** Repeats for blocks that change meanwhile, fewer each time; the last few are left to `#assemble`. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
-      const stale = this.view.guestBlocks.filter((block) => this.#made.get(block)?.version !== block.version)
+      const stale = this.view.guestBlocks.filter(
+        (block) => this.#made.get(block)?.version !== this.#versionOf(block.version),
+      )
       if (stale.length <= fewBlocks) return
       for (const block of stale) {
         this.#make(block)
@@ -47,10 +51,10 @@ export class WholeList {
   }
 
   #assemble(): Answer<never> {
-    if (this.#version === this.view.guestsVersion) return this.#answer
+    if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
     const made = this.view.guestBlocks.map((block) => this.#make(block))
     const total = made.reduce((sum, { rows }) => sum + rows, 0)
-    this.#version = this.view.guestsVersion
+    this.#version = this.#versionOf(this.view.guestsVersion)
     this.#answer = listOfPieces(
       made.map(({ piece }) => piece),
       total,
@@ -60,11 +64,16 @@ export class WholeList {
 
   #make(block: GuestBlock): Made {
     const earlier = this.#made.get(block)
-    if (earlier?.version === block.version) return earlier
+    const version = this.#versionOf(block.version)
+    if (earlier?.version === version) return earlier
     const guests = block.guests()
     const piece = makePiece(guests.map((guest) => this.jsonOf(guest)))
-    const made = { version: block.version, rows: guests.length, piece }
+    const made = { version, rows: guests.length, piece }
     this.#made.set(block, made)
     return made
+  }
+
+  #versionOf(version: number): string {
+    return `${version}.${this.extraVersion()}`
   }
 }

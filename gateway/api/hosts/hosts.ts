@@ -6,7 +6,7 @@ import { parsePublicAddress } from '../../fleet/public-address.js'
 import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
-import { trimmed } from '../../http/normalize.js'
+import { restricts, trimmed } from '../../http/normalize.js'
 import { TimeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/settings.js'
 import { boundGuests, countVisible } from '../guests/visible.js'
@@ -44,7 +44,7 @@ const CreateBodySchema = Type.Object({
 const ChangeBodySchema = Type.Object({
   name: Type.Optional(HostNameSchema),
   address: Type.Optional(AddressSchema),
-  public_address: Type.Optional(PublicAddressSchema),
+  public_address: Type.Optional(Type.String({ ...PublicAddressSchema, ...restricts })),
   draining: Type.Optional(Type.Boolean()),
 })
 const RemoveQuerySchema = Type.Object({

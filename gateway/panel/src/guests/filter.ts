@@ -28,7 +28,10 @@ function textOf(guest: Guest): string {
     host_port_end === undefined ? `:${host_port} ` : `:${host_port}-${host_port_end} `,
   )
   const addresses = [guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses]
-  const text = [guest.name, `#${guest.id}`, guest.uuid, ...addresses, ...ports].join(' ').toLowerCase()
+  const owners = (guest.owners ?? []).map(({ username }) => username)
+  const text = [guest.name, `#${guest.id}`, guest.uuid, ...owners, ...addresses, ...ports]
+    .join(' ')
+    .toLowerCase()
   texts.set(guest, text)
   return text
 }

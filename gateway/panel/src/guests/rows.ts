@@ -8,6 +8,8 @@ export const keptTasks = 50
 export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
   return applied(rows, changes, {
     keyOf: ({ uuid }) => uuid,
+    // Events go to everybody who may see the guest: they do not name its owners.
+    merge: (before, after) => ({ ...after, ...(before.owners && { owners: before.owners }) }),
     isGone: (type) => type === 'guest.removed',
     add: (all, added) => [...all, ...added].sort((a, b) => a.id - b.id),
   })
@@ -25,13 +27,15 @@ export function applyToTasks(rows: readonly Task[], changes: readonly Change[]):
 interface How<Row> {
   readonly keyOf: (row: Row) => string
   readonly isGone: (type: string) => boolean
+  /** Keeps of the row before what changes do not carry. */
+  readonly merge?: (before: Row, after: Row) => Row
   readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
 }
 
 function applied<Row>(
   rows: readonly Row[],
   changes: readonly Change[],
-  { keyOf, isGone, add }: How<Row>,
+  { keyOf, isGone, add, merge = (_before, after) => after }: How<Row>,
 ): readonly Row[] {
   if (changes.length === 0) return rows
   // Undefined: it is gone.
@@ -45,7 +49,7 @@ function applied<Row>(
   for (const row of rows) {
     const key = keyOf(row)
     const now = after.has(key) ? after.get(key) : row
-    if (now !== undefined) kept.push(now)
+    if (now !== undefined) kept.push(now === row ? row : merge(row, now))
     after.delete(key)
   }
   const added = [...after.values()].filter((row) => row !== undefined)

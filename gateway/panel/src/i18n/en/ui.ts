@@ -8,6 +8,7 @@ export const ui = {
   'ui.all': 'Show all',
   'ui.disable': 'Disable',
   'ui.enable': 'Enable',
+  'ui.edit': 'Edit',
   'ui.done': 'Done',
   'ui.loading': 'Loading',
   'ui.loadFailed': 'This page could not be loaded.',

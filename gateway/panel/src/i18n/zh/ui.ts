@@ -9,6 +9,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'ui.all': '查看全部',
   'ui.disable': '停用',
   'ui.enable': '启用',
+  'ui.edit': '编辑',
   'ui.done': '完成',
   'ui.loading': '加载中',
   'ui.loadFailed': '无法加载此页面。',
