@@ -29,6 +29,7 @@ export const changes = {
   'change.backup.delete': 'Backup removed',
   'change.backup.restore': 'Backup restored',
   'change.backup.schedule': 'Backup schedule changed',
+  'change.public_url.update': 'Public URL changed',
   'change.backup_target.check': 'Backup target checked',
   'change.backup_target.create': 'Backup target added',
   'change.backup_target.delete': 'Backup target removed',

@@ -30,6 +30,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.backup.delete': '删除备份',
   'change.backup.restore': '恢复备份',
   'change.backup.schedule': '修改备份计划',
+  'change.public_url.update': '修改公开网址',
   'change.backup_target.check': '检查备份目标',
   'change.backup_target.create': '添加备份目标',
   'change.backup_target.delete': '删除备份目标',

@@ -1,0 +1,300 @@
+import { expect } from 'chai'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page, Request } from 'playwright-core'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { sharedLab, type PanelLab } from './panel-lab.js'
+
+interface Schema {
+  readonly required?: readonly string[]
+  readonly properties?: Readonly<Record<string, unknown>>
+  readonly $ref?: string
+}
+interface Operation {
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> }
+}
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
+}
+
+/** A form of the panel: filled in completely, as a person does who has all that it asks for. */
+interface Form {
+  readonly name: string
+  /** `METHOD /path`, as in the document. */
+  readonly operation: string
+  readonly page: string
+  /** Button that opens it; absent: it is on the page. */
+  readonly button?: string
+  /** By id of the control; ticks are true. Controls that are not named stay as the form presets them. */
+  readonly values: Readonly<Record<string, string | true>>
+  /** Labels of boxes that are ticked. */
+  readonly ticks?: readonly string[]
+  /** Button that sends it, where it is not the one that opens it. */
+  readonly submit?: string
+  /** Optional fields that the form leaves to others, and why. */
+  readonly without?: Readonly<Record<string, string>>
+}
+
+const password = 'a-password-of-the-vault'
+const privateKey =
+  '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n'
+const hostKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFuYYb6WDYH4hbfmGCwWrnYbxYW8rM4N8hQdPYcWnLvM'
+const otherKinds = 'belongs to another kind of target'
+const ofSftp = {
+  host: otherKinds,
+  port: otherKinds,
+  user: otherKinds,
+  host_key: otherKinds,
+  private_key: otherKinds,
+}
+const ofS3 = {
+  ...{ endpoint: otherKinds, region: otherKinds, bucket: otherKinds, prefix: otherKinds },
+  ...{ access_key_id: otherKinds, secret_access_key: otherKinds, ca_certificate: otherKinds },
+}
+const target = {
+  ...{ operation: 'POST /backup-targets', page: '/backups', button: 'Add a target', submit: 'Add and check' },
+  ticks: ['I have stored this password somewhere else'],
+}
+const onCustomerPage = 'is set on the page of the customer'
+
+const forms: readonly Form[] = [
+  {
+    ...{ ...target, name: 'a directory for backups' },
+    values: {
+      ...{ 'target-name': 'disk', 'target-path': '/srv/backups' },
+      'target-encryption_password': password,
+    },
+    without: { ...ofSftp, ...ofS3 },
+  },
+  {
+    ...{ ...target, name: 'an SFTP server for backups' },
+    values: {
+      ...{ 'target-type': 'sftp', 'target-name': 'vault', 'target-host': 'vault.example.com' },
+      ...{ 'target-port': '2222', 'target-user': 'berth', 'target-path': 'kept/here' },
+      ...{ 'target-host_key': hostKey, 'target-private_key': privateKey },
+      'target-encryption_password': password,
+    },
+    without: ofS3,
+  },
+  {
+    ...{ ...target, name: 'an S3 bucket for backups' },
+    values: {
+      ...{ 'target-type': 's3', 'target-name': 'cloud', 'target-endpoint': 'https://s3.example.com' },
+      ...{ 'target-region': 'eu-1', 'target-bucket': 'berth-backups', 'target-prefix': 'a/b' },
+      ...{ 'target-access_key_id': 'AKIDEXAMPLE', 'target-secret_access_key': 'secret+of/the=cloud' },
+      'target-encryption_password': password,
+    },
+    without: { ...ofSftp, path: otherKinds, ca_certificate: 'is for private certificate authorities' },
+  },
+  {
+    ...{ name: 'a new host', operation: 'POST /hosts', page: '/hosts', button: 'Add a host' },
+    values: {
+      ...{ 'host-name': 'node9', 'host-address': '198.51.100.9:7443' },
+      'host-public': 'node9.example.com',
+    },
+  },
+  {
+    ...{
+      name: 'a host',
+      operation: 'PATCH /hosts/{id}',
+      page: '/hosts/host-a',
+      button: 'Edit',
+      submit: 'Save',
+    },
+    values: { 'host-public': '192.0.2.11' },
+    without: { draining: 'has a button of its own' },
+  },
+  {
+    ...{ name: 'the public URL', operation: 'PUT /public-url', page: '/settings', submit: 'Save' },
+    values: { 'public-url': 'https://panel.example.com' },
+  },
+  {
+    ...{ name: 'an API key', operation: 'POST /api-keys', page: '/api', button: 'Create API key' },
+    values: {
+      ...{ 'key-name': 'billing', 'key-rights': 'some', 'key-scopes': 'container:read' },
+      ...{ 'key-ips': '192.0.2.0/24', 'key-expiry': '2031-01-01T00:00' },
+    },
+    without: { container_uuids: 'is for integrations, which use the API' },
+  },
+  {
+    ...{ name: 'an administrator', operation: 'POST /admins', page: '/settings' },
+    ...{ button: 'Add an administrator', submit: 'Create a link' },
+    values: { 'admin-name': 'hedy' },
+    without: { password: 'is set by the link' },
+  },
+  {
+    ...{ name: 'a new customer', operation: 'POST /sub-user/create', page: '/sub-users' },
+    button: 'Add a customer',
+    values: { 'customer-name': 'filled' },
+    ticks: ['formed'],
+    without: {
+      container_name: 'is the old form of container_names',
+      ...{ permissions: onCustomerPage, allowed_image_ids: onCustomerPage, disabled: onCustomerPage },
+      ...{
+        image_limit_configured: onCustomerPage,
+        port_mapping_limit: onCustomerPage,
+        expires_at: onCustomerPage,
+      },
+    },
+  },
+  {
+    ...{
+      name: 'a customer',
+      operation: 'PATCH /sub-users/{id}',
+      page: '/sub-users/{customer}',
+      submit: 'Save',
+    },
+    values: { 'customer-ports': '7', 'customer-expiry': '2031-01-01T00:00', 'customer-images': true },
+  },
+  {
+    ...{ name: 'a webhook', operation: 'POST /webhooks', page: '/webhooks', button: 'Add a webhook' },
+    values: { 'webhook-name': 'billing', 'webhook-url': 'http://127.0.0.1:9/hook' },
+    without: {
+      disabled: 'has a button of its own',
+      description: 'is for integrations',
+      secret: 'is generated',
+      container_uuids: 'is for integrations',
+    },
+  },
+  {
+    ...{
+      name: 'a port',
+      operation: 'POST /containers/{id}/port-mappings',
+      page: '/containers/{guest}/network',
+    },
+    ...{ button: 'Add a port', submit: 'Add' },
+    values: { 'map-inner': '8080', 'map-outer': '', 'map-note': 'web' },
+    without: {
+      container_port_end: 'ranges are for integrations',
+      host_port_end: 'ranges are for integrations',
+      host_ip: 'is for integrations',
+    },
+  },
+]
+
+const sources = 'gateway/panel/src'
+const call = /\bapi\.(POST|PUT|PATCH)\(\s*'([^']+)'/g
+
+describe('the forms of the panel', function () {
+  this.timeout(120_000)
+  let lab: PanelLab
+  let page: Page
+  let guest: Guest
+  let ids: Readonly<Record<string, string>>
+
+  before(async () => {
+    lab = await sharedLab()
+    guest = await lab.gateway.fleet.addGuest({ name: 'formed' })
+    const { body } = await lab.gateway.request('POST', '/sub-user/create', {
+      body: { container_name: 'formed', username: 'form-owner' },
+    })
+    ids = { customer: body.data.id as string, guest: String(guest.id) }
+    page = await lab.logIn()
+  })
+  after(async () => {
+    await page.context().close()
+    await lab.gateway.request('PATCH', '/hosts/host-a', { body: { public_address: '192.0.2.10' } })
+    await lab.gateway.request('PUT', '/public-url', { body: { public_url: '' } })
+  })
+
+  const document = (): Document => lab.gateway.api.document as Document
+  function bodySchema(operation: string): Schema {
+    const [method = '', path = ''] = operation.split(' ')
+    const paths = document().paths
+    const found = paths[path] ?? paths[`/api/v1${path}`]
+    const schema = found?.[method.toLowerCase()]?.requestBody?.content['application/json']?.schema ?? {}
+    return schema.$ref === undefined
+      ? schema
+      : (document().components.schemas[schema.$ref.split('/').at(-1)!] ?? {})
+  }
+
+  /** Opens, fills and sends a form. @returns the request that the panel made of it */
+  async function send(form: Form): Promise<Request> {
+    await lab.show(
+      page,
+      form.page.replace(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? ''),
+    )
+    const scope = form.button === undefined ? page.locator('#main-content') : page.getByRole('dialog')
+    if (form.button !== undefined)
+      await page.locator('#main-content').getByRole('button', { name: form.button, exact: true }).click()
+    for (const [id, value] of Object.entries(form.values)) {
+      const control = scope.locator(`#${id}`)
+      if (value === true) await control.check()
+      else if ((await control.and(scope.locator('select')).count()) > 0) await control.selectOption(value)
+      else await control.fill(value)
+    }
+    for (const label of form.ticks ?? []) await scope.getByLabel(label, { exact: true }).check()
+    const [method = '', path = ''] = form.operation.split(' ')
+    const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+    const sent = page.waitForRequest((one) => one.method() === method && wanted.test(one.url()))
+    // Of several forms on a page: the one that has the controls.
+    const [first] = Object.keys(form.values)
+    const own =
+      form.button === undefined ? page.locator('form').filter({ has: page.locator(`#${first}`) }) : scope
+    await own.getByRole('button', { name: form.submit ?? form.button ?? '', exact: true }).click()
+    return sent
+  }
+
+  for (const form of forms)
+    it(`send every field that the API requires: ${form.name}`, async () => {
+      const request = await send(form)
+      const answer = (await request.response())!
+      expect(answer.status(), await answer.text()).to.be.lessThan(300)
+      const body = request.postDataJSON() as Record<string, unknown>
+      const { required = [], properties = {} } = bodySchema(form.operation)
+      expect(Object.keys(body), 'required').to.include.members([...required])
+      const silent = Object.keys(properties).filter((field) => !(field in body))
+      expect(silent.sort(), 'optional fields that the form neither sends nor explains').to.deep.equal(
+        Object.keys(form.without ?? {})
+          .filter((field) => field in properties)
+          .sort(),
+      )
+    })
+
+  it('check a backup target at once, with a generated password', async () => {
+    await lab.show(page, '/backups')
+    await page.getByRole('button', { name: 'Add a target' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('#target-name').fill('generated')
+    await dialog.locator('#target-path').fill('/srv/generated')
+    const submit = dialog.getByRole('button', { name: 'Add and check' })
+    await dialog.getByRole('button', { name: 'Generate' }).click()
+    const generated = await dialog.locator('#target-encryption_password').inputValue()
+    expect(generated).to.match(/^[\w-]{32}$/)
+    expect(await submit.isDisabled(), 'until it is stored elsewhere').to.equal(true)
+    await dialog.getByLabel('I have stored this password somewhere else').check()
+    await lab.picture(page, 'backup-target-wide')
+    const checked = page.waitForRequest((one) => /backup-targets\/[^/]+\/check$/.test(one.url()))
+    await submit.click()
+    expect((await (await checked).response())!.status()).to.equal(200)
+    await page.getByText('Target is reachable.').waitFor()
+    expect(await page.locator('body').innerText()).not.to.include(generated)
+  })
+
+  it('name every required field of every request in the component that sends it', () => {
+    const missing: string[] = []
+    let operations = 0
+    for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {
+      if (!/\.(svelte|ts)$/.test(name) || /\.(test|gen)\.ts$/.test(name)) continue
+      const text = readFileSync(join(sources, name), 'utf8')
+      // A body may be composed in a module next to the component.
+      const imported = [...text.matchAll(/from '(\.\.?\/[^']+\.ts)'/g)].map(([, file = '']) =>
+        file.includes('.gen.') ? '' : readFileSync(join(sources, name, '..', file), 'utf8'),
+      )
+      for (const [, method = '', path = ''] of text.matchAll(call)) {
+        operations++
+        for (const field of bodySchema(`${method} ${path}`).required ?? [])
+          if (![text, ...imported].some((source) => new RegExp(`\\b${field}\\b`).test(source)))
+            missing.push(`${name}: ${method} ${path} lacks ${field}`)
+      }
+    }
+    expect(operations).to.be.greaterThan(60)
+    expect(missing).to.deep.equal([])
+  })
+
+  it('are all known to the document', () => {
+    for (const { operation } of forms)
+      expect(Object.keys(bodySchema(operation).properties ?? {}), operation).not.to.deep.equal([])
+  })
+})
