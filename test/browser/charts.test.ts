@@ -30,22 +30,22 @@ describe('what happened to a guest, in the panel', function () {
     lab = await sharedLab()
     await lab.gateway.fleet.work('host-a')
     guest = await lab.gateway.fleet.addGuest({ name: 'charted' })
-    record()
+    record(guest, 32)
     page = await lab.logIn()
     lab.forgetComplaints()
   })
   after(() => page.context().close())
   afterEach(() => lab.expectNoComplaints())
 
-  /** What its agent measured in the last half hour. */
-  function record(): void {
+  /** What its agent measured in the last minutes. */
+  function record({ uuid }: Guest, minutes: number): void {
     const { config } = lab.gateway.fleet.agentOf('host-a').domain.context
     const now = indexAt(tiers.day, Date.now())
-    const points = Array.from({ length: 32 }, (_, ago) => ({
+    const points = Array.from({ length: minutes }, (_, ago) => ({
       index: now - ago,
       figures: figuresOf({ cpuPercent: 20 + (ago % 7), memoryBytes: 2 ** 26, rxBytesPerSec: 1000 * ago }),
     }))
-    new SeriesFiles(join(config.state_dir, 'history')).write(guest.uuid, planWrites(tiers.day, points))
+    new SeriesFiles(join(config.state_dir, 'history')).write(uuid, planWrites(tiers.day, points))
   }
   const ended = (id: string): Promise<unknown> =>
     waitFor(() => lab.gateway.fleet.view.findOperation(id)?.operation.status === 'done', { what: id })
@@ -76,6 +76,30 @@ describe('what happened to a guest, in the panel', function () {
     await lab.picture(page, 'charts-phone')
     await page.setViewportSize({ width: 1280, height: 800 })
   })
+
+  it('has an axis of the chosen period that ends now, however young the guest is', async () => {
+    const young = await lab.gateway.fleet.addGuest({ name: 'young' })
+    record(young, 1)
+    await lab.show(page, `/containers/${young.id}`)
+    for (const [button, days] of [
+      ['Day', 1],
+      ['Month', 31],
+      ['Year', 366],
+    ] as const) {
+      await page.getByRole('button', { name: button, exact: true }).click()
+      await waitFor(async () => Math.abs((await periodOf()).days - days) < 0.1, { what: button })
+      expect(Math.abs((await periodOf()).endMs - Date.now()), 'it ends now').to.be.lessThan(120_000)
+    }
+  })
+
+  /** Time axis of the first chart, as it is read out. */
+  async function periodOf(): Promise<{ days: number; endMs: number }> {
+    const label = (await page.locator('.chart [role=img]').first().getAttribute('aria-label')) ?? ''
+    const [from = 0, to = 0] = (label.match(/\d{4}-\d\d-\d\d \d\d:\d\d/g) ?? []).map((text) =>
+      new Date(text.replace(' ', 'T')).getTime(),
+    )
+    return { days: (to - from) / 86_400_000, endMs: to }
+  }
 
   describe('a snapshot first', () => {
     const snapshots = async (): Promise<{ id: string; description: string }[]> => {

@@ -103,6 +103,72 @@ describe('customers in the panel', () => {
     made = usual
   })
 
+  describe('as administrators see them', () => {
+    const publicUrl = (url: string) =>
+      lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
+    after(() => publicUrl(''))
+
+    it('are shown at their guest, and are given another one there', async function () {
+      this.timeout(120_000)
+      const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
+      const page = await lab.logIn()
+      await lab.show(page, `/containers/${own.id}`)
+      await page.getByRole('link', { name: 'olga' }).waitFor()
+      await lab.show(page, `/containers/${other.id}`)
+      await page.getByRole('button', { name: 'Assign to customer' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.locator('#assign-customer').selectOption({ label: 'olga' })
+      await dialog.getByRole('button', { name: 'Assign to customer' }).click()
+      await page.locator('#main-content').getByRole('link', { name: 'olga' }).waitFor()
+      const { body } = await lab.gateway.request('GET', '/sub-users')
+      const olga = (body.data as { id: string; container_names: string[] }[]).find(
+        ({ id }) => id === owned.id,
+      )
+      expect(olga?.container_names).to.have.members(['mine', 'foreign'])
+      await page.getByRole('link', { name: 'olga' }).click()
+      await page.getByLabel('foreign', { exact: true }).uncheck()
+      await page.getByLabel('Reinstall', { exact: true }).uncheck()
+      await page.locator('#customer-ports').fill('3')
+      await page.locator('#customer-expiry').fill('2031-05-01T12:00')
+      await lab.picture(page, 'customer-edit-wide')
+      await page.locator('form').getByRole('button', { name: 'Save' }).click()
+      await page.getByText('Saved').waitFor()
+      const changed = (await lab.gateway.request('GET', '/sub-users')).body.data as {
+        id: string
+        container_names: string[]
+        permissions: string[]
+      }[]
+      const now = changed.find(({ id }) => id === owned.id)
+      expect(now).to.deep.include({ container_names: ['mine'], port_mapping_limit: 3 })
+      expect(now).to.include({ expires_at: '2031-05-01 12:00:00', image_limit_configured: false })
+      expect(now?.permissions).to.include('container:power').and.not.to.include('container:reinstall')
+      await page.context().close()
+    })
+
+    it('get a link by the public URL, and none that leads to their own machine', async function () {
+      this.timeout(120_000)
+      const page = await lab.logIn()
+      const { body } = await lab.gateway.request('GET', '/sub-users')
+      await lab.show(page, `/sub-users/${body.data[0].id}`)
+      await page.getByText('The public URL of the panel isn’t set', { exact: false }).waitFor()
+      expect(await page.locator('#main-content').innerText()).not.to.include('127.0.0.1')
+      await publicUrl('https://panel.example.com')
+      await lab.show(page, '/sub-users')
+      await lab.show(page, `/sub-users/${body.data[0].id}`)
+      await page.getByText(`https://panel.example.com/u/${body.data[0].access_code}`).waitFor()
+      await page.context().close()
+    })
+
+    it('get an SSH command with the public address of the host', async function () {
+      this.timeout(120_000)
+      const page = await enter()
+      await lab.show(page, `/containers/${own.id}`)
+      await page.getByText(`ssh -p ${own.sshPort} root@192.0.2.10`).waitFor()
+      expect(await page.locator('body').innerText()).not.to.include('127.0.0.1')
+      await page.context().close()
+    })
+  })
+
   it('are refused every route that is not theirs', async function () {
     this.timeout(120_000)
     const page = await enter()

@@ -115,7 +115,10 @@ const forms: readonly Form[] = [
       ...{ 'key-name': 'billing', 'key-rights': 'some', 'key-scopes': 'container:read' },
       ...{ 'key-ips': '192.0.2.0/24', 'key-expiry': '2031-01-01T00:00' },
     },
-    without: { container_uuids: 'is for integrations, which use the API' },
+    without: {
+      container_uuids: 'is for integrations, which use the API',
+      disabled: 'has a button of its own',
+    },
   },
   {
     ...{ name: 'an administrator', operation: 'POST /admins', page: '/settings' },
@@ -185,6 +188,7 @@ describe('the forms of the panel', function () {
 
   before(async () => {
     lab = await sharedLab()
+    await lab.gateway.fleet.work('host-a')
     guest = await lab.gateway.fleet.addGuest({ name: 'formed' })
     const { body } = await lab.gateway.request('POST', '/sub-user/create', {
       body: { container_name: 'formed', username: 'form-owner' },

@@ -1,0 +1,134 @@
+import { expect } from 'chai'
+import type { Page, Route } from 'playwright-core'
+import { sharedLab, type PanelLab } from './panel-lab.js'
+
+/** What the panel shows where scripts or data do not arrive: never a blank page, never zeros. */
+describe('the panel when something cannot be read', function () {
+  this.timeout(120_000)
+  let lab: PanelLab
+  let page: Page
+
+  before(async () => {
+    lab = await sharedLab()
+    await lab.gateway.fleet.addGuest({ name: 'counted' })
+  })
+  beforeEach(async () => (page = await lab.logIn()))
+  afterEach(async () => {
+    await page.context().close()
+    lab.forgetComplaints()
+  })
+
+  const fails = (route: Route): Promise<void> =>
+    route.fulfill({ status: 500, json: { success: false, code: 'internal_error', message: 'out of order' } })
+  const hostsScript = '**/assets/Hosts-*.js'
+  const loadFailed = () => page.getByRole('alert').filter({ hasText: 'This page could not be loaded.' })
+  const open = (path: string): Promise<unknown> => page.evaluate(`location.hash = '${path}'`)
+
+  it('says that the script of a page did not load, and loads it when asked again', async () => {
+    await page.route(hostsScript, (route) => route.abort())
+    await open('/hosts')
+    await loadFailed().waitFor()
+    await lab.picture(page, 'load-failed-wide')
+    await page.unroute(hostsScript)
+    await loadFailed().getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('heading', { name: 'Hosts', level: 1 }).waitFor()
+  })
+
+  it('reloads the page once where the gateway has another version', async () => {
+    let loads = 0
+    page.on('load', () => loads++)
+    await page.route(hostsScript, (route) => route.abort())
+    await page.route(`${lab.gateway.url}/`, async (route) => {
+      if (route.request().resourceType() === 'document') return route.continue()
+      const answer = await route.fetch()
+      const body = (await answer.text()).replace(/\/assets\/index-[\w-]+\.js/, '/assets/index-newer.js')
+      return route.fulfill({ response: answer, body })
+    })
+    await open('/hosts')
+    await loadFailed().waitFor()
+    expect(loads, 'once, not for ever').to.equal(1)
+  })
+
+  it('says something before its first script has run, even if it never comes', async () => {
+    await page.route('**/assets/index-*.js', (route) => route.abort())
+    await page.goto(`${lab.gateway.url}/login`)
+    await page.getByText('reload the page').waitFor()
+  })
+
+  it('does not take a fault of the gateway for a logout', async () => {
+    await page.route('**/api/v1/session', fails)
+    await page.reload()
+    const again = page.getByRole('button', { name: 'Try again' })
+    await again.waitFor()
+    expect(await page.locator('#password').count(), 'no login form').to.equal(0)
+    await page.unroute('**/api/v1/session')
+    await again.click()
+    await page.locator('#main-content h1').waitFor()
+  })
+
+  it('shows dashes, not zeros, where the overview could not be read', async () => {
+    const read = /\/api\/v1\/(containers|hosts|tasks|security\/summary|host-info)(\?|$)/
+    await page.route(read, fails)
+    await page.reload()
+    const unread = page.getByRole('alert').filter({ hasText: 'Some data could not be read.' }).first()
+    await unread.waitFor()
+    const tiles = await page.locator('.tiles').innerText()
+    expect(tiles.match(/–/g)?.length, tiles).to.be.at.least(10)
+    expect(tiles.replace('within 7 days', ''), 'no figure at all').not.to.match(/\d/)
+    await lab.picture(page, 'overview-unread-wide')
+    await page.unroute(read)
+    await unread.getByRole('button', { name: 'Try again' }).click()
+    await page.locator('.tiles').getByText('1 / 1').waitFor()
+    await unread.waitFor({ state: 'detached' })
+  })
+
+  it('keeps what was read, and says that it could not be refreshed', async () => {
+    await lab.show(page, '/hosts')
+    await page.route('**/api/v1/hosts', fails)
+    await page.evaluate('window.dispatchEvent(new Event("focus"))')
+    await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: true } })
+    await page.getByRole('alert').filter({ hasText: 'Some data could not be read.' }).first().waitFor()
+    expect(await page.locator('#main-content').innerText()).to.include('host-a')
+    await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
+  })
+
+  it('shows how much of an endless pool is used', async () => {
+    const body = { ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::/64' }] }
+    const { status, text } = await lab.gateway.request('PUT', '/routing', { body })
+    expect(status, text).to.equal(200)
+    await lab.show(page, '/routing')
+    await page.getByText('0 used · unlimited').waitFor()
+    expect(await page.locator('body').innerText()).not.to.match(/NaN|Infinity|undefined/)
+    await lab.gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [] } })
+  })
+
+  it('shows names of hosts, not their ids', async () => {
+    const rename = (name: string) => lab.gateway.request('PATCH', '/hosts/host-a', { body: { name } })
+    await rename('fra1-node1')
+    try {
+      const { body } = await lab.gateway.request('GET', '/containers?name=counted')
+      for (const path of [
+        '/',
+        '/containers',
+        '/images',
+        '/hosts',
+        `/containers/${body.data[0].id}`,
+        '/tasks',
+      ]) {
+        await lab.show(page, path)
+        await page.reload()
+        await page
+          .locator('#main-content')
+          .getByText('fra1-node1')
+          .first()
+          .waitFor({ state: 'attached' })
+          .catch(() => undefined) // not every page shows hosts
+        expect(await page.locator('body').innerText(), path).not.to.match(/\bhost-a\b/)
+      }
+      await lab.show(page, '/containers')
+      await page.getByRole('row').filter({ hasText: 'counted' }).getByText('fra1-node1').waitFor()
+    } finally {
+      await rename('host-a')
+    }
+  })
+})
