@@ -137,7 +137,8 @@ describe('settings of the whole installation', () => {
       const { id, access_code: code, link } = made.body.data
       expect(link).to.equal(`${url}/u/${code}`)
       const { body: list } = await gateway.request('GET', '/sub-users')
-      expect(list.data.find((one: { id: string }) => one.id === id).link).to.equal(link)
+      const rows = list.data as { id: string; link: string }[]
+      expect(rows.find((one) => one.id === id)?.link).to.equal(link)
       const rotated = await gateway.request('POST', `/sub-users/${id}/rotate-password`, {
         body: { rotate_code: true },
       })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Page, Request } from 'playwright-core'
+import type { Locator, Page, Request } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
@@ -213,6 +213,15 @@ describe('the forms of the panel', function () {
       : (document().components.schemas[schema.$ref.split('/').at(-1)!] ?? {})
   }
 
+  async function fill(scope: Locator, values: Form['values']): Promise<void> {
+    for (const [id, value] of Object.entries(values)) {
+      const control = scope.locator(`#${id}`)
+      if (value === true) await control.check()
+      else if ((await control.and(scope.locator('select')).count()) > 0) await control.selectOption(value)
+      else await control.fill(value)
+    }
+  }
+
   /** Opens, fills and sends a form. @returns the request that the panel made of it */
   async function send(form: Form): Promise<Request> {
     await lab.show(
@@ -222,12 +231,7 @@ describe('the forms of the panel', function () {
     const scope = form.button === undefined ? page.locator('#main-content') : page.getByRole('dialog')
     if (form.button !== undefined)
       await page.locator('#main-content').getByRole('button', { name: form.button, exact: true }).click()
-    for (const [id, value] of Object.entries(form.values)) {
-      const control = scope.locator(`#${id}`)
-      if (value === true) await control.check()
-      else if ((await control.and(scope.locator('select')).count()) > 0) await control.selectOption(value)
-      else await control.fill(value)
-    }
+    await fill(scope, form.values)
     for (const label of form.ticks ?? []) await scope.getByLabel(label, { exact: true }).check()
     const [method = '', path = ''] = form.operation.split(' ')
     const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)

@@ -7,8 +7,10 @@ const layers: number[] = []
 
 /** The layer of one dialog. Create it while a component is set up. */
 export class DialogLayer {
-  /** z-index of the veil; the dialog itself is one above it. */
-  veil = $state(lowest)
+  #veil = $state(lowest)
+  /** Properties of the veil and of the dialog itself, whose styles bits-ui sets by script, as the policy demands. */
+  readonly ofVeil = $derived({ style: { zIndex: this.#veil } })
+  readonly ofContent = $derived({ style: { zIndex: this.#veil + 1 } })
 
   constructor(isOpen: () => boolean) {
     $effect.pre(() => (isOpen() ? this.#enter() : undefined))
@@ -17,7 +19,7 @@ export class DialogLayer {
   #enter(): () => void {
     const layer = (layers.at(-1) ?? lowest) + step
     layers.push(layer)
-    this.veil = layer
+    this.#veil = layer
     return () => layers.splice(layers.indexOf(layer), 1)
   }
 }

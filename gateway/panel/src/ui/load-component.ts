@@ -25,7 +25,8 @@ export async function loadComponent<M extends Module>(load: () => Promise<M>): P
 async function reloadForNewVersion(): Promise<boolean> {
   const current = await readEntry().catch(() => undefined)
   const own = document.querySelector('script[type="module"]')?.getAttribute('src')
-  if (current === undefined || current === own || sessionStorage.getItem(reloadedFor) === current) return false
+  if (current === undefined || current === own || sessionStorage.getItem(reloadedFor) === current)
+    return false
   sessionStorage.setItem(reloadedFor, current)
   location.reload()
   return true
