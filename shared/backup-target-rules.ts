@@ -2,7 +2,8 @@ import { isIP } from 'node:net'
 import type { BackupTarget, LocalPlace, S3Place, SftpPlace } from '../proto/gen/berth/agent/v1/backup.js'
 import { BerthError, invalidField } from './errors.js'
 import { checkInteger } from './field-checks.js'
-import { parseSshPublicKey, uuidPattern } from './guest-rules.js'
+import { uuidPattern } from './guest-rules.js'
+import { parseSshPublicKey } from './ssh-public-key.js'
 
 /*
  * Where backups may go, checked by the gateway and again by the agent. What passes is safe as an argument, as a value of
@@ -63,7 +64,7 @@ function checkSftp({ host, port, user, path, privateKey, hostKey }: SftpPlace): 
     patterns.privateKey.test(privateKey),
     'a private key without a passphrase, as its file has it',
   )
-  parseSshPublicKey(hostKey, 'host_key')
+  parseSshPublicKey(hostKey, 'host_key', 1024) // the least that ssh(1) accepts of a server
 }
 
 function checkS3(place: S3Place): void {

@@ -1,4 +1,4 @@
-import { BerthError, invalidField } from './errors.js'
+import { invalidField } from './errors.js'
 
 /*
  * Rules for text from users, checked by the gateway and again by the agent. Accepted values are safe as a file name, an
@@ -30,10 +30,10 @@ export const limits = {
   backups: { min: 0, max: 100 },
 } as const
 
-/** Default number of snapshots that a guest may have. */
-/** cloud-init's own limit of what it takes from most clouds is less. */
+/** Characters of user data. Most clouds allow less. */
 export const maxUserDataLength = 65_536
 
+/** Default number of snapshots that a guest may have. */
 export const defaultSnapshotLimit = 5
 
 const description = new RegExp(descriptionPattern, 'u')
@@ -59,39 +59,13 @@ export function hostnameOf(guestName: string): string {
   return label.replace(/^-+|-+$/g, '') || 'guest'
 }
 
-/**
- * @throws {BerthError} `invalid_field` unless 8 to 64 printable ASCII characters with a letter, a digit and no space
- */
+/** For messages and the API reference. */
+export const sshPasswordRule =
+  '8 to 64 printable ASCII characters (letters, digits and punctuation, but no spaces and no letters such as "é"), ' +
+  'with at least one letter and one digit'
+
+/** @throws {BerthError} `invalid_field` unless it follows {@link sshPasswordRule} */
 export function checkSshPassword(password: string, field = 'ssh_password'): void {
   const ok = /^[\x21-\x7e]{8,64}$/.test(password) && /[A-Za-z]/.test(password) && /\d/.test(password)
-  if (!ok)
-    throw invalidField(field, `${field}: 8 to 64 characters with letters and digits, without whitespace`)
-}
-
-const keyTypes = [
-  'ssh-ed25519',
-  'ssh-rsa',
-  'ecdsa-sha2-nistp256',
-  'ecdsa-sha2-nistp384',
-  'ecdsa-sha2-nistp521',
-  'sk-ssh-ed25519@openssh.com',
-  'sk-ecdsa-sha2-nistp256@openssh.com',
-]
-
-/**
- * Checks a one-line OpenSSH public key without options; the blob must name the same type (RFC 4253 6.6).
- * @returns the key with single spaces, trimmed
- * @throws {BerthError} `invalid_field`
- */
-export function parseSshPublicKey(line: string, field = 'ssh_public_key'): string {
-  const bad = (why: string): BerthError => invalidField(field, `${field}: ${why}`)
-  if (line.length > 16_384 || /[\p{Cc}\u2028\u2029]/u.test(line.trim())) throw bad('must be one line')
-  const [type = '', blob = '', ...comment] = line.trim().split(/ +/)
-  if (!keyTypes.includes(type)) throw bad(`must begin with one of ${keyTypes.join(', ')}`)
-  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(blob)) throw bad('is not base64')
-  const bytes = Buffer.from(blob, 'base64')
-  const length = bytes.length >= 4 ? bytes.readUInt32BE(0) : 0
-  if (bytes.toString('latin1', 4, 4 + length) !== type)
-    throw bad('is damaged: the key is not of the stated type')
-  return [type, blob, ...comment].join(' ')
+  if (!ok) throw invalidField(field, `${field}: must be ${sshPasswordRule}`)
 }

@@ -3,6 +3,7 @@ import {
   defaultSnapshotLimit,
   limits,
   maxUserDataLength,
+  sshPasswordRule,
   templateIdPattern,
 } from '../../../shared/guest-rules.js'
 import { VirtualizationSchema } from './guest-row.js'
@@ -28,15 +29,16 @@ export function loginFields(modes: string) {
     ssh_password: optional(
       Type.String({
         maxLength: 1024,
-        description:
-          '8 to 64 characters, letters and digits, no whitespace; used in `password` mode, ignored in others.',
+        description: `Must be ${sshPasswordRule}. Used in \`password\` mode, ignored in others.`,
       }),
     ),
     ssh_public_key: optional(
       Type.String({
         ...trimmed,
         maxLength: 16_384,
-        description: 'One line; used in `key` mode, ignored in others.',
+        description:
+          'One line in the format of OpenSSH, without options: Ed25519, ECDSA, RSA of at least 2048 bits, or a security ' +
+          'key. Certificates and DSA keys are refused. Used in `key` mode, ignored in others.',
       }),
     ),
   }

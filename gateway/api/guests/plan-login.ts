@@ -1,6 +1,7 @@
 import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, invalidField } from '../../../shared/errors.js'
-import { checkSshPassword, parseSshPublicKey } from '../../../shared/guest-rules.js'
+import { checkSshPassword } from '../../../shared/guest-rules.js'
+import { parseSshPublicKey } from '../../../shared/ssh-public-key.js'
 import type { CreateBody } from './create-body.js'
 
 export type LoginFields = Pick<CreateBody, 'ssh_auth_mode' | 'ssh_password' | 'ssh_public_key'>

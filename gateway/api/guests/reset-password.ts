@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { checkSshPassword } from '../../../shared/guest-rules.js'
+import { checkSshPassword, sshPasswordRule } from '../../../shared/guest-rules.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
 import { carryOut } from './carry-out.js'
@@ -10,7 +10,7 @@ const ResetBodySchema = Type.Object(
     password: Type.Optional(
       Type.String({
         maxLength: 1024,
-        description: '8 to 64 characters, letters and digits, no whitespace. Absent or empty: one is made.',
+        description: `Must be ${sshPasswordRule}. Absent or empty: a password is generated.`,
       }),
     ),
   },
