@@ -82,8 +82,17 @@ export interface Login {
   /** Of the password, by crypt(5); absent: not made yet. */
   readonly passwordHash?: string
   readonly publicKey?: string
+  /** Lines for `authorized_keys` in place of `publicKey`, as the guest's disk had them. */
+  readonly authorizedKeys?: readonly string[]
   /** The customer's own for cloud-init; drivers without it are given none. */
   readonly userData?: string
+}
+
+/** What currently logs root in by the guest's own disk. */
+export interface CurrentLogin {
+  /** Root's field in the shadow file; `*` where no password works. */
+  readonly passwordHash: string
+  readonly authorizedKeys: readonly string[]
 }
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
@@ -259,6 +268,11 @@ export interface Driver {
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
+  /**
+   * Reads root's login from the guest's disk, where its owner may have changed it.
+   * @returns undefined: it cannot be read; the login that Berth set last is the best that is known
+   */
+  readLogin(machine: Machine): Promise<CurrentLogin | undefined>
   /**
    * Suspends all the guest's processes and writes until `thaw`. Does nothing for a stopped guest.
    * @returns whether the guest is frozen; false: it could not be within `timeoutMs`, and runs on once it is thawed

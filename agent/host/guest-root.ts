@@ -20,6 +20,15 @@ export async function changeRoot(root: string, changes: readonly RootChange[]): 
   await runPerl(changeRootProgram, [root, ...changes.flatMap(argumentsOf)])
 }
 
+const readLoginProgram = readPerlProgram('read-login')
+
+/** The password field of root and the text of its `authorized_keys`, empty where they are missing or not plain files. */
+export async function readRootLogin(root: string): Promise<{ shadowField: string; authorizedKeys: string }> {
+  const { stdout } = await runPerl(readLoginProgram, [root])
+  const end = stdout.indexOf('\n')
+  return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
+}
+
 function argumentsOf(change: RootChange): string[] {
   switch (change.kind) {
     case 'password':

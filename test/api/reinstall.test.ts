@@ -190,6 +190,18 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal({ password })
     })
 
+    it('keeps the login that the owner set inside the guest', async () => {
+      const { name, uuid } = await make()
+      const current = {
+        passwordHash: '$y$j9T$salt$hash',
+        authorizedKeys: [publicKey, `restrict ${publicKey}`],
+      }
+      host.driver.currentLogins.set(uuid, current)
+      const { body } = await post(name, 'reinstall', { template_id: 'debian-12', ssh_auth_mode: 'keep' })
+      expect(await ended(body.data.task_id)).to.equal('done')
+      expect(loginOf(uuid)).to.deep.equal(current)
+    })
+
     it('has no password in clear in the journal, and answers a repetition with the first', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }

@@ -118,6 +118,56 @@ describe('password and freezing of an lxc guest', function () {
     })
   })
 
+  describe('readLogin', () => {
+    const key = 'ssh-ed25519 AAAA me'
+    const read = (machine: Machine): Promise<unknown> => lab.host.driver.readLogin(machine)
+    const shadowField = 'root:$y$j9T$salt$hash:1::::::\n'
+
+    it('reads the password and the keys that the owner of a running guest set', async () => {
+      const machine = await lab.prepared()
+      await start(machine)
+      const change = `usermod -p '$y$j9T$salt$hash' root; mkdir -p /root/.ssh; echo "${key}" >>/root/.ssh/authorized_keys`
+      lab.host.inside(machine, 'sh', '-c', change)
+      expect(await read(machine)).to.deep.equal({ passwordHash: '$y$j9T$salt$hash', authorizedKeys: [key] })
+    })
+
+    it('follows links inside the guest, and none to the host', async () => {
+      const machine = await lab.prepared()
+      const root = machine.volume
+      mkdirSync(`${root}/root/keys`, { recursive: true })
+      writeFileSync(`${root}/root/keys/authorized_keys`, key)
+      rmSync(`${root}/root/.ssh`, { recursive: true, force: true })
+      symlinkSync('/root/keys', `${root}/root/.ssh`)
+      writeFileSync(`${root}/etc/shadow`, shadowField)
+      const login = { passwordHash: '$y$j9T$salt$hash', authorizedKeys: [key] }
+      expect(await read(machine)).to.deep.equal(login)
+      const outside = `${lab.host.path}/outside`
+      mkdirSync(outside)
+      writeFileSync(`${outside}/authorized_keys`, 'of the host')
+      writeFileSync(`${outside}/shadow`, shadowField.replace('salt', 'host'))
+      for (const [path, target] of [
+        ['root/.ssh', outside],
+        ['etc/shadow', `${outside}/shadow`],
+        ['etc/passwd', `../../../..${outside}/shadow`],
+      ] as const) {
+        rmSync(`${root}/${path}`, { recursive: true, force: true })
+        symlinkSync(target, `${root}/${path}`)
+      }
+      expect(await read(machine)).to.deep.equal({ passwordHash: '*', authorizedKeys: [] })
+    })
+
+    it('does not wait for pipes, and does not read devices or endless files', async () => {
+      const machine = await lab.prepared()
+      const root = machine.volume
+      for (const path of ['etc/shadow', 'etc/passwd']) rmSync(`${root}/${path}`)
+      sh('mkfifo', `${root}/etc/shadow`)
+      sh('mknod', `${root}/etc/passwd`, 'c', '1', '5')
+      mkdirSync(`${root}/root/.ssh`, { recursive: true })
+      sh('truncate', '-s', '1T', `${root}/root/.ssh/authorized_keys`)
+      expect(await read(machine)).to.deep.equal({ passwordHash: '*', authorizedKeys: [] })
+    })
+  })
+
   describe('freeze', () => {
     const counter = ({ volume }: Machine): string => {
       const path = `${volume}/root/count`

@@ -4,6 +4,7 @@ import type {
   AssignResult,
   ConsoleMode,
   ConsolePlace,
+  CurrentLogin,
   Driver,
   DriverCapabilities,
   DriverDescription,
@@ -87,6 +88,13 @@ export class MemoryDriver implements Driver {
   /** As if it had been started. */
   run(uuid: string): void {
     if (!this.running.has(uuid)) this.running.set(uuid, ++this.#pids)
+  }
+
+  /** What the owner changed inside, by uuid. */
+  readonly currentLogins = new Map<string, CurrentLogin>()
+
+  async readLogin({ uuid }: Machine): Promise<CurrentLogin | undefined> {
+    return this.currentLogins.get(uuid)
   }
 
   async prepareLogin(login: Login): Promise<Login> {

@@ -7,7 +7,7 @@ export async function withHash(login: Login): Promise<Login> {
   return passwordHash === undefined ? login : { ...login, passwordHash }
 }
 
-/** The one that it has, or a new one. @returns undefined: it has no password */
+/** The hash that the login has, or a new one. @returns undefined: it has no password */
 export async function hashOf({ password, passwordHash }: Login): Promise<string | undefined> {
-  return password === undefined ? undefined : (passwordHash ?? hashPassword(password))
+  return passwordHash ?? (password === undefined ? undefined : hashPassword(password))
 }

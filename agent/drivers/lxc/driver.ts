@@ -5,6 +5,7 @@ import type {
   AssignResult,
   ConsoleMode,
   ConsolePlace,
+  CurrentLogin,
   Driver,
   DriverDescription,
   Login,
@@ -16,6 +17,7 @@ import type {
   UsageSample,
 } from '../contract.js'
 import { findTerminals } from '../../host/guest-terminal.js'
+import { readRootLogin } from '../../host/guest-root.js'
 import { lxcConsole, lxcShell } from '../../host/lxc.js'
 import { assignAddresses } from './assign.js'
 import { boundGroups } from './bound-groups.js'
@@ -34,6 +36,7 @@ import {
   type LxcHostFacts,
 } from './host-facts.js'
 import { findDiskNumbers } from '../common/group-facts.js'
+import { parseCurrentLogin } from '../common/shadow-field.js'
 import { GuestNames } from '../common/guest-names.js'
 import { ensureFairDisk } from './fair-disk.js'
 import { initializeGuest } from './initialize.js'
@@ -305,6 +308,11 @@ export class LxcDriver implements Driver {
     const filter = planSocketFilter(this.options.allow ?? [])
     await setRootPassword(machine.volume, running, { password, filter })
     return 'applied'
+  }
+
+  async readLogin({ volume }: Machine): Promise<CurrentLogin | undefined> {
+    const { shadowField, authorizedKeys } = await readRootLogin(volume)
+    return parseCurrentLogin(shadowField, authorizedKeys)
   }
 
   freeze(machine: Machine, timeoutMs: number): Promise<boolean> {

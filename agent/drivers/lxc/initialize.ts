@@ -2,6 +2,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { changeRoot } from '../../host/guest-root.js'
 import { CommandError } from '../../host/process.js'
 import { hashOf } from '../common/login-hash.js'
+import { keysOf } from '../common/shadow-field.js'
 import type { Login, Machine } from '../contract.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
@@ -28,11 +29,7 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
 
 async function hashLogin(login: Login): Promise<HashedLogin> {
   const passwordHash = await hashOf(login)
-  const { publicKey } = login
-  return {
-    ...(passwordHash === undefined ? {} : { passwordHash }),
-    ...(publicKey === undefined ? {} : { publicKey }),
-  }
+  return { keys: keysOf(login), ...(passwordHash === undefined ? {} : { passwordHash }) }
 }
 
 function said({ stderr, message }: CommandError): string {

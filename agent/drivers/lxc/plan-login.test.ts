@@ -24,26 +24,32 @@ const resolved = {
 
 describe('planFirstBoot', () => {
   for (const [name, of, login, changes] of [
-    ['nothing', machine, {}, [...named, resolved]],
-    ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, {}, named],
-    ['password', machine, { passwordHash }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
+    ['nothing', machine, { keys: [] }, [...named, resolved]],
+    ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, { keys: [] }, named],
     [
-      'key',
+      'password',
       machine,
-      { publicKey: 'ssh-ed25519 AAAA me' },
+      { passwordHash, keys: [] },
+      [...named, resolved, { kind: 'password', hash: passwordHash }],
+    ],
+    [
+      'key, with which the password of the image stops working',
+      machine,
+      { keys: ['ssh-ed25519 AAAA me'] },
       [
         ...named,
         resolved,
         { kind: 'directory', path: 'root/.ssh', mode: 0o700 },
         { kind: 'file', path: 'root/.ssh/authorized_keys', mode: 0o600, content: 'ssh-ed25519 AAAA me\n' },
+        { kind: 'password', hash: '*' },
       ],
     ],
   ] as const)
     it(name, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
 
-  it('refuses what is no hash', () => {
-    for (const bad of ['', 'x', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
-      expect(() => planFirstBoot(machine, { passwordHash: bad })).to.throw(/is not one line/)
+  it('refuses what is not a field of the shadow file', () => {
+    for (const bad of ['', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
+      expect(() => planFirstBoot(machine, { passwordHash: bad, keys: [] })).to.throw(/is not one line/)
   })
 })
 

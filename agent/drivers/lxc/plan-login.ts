@@ -1,10 +1,11 @@
 import type { RootChange } from '../../host/guest-root.js'
+import { keysOf, noPassword, shadowFieldPattern } from '../common/shadow-field.js'
 import type { Login, Machine } from '../contract.js'
 
 /** A login with the password replaced by its crypt(5) hash, as the guest gets it. */
 export interface HashedLogin {
   readonly passwordHash?: string
-  readonly publicKey?: string
+  readonly keys: readonly string[]
 }
 
 type Named = Pick<Machine, 'hostname' | 'resolvers'>
@@ -13,7 +14,7 @@ const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
   resolver: /^[0-9A-Fa-f.:]{2,45}$/,
   password: /^[^\p{Cc}\u2028\u2029]{1,250}$/u,
-  passwordHash: /^\$6\$[./0-9A-Za-z]{1,16}\$[./0-9A-Za-z]{86}$/,
+  passwordHash: shadowFieldPattern,
   publicKey: /^[^\p{Cc}\u2028\u2029]{1,16384}$/u,
 } as const
 
@@ -25,15 +26,15 @@ export function planFirstBoot(machine: Named, login: HashedLogin): RootChange[] 
     file('etc/hostname', [hostname]),
     file('etc/hosts', hostsOf(hostname)),
     ...(servers.length === 0 ? [] : [file('etc/resolv.conf', servers)]),
-    ...planKey(login.publicKey),
-    ...planPassword(login.passwordHash),
+    ...planKeys(login.keys),
+    ...planPassword(login),
   ]
 }
 
 /** @throws {Error} when a value is invalid */
 export function checkLogin(machine: Named, login: Login): void {
   if (login.password !== undefined) checkPassword(login.password)
-  planFirstBoot(machine, login.publicKey === undefined ? {} : { publicKey: login.publicKey })
+  planFirstBoot(machine, { keys: keysOf(login) })
 }
 
 /** @throws {Error} when it is not one line */
@@ -51,17 +52,22 @@ function hostsOf(hostname: string): string[] {
   ]
 }
 
-function planKey(publicKey: string | undefined): RootChange[] {
-  if (publicKey === undefined) return []
+function planKeys(keys: readonly string[]): RootChange[] {
+  if (keys.length === 0) return []
+  const lines = keys.map((key) => oneLine('publicKey', key))
   return [
     { kind: 'directory', path: 'root/.ssh', mode: 0o700 },
-    { ...file('root/.ssh/authorized_keys', [oneLine('publicKey', publicKey)]), mode: 0o600 },
+    { ...file('root/.ssh/authorized_keys', lines), mode: 0o600 },
   ]
 }
 
-function planPassword(passwordHash: string | undefined): RootChange[] {
-  if (passwordHash === undefined) return []
-  return [{ kind: 'password', hash: oneLine('passwordHash', passwordHash) }]
+/**
+ * A key without a password: the image's own password must not work, and `!` would be wrong, since an sshd without PAM
+ * also refuses the keys of a locked account.
+ */
+function planPassword({ passwordHash, keys }: HashedLogin): RootChange[] {
+  const hash = passwordHash ?? (keys.length > 0 ? noPassword : undefined)
+  return hash === undefined ? [] : [{ kind: 'password', hash: oneLine('passwordHash', hash) }]
 }
 
 function file(path: string, lines: readonly string[]): Extract<RootChange, { kind: 'file' }> {

@@ -78,7 +78,7 @@ export async function makeInstance(
   { os }: Pick<DiskSystem, 'os'>,
   keyFile: string,
 ): Promise<Instance> {
-  const { password, publicKey, userData } = login
+  const { password, publicKey, authorizedKeys, userData } = login
   const told = { ...newInstance(), ...(userData === undefined || userData === '' ? {} : { userData }) }
   if (os === 'windows')
     return password === undefined
@@ -89,6 +89,7 @@ export async function makeInstance(
     ...told,
     ...(passwordHash === undefined ? {} : { passwordHash }),
     ...(publicKey === undefined ? {} : { publicKey }),
+    ...(authorizedKeys === undefined ? {} : { authorizedKeys }),
   }
 }
 

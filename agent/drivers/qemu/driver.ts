@@ -11,6 +11,7 @@ import {
   type AssignResult,
   type ConsoleMode,
   type ConsolePlace,
+  type CurrentLogin,
   type Driver,
   type DriverDescription,
   type GuestEvent,
@@ -27,6 +28,7 @@ import { AccelerationWatch } from './acceleration-watch.js'
 import { assignAddresses, noteReboot } from './assign.js'
 import { ConfigStore } from './config-store.js'
 import { connectMachine } from './connect.js'
+import { readCurrentLogin } from './current-login.js'
 import { readDiskSystem } from './disk-system.js'
 import { ensureFirmware } from './firmware.js'
 import { fitDisk, growDisk, makeInstance, trimDisk, writeInstance } from './disk.js'
@@ -237,6 +239,12 @@ export class QemuDriver implements Driver {
     const { volume } = machine
     const run = this.#paths.runOf(name)
     return setPassword({ run, running, volume, tell: () => this.#tell(machine) }, password)
+  }
+
+  async readLogin(machine: Machine): Promise<CurrentLogin | undefined> {
+    const name = this.#names.freeNameOf(machine)
+    const running = this.#runtime.read(name).state === 'running'
+    return readCurrentLogin(machine.volume, running ? this.#paths.runOf(name) : undefined)
   }
 
   async freeze(machine: Machine, timeoutMs: number): Promise<boolean> {

@@ -31,11 +31,10 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   const { run, running, volume, tell } = context
   const applied = running && (await setPasswordInside(run, { passwordHash }))
   const { reset: before, ...instance } = await readInstance(volume)
-  if (applied && before === undefined) return 'applied'
-  // One that still waits for a boot would take the place of the new one there.
-  const reset = applied ? {} : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
-  await writeInstance(volume, { ...instance, ...reset })
-  if (running) await tell()
+  // A password that still waits for a boot would replace the new one there.
+  const changed = applied ? { passwordHash } : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
+  await writeInstance(volume, { ...instance, ...changed })
+  if (running && !(applied && before === undefined)) await tell()
   return applied ? 'applied' : 'at_next_start'
 }
 

@@ -66,7 +66,10 @@ describe('planUserData', () => {
     })
     const withKey = ours({ id: 'iid-1', publicKey: 'ssh-ed25519 AAAA me' })
     expect(withKey.users).to.deep.equal([
-      { name: 'root', lock_passwd: true, ssh_authorized_keys: ['ssh-ed25519 AAAA me'] },
+      {
+        ...{ name: 'root', lock_passwd: false, hashed_passwd: '*' },
+        ssh_authorized_keys: ['ssh-ed25519 AAAA me'],
+      },
     ])
     expect(withKey).to.not.have.property('ssh_pwauth')
   })

@@ -1,3 +1,4 @@
+import { keysOf, noPassword } from '../common/shadow-field.js'
 import type { Machine, MachineNic } from '../contract.js'
 
 /** What a guest's disk was told at its first boot, kept in its volume: it goes with the disk's snapshots. */
@@ -9,6 +10,8 @@ export interface Instance {
   /** For systems that take no hash. */
   readonly sealedPassword?: string
   readonly publicKey?: string
+  /** Lines in place of `publicKey`. */
+  readonly authorizedKeys?: readonly string[]
   /** The customer's own. */
   readonly userData?: string
   /** A password that the running guest could not be given: set at the next boot, once for each `serial`. */
@@ -65,12 +68,15 @@ const merge = [
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
 ]
 
-function planConfig({ passwordHash, publicKey, reset }: Instance): unknown {
+/** A locked account would be wrong for a key: an sshd without PAM refuses its keys as well. */
+function planConfig(instance: Instance): unknown {
+  const { passwordHash, reset } = instance
+  const keys = keysOf(instance)
   const root = {
     name: 'root',
-    lock_passwd: passwordHash === undefined,
-    ...(passwordHash === undefined ? {} : { hashed_passwd: passwordHash }),
-    ...(publicKey === undefined ? {} : { ssh_authorized_keys: [publicKey] }),
+    lock_passwd: false,
+    hashed_passwd: passwordHash ?? noPassword,
+    ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
   }
   return {
     merge_how: merge,

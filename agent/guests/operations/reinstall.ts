@@ -102,11 +102,20 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
       await turns.run(uuid, () =>
         volumes.prepare(uuid, { templateId: input.templateId }, volumeLimitOf(context, store.get(uuid))),
       )
-      const login = newLogin(context, record, input)
+      const login =
+        input.login === '' ? await readKeptLogin(context, record) : newLogin(context, record, input)
       await driverOf(context, record).initialize(context.machineOf(record), login, volumes.nextPathOf(uuid))
     }),
     undo: ifPresent(context, async ({ uuid }) => void (await volumes.discardNext(uuid))),
   }
+}
+
+/** The login that works now, also where the owner of the guest changed it inside. */
+async function readKeptLogin(context: GuestContext, record: GuestRecord): Promise<Login> {
+  const journaled = context.openLogin(record)
+  const current = await driverOf(context, record).readLogin(context.machineOf(record))
+  const { userData } = journaled
+  return current ? { ...current, ...(userData === undefined ? {} : { userData }) } : journaled
 }
 
 function newLogin({ openLogin }: GuestContext, record: GuestRecord, { login }: ReinstallInput): Login {

@@ -1,0 +1,58 @@
+import { BerthError } from '../../../shared/errors.js'
+import { keysOf, noPassword, parseCurrentLogin } from '../common/shadow-field.js'
+import type { CurrentLogin } from '../contract.js'
+import { readInstance } from './disk.js'
+import { readDiskSystem } from './disk-system.js'
+import type { RunPaths } from './paths.js'
+import { recordOf } from './qmp/messages.js'
+import { withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
+
+const mostBytes = 65_536
+
+/**
+ * Root's login: by the guest's agent if it answers, else what its disk was given last, which a restored snapshot brings
+ * back too.
+ * @returns undefined: the disk was given no login, or its system stores it in another way
+ */
+export async function readCurrentLogin(
+  volume: string,
+  run: RunPaths | undefined,
+): Promise<CurrentLogin | undefined> {
+  if ((await readDiskSystem(volume)).os === 'windows') return undefined
+  return (run && (await askForLogin(run))) ?? (await readGivenLogin(volume))
+}
+
+async function readGivenLogin(volume: string): Promise<CurrentLogin | undefined> {
+  const instance = await readInstance(volume)
+  const passwordHash = instance.reset?.passwordHash ?? instance.passwordHash
+  const authorizedKeys = keysOf(instance)
+  if (passwordHash === undefined && authorizedKeys.length === 0) return undefined
+  return { passwordHash: passwordHash ?? noPassword, authorizedKeys }
+}
+
+async function askForLogin(run: RunPaths): Promise<CurrentLogin | undefined> {
+  try {
+    return await withGuestAgent(run.agent, async (agent) => {
+      const shadow = await readInside(agent, '/etc/shadow')
+      const field = /^root:([^:\n]*):/m.exec(shadow)?.[1]
+      if (field === undefined) return undefined
+      const keys = await readInside(agent, '/root/.ssh/authorized_keys').catch(() => '')
+      return parseCurrentLogin(field, keys)
+    })
+  } catch (error) {
+    if (error instanceof BerthError) return undefined
+    throw error
+  }
+}
+
+/** A distribution may forbid its agent to read files: then this throws as for a file that is missing. */
+async function readInside(agent: GuestAgent, path: string): Promise<string> {
+  const handle = await agent.ask('guest-file-open', { path, mode: 'r' })
+  try {
+    const read = recordOf(await agent.ask('guest-file-read', { handle, count: mostBytes }))
+    const content = read?.['buf-b64']
+    return typeof content === 'string' ? Buffer.from(content, 'base64').toString() : ''
+  } finally {
+    await agent.ask('guest-file-close', { handle }).catch(() => undefined)
+  }
+}
